@@ -1,0 +1,99 @@
+//! Devices: where an implementation runs and whose clock times it.
+
+use std::any::Any;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::InputError;
+
+/// What sort of device an implementation needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// The processor this program runs on.
+    Cpu,
+    /// An NVIDIA GPU through the CUDA driver.
+    Cuda,
+    /// A GPU through WebGPU.
+    Wgpu,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Wgpu => "wgpu",
+        })
+    }
+}
+
+/// Whose processor time belongs to a timed body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuScope {
+    /// The calling thread alone.
+    Thread,
+    /// Every thread of the process.
+    Process,
+}
+
+/// What one timed body cost. A quantity the device cannot tell is `None`, never zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timing {
+    /// Elapsed time.
+    pub wall_ns: u64,
+    /// Processor time of the scope asked for.
+    pub cpu_ns: Option<u64>,
+    /// Time on the device's own clock.
+    pub device_ns: Option<u64>,
+    /// Involuntary context switches during the body.
+    pub switches: Option<u64>,
+    /// Page faults served without input or output during the body.
+    pub faults: Option<u64>,
+}
+
+/// The state of a device; what cannot be read is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DeviceStatus {
+    /// Clock frequency.
+    pub clock_hz: Option<f64>,
+    /// Whether the device slows itself down (heat, power).
+    pub throttled: Option<bool>,
+    /// Memory in use on the device.
+    pub memory_bytes: Option<u64>,
+    /// Power draw.
+    pub power_watts: Option<f64>,
+}
+
+/// A place where implementations run.
+pub trait Device: Send + Sync {
+    /// Name with an index where there may be several (`cpu`, `cuda:0`).
+    fn id(&self) -> &str;
+
+    /// What sort it is.
+    fn kind(&self) -> DeviceKind;
+
+    /// One line for `list` (model, memory).
+    fn about(&self) -> String;
+
+    /// Runs `body` once between two clock readings and says what it cost.
+    fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing;
+
+    /// The state of the device now.
+    fn status(&self) -> DeviceStatus {
+        DeviceStatus::default()
+    }
+
+    /// Drives the caches' content out, so that the next run starts cold.
+    ///
+    /// # Errors
+    /// When the device cannot do that.
+    fn flush_cache(&self) -> Result<(), InputError> {
+        Err(InputError::new(self.id(), "its caches cannot be flushed", "a device that can"))
+    }
+
+    /// The concrete device, for implementations that launch work on it.
+    fn as_any(&self) -> &dyn Any;
+}

@@ -1,0 +1,88 @@
+//! Errors that a person can act on: what was wrong, what was expected, what to do.
+
+use std::fmt;
+
+/// Something the user gave is not usable. The command line maps it to exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputError {
+    /// The flag, array or file that was wrong, as the user wrote it (`--q`, `x`, `weights.npy`).
+    pub argument: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What would have been right.
+    pub expected: String,
+    /// What to try, if there is something better to say than `expected`.
+    pub help: Option<String>,
+}
+
+impl InputError {
+    /// An error about `argument`: its `problem`, and what was `expected`.
+    pub fn new(argument: impl Into<String>, problem: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { argument: argument.into(), problem: problem.into(), expected: expected.into(), help: None }
+    }
+
+    /// The same error with a hint on what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; expected {}", self.argument, self.problem, self.expected)?;
+        if let Some(help) = &self.help {
+            write!(f, "\n  hint: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// Why an implementation could not be made ready. Neither ends a run: both become a row of the result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// It cannot run here or for this case; the reason is shown to the user.
+    #[error("unsupported: {0}")]
+    Unsupported(String),
+    /// It should have worked and did not.
+    #[error("failed: {0}")]
+    Failed(String),
+}
+
+impl From<InputError> for PrepareError {
+    fn from(error: InputError) -> Self {
+        PrepareError::Failed(error.to_string())
+    }
+}
+
+/// The known name nearest to `given`, when it is near enough to be a slip of the finger.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = given.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, name)| *distance <= 2.max(name.len() / 3))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_names_argument_problem_expectation_and_hint() {
+        let error = InputError::new("--q", "0 is not allowed", "an integer from 2 to 256").help("try --q 4");
+        assert_eq!(error.to_string(), "--q: 0 is not allowed; expected an integer from 2 to 256\n  hint: try --q 4");
+    }
+
+    #[test]
+    fn nearest_finds_slips_and_refuses_strangers() {
+        assert_eq!(nearest("d5", ["Z2", "D4", "E8"]), Some("D4"));
+        assert_eq!(nearest("lattice-encoed", ["lattice-encode", "lattice-decode"]), Some("lattice-encode"));
+        assert_eq!(nearest("zebra-crossing", ["Z2", "D4"]), None);
+    }
+}

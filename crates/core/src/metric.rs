@@ -1,0 +1,82 @@
+//! Metrics: what is derived from a sample. Each carries its own name, unit and direction, so that no report knows any of them by name.
+
+use crate::ceiling::roof;
+use crate::reading::Better;
+use crate::record::{Environment, Measurement, Sample};
+
+/// A quantity computed from one sample. `None` means that it cannot be said, not that it is zero.
+pub struct Metric {
+    /// Stable key.
+    pub id: &'static str,
+    /// Column heading.
+    pub title: &'static str,
+    /// Unit of the value as computed (s, 1/s, B/s, FLOP/s, 1).
+    pub unit: &'static str,
+    /// Direction.
+    pub better: Better,
+    /// What it means.
+    pub about: &'static str,
+    /// The computation.
+    pub of: fn(&Measurement, &Sample, &Environment) -> Option<f64>,
+}
+
+/// Every metric there is. To add one, add a row.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        id: "time",
+        title: "time",
+        unit: "s",
+        better: Better::Lower,
+        about: "elapsed time of one iteration, on the device's clock where it has one",
+        of: |_, sample, _| Some(sample.seconds()),
+    },
+    Metric {
+        id: "cpu-time",
+        title: "CPU time",
+        unit: "s",
+        better: Better::Lower,
+        about: "processor time of one iteration: of the calling thread, or of the process for implementations with several threads",
+        of: |_, sample, _| Some(sample.cpu_ns? as f64 * 1e-9 / sample.iterations.max(1) as f64),
+    },
+    Metric {
+        id: "throughput",
+        title: "throughput",
+        unit: "1/s",
+        better: Better::Higher,
+        about: "items processed a second",
+        of: |m, sample, _| positive(m.work.items as f64).map(|items| items / sample.seconds()),
+    },
+    Metric {
+        id: "bandwidth",
+        title: "bandwidth",
+        unit: "B/s",
+        better: Better::Higher,
+        about: "bytes that must be read and written, a second",
+        of: |m, sample, _| positive(m.work.bytes_total() as f64).map(|bytes| bytes / sample.seconds()),
+    },
+    Metric {
+        id: "compute",
+        title: "compute",
+        unit: "FLOP/s",
+        better: Better::Higher,
+        about: "floating-point operations that must be done, a second",
+        of: |m, sample, _| positive(m.work.flops).map(|flops| flops / sample.seconds()),
+    },
+    Metric {
+        id: "roofline-fraction",
+        title: "of ceiling",
+        unit: "1",
+        better: Better::Higher,
+        about: "shortest time the required work could take at this machine's measured peaks, over the time taken; above 1 the measurement or the ceiling is at fault",
+        of: |m, sample, e| Some(roof(&e.ceilings, &m.work, m.parallelism)?.limit_s / sample.seconds()),
+    },
+];
+
+fn positive(value: f64) -> Option<f64> {
+    (value > 0.0).then_some(value)
+}
+
+/// The metric with this key.
+pub fn find(id: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.id == id)
+}

@@ -1,0 +1,73 @@
+//! Readings: values about a measurement that are not times, each carrying its own name, unit, direction and origin.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Smaller is better.
+    Lower,
+    /// Larger is better.
+    Higher,
+    /// It describes; it does not judge.
+    Neither,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// Read off the machine or off the outputs.
+    Measured,
+    /// Computed from measured values.
+    Derived,
+    /// Predicted from a model.
+    Estimated,
+    /// It could not be had; `value` is empty and `about` says why. Never printed as zero.
+    Unavailable,
+}
+
+/// A value with its meaning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Stable key (`mse`, `peak-memory`).
+    pub id: String,
+    /// Column heading.
+    pub title: String,
+    /// Unit, empty for a pure number. Fractions have the unit `1`, shown in per cent.
+    pub unit: String,
+    /// Direction.
+    pub better: Better,
+    /// Origin.
+    pub provenance: Provenance,
+    /// The value; empty when unavailable.
+    pub value: Option<f64>,
+    /// What it means, or why it is unavailable.
+    pub about: String,
+}
+
+impl Reading {
+    /// A measured value.
+    pub fn measured(id: &str, title: &str, unit: &str, better: Better, value: f64, about: &str) -> Self {
+        Self {
+            id: id.into(),
+            title: title.into(),
+            unit: unit.into(),
+            better,
+            provenance: Provenance::Measured,
+            value: Some(value),
+            about: about.into(),
+        }
+    }
+
+    /// A value computed from measured ones.
+    pub fn derived(id: &str, title: &str, unit: &str, better: Better, value: f64, about: &str) -> Self {
+        Self { provenance: Provenance::Derived, ..Self::measured(id, title, unit, better, value, about) }
+    }
+
+    /// A value that could not be had, and why.
+    pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
+        Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }
+    }
+}

@@ -1,0 +1,346 @@
+//! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
+//!
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] a line, each flushed when it is complete.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Value};
+use crate::ceiling::Ceiling;
+use crate::implementation::Parallelism;
+use crate::reading::Reading;
+use crate::verdict::Verdict;
+use crate::work::Work;
+
+mod read;
+mod samples;
+
+pub use read::{Record, RecordError, line, parse};
+
+/// Version of the record format that this crate writes. It reads this one and every earlier one.
+pub const VERSION: u32 = 1;
+
+/// The first line of a record: who measured what, where and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Format of the record ([`VERSION`]).
+    pub version: u32,
+    /// Identity of the run: its start and a random part.
+    pub id: String,
+    /// The command line that made it.
+    pub command: Vec<String>,
+    /// Start, in milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// Version of Ellwand.
+    pub ellwand: String,
+    /// Seed from which inputs and the order of rounds are drawn.
+    pub seed: u64,
+    /// The machine.
+    pub environment: Environment,
+    /// Settings of the instrument.
+    pub settings: Settings,
+}
+
+/// Settings of the instrument, as used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Shortest slot (iterations timed together), in nanoseconds.
+    pub slot_min_ns: u64,
+    /// Interleaved rounds at least and at most.
+    pub rounds_min: u32,
+    /// See `rounds_min`.
+    pub rounds_max: u32,
+    /// Time for the rounds of one case, in nanoseconds.
+    pub case_budget_ns: u64,
+    /// Warm-up of one implementation, in nanoseconds.
+    pub warm_up_ns: u64,
+}
+
+/// The machine at the start of a run. What could not be read is empty.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system and kernel release.
+    pub os: String,
+    /// Architecture (`x86_64`).
+    pub architecture: String,
+    /// Processor as it names itself.
+    pub cpu: String,
+    /// Instruction-set extensions that matter to kernels (`avx2`, `avx512f`).
+    pub cpu_features: Vec<String>,
+    /// Logical processors this process may use.
+    pub cores: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Data and unified caches, smallest first.
+    pub caches: Vec<Cache>,
+    /// Load average over one minute at the start.
+    pub load: Option<f64>,
+    /// Frequency governor.
+    pub governor: Option<String>,
+    /// Transparent huge pages (`madvise`).
+    pub huge_pages: Option<String>,
+    /// Whether a hypervisor is underneath.
+    pub virtualised: Option<bool>,
+    /// Clock: cost of one pair of readings, in nanoseconds.
+    pub clock_cost_ns: Option<f64>,
+    /// Clock: smallest step seen, in nanoseconds.
+    pub clock_step_ns: Option<f64>,
+    /// Compiler that built this program.
+    pub compiler: String,
+    /// Devices found, with their descriptions.
+    pub devices: Vec<(String, String)>,
+    /// Measured limits of this machine.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// One cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// `L1`, `L2`, ...
+    pub level: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// How many processors share it.
+    pub shared_by: u32,
+}
+
+impl Environment {
+    /// What identifies the machine for comparisons: results of machines with different fingerprints do not belong side by side.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = crate::case::Fnv::new();
+        for text in [&self.os, &self.architecture, &self.cpu] {
+            hash.text(text);
+        }
+        hash.text(&self.cores.to_string());
+        self.cpu_features.iter().for_each(|feature| hash.text(feature));
+        format!("{:016x}", hash.finish())
+    }
+
+    /// The cache level in which `bytes` fit, or `DRAM`.
+    pub fn level_of(&self, bytes: u64) -> String {
+        self.caches
+            .iter()
+            .find(|cache| bytes <= cache.bytes)
+            .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+}
+
+/// A parameter point as written in a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// [`Case::id`], which says everything; the rest is for readers that do not want to parse it.
+    pub id: String,
+    /// Workload.
+    pub workload: String,
+    /// Axis values in declaration order.
+    pub params: Vec<Param>,
+    /// Digest of arrays that the user gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+}
+
+/// An axis and its value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Param {
+    /// Axis.
+    pub axis: String,
+    /// Unit of the axis.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// Value.
+    pub value: ParamValue,
+}
+
+/// A value as JSON writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// A switch.
+    Flag(bool),
+    /// A whole number.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A word.
+    Text(String),
+}
+
+impl From<&Value> for ParamValue {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Int(v) => ParamValue::Int(*v),
+            Value::Float(v) => ParamValue::Float(*v),
+            Value::Text(v) => ParamValue::Text(v.clone()),
+            Value::Flag(v) => ParamValue::Flag(*v),
+        }
+    }
+}
+
+impl From<&ParamValue> for Value {
+    fn from(value: &ParamValue) -> Self {
+        match value {
+            ParamValue::Int(v) => Value::Int(*v),
+            ParamValue::Float(v) => Value::Float(*v),
+            ParamValue::Text(v) => Value::Text(v.clone()),
+            ParamValue::Flag(v) => Value::Flag(*v),
+        }
+    }
+}
+
+impl CaseRecord {
+    /// The case as written, with the units of its axes.
+    pub fn new(case: &Case, unit: impl Fn(&str) -> &'static str) -> Self {
+        let param = |(axis, value): &(String, Value)| Param {
+            axis: axis.clone(),
+            unit: unit(axis).to_string(),
+            value: value.into(),
+        };
+        Self {
+            id: case.id(),
+            workload: case.workload.clone(),
+            params: case.params.iter().map(param).collect(),
+            input: case.input.clone(),
+        }
+    }
+
+    /// The value on an axis.
+    pub fn value(&self, axis: &str) -> Option<Value> {
+        self.params.iter().find(|param| param.axis == axis).map(|param| (&param.value).into())
+    }
+}
+
+/// `iterations` runs timed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Process the sample was taken in.
+    pub block: u32,
+    /// Interleaved pass over the implementations.
+    pub round: u32,
+    /// Place in the order of that pass.
+    pub position: u32,
+    /// Runs timed together.
+    pub iterations: u64,
+    /// Elapsed time of all of them.
+    pub wall_ns: u64,
+    /// Processor time of all of them.
+    pub cpu_ns: Option<u64>,
+    /// Time on the device's clock.
+    pub device_ns: Option<u64>,
+    /// Involuntary context switches meanwhile.
+    pub switches: Option<u64>,
+    /// Minor page faults meanwhile.
+    pub faults: Option<u64>,
+}
+
+impl Sample {
+    /// Seconds of one iteration, on the device's clock where there is one.
+    pub fn seconds(&self) -> f64 {
+        self.device_ns.unwrap_or(self.wall_ns) as f64 * 1e-9 / self.iterations.max(1) as f64
+    }
+}
+
+/// What became of an implementation at a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Right before and after, and timed.
+    Measured,
+    /// It cannot run here or for this case.
+    Unsupported {
+        /// The reason.
+        why: String,
+    },
+    /// Its answer was judged wrong; it was not timed, or its times were thrown away.
+    Wrong {
+        /// What the judge said.
+        verdict: Verdict,
+    },
+    /// It broke.
+    Failed {
+        /// Its last words.
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// Whether there are times.
+    pub fn is_measured(&self) -> bool {
+        matches!(self, Outcome::Measured)
+    }
+
+    /// One word: `measured`, `unsupported`, `wrong`, `failed`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Outcome::Measured => "measured",
+            Outcome::Unsupported { .. } => "unsupported",
+            Outcome::Wrong { .. } => "wrong",
+            Outcome::Failed { .. } => "failed",
+        }
+    }
+
+    /// The reason, where there is one.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Outcome::Measured => None,
+            Outcome::Unsupported { why } => Some(why),
+            Outcome::Wrong { verdict } => Some(&verdict.detail),
+            Outcome::Failed { error } => Some(error),
+        }
+    }
+}
+
+/// One implementation at one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The parameter point.
+    pub case: CaseRecord,
+    /// The implementation.
+    pub implementation: String,
+    /// The device it ran on.
+    pub device: String,
+    /// How many threads it uses.
+    pub parallelism: Parallelism,
+    /// What really ran (instruction set, threads).
+    pub what_ran: String,
+    /// Name of the implementation that speed-ups are stated against unless the reader chooses another.
+    pub baseline: String,
+    /// Required work.
+    pub work: Work,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The judge's words on the outputs before timing; empty when there were none.
+    pub check: Option<Verdict>,
+    /// Time to make it ready.
+    pub prepare_ns: Option<u64>,
+    /// Time of the very first run.
+    pub first_run_ns: Option<u64>,
+    /// Raw samples.
+    #[serde(with = "samples")]
+    pub samples: Vec<Sample>,
+    /// Smallest time per iteration that this measurement can tell from nothing, in nanoseconds.
+    pub resolution_ns: Option<f64>,
+    /// Values of probes and of the workload.
+    pub readings: Vec<Reading>,
+    /// What the reader must know.
+    pub warnings: Vec<String>,
+}
+
+impl Measurement {
+    /// Key of the cell: the same case, implementation and device again is the same cell.
+    pub fn cell(&self) -> String {
+        format!("{} {} {}", self.case.id, self.implementation, self.device)
+    }
+
+    /// The reading with this key.
+    pub fn reading(&self, id: &str) -> Option<&Reading> {
+        self.readings.iter().find(|reading| reading.id == id)
+    }
+
+    /// Whether the time of an iteration is too short to be told from nothing: its median is below the resolution.
+    pub fn below_resolution(&self) -> bool {
+        let seconds: Vec<f64> = self.samples.iter().map(Sample::seconds).collect();
+        match (crate::stats::median(&seconds), self.resolution_ns) {
+            (Some(median), Some(resolution)) => median < resolution * 1e-9,
+            _ => false,
+        }
+    }
+}

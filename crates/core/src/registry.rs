@@ -1,0 +1,147 @@
+//! The registry: the workloads, implementations and devices that a program knows.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::error::{InputError, nearest};
+use crate::implementation::Implementation;
+use crate::workload::Workload;
+
+/// Everything that can be measured. The built-in workloads use nothing here that a user's program cannot.
+#[derive(Default, Clone)]
+pub struct Registry {
+    workloads: Vec<Arc<dyn Workload>>,
+    implementations: Vec<Implementation>,
+    devices: Vec<Arc<dyn Device>>,
+}
+
+impl Registry {
+    /// Nothing registered.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a workload. A later one of the same name replaces the earlier.
+    pub fn workload(&mut self, workload: impl Workload + 'static) -> &mut Self {
+        self.workloads.retain(|known| known.name() != workload.name());
+        self.workloads.push(Arc::new(workload));
+        self
+    }
+
+    /// Adds an implementation. A later one of the same workload and name replaces the earlier.
+    pub fn implementation(&mut self, implementation: Implementation) -> &mut Self {
+        self.implementations
+            .retain(|known| known.workload != implementation.workload || known.name != implementation.name);
+        self.implementations.push(implementation);
+        self
+    }
+
+    /// Adds a device.
+    pub fn device(&mut self, device: Arc<dyn Device>) -> &mut Self {
+        self.devices.retain(|known| known.id() != device.id());
+        self.devices.push(device);
+        self
+    }
+
+    /// Workloads in the order of registration.
+    pub fn workloads(&self) -> &[Arc<dyn Workload>] {
+        &self.workloads
+    }
+
+    /// Devices in the order of registration.
+    pub fn devices(&self) -> &[Arc<dyn Device>] {
+        &self.devices
+    }
+
+    /// All implementations in the order of registration.
+    pub fn all_implementations(&self) -> &[Implementation] {
+        &self.implementations
+    }
+
+    /// The workload called `name`.
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Workload>> {
+        self.workloads.iter().find(|workload| workload.name() == name)
+    }
+
+    /// Implementations of a workload in the order of registration.
+    pub fn implementations(&self, workload: &str) -> Vec<&Implementation> {
+        self.implementations.iter().filter(|implementation| implementation.workload == workload).collect()
+    }
+
+    /// Workloads that any of `patterns` selects: a name, a group, or a text with `*` in it. Each once, in the order of registration.
+    ///
+    /// # Errors
+    /// When a pattern selects nothing; suggests the nearest name.
+    pub fn select(&self, patterns: &[String]) -> Result<Vec<Arc<dyn Workload>>, InputError> {
+        for pattern in patterns {
+            if !self.workloads.iter().any(|workload| selects(pattern, workload.as_ref())) {
+                return Err(self.unknown(pattern));
+            }
+        }
+        Ok(self
+            .workloads
+            .iter()
+            .filter(|workload| patterns.iter().any(|pattern| selects(pattern, workload.as_ref())))
+            .cloned()
+            .collect())
+    }
+
+    fn unknown(&self, pattern: &str) -> InputError {
+        let mut names: Vec<&str> = self.workloads.iter().map(|workload| workload.name()).collect();
+        names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
+        let error = InputError::new(
+            "WORKLOAD",
+            format!("'{pattern}' is neither a workload nor a group"),
+            "a name that `list` shows, a group, or a pattern such as 'lattice-*'",
+        );
+        match nearest(pattern, names) {
+            Some(name) => error.help(format!("did you mean {name}?")),
+            None => error,
+        }
+    }
+}
+
+fn selects(pattern: &str, workload: &dyn Workload) -> bool {
+    workload.groups().contains(&pattern) || matches(pattern, workload.name())
+}
+
+/// Whether `name` fits a pattern in which `*` stands for any text.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("lattice-encode", "lattice-encode", true),
+            ("lattice", "lattice-encode", false),
+            ("lattice-*", "lattice-encode", true),
+            ("*code", "lattice-encode", true),
+            ("*", "", true),
+            ("l*e-e*e", "lattice-encode", true),
+            ("a*a", "a", false),
+            ("lattice-encode*", "lattice-encode", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} on {name}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Arrays with a shape: the only form in which data passes between workloads, implementations and files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aligned_vec::{AVec, ConstAlign};
+
+use crate::error::InputError;
+
+/// Start of every buffer: two cache lines, which suits every vector width and the adjacent-line prefetcher.
+pub const ALIGNMENT: usize = 128;
+
+/// A buffer that starts on an [`ALIGNMENT`] boundary.
+pub type Buffer<T> = AVec<T, ConstAlign<ALIGNMENT>>;
+
+macro_rules! dtypes {
+    ($($variant:ident $type:ty, $name:literal, $get:ident, $get_mut:ident;)*) => {
+        /// Element type of a [`Tensor`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Dtype { $(#[doc = $name] $variant,)* }
+
+        impl Dtype {
+            /// Name as NumPy spells it.
+            pub fn name(self) -> &'static str { match self { $(Dtype::$variant => $name,)* } }
+            /// Bytes of one element.
+            pub fn size(self) -> usize { match self { $(Dtype::$variant => size_of::<$type>(),)* } }
+        }
+
+        /// The elements of a [`Tensor`], in row-major order.
+        #[derive(Debug, Clone)]
+        #[non_exhaustive]
+        pub enum Data { $(#[doc = $name] $variant(Buffer<$type>),)* }
+
+        impl Data {
+            /// Element type.
+            pub fn dtype(&self) -> Dtype { match self { $(Data::$variant(_) => Dtype::$variant,)* } }
+            /// Number of elements.
+            pub fn len(&self) -> usize { match self { $(Data::$variant(v) => v.len(),)* } }
+            /// Whether there is no element.
+            pub fn is_empty(&self) -> bool { self.len() == 0 }
+            /// Same element type and the same bytes: NaN equals NaN of the same bits, +0 differs from -0.
+            pub fn same_bits(&self, other: &Data) -> bool {
+                match (self, other) {
+                    $((Data::$variant(a), Data::$variant(b)) => a.len() == b.len()
+                        && a.iter().zip(b.iter()).all(|(x, y)| x.to_ne_bytes() == y.to_ne_bytes()),)*
+                    _ => false,
+                }
+            }
+            /// The elements as f64 (64-bit integers are rounded above 2^53).
+            #[allow(clippy::unnecessary_cast)]
+            pub fn to_f64(&self) -> Vec<f64> { match self { $(Data::$variant(v) => v.iter().map(|x| *x as f64).collect(),)* } }
+            fn zeros(dtype: Dtype, len: usize) -> Data {
+                match dtype { $(Dtype::$variant => { let mut v = Buffer::with_capacity(ALIGNMENT, len); v.resize(len, <$type>::default()); Data::$variant(v) })* }
+            }
+        }
+
+        impl Tensor {
+            $(
+                #[doc = concat!("The elements, if this tensor holds ", $name, "; otherwise an error that names what it holds.")]
+                pub fn $get(&self) -> Result<&[$type], InputError> {
+                    match &self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
+                }
+                #[doc = concat!("The elements to write to, if this tensor holds ", $name, ".")]
+                pub fn $get_mut(&mut self) -> Result<&mut [$type], InputError> {
+                    match &mut self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
+                }
+            )*
+        }
+
+        $(impl From<&[$type]> for Data {
+            fn from(values: &[$type]) -> Self { Data::$variant(Buffer::from_slice(ALIGNMENT, values)) }
+        })*
+    };
+}
+
+dtypes! {
+    F32 f32, "float32", f32, f32_mut;
+    F64 f64, "float64", f64, f64_mut;
+    I8 i8, "int8", i8, i8_mut;
+    I16 i16, "int16", i16, i16_mut;
+    I32 i32, "int32", i32, i32_mut;
+    I64 i64, "int64", i64, i64_mut;
+    U8 u8, "uint8", u8, u8_mut;
+    U16 u16, "uint16", u16, u16_mut;
+    U32 u32, "uint32", u32, u32_mut;
+    U64 u64, "uint64", u64, u64_mut;
+}
+
+fn wrong_dtype(have: Dtype, want: &str) -> InputError {
+    InputError::new("array", format!("it holds {}", have.name()), want.to_string())
+        .help(format!("convert it first, for example x.astype('{want}')"))
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A dense row-major array. A 0-d tensor (empty shape) holds one element.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    shape: Vec<usize>,
+    data: Data,
+}
+
+impl Tensor {
+    /// A tensor of `shape` from its elements in row-major order.
+    ///
+    /// # Errors
+    /// When the number of elements is not the product of `shape`, or that product overflows.
+    pub fn new(shape: &[usize], data: impl Into<Data>) -> Result<Self, InputError> {
+        let data = data.into();
+        let expected = element_count(shape)?;
+        if data.len() != expected {
+            return Err(InputError::new(
+                "array",
+                format!("{} elements do not fill the shape {shape:?}", data.len()),
+                format!("{expected} elements"),
+            ));
+        }
+        Ok(Self { shape: shape.to_vec(), data })
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// When the product of `shape` overflows.
+    pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Self, InputError> {
+        Ok(Self { shape: shape.to_vec(), data: Data::zeros(dtype, element_count(shape)?) })
+    }
+
+    /// A 0-d tensor that holds one f64.
+    pub fn scalar(value: f64) -> Self {
+        Self { shape: Vec::new(), data: Data::from(&[value][..]) }
+    }
+
+    /// A 1-d tensor.
+    pub fn vector(data: impl Into<Data>) -> Self {
+        let data = data.into();
+        Self { shape: vec![data.len()], data }
+    }
+
+    /// Extent of each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.data.dtype()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Size of the elements in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.len() * self.dtype().size()) as u64
+    }
+
+    /// The elements, whatever their type.
+    pub fn data(&self) -> &Data {
+        &self.data
+    }
+}
+
+fn element_count(shape: &[usize]) -> Result<usize, InputError> {
+    shape.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent)).ok_or_else(|| {
+        InputError::new(
+            "array",
+            format!("the shape {shape:?} has more elements than can be addressed"),
+            "a smaller shape",
+        )
+    })
+}
+
+/// Named arrays: the inputs of a case, or the outputs of an implementation.
+#[derive(Debug, Clone, Default)]
+pub struct Tensors(BTreeMap<String, Tensor>);
+
+impl Tensors {
+    /// No arrays.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same arrays and one more (an array of the same name is replaced).
+    #[must_use]
+    pub fn with(mut self, name: &str, tensor: Tensor) -> Self {
+        self.insert(name, tensor);
+        self
+    }
+
+    /// Adds or replaces an array.
+    pub fn insert(&mut self, name: &str, tensor: Tensor) {
+        self.0.insert(name.to_string(), tensor);
+    }
+
+    /// The array `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<&Tensor> {
+        self.0.get(name)
+    }
+
+    /// The array `name`.
+    ///
+    /// # Errors
+    /// When there is none; the message lists the arrays there are.
+    pub fn get(&self, name: &str) -> Result<&Tensor, InputError> {
+        self.find(name).ok_or_else(|| {
+            let have: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let given = if have.is_empty() { "none".to_string() } else { have.join(", ") };
+            InputError::new(name, "this array is missing", format!("it among the arrays given ({given})"))
+        })
+    }
+
+    /// The elements of the array `name`, which must be f32.
+    ///
+    /// # Errors
+    /// When it is missing or of another type.
+    pub fn f32(&self, name: &str) -> Result<&[f32], InputError> {
+        self.get(name)?.f32().map_err(|error| InputError { argument: name.to_string(), ..error })
+    }
+
+    /// The elements of the array `name`, which must be u8.
+    ///
+    /// # Errors
+    /// When it is missing or of another type.
+    pub fn u8(&self, name: &str) -> Result<&[u8], InputError> {
+        self.get(name)?.u8().map_err(|error| InputError { argument: name.to_string(), ..error })
+    }
+
+    /// The single f64 held by the array `name`.
+    ///
+    /// # Errors
+    /// When it is missing or not one f64.
+    pub fn scalar(&self, name: &str) -> Result<f64, InputError> {
+        match self.get(name)?.f64() {
+            Ok([value]) => Ok(*value),
+            _ => Err(InputError::new(name, "it is not a single float64", "a 0-d float64 array")),
+        }
+    }
+
+    /// Names and arrays in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// Removes and returns an array.
+    pub fn take(&mut self, name: &str) -> Option<Tensor> {
+        self.0.remove(name)
+    }
+
+    /// Number of arrays.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no array.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Size of all elements in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.values().map(Tensor::bytes).sum()
+    }
+
+    /// A 64-bit FNV-1a digest of names, types, shapes and bytes: two sets of arrays with the same digest are the same input.
+    pub fn digest(&self) -> u64 {
+        let mut hash = crate::case::Fnv::new();
+        for (name, tensor) in self.iter() {
+            hash.text(name);
+            hash.text(tensor.dtype().name());
+            for extent in tensor.shape() {
+                hash.bytes(&(*extent as u64).to_le_bytes());
+            }
+            tensor.data.feed(&mut hash);
+        }
+        hash.finish()
+    }
+}
+
+impl Data {
+    fn feed(&self, hash: &mut crate::case::Fnv) {
+        macro_rules! feed { ($($variant:ident)*) => { match self { $(Data::$variant(v) => v.iter().for_each(|x| hash.bytes(&x.to_le_bytes())),)* } } }
+        feed!(F32 F64 I8 I16 I32 I64 U8 U16 U32 U64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shape_and_elements_must_agree() {
+        assert!(Tensor::new(&[2, 3], &[0.0_f32; 6][..]).is_ok());
+        let error = Tensor::new(&[2, 3], &[0.0_f32; 5][..]).unwrap_err();
+        assert!(error.to_string().contains("5 elements do not fill the shape [2, 3]"), "{error}");
+        assert!(Tensor::zeros(Dtype::U8, &[usize::MAX, 2]).is_err());
+    }
+
+    #[test]
+    fn buffers_start_on_the_alignment() {
+        for len in [1_usize, 7, 1000] {
+            let tensor = Tensor::zeros(Dtype::F32, &[len]).unwrap();
+            assert_eq!(tensor.f32().unwrap().as_ptr() as usize % ALIGNMENT, 0);
+        }
+    }
+
+    #[test]
+    fn wrong_type_and_missing_array_say_what_there_is() {
+        let arrays = Tensors::new().with("x", Tensor::vector(&[1_u8, 2][..]));
+        assert!(arrays.f32("x").unwrap_err().to_string().starts_with("x: it holds uint8; expected float32"));
+        assert!(arrays.get("y").unwrap_err().to_string().contains("arrays given (x)"));
+    }
+
+    #[test]
+    fn bits_tell_nan_and_signed_zero() {
+        let bits = |v: &[f32]| Data::from(v);
+        assert!(bits(&[f32::NAN]).same_bits(&bits(&[f32::NAN])));
+        assert!(!bits(&[0.0]).same_bits(&bits(&[-0.0])));
+        assert!(!bits(&[0.0]).same_bits(&Data::from(&[0.0_f64][..])));
+    }
+
+    #[test]
+    fn digest_sees_names_shapes_and_values() {
+        let base = Tensors::new().with("x", Tensor::new(&[2, 1], &[1.0_f32, 2.0][..]).unwrap());
+        let reshaped = Tensors::new().with("x", Tensor::new(&[1, 2], &[1.0_f32, 2.0][..]).unwrap());
+        let renamed = Tensors::new().with("y", Tensor::new(&[2, 1], &[1.0_f32, 2.0][..]).unwrap());
+        assert_eq!(base.digest(), base.clone().digest());
+        assert_ne!(base.digest(), reshaped.digest());
+        assert_ne!(base.digest(), renamed.digest());
+    }
+}

@@ -1,0 +1,153 @@
+//! The verdict of a check: did an implementation compute what the reference says?
+
+use serde::{Deserialize, Serialize};
+
+use crate::tensor::{Data, Tensors};
+
+/// How far an output may lie from the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tolerance {
+    /// The same bits.
+    Exact,
+    /// `|got - expected| <= absolute + relative * |expected|`, element by element.
+    Close {
+        /// Absolute part.
+        absolute: f64,
+        /// Relative part.
+        relative: f64,
+    },
+}
+
+/// The outcome of comparing outputs with the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether every output is within tolerance.
+    pub passed: bool,
+    /// Largest absolute difference over all numeric outputs (0 for identical ones; empty if nothing could be compared).
+    pub max_error: Option<f64>,
+    /// What was wrong, or what was compared.
+    pub detail: String,
+}
+
+impl Verdict {
+    /// A refusal with its reason.
+    pub fn wrong(detail: impl Into<String>) -> Self {
+        Self { passed: false, max_error: None, detail: detail.into() }
+    }
+}
+
+/// Compares every expected array with what was got: name, type, shape, NaN, then values within `tolerance`.
+/// Arrays that only `got` has are ignored.
+pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
+    let mut max_error = 0.0_f64;
+    let mut compared = 0_usize;
+    for (name, want) in expected.iter() {
+        let Some(have) = got.find(name) else {
+            return Verdict::wrong(format!("output {name} is missing"));
+        };
+        if have.dtype() != want.dtype() {
+            return Verdict::wrong(format!("output {name} is {}, the reference {}", have.dtype(), want.dtype()));
+        }
+        if have.shape() != want.shape() {
+            return Verdict::wrong(format!(
+                "output {name} has shape {:?}, the reference {:?}",
+                have.shape(),
+                want.shape()
+            ));
+        }
+        compared += want.len();
+        match tolerance {
+            Tolerance::Exact => {
+                if !have.data().same_bits(want.data()) {
+                    return exact_difference(name, want.data(), have.data());
+                }
+            }
+            Tolerance::Close { absolute, relative } => {
+                let (want, have) = (want.data().to_f64(), have.data().to_f64());
+                for (index, (w, h)) in want.iter().zip(&have).enumerate() {
+                    // Equal infinities and NaN against NaN agree; they have no finite difference.
+                    if w == h || (w.is_nan() && h.is_nan()) {
+                        continue;
+                    }
+                    let error = (h - w).abs();
+                    if !(error <= absolute + relative * w.abs()) {
+                        return Verdict {
+                            passed: false,
+                            max_error: Some(error),
+                            detail: format!(
+                                "output {name}[{index}] is {h:e}, the reference {w:e}, allowed {absolute:e} + {relative:e} |reference|"
+                            ),
+                        };
+                    }
+                    max_error = max_error.max(error);
+                }
+            }
+        }
+    }
+    Verdict { passed: true, max_error: Some(max_error), detail: format!("{compared} values agree") }
+}
+
+fn exact_difference(name: &str, want: &Data, have: &Data) -> Verdict {
+    let (want, have) = (want.to_f64(), have.to_f64());
+    let differing = want.iter().zip(&have).filter(|(w, h)| w.to_bits() != h.to_bits()).count();
+    let first = want.iter().zip(&have).position(|(w, h)| w.to_bits() != h.to_bits()).unwrap_or(0);
+    Verdict {
+        passed: false,
+        max_error: want
+            .iter()
+            .zip(&have)
+            .map(|(w, h)| (h - w).abs())
+            .fold(None, |m: Option<f64>, e| Some(m.map_or(e, |m| m.max(e)))),
+        detail: format!(
+            "output {name} must equal the reference bit for bit; {differing} of {} values differ, the first at {first}: {} instead of {}",
+            want.len(),
+            have.get(first).copied().unwrap_or(f64::NAN),
+            want.get(first).copied().unwrap_or(f64::NAN),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn arrays(values: &[f32]) -> Tensors {
+        Tensors::new().with("y", Tensor::vector(values))
+    }
+
+    #[test]
+    fn close_accepts_within_and_refuses_beyond() {
+        let tolerance = Tolerance::Close { absolute: 1e-3, relative: 0.0 };
+        let verdict = compare(&arrays(&[1.0, 2.0]), &arrays(&[1.0005, 2.0]), tolerance);
+        assert!(verdict.passed && verdict.max_error.unwrap() > 4e-4, "{verdict:?}");
+        let verdict = compare(&arrays(&[1.0, 2.0]), &arrays(&[1.0, 2.1]), tolerance);
+        assert!(!verdict.passed && verdict.detail.contains("y[1]"), "{verdict:?}");
+    }
+
+    #[test]
+    fn nan_where_a_number_belongs_is_wrong() {
+        let tolerance = Tolerance::Close { absolute: 1e30, relative: 1e30 };
+        assert!(!compare(&arrays(&[1.0]), &arrays(&[f32::NAN]), tolerance).passed);
+        assert!(compare(&arrays(&[f32::NAN]), &arrays(&[f32::NAN]), tolerance).passed);
+        assert!(
+            !compare(&arrays(&[1.0]), &arrays(&[f32::INFINITY]), Tolerance::Close { absolute: 1.0, relative: 1.0 })
+                .passed
+        );
+    }
+
+    #[test]
+    fn exact_sees_one_bit() {
+        let verdict = compare(&arrays(&[1.0, 0.0]), &arrays(&[1.0, -0.0]), Tolerance::Exact);
+        assert!(!verdict.passed && verdict.detail.contains("1 of 2 values differ, the first at 1"), "{verdict:?}");
+    }
+
+    #[test]
+    fn shape_type_and_absence_are_named() {
+        let want = Tensors::new().with("y", Tensor::new(&[1, 2], &[0.0_f32; 2][..]).unwrap());
+        assert!(compare(&want, &arrays(&[0.0, 0.0]), Tolerance::Exact).detail.contains("shape"));
+        assert!(compare(&want, &Tensors::new(), Tolerance::Exact).detail.contains("missing"));
+        let other = Tensors::new().with("y", Tensor::new(&[1, 2], &[0_u8; 2][..]).unwrap());
+        assert!(compare(&want, &other, Tolerance::Exact).detail.contains("uint8"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Required work: what any implementation of a case must do, however it does it.
+
+use serde::{Deserialize, Serialize};
+
+/// The operations and the traffic that the mathematics of a case demands. Bytes count each input read once and each
+/// output written once; what an implementation moves beyond that is its own affair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// What is processed (`vectors`, `elements`, `calls`).
+    pub item: String,
+    /// How many of them one iteration processes.
+    pub items: u64,
+    /// Floating-point operations that must be done.
+    pub flops: f64,
+    /// Bytes that must be read.
+    pub bytes_read: u64,
+    /// Bytes that must be written.
+    pub bytes_written: u64,
+}
+
+impl Work {
+    /// Work of `items` things called `item`.
+    pub fn items(item: &str, items: u64) -> Self {
+        Self { item: item.to_string(), items, flops: 0.0, bytes_read: 0, bytes_written: 0 }
+    }
+
+    /// Adds required floating-point operations.
+    #[must_use]
+    pub fn flops(mut self, flops: f64) -> Self {
+        self.flops = flops;
+        self
+    }
+
+    /// Adds required traffic.
+    #[must_use]
+    pub fn bytes(mut self, read: u64, written: u64) -> Self {
+        self.bytes_read = read;
+        self.bytes_written = written;
+        self
+    }
+
+    /// Bytes read and written together.
+    pub fn bytes_total(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+}

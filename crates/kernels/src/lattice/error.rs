@@ -1,0 +1,119 @@
+//! What can be wrong with a request to the lattice quantizer. Every message names the argument,
+//! what was expected, and what to do.
+
+/// A refused request; nothing was written when one of these is returned, except that a decode of
+/// invalid codes may have filled part of its output.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LatticeError {
+    /// A lattice name that is not in the table.
+    #[error("unknown lattice {given:?}: expected one of Z2, D4, E8{}", suggestion(.nearest))]
+    UnknownLattice {
+        /// The name as given.
+        given: String,
+        /// The closest known name, if one is close.
+        nearest: Option<&'static str>,
+    },
+    /// The nesting ratio is outside 2..=256.
+    #[error("q = {given}: expected an integer from 2 to 256; choose q = 4 if unsure")]
+    Q {
+        /// The value as given.
+        given: u64,
+    },
+    /// No levels, or so many that q^M leaves the exact range.
+    #[error("levels = {levels} with q = {q}: expected at least 1 level and q^levels <= 2^20 = 1048576; use at most {most} levels for this q")]
+    Levels {
+        /// Nesting ratio.
+        q: u32,
+        /// Number of levels as given.
+        levels: u64,
+        /// Largest number of levels for this q.
+        most: u32,
+    },
+    /// A scale that is not a positive, finite, normal number over the whole ramp of retries.
+    #[error("beta = {given}: expected a positive finite scale whose retries beta*2^(alpha*cap), and their inverses, are normal f32 numbers; use a beta between 1e-30 and 1e30, or `auto`")]
+    Beta {
+        /// The value as given.
+        given: f64,
+    },
+    /// The ramp of the retry mode is outside its limits.
+    #[error("retry ramp alpha = {alpha}, cap = {cap}: expected 0 < alpha <= 4 and 1 <= cap <= 64; the usual choice is alpha = 1/3, cap = 16")]
+    Ramp {
+        /// Exponent step as given.
+        alpha: f64,
+        /// Largest number of retries as given.
+        cap: u32,
+    },
+    /// A slice whose length does not fit the others.
+    #[error("{what} has {got} elements, expected {expected}; {help}")]
+    Length {
+        /// Which argument.
+        what: &'static str,
+        /// Elements expected.
+        expected: usize,
+        /// Elements given.
+        got: usize,
+        /// What to do.
+        help: &'static str,
+    },
+    /// An output that the overload mode needs is missing, or one it does not have was passed.
+    #[error("{what} {problem}; {help}")]
+    Output {
+        /// Which argument.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// What to do.
+        help: &'static str,
+    },
+    /// A shape with no axes, or whose element count overflows or does not match the data.
+    #[error("shape {shape:?}: {problem}")]
+    Shape {
+        /// The shape as given.
+        shape: Vec<usize>,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A level index that is no code: only possible when q is not a power of two.
+    #[error("vector {vector}, level {level}: index {index} is not below q^d = {limit}; the packed codes are damaged or belong to another q or lattice")]
+    Index {
+        /// Which vector.
+        vector: usize,
+        /// Which level, 0 the finest.
+        level: usize,
+        /// The index found.
+        index: u64,
+        /// Number of points of a level.
+        limit: u64,
+    },
+    /// A digit that is not below q.
+    #[error("digit {digit} of vector {vector} is not below q = {q}; the digits belong to another q")]
+    Digit {
+        /// Which vector.
+        vector: usize,
+        /// The digit found.
+        digit: u8,
+        /// Nesting ratio.
+        q: u32,
+    },
+    /// A retry count above the cap of the ramp.
+    #[error("retries of vector {vector} is {retries}, above the cap {cap}; the retries belong to another code")]
+    Retries {
+        /// Which vector.
+        vector: usize,
+        /// The value found.
+        retries: u8,
+        /// Largest value allowed.
+        cap: u8,
+    },
+    /// Stored codes that cannot be read.
+    #[error("codes: {0}")]
+    Container(String),
+    /// A combination that has no implementation, and why.
+    #[error("unsupported: {0}")]
+    Unsupported(String),
+}
+
+fn suggestion(nearest: &Option<&'static str>) -> String {
+    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+}

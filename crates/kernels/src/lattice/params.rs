@@ -1,0 +1,312 @@
+//! What a code is: lattice, nesting ratio, levels, scale, centring and what happens on overload.
+
+use super::centre;
+use super::error::LatticeError;
+
+/// Largest codebook side: q^M may not exceed 2^20, so that every intermediate stays exact in i32.
+pub const MAX_SIDE: u64 = 1 << 20;
+
+/// Largest number of values in one vector.
+pub const MAX_DIMENSION: usize = 8;
+
+/// A lattice with its fast nearest-point rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lattice {
+    /// The square lattice.
+    Z2,
+    /// Integer 4-vectors of even sum.
+    D4,
+    /// D8 and its translate by (1/2)^8; points are kept doubled, as integers.
+    E8,
+}
+
+impl Lattice {
+    /// Every lattice, in order of dimension.
+    pub const ALL: [Lattice; 3] = [Lattice::Z2, Lattice::D4, Lattice::E8];
+
+    /// Its name as flags and records spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Lattice::Z2 => "Z2",
+            Lattice::D4 => "D4",
+            Lattice::E8 => "E8",
+        }
+    }
+
+    /// Values in one vector.
+    #[must_use]
+    pub fn dimension(self) -> usize {
+        match self {
+            Lattice::Z2 => 2,
+            Lattice::D4 => 4,
+            Lattice::E8 => 8,
+        }
+    }
+
+    /// Integer steps per lattice unit: 2 for E8, whose points are kept doubled, otherwise 1.
+    #[must_use]
+    pub fn scale(self) -> u32 {
+        match self {
+            Lattice::E8 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Volume of a cell in lattice units.
+    #[must_use]
+    pub fn determinant(self) -> f64 {
+        match self {
+            Lattice::D4 => 2.0,
+            _ => 1.0,
+        }
+    }
+
+    /// Normalized second moment of the Voronoi cell (Conway and Sloane, chapter 21).
+    #[must_use]
+    pub fn normalized_second_moment(self) -> f64 {
+        match self {
+            Lattice::Z2 => 1.0 / 12.0,
+            Lattice::D4 => 13.0 / (120.0 * std::f64::consts::SQRT_2),
+            Lattice::E8 => 929.0 / 12960.0,
+        }
+    }
+
+    /// Mean squared error per dimension of the unscaled lattice: NSM * det^(2/d).
+    #[must_use]
+    pub fn second_moment(self) -> f64 {
+        self.normalized_second_moment() * self.determinant().powf(2.0 / self.dimension() as f64)
+    }
+
+    /// Largest distance of any point to the lattice, in lattice units.
+    #[must_use]
+    pub fn covering_radius(self) -> f64 {
+        match self {
+            Lattice::Z2 => std::f64::consts::FRAC_1_SQRT_2,
+            Lattice::D4 | Lattice::E8 => 1.0,
+        }
+    }
+}
+
+impl std::fmt::Display for Lattice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Lattice {
+    type Err = LatticeError;
+
+    fn from_str(given: &str) -> Result<Self, LatticeError> {
+        if let Some(lattice) = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given)) {
+            return Ok(lattice);
+        }
+        // The names are a letter and a digit: sharing either is what "close" can mean.
+        let upper = given.to_ascii_uppercase();
+        let nearest = Lattice::ALL
+            .into_iter()
+            .find(|l| upper.starts_with(&l.name()[..1]))
+            .or_else(|| Lattice::ALL.into_iter().find(|l| upper.ends_with(&l.name()[1..])))
+            .map(Lattice::name);
+        Err(LatticeError::UnknownLattice { given: given.to_owned(), nearest })
+    }
+}
+
+/// What is done about vectors that lie outside the codebook.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Overload {
+    /// Nothing: they wrap around, and nobody is told.
+    None,
+    /// They wrap around and are marked, one byte a vector.
+    Flag,
+    /// Each is tried at beta * 2^(alpha t), t = 0, 1, .. until it fits; t is stored.
+    Retry {
+        /// Octaves of scale per retry.
+        alpha: f64,
+        /// Largest t; a vector that does not fit even then keeps its code of t = cap and is marked.
+        cap: u8,
+    },
+}
+
+impl Overload {
+    /// The ramp of Kaplan and Ordentlich, alpha = 1/3, with a cap of 16.
+    pub const RETRY: Overload = Overload::Retry { alpha: 1.0 / 3.0, cap: 16 };
+
+    /// Its name as flags spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Overload::None => "none",
+            Overload::Flag => "flag",
+            Overload::Retry { .. } => "retry",
+        }
+    }
+}
+
+/// The free choices of a code, as a user states them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Params {
+    /// Which lattice.
+    pub lattice: Lattice,
+    /// Nesting ratio, 2..=256; a level carries log2 q bits per dimension.
+    pub q: u32,
+    /// Number of levels M >= 1, with q^M <= 2^20; level 0 is the finest.
+    pub levels: u32,
+    /// Scale of the finest lattice, in units of the data.
+    pub beta: f32,
+    /// Whether the codebook is shifted so that its mean is the origin.
+    pub centred: bool,
+    /// What is done about vectors outside the codebook.
+    pub overload: Overload,
+}
+
+/// A validated code with everything that its implementations need precomputed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Codec {
+    params: Params,
+    inverse_scales: Vec<f32>,
+    scales: Vec<f32>,
+    shift: [f32; MAX_DIMENSION],
+    level_points: u128,
+    level_bits: u32,
+}
+
+impl Codec {
+    /// Checks the parameters and computes scales and centring.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of range.
+    pub fn new(params: Params) -> Result<Codec, LatticeError> {
+        let Params { lattice, q, levels, beta, centred, overload } = params;
+        if !(2..=256).contains(&q) {
+            return Err(LatticeError::Q { given: u64::from(q) });
+        }
+        let most = MAX_SIDE.ilog(u64::from(q));
+        if !(1..=most).contains(&levels) {
+            return Err(LatticeError::Levels { q, levels: u64::from(levels), most });
+        }
+        let (alpha, cap) = match overload {
+            Overload::Retry { alpha, cap } => {
+                if !(alpha > 0.0 && alpha <= 4.0) || !(1..=64).contains(&cap) {
+                    return Err(LatticeError::Ramp { alpha, cap: u32::from(cap) });
+                }
+                (alpha, cap)
+            }
+            _ => (0.0, 0),
+        };
+        let exact = |t: u8| f64::from(beta) * (alpha * f64::from(t)).exp2();
+        let scales: Vec<f32> = (0..=cap).map(|t| exact(t) as f32).collect();
+        let inverse_scales: Vec<f32> = (0..=cap).map(|t| exact(t).recip() as f32).collect();
+        if beta <= 0.0 || !scales.iter().chain(&inverse_scales).all(|s| s.is_normal()) {
+            return Err(LatticeError::Beta { given: f64::from(beta) });
+        }
+        let level_points = u128::from(q).pow(lattice.dimension() as u32);
+        let level_bits = u128::BITS - (level_points - 1).leading_zeros();
+        let shift = if centred { centre::shift(lattice, q, levels) } else { [0.0; MAX_DIMENSION] };
+        Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits })
+    }
+
+    /// The parameters it was made from.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Which lattice.
+    #[must_use]
+    pub fn lattice(&self) -> Lattice {
+        self.params.lattice
+    }
+
+    /// Values in one vector.
+    #[must_use]
+    pub fn dimension(&self) -> usize {
+        self.params.lattice.dimension()
+    }
+
+    /// Nesting ratio.
+    #[must_use]
+    pub fn q(&self) -> u32 {
+        self.params.q
+    }
+
+    /// Number of levels M.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        self.params.levels as usize
+    }
+
+    /// beta * 2^(alpha t) for t = 0..=cap, rounded to f32 once.
+    #[must_use]
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// 1 / (beta * 2^(alpha t)) for t = 0..=cap, rounded to f32 once.
+    #[must_use]
+    pub fn inverse_scales(&self) -> &[f32] {
+        &self.inverse_scales
+    }
+
+    /// The centring constant per coordinate, in lattice units: added before quantizing and
+    /// subtracted after decoding. Zeros when the code is not centred; adding or subtracting those
+    /// changes no code and no decoded bit, so implementations need not ask.
+    #[must_use]
+    pub fn shift(&self) -> &[f32; MAX_DIMENSION] {
+        &self.shift
+    }
+
+    /// Points of one level, q^d.
+    #[must_use]
+    pub fn level_points(&self) -> u128 {
+        self.level_points
+    }
+
+    /// Bits of one packed level index: those needed for q^d - 1.
+    #[must_use]
+    pub fn level_bits(&self) -> u32 {
+        self.level_bits
+    }
+
+    /// Packed bits of one vector.
+    #[must_use]
+    pub fn vector_bits(&self) -> usize {
+        self.level_bits as usize * self.levels()
+    }
+
+    /// Bytes of the packed codes of n vectors.
+    #[must_use]
+    pub fn packed_len(&self, vectors: usize) -> usize {
+        let bits = vectors as u128 * self.vector_bits() as u128;
+        usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the codes carry one overload byte a vector.
+    #[must_use]
+    pub fn has_overload(&self) -> bool {
+        self.params.overload != Overload::None
+    }
+
+    /// Whether the codes carry one retry byte a vector.
+    #[must_use]
+    pub fn has_retries(&self) -> bool {
+        matches!(self.params.overload, Overload::Retry { .. })
+    }
+
+    /// Number of vectors in a buffer of `values` values.
+    ///
+    /// # Errors
+    /// When the buffer is not a whole number of vectors.
+    pub fn vectors_in(&self, values: usize) -> Result<usize, LatticeError> {
+        let d = self.dimension();
+        if !values.is_multiple_of(d) {
+            return Err(LatticeError::Length {
+                what: "x",
+                expected: values.next_multiple_of(d),
+                got: values,
+                help: "pass whole vectors, or encode through `Codes`, which pads row tails",
+            });
+        }
+        Ok(values / d)
+    }
+}
