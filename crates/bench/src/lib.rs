@@ -1,1 +1,22 @@
-//! Placeholder until the crate is written.
+//! The instrument: it checks implementations against the reference, times them in interleaved rounds and writes down
+//! what it saw. It does not know what it times.
+//!
+//! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
+
+pub mod check;
+pub mod cpu;
+pub mod environment;
+pub mod machine;
+pub mod measure;
+pub mod plan;
+pub mod probe;
+pub mod sample;
+pub mod settings;
+pub mod stop;
+pub mod writer;
+
+pub use cpu::Cpu;
+pub use measure::{Event, Instrument, Interrupted};
+pub use plan::{Cell, Plan, Selection};
+pub use settings::Effort;
+pub use writer::{Writer, WriterError};

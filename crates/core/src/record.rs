@@ -45,11 +45,11 @@ pub struct Run {
 pub struct Settings {
     /// Shortest slot (iterations timed together), in nanoseconds.
     pub slot_min_ns: u64,
-    /// Interleaved rounds at least and at most.
-    pub rounds_min: u32,
-    /// See `rounds_min`.
+    /// Fewest samples of an implementation, however slow it is.
+    pub samples_min: u32,
+    /// Most interleaved rounds of a case.
     pub rounds_max: u32,
-    /// Time for the rounds of one case, in nanoseconds.
+    /// Time for the samples of one implementation at one case, in nanoseconds.
     pub case_budget_ns: u64,
     /// Warm-up of one implementation, in nanoseconds.
     pub warm_up_ns: u64,

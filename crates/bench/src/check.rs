@@ -1,0 +1,104 @@
+//! Preparing an implementation and judging its answer, whatever it does: errors and panics become outcomes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ellwand_core::case::Case;
+use ellwand_core::device::{CpuScope, Device};
+use ellwand_core::error::PrepareError;
+use ellwand_core::implementation::{Implementation, Prepared};
+use ellwand_core::record::Outcome;
+use ellwand_core::tensor::Tensors;
+use ellwand_core::verdict::Verdict;
+use ellwand_core::workload::Workload;
+
+/// A task at a case with its inputs and the answer that counts.
+pub struct Task<'a> {
+    /// The task.
+    pub workload: &'a dyn Workload,
+    /// The parameter point.
+    pub case: &'a Case,
+    /// Its inputs.
+    pub inputs: &'a Tensors,
+    /// The reference's outputs.
+    pub expected: &'a Tensors,
+}
+
+/// An implementation that answered right once.
+pub struct Ready {
+    /// It.
+    pub prepared: Box<dyn Prepared>,
+    /// Time to prepare it.
+    pub prepare_ns: u64,
+    /// Time of its first run.
+    pub first_run_ns: u64,
+    /// What the judge said.
+    pub verdict: Verdict,
+}
+
+/// Prepares an implementation on its device, runs it once with spoiled outputs and judges the answer.
+///
+/// # Errors
+/// The outcome when it is unsupported, breaks, or answers wrong.
+pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ready, Outcome> {
+    let mut made = None;
+    let prepare = device.time(CpuScope::Process, &mut || {
+        made = Some(guarded("prepare", || (implementation.prepare)(task.case, task.inputs, device)));
+    });
+    let mut prepared = match made {
+        Some(Ok(Ok(prepared))) => prepared,
+        Some(Ok(Err(PrepareError::Unsupported(why)))) => return Err(Outcome::Unsupported { why }),
+        Some(Ok(Err(PrepareError::Failed(error)))) => return Err(Outcome::Failed { error }),
+        Some(Err(error)) => return Err(Outcome::Failed { error }),
+        None => return Err(Outcome::Failed { error: "the device did not run the preparation".into() }),
+    };
+    let mut ran = Ok(Ok(()));
+    guarded("poison", || prepared.poison()).map_err(|error| Outcome::Failed { error })?;
+    let first = device.time(implementation.parallelism.scope(), &mut || {
+        ran = guarded("run", || {
+            prepared.run();
+            prepared.sync()
+        });
+    });
+    flatten(ran)?;
+    let verdict = judge(task, prepared.as_mut())?;
+    Ok(Ready { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.device_ns.unwrap_or(first.wall_ns), verdict })
+}
+
+/// Spoils the outputs, runs once more and judges: what was timed must still be right.
+///
+/// # Errors
+/// The outcome when it breaks or answers wrong.
+pub fn again(task: &Task, prepared: &mut dyn Prepared) -> Result<Verdict, Outcome> {
+    flatten(guarded("run", || {
+        prepared.poison();
+        prepared.run();
+        prepared.sync()
+    }))?;
+    judge(task, prepared)
+}
+
+fn judge(task: &Task, prepared: &mut dyn Prepared) -> Result<Verdict, Outcome> {
+    let output =
+        guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })?;
+    let verdict = task.workload.judge(task.case, task.inputs, task.expected, &output);
+    if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
+}
+
+fn flatten(ran: Result<Result<(), String>, String>) -> Result<(), Outcome> {
+    ran.and_then(|synced| synced).map_err(|error| Outcome::Failed { error })
+}
+
+/// Calls `body`; a panic becomes an error with its message.
+///
+/// # Errors
+/// What the panic said, and in which step.
+pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".to_string());
+        format!("it panicked in {step}: {message}")
+    })
+}

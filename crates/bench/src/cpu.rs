@@ -1,0 +1,144 @@
+//! The processor as a device: its clocks and the counters the kernel keeps about us.
+
+use std::any::Any;
+use std::time::Instant;
+
+use ellwand_core::device::{CpuScope, Device, DeviceKind, Timing};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+
+/// The processor this program runs on.
+#[derive(Debug, Clone, Default)]
+pub struct Cpu {
+    about: String,
+}
+
+impl Cpu {
+    /// The processor, described by what the system says of it.
+    pub fn new(about: impl Into<String>) -> Self {
+        Self { about: about.into() }
+    }
+}
+
+/// Processor time spent so far by the scope; `None` where the system does not tell.
+fn cpu_time_ns(scope: CpuScope) -> Option<u64> {
+    let clock = match scope {
+        CpuScope::Thread => ClockId::CLOCK_THREAD_CPUTIME_ID,
+        CpuScope::Process => ClockId::CLOCK_PROCESS_CPUTIME_ID,
+    };
+    let time = clock_gettime(clock).ok()?;
+    Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+fn usage(scope: CpuScope) -> Option<Usage> {
+    let who = match scope {
+        CpuScope::Thread => UsageWho::RUSAGE_THREAD,
+        CpuScope::Process => UsageWho::RUSAGE_SELF,
+    };
+    getrusage(who).ok()
+}
+
+impl Device for Cpu {
+    fn id(&self) -> &str {
+        "cpu"
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+
+    fn about(&self) -> String {
+        self.about.clone()
+    }
+
+    /// The two readings of the wall clock lie innermost, so that the cost of the system calls (about 1 us a slot) is not in them.
+    fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing {
+        let usage_before = usage(scope);
+        let cpu_before = cpu_time_ns(scope);
+        let start = Instant::now();
+        body();
+        let wall = start.elapsed();
+        let cpu_after = cpu_time_ns(scope);
+        let usage_after = usage(scope);
+        let counted = |of: fn(&Usage) -> i64| {
+            let (before, after) = (usage_before.as_ref()?, usage_after.as_ref()?);
+            Some(of(after).saturating_sub(of(before)).max(0) as u64)
+        };
+        Timing {
+            wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+            cpu_ns: cpu_before.zip(cpu_after).map(|(before, after)| after.saturating_sub(before)),
+            device_ns: None,
+            switches: counted(Usage::involuntary_context_switches),
+            faults: counted(Usage::minor_page_faults),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What the clock costs and how fine it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockQuality {
+    /// A pair of readings, in nanoseconds (median of many).
+    pub cost_ns: f64,
+    /// Smallest step above zero seen, in nanoseconds.
+    pub step_ns: f64,
+}
+
+/// Measures the wall clock against itself.
+pub fn clock_quality() -> ClockQuality {
+    const PAIRS: u32 = 64;
+    let mut costs = Vec::new();
+    let mut step = f64::INFINITY;
+    for _ in 0..200 {
+        let start = Instant::now();
+        for _ in 0..PAIRS {
+            std::hint::black_box(Instant::now());
+            std::hint::black_box(Instant::now());
+        }
+        costs.push(start.elapsed().as_nanos() as f64 / f64::from(PAIRS));
+        let before = Instant::now();
+        let mut after = Instant::now();
+        while after == before {
+            after = Instant::now();
+        }
+        step = step.min((after - before).as_nanos() as f64);
+    }
+    ClockQuality { cost_ns: ellwand_core::stats::median(&costs).unwrap_or(f64::NAN), step_ns: step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_body_costs_processor_time_and_runs_once() {
+        let mut runs = 0;
+        let timing = Cpu::new("test").time(CpuScope::Thread, &mut || {
+            runs += 1;
+            let mut x = 1_u64;
+            for i in 0..200_000_u64 {
+                x = std::hint::black_box(x.wrapping_mul(i | 1));
+            }
+        });
+        assert_eq!(runs, 1);
+        assert!(timing.wall_ns > 0 && timing.cpu_ns.unwrap() > 0, "{timing:?}");
+        assert!(timing.switches.is_some() && timing.faults.is_some() && timing.device_ns.is_none());
+    }
+
+    #[test]
+    fn touching_fresh_pages_counts_faults() {
+        let timing = Cpu::new("test").time(CpuScope::Thread, &mut || {
+            let fresh = vec![0_u8; 256 << 20];
+            // One write a page of a mapping that the allocator took from the system: at least a huge page each 2 MiB faults.
+            let mut fresh = std::hint::black_box(fresh);
+            for at in (0..fresh.len()).step_by(4096) {
+                fresh[at] = 1;
+            }
+            std::hint::black_box(&fresh);
+        });
+        assert!(timing.faults.unwrap() >= 128, "{timing:?}");
+    }
+}

@@ -1,0 +1,324 @@
+//! The instrument itself: one cell in, its measurements out.
+//!
+//! For each implementation: prepare, poison, run, judge. Then all that answered right are warmed up and sampled in
+//! interleaved rounds, the order of each round drawn by a coin, until a stop rule fires. Then each is judged again.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ellwand_core::case::Case;
+use ellwand_core::device::Device;
+use ellwand_core::error::InputError;
+use ellwand_core::implementation::{Implementation, Prepared};
+use ellwand_core::reading::Reading;
+use ellwand_core::record::{CaseRecord, Measurement, Outcome, Sample, Settings};
+use ellwand_core::registry::Registry;
+use ellwand_core::tensor::Tensors;
+use ellwand_core::workload::{Fit, Workload};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::check::{self, Ready, Task};
+use crate::plan::Cell;
+use crate::probe::{self, Probe, Span};
+use crate::sample::{self, Slot};
+use crate::stop::{Progress, stopped};
+
+/// The user asked to stop; the cell being measured is lost, everything before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// What the instrument says while it works, always between slots and never inside one.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It turns to an implementation for preparation and check.
+    Checking(&'a str),
+    /// So many of the planned rounds are done.
+    Sampled {
+        /// Rounds done.
+        rounds: u32,
+        /// Rounds planned.
+        planned: u32,
+    },
+}
+
+/// Takes measurements with fixed settings.
+pub struct Instrument<'a> {
+    /// Devices are looked up here.
+    pub registry: &'a Registry,
+    /// Settings, as they go into the record.
+    pub settings: Settings,
+    /// Seed of inputs and orders.
+    pub seed: u64,
+    /// Probes read around runs.
+    pub probes: &'a [Probe],
+    /// Set to stop between two rounds.
+    pub interrupt: &'a AtomicBool,
+    /// Arrays the user gave in place of generated inputs.
+    pub given: Option<&'a Tensors>,
+}
+
+/// An implementation on its way through a cell.
+struct Runner<'a> {
+    implementation: &'a Implementation,
+    device: &'a dyn Device,
+    state: State,
+    cold: Vec<Reading>,
+}
+
+enum State {
+    /// Being sampled.
+    Alive { ready: Ready, slot: Slot, samples: Vec<Sample> },
+    /// Over.
+    Ended(Outcome),
+}
+
+impl Instrument<'_> {
+    /// Measures one cell: a measurement for each of its implementations, in their order.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
+        let workload = cell.workload.as_ref();
+        let made = check::guarded("the workload's inputs and reference", || {
+            let (case, inputs) = self.inputs(workload, &cell.case)?;
+            let expected = workload.reference(&case, &inputs)?;
+            Ok::<_, InputError>((case, inputs, expected))
+        });
+        let (case, inputs, expected) = match made {
+            Ok(Ok(made)) => made,
+            Ok(Err(error)) => return Ok(self.all_failed(cell, &error.to_string())),
+            Err(error) => return Ok(self.all_failed(cell, &error)),
+        };
+        let task = Task { workload, case: &case, inputs: &inputs, expected: &expected };
+        let mut runners = Vec::new();
+        for implementation in &cell.implementations {
+            self.check_interrupt()?;
+            on_event(Event::Checking(&implementation.name));
+            runners.push(self.start(&task, implementation));
+        }
+        self.sample(&case, &mut runners, on_event)?;
+        Ok(runners.into_iter().map(|runner| self.finish(&task, runner)).collect())
+    }
+
+    /// The inputs of a case: generated from the seed and the case's identity, or the user's arrays cut to the case.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub fn inputs(&self, workload: &dyn Workload, case: &Case) -> Result<(Case, Tensors), InputError> {
+        match self.given {
+            Some(given) => workload.adopt(case, given.clone(), Fit::Case),
+            None => Ok((case.clone(), workload.inputs(case, self.seed ^ case.digest())?)),
+        }
+    }
+
+    fn check_interrupt(&self) -> Result<(), Interrupted> {
+        if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+
+    fn device(&self, implementation: &Implementation) -> Option<&dyn Device> {
+        self.registry.devices().iter().map(AsRef::as_ref).find(|device| device.kind() == implementation.needs)
+    }
+
+    /// Prepares, checks, warms up and calibrates one implementation.
+    fn start<'r>(&'r self, task: &Task, implementation: &'r Implementation) -> Runner<'r> {
+        let Some(device) = self.device(implementation) else {
+            let why = format!("it needs a {} device and none was found here", implementation.needs);
+            let nowhere = self.registry.devices().first().map_or(&NO_DEVICE as &dyn Device, AsRef::as_ref);
+            return Runner {
+                implementation,
+                device: nowhere,
+                state: State::Ended(Outcome::Unsupported { why }),
+                cold: Vec::new(),
+            };
+        };
+        let running = probe::begin(self.probes, Span::Cold);
+        let ready = check::ready(task, implementation, device);
+        let cold = running.end();
+        let state = match ready {
+            Err(outcome) => State::Ended(outcome),
+            Ok(mut ready) => {
+                let calibrated = check::guarded("run", || {
+                    sample::calibrate(
+                        device,
+                        implementation.parallelism,
+                        ready.prepared.as_mut(),
+                        self.settings.slot_min_ns,
+                        self.settings.warm_up_ns,
+                    )
+                });
+                match calibrated.and_then(|calibrated| calibrated) {
+                    Ok(slot) => State::Alive { ready, slot, samples: Vec::new() },
+                    Err(error) => State::Ended(Outcome::Failed { error }),
+                }
+            }
+        };
+        Runner { implementation, device, state, cold }
+    }
+
+    /// Samples of one implementation that fill its share of the time.
+    fn share(&self, slot: Slot) -> u32 {
+        let fits = self.settings.case_budget_ns / slot.cost_ns.max(1);
+        u32::try_from(fits).unwrap_or(u32::MAX).clamp(self.settings.samples_min.max(1), self.settings.rounds_max.max(1))
+    }
+
+    /// Interleaved rounds. A slow implementation takes part in every n-th round only, so that it gets its share of the
+    /// time and no more; those that take part in a round are adjacent in time.
+    fn sample(&self, case: &Case, runners: &mut [Runner], on_event: &mut dyn FnMut(Event)) -> Result<(), Interrupted> {
+        let shares: Vec<Option<u32>> = runners
+            .iter()
+            .map(|runner| match &runner.state {
+                State::Alive { slot, .. } => Some(self.share(*slot)),
+                State::Ended(_) => None,
+            })
+            .collect();
+        let planned = shares.iter().flatten().copied().max().unwrap_or(0);
+        let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
+        for round in 0..planned {
+            self.check_interrupt()?;
+            let mut order: Vec<usize> = (0..runners.len())
+                .filter(|index| shares[*index].is_some_and(|share| round.is_multiple_of((planned / share).max(1))))
+                .collect();
+            order.shuffle(&mut coin);
+            for (position, index) in order.into_iter().enumerate() {
+                runners[index].take(round, position as u32);
+            }
+            on_event(Event::Sampled { rounds: round + 1, planned });
+            let seconds: Vec<Vec<f64>> = runners.iter().filter_map(Runner::seconds).collect();
+            if seconds.is_empty() || stopped(&Progress { rounds: round + 1, planned, seconds: &seconds }).is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges again, reads the last probes and writes the measurement.
+    fn finish(&self, task: &Task, runner: Runner) -> Measurement {
+        let mut measurement = self.blank(task.workload, task.case, runner.implementation);
+        measurement.device = runner.device.id().to_string();
+        match runner.state {
+            State::Ended(outcome) => measurement.outcome = outcome,
+            State::Alive { mut ready, samples, .. } => {
+                measurement.prepare_ns = Some(ready.prepare_ns);
+                measurement.first_run_ns = Some(ready.first_run_ns);
+                measurement.check = Some(ready.verdict.clone());
+                measurement.what_ran = ready.prepared.what_ran();
+                measurement.readings = runner.cold;
+                measurement.readings.extend(self.steady(ready.prepared.as_mut()));
+                measurement.outcome = match check::again(task, ready.prepared.as_mut()) {
+                    Err(outcome) => outcome,
+                    Ok(_) => Outcome::Measured,
+                };
+                if measurement.outcome.is_measured() {
+                    measurement.samples = samples;
+                    measurement.resolution_ns = sample::empty_iteration_ns(runner.device, self.settings.slot_min_ns)
+                        .ok()
+                        .map(|cost| 2.0 * cost);
+                    let quality = check::guarded("readings", || {
+                        ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
+                    });
+                    match quality.and_then(|quality| quality) {
+                        Ok(quality) => measurement.readings.extend(quality),
+                        Err(error) => measurement.warnings.push(format!("its quality could not be read: {error}")),
+                    }
+                }
+            }
+        }
+        measurement
+    }
+
+    /// Probes around one run in steady state.
+    fn steady(&self, prepared: &mut dyn Prepared) -> Vec<Reading> {
+        let running = probe::begin(self.probes, Span::Steady);
+        let ran = check::guarded("run", || {
+            prepared.run();
+            prepared.sync()
+        });
+        let readings = running.end();
+        // A failure here is found again, and reported, by the second judgement.
+        if matches!(ran, Ok(Ok(()))) { readings } else { Vec::new() }
+    }
+
+    fn all_failed(&self, cell: &Cell, error: &str) -> Vec<Measurement> {
+        let failed = |implementation| Measurement {
+            outcome: Outcome::Failed { error: error.to_string() },
+            ..self.blank(cell.workload.as_ref(), &cell.case, implementation)
+        };
+        cell.implementations.iter().map(failed).collect()
+    }
+
+    fn blank(&self, workload: &dyn Workload, case: &Case, implementation: &Implementation) -> Measurement {
+        let unit = |name: &str| workload.axes().iter().find(|axis| axis.name == name).map_or("", |axis| axis.unit);
+        Measurement {
+            case: CaseRecord::new(case, unit),
+            implementation: implementation.name.clone(),
+            device: implementation.needs.to_string(),
+            parallelism: implementation.parallelism,
+            what_ran: String::new(),
+            baseline: workload.baseline().to_string(),
+            work: workload.work(case),
+            outcome: Outcome::Measured,
+            check: None,
+            prepare_ns: None,
+            first_run_ns: None,
+            samples: Vec::new(),
+            resolution_ns: None,
+            readings: Vec::new(),
+            warnings: workload.remarks(case),
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Takes one slot; a failure ends the implementation and nobody else.
+    fn take(&mut self, round: u32, position: u32) {
+        let State::Alive { ready, slot, samples } = &mut self.state else { return };
+        let scope = self.implementation.parallelism.scope();
+        let timing =
+            check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), slot.iterations));
+        match timing.and_then(|timing| timing) {
+            Ok(timing) => samples.push(Sample {
+                block: 0,
+                round,
+                position,
+                iterations: slot.iterations,
+                wall_ns: timing.wall_ns,
+                cpu_ns: timing.cpu_ns,
+                device_ns: timing.device_ns,
+                switches: timing.switches,
+                faults: timing.faults,
+            }),
+            Err(error) => self.state = State::Ended(Outcome::Failed { error }),
+        }
+    }
+
+    fn seconds(&self) -> Option<Vec<f64>> {
+        match &self.state {
+            State::Alive { samples, .. } => Some(samples.iter().map(Sample::seconds).collect()),
+            State::Ended(_) => None,
+        }
+    }
+}
+
+/// Stands where a registry has no device at all; nothing ever runs on it.
+struct NoDevice;
+static NO_DEVICE: NoDevice = NoDevice;
+
+impl Device for NoDevice {
+    fn id(&self) -> &str {
+        "none"
+    }
+    fn kind(&self) -> ellwand_core::DeviceKind {
+        ellwand_core::DeviceKind::Cpu
+    }
+    fn about(&self) -> String {
+        "no device is registered".into()
+    }
+    fn time(&self, _: ellwand_core::CpuScope, _: &mut dyn FnMut()) -> ellwand_core::Timing {
+        ellwand_core::Timing::default()
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,209 @@
+//! The plan: which cases of which workloads are measured with which implementations, in which order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ellwand_core::axis::Axis;
+use ellwand_core::case::{Case, Value};
+use ellwand_core::error::{InputError, nearest};
+use ellwand_core::implementation::Implementation;
+use ellwand_core::registry::{Registry, matches};
+use ellwand_core::workload::Workload;
+
+/// What the user asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Workloads, groups or patterns.
+    pub workloads: Vec<String>,
+    /// Axis values as text, by axis name or alias.
+    pub axes: BTreeMap<String, String>,
+    /// A named size.
+    pub size: Option<String>,
+    /// Implementations or patterns; empty means all.
+    pub implementations: Vec<String>,
+    /// Kinds or ids of devices; empty means all.
+    pub devices: Vec<String>,
+}
+
+/// One case and everything that is measured at it, interleaved: the unit that is written, resumed or lost as a whole.
+pub struct Cell {
+    /// The task.
+    pub workload: Arc<dyn Workload>,
+    /// The parameter point.
+    pub case: Case,
+    /// Who computes it.
+    pub implementations: Vec<Implementation>,
+}
+
+/// An ordered list of cells.
+#[derive(Default)]
+pub struct Plan {
+    /// The cells.
+    pub cells: Vec<Cell>,
+}
+
+impl Plan {
+    /// Expands a selection into cells: workloads in the order of registration, cases in the order of their axes.
+    ///
+    /// # Errors
+    /// When a name, an axis or a value is unknown, a case makes no sense, or nothing is left to measure.
+    pub fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
+        let workloads = registry.select(&selection.workloads)?;
+        check_axes_known(&workloads, selection)?;
+        check_size_known(&workloads, selection)?;
+        check_implementations_known(registry, &workloads, selection)?;
+        let mut plan = Plan::default();
+        for workload in &workloads {
+            let implementations = chosen(registry, workload.name(), selection);
+            for case in cases(workload.as_ref(), selection)? {
+                workload.check(&case)?;
+                if !implementations.is_empty() {
+                    plan.cells.push(Cell {
+                        workload: Arc::clone(workload),
+                        case,
+                        implementations: implementations.clone(),
+                    });
+                }
+            }
+        }
+        if plan.cells.is_empty() {
+            return Err(InputError::new(
+                "WORKLOAD",
+                "nothing is left to measure",
+                "at least one workload with an implementation",
+            ));
+        }
+        Ok(plan)
+    }
+}
+
+/// The cases of one workload: the product of its axes, each at the values asked for.
+///
+/// # Errors
+/// When a value is not of its axis.
+pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>, InputError> {
+    let size = selection.size.as_deref().and_then(|name| workload.sizes().iter().find(|size| size.name == name));
+    let mut cases = vec![Vec::new()];
+    for axis in workload.axes() {
+        let values = match asked(axis, selection) {
+            Some(text) => axis.parse_list(text)?,
+            None => size
+                .and_then(|size| size.values.iter().find(|(name, _)| *name == axis.name))
+                .map_or_else(|| axis.default.clone(), |(_, values)| values.clone()),
+        };
+        cases = cases
+            .iter()
+            .flat_map(|prefix: &Vec<(String, Value)>| {
+                values.iter().map(move |value| {
+                    let mut params = prefix.clone();
+                    // A neutral value stands for a case that was named before the axis existed.
+                    if axis.neutral.as_ref() != Some(value) {
+                        params.push((axis.name.to_string(), value.clone()));
+                    }
+                    params
+                })
+            })
+            .collect();
+    }
+    Ok(cases.into_iter().map(|params| Case::new(workload.name(), params)).collect())
+}
+
+fn asked<'a>(axis: &Axis, selection: &'a Selection) -> Option<&'a String> {
+    std::iter::once(&axis.name).chain(&axis.aliases).find_map(|name| selection.axes.get(*name))
+}
+
+fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> Result<(), InputError> {
+    for name in selection.axes.keys() {
+        let known = |axis: &Axis| axis.name == name || axis.aliases.contains(&name.as_str());
+        if !workloads.iter().any(|workload| workload.axes().iter().any(known)) {
+            let axes: Vec<&str> = workloads.iter().flat_map(|w| w.axes().iter().map(|axis| axis.name)).collect();
+            let names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();
+            let error = InputError::new(
+                format!("--{name}"),
+                format!("{} has no such axis", names.join(", ")),
+                format!("one of {}", unique(&axes).join(", ")),
+            );
+            return Err(match nearest(name, axes) {
+                Some(near) => error.help(format!("did you mean --{near}?")),
+                None => error,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_size_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> Result<(), InputError> {
+    let Some(name) = &selection.size else { return Ok(()) };
+    let sizes: Vec<&str> = workloads.iter().flat_map(|w| w.sizes().iter().map(|size| size.name)).collect();
+    if sizes.contains(&name.as_str()) {
+        return Ok(());
+    }
+    let expected = if sizes.is_empty() {
+        "no --size, since these workloads name none".to_string()
+    } else {
+        format!("one of {}", unique(&sizes).join(", "))
+    };
+    let error = InputError::new("--size", format!("'{name}' is unknown"), expected);
+    Err(match nearest(name, sizes) {
+        Some(near) => error.help(format!("did you mean {near}?")),
+        None => error,
+    })
+}
+
+fn check_implementations_known(
+    registry: &Registry,
+    workloads: &[Arc<dyn Workload>],
+    selection: &Selection,
+) -> Result<(), InputError> {
+    let known: Vec<&str> = workloads
+        .iter()
+        .flat_map(|workload| registry.implementations(workload.name()))
+        .map(|implementation| implementation.name.as_str())
+        .collect();
+    for pattern in &selection.implementations {
+        if !known.iter().any(|name| matches(pattern, name)) {
+            let error = InputError::new(
+                "--implementation",
+                format!("'{pattern}' is unknown"),
+                format!("one of {}", unique(&known).join(", ")),
+            );
+            return Err(match nearest(pattern, known) {
+                Some(near) => error.help(format!("did you mean {near}?")),
+                None => error,
+            });
+        }
+    }
+    for device in &selection.devices {
+        let kinds = ["cpu", "cuda", "wgpu"];
+        let here = registry.devices().iter().any(|known| known.id() == device);
+        if !here && !kinds.contains(&device.split(':').next().unwrap_or("")) {
+            return Err(InputError::new(
+                "--device",
+                format!("'{device}' is unknown"),
+                "cpu, cuda or wgpu, or one with an index such as cuda:0",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Implementation> {
+    let wanted = |implementation: &&Implementation| {
+        (selection.implementations.is_empty()
+            || selection.implementations.iter().any(|p| matches(p, &implementation.name)))
+            && (selection.devices.is_empty()
+                || selection.devices.iter().any(|d| d.split(':').next() == Some(&implementation.needs.to_string())))
+    };
+    registry.implementations(workload).into_iter().filter(wanted).cloned().collect()
+}
+
+/// Each name once, in order.
+fn unique<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(name) {
+            seen.push(*name);
+        }
+    }
+    seen
+}

@@ -1,0 +1,148 @@
+//! Probes: values read around a run, outside the timed part. Each is a row of [`PROBES`].
+
+use ellwand_core::reading::{Better, Reading};
+use ellwand_profile::alloc;
+
+/// Around what a probe reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// Preparation and the first run.
+    Cold,
+    /// One run after the timing.
+    Steady,
+}
+
+/// A value read before and after.
+pub struct Probe {
+    /// Key of the reading.
+    pub id: &'static str,
+    /// Column heading.
+    pub title: &'static str,
+    /// Unit.
+    pub unit: &'static str,
+    /// Around what.
+    pub span: Span,
+    /// What it means.
+    pub about: &'static str,
+    /// Reads (and resets) before; `None` when it cannot be read here.
+    pub begin: fn() -> Option<u64>,
+    /// Reads after.
+    pub end: fn() -> Option<u64>,
+    /// Why it is unavailable, when it is.
+    pub without: &'static str,
+}
+
+const NO_PROC: &str = "this system does not show /proc/self/status and clear_refs";
+const NO_ALLOCATOR: &str = "this program does not count its allocations (install ellwand_profile::alloc::Counting)";
+
+/// Every probe. To add one, add a row.
+pub const PROBES: &[Probe] = &[
+    Probe {
+        id: "peak-memory",
+        title: "peak memory",
+        unit: "B",
+        span: Span::Cold,
+        about: "largest resident set during preparation and first run, above what was resident before (inputs excluded)",
+        begin: || {
+            reset_peak()?;
+            resident("VmRSS:")
+        },
+        end: || resident("VmHWM:"),
+        without: NO_PROC,
+    },
+    Probe {
+        id: "allocations",
+        title: "allocations/run",
+        unit: "",
+        span: Span::Steady,
+        about: "heap allocations during one run in steady state",
+        begin: || alloc::counts().map(|counts| counts.allocations),
+        end: || alloc::counts().map(|counts| counts.allocations),
+        without: NO_ALLOCATOR,
+    },
+    Probe {
+        id: "allocated",
+        title: "allocated/run",
+        unit: "B",
+        span: Span::Steady,
+        about: "bytes asked of the heap during one run in steady state",
+        begin: || alloc::counts().map(|counts| counts.allocated_bytes),
+        end: || alloc::counts().map(|counts| counts.allocated_bytes),
+        without: NO_ALLOCATOR,
+    },
+];
+
+/// Readings begun and not yet ended.
+pub struct Running<'a>(Vec<(&'a Probe, Option<u64>)>);
+
+/// Begins the probes of `span`.
+pub fn begin(probes: &[Probe], span: Span) -> Running<'_> {
+    Running(probes.iter().filter(|probe| probe.span == span).map(|probe| (probe, (probe.begin)())).collect())
+}
+
+impl Running<'_> {
+    /// Ends them: the difference of each, or why there is none.
+    pub fn end(self) -> Vec<Reading> {
+        // Ended in reverse, so that the first begun spans the others as little as possible; reported in table order.
+        let mut ended: Vec<Reading> = self
+            .0
+            .into_iter()
+            .rev()
+            .map(|(probe, before)| match before.zip((probe.end)()) {
+                Some((before, after)) => Reading::measured(
+                    probe.id,
+                    probe.title,
+                    probe.unit,
+                    Better::Lower,
+                    after.saturating_sub(before) as f64,
+                    probe.about,
+                ),
+                None => Reading::unavailable(probe.id, probe.title, probe.unit, Better::Lower, probe.without),
+            })
+            .collect();
+        ended.reverse();
+        ended
+    }
+}
+
+/// Makes the kernel forget the largest resident set so far (proc(5), clear_refs, value 5).
+fn reset_peak() -> Option<()> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()
+}
+
+/// A line of /proc/self/status in bytes.
+fn resident(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(key))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peak_memory_sees_a_temporary_and_forgets_it() {
+        let measure = |bytes: usize| {
+            let running = begin(PROBES, Span::Cold);
+            std::hint::black_box(vec![1_u8; bytes]);
+            running.end()[0].value
+        };
+        let Some(large) = measure(64 << 20) else { return eprintln_skip() };
+        let small = measure(1 << 20).expect("it could be read a moment ago");
+        assert!(large >= (60 << 20) as f64, "{large}");
+        assert!(small < (32 << 20) as f64, "the peak of the first block was not forgotten: {small}");
+    }
+
+    #[allow(clippy::print_stderr)]
+    fn eprintln_skip() {
+        eprintln!("skipped: {NO_PROC}");
+    }
+
+    #[test]
+    fn without_the_allocator_the_reading_is_unavailable_not_zero() {
+        let readings = begin(PROBES, Span::Steady).end();
+        assert_eq!(readings.len(), 2);
+        assert!(readings.iter().all(|reading| reading.value.is_none() && reading.about.contains("install")));
+    }
+}

@@ -1,0 +1,97 @@
+//! Writing a record: one line at a time, each flushed, so that killing the program loses at most the cell being measured.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use ellwand_core::record::{self, Measurement, Record, RecordError, Run};
+
+/// Why a record could not be written or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    /// The file system refused.
+    #[error("{path}: {source}; the record up to here is kept")]
+    Io {
+        /// The record.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What is there cannot be continued.
+    #[error("{path}: {source}")]
+    Unreadable {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RecordError,
+    },
+    /// A value cannot be written as JSON.
+    #[error("a measurement cannot be written: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// An open record.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+}
+
+impl Writer {
+    /// Starts a record, replacing what is there.
+    ///
+    /// # Errors
+    /// When the file cannot be created or written.
+    pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
+        let file = File::create(path).map_err(|source| WriterError::Io { path: path.into(), source })?;
+        let mut writer = Self { path: path.into(), file };
+        writer.line(&record::line(run)?)?;
+        Ok(writer)
+    }
+
+    /// Opens a record to add to it. A last line that was cut off is removed; what was measured is returned.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a record.
+    pub fn resume(path: &Path) -> Result<(Self, Record), WriterError> {
+        let io = |source| WriterError::Io { path: path.into(), source };
+        let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(io)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        bytes.truncate(whole);
+        let text = String::from_utf8_lossy(&bytes);
+        let known = record::parse(&text).map_err(|source| WriterError::Unreadable { path: path.into(), source })?;
+        file.set_len(whole as u64).map_err(io)?;
+        file.seek(SeekFrom::End(0)).map_err(io)?;
+        Ok((Self { path: path.into(), file }, known))
+    }
+
+    /// Adds a measurement and flushes it.
+    ///
+    /// # Errors
+    /// When the line cannot be written (disk full); the lines before it stay whole.
+    pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
+        let line = record::line(measurement)?;
+        self.line(&line)
+    }
+
+    fn line(&mut self, text: &str) -> Result<(), WriterError> {
+        // One write call a line: a reader never sees half of one unless the system was cut off in the middle.
+        let bytes = format!("{text}\n").into_bytes();
+        self.file
+            .write_all(&bytes)
+            .and_then(|()| self.file.flush())
+            .map_err(|source| WriterError::Io { path: self.path.clone(), source })
+    }
+}
+
+/// Reads a record file.
+///
+/// # Errors
+/// When it cannot be read or is not a record; names the file.
+pub fn read(path: &Path) -> Result<Record, WriterError> {
+    let bytes = std::fs::read(path).map_err(|source| WriterError::Io { path: path.into(), source })?;
+    record::parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|source| WriterError::Unreadable { path: path.into(), source })
+}
