@@ -1,5 +1,7 @@
 //! What a code is: lattice, nesting ratio, levels, scale, centring and what happens on overload.
 
+use std::sync::OnceLock;
+
 use super::centre;
 use super::error::LatticeError;
 
@@ -161,7 +163,7 @@ pub struct Params {
 }
 
 /// A validated code with everything that its implementations need precomputed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Codec {
     params: Params,
     inverse_scales: Vec<f32>,
@@ -169,6 +171,7 @@ pub struct Codec {
     shift: [f32; MAX_DIMENSION],
     level_points: u128,
     level_bits: u32,
+    table: OnceLock<Box<[f32]>>,
 }
 
 impl Codec {
@@ -203,7 +206,7 @@ impl Codec {
         let level_points = u128::from(q).pow(lattice.dimension() as u32);
         let level_bits = u128::BITS - (level_points - 1).leading_zeros();
         let shift = if centred { centre::shift(lattice, q, levels) } else { [0.0; MAX_DIMENSION] };
-        Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits })
+        Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits, table: OnceLock::new() })
     }
 
     /// The parameters it was made from.
@@ -254,6 +257,11 @@ impl Codec {
     #[must_use]
     pub fn shift(&self) -> &[f32; MAX_DIMENSION] {
         &self.shift
+    }
+
+    /// Where decoding keeps its table of level points, made at the first use.
+    pub(super) fn table_cell(&self) -> &OnceLock<Box<[f32]>> {
+        &self.table
     }
 
     /// Points of one level, q^d.

@@ -14,18 +14,17 @@ pub(super) fn split(t: f32) -> (i32, i32) {
     let lifted = t + MAGIC;
     let n = (lifted.to_bits() as i32) - (MAGIC.to_bits() as i32);
     let e = t - (lifted - MAGIC);
-    let u = grid(e);
+    let u = round_even(e * 33_554_432.0);
     // A half that went down to an even integer: u = +2^24.
     let up = u >> 24;
     let up = up & !(u >> 31);
     (n + up, u - (up << 25))
 }
 
-/// e * 2^25 rounded to an integer, halves to even, without a rounding instruction.
+/// v rounded to an integer, halves to even, without a rounding instruction; |v| <= 2^24.
 #[inline(always)]
-pub(super) fn grid(e: f32) -> i32 {
+pub(super) fn round_even(v: f32) -> i32 {
     const BIG: f32 = 8_388_608.0;
-    let v = e * 33_554_432.0;
     let size = v.abs();
     // From 2^23 up every f32 is an integer already.
     let rounded = if size < BIG { (size + BIG) - BIG } else { size };

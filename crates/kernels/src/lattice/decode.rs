@@ -1,0 +1,169 @@
+//! Decoding: checks once, then one of the implementations.
+
+use super::bits::BitReader;
+use super::encode::present;
+use super::error::LatticeError;
+use super::params::{Codec, Lattice};
+use super::scalar::{self, Kind};
+use super::{Method, parallel, reference, simd};
+
+/// Largest table of a level's points, in bytes: it shares the second-level cache with the data.
+const TABLE_BYTES: u128 = 256 << 10;
+
+/// What is decoded; already checked.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) packed: &'a [u8],
+    pub(super) retries: Option<&'a [u8]>,
+    /// Number of coarsest levels kept, 1..=M.
+    pub(super) depth: usize,
+}
+
+impl Codec {
+    /// Decodes packed codes into whole vectors (f32 [N, d], row major).
+    /// `retries` holds one byte a vector exactly in the overload mode retry.
+    ///
+    /// # Errors
+    /// When a buffer has the wrong length, retries are missing or extra, or a code is invalid.
+    pub fn decode(
+        &self,
+        method: Method,
+        packed: &[u8],
+        retries: Option<&[u8]>,
+        out: &mut [f32],
+    ) -> Result<(), LatticeError> {
+        self.decode_coarse(method, packed, retries, self.levels(), out)
+    }
+
+    /// Decodes only the `depth` coarsest levels, as if the finer digits were zero.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`]; also when `depth` is not in 1..=M.
+    pub fn decode_coarse(
+        &self,
+        method: Method,
+        packed: &[u8],
+        retries: Option<&[u8]>,
+        depth: usize,
+        out: &mut [f32],
+    ) -> Result<(), LatticeError> {
+        let n = self.vectors_in(out.len())?;
+        if !(1..=self.levels()).contains(&depth) {
+            let help = "keep at least one level and at most all of them";
+            return Err(LatticeError::Length { what: "depth", expected: self.levels(), got: depth, help });
+        }
+        let help = "pass the packed codes of exactly the vectors that the output holds";
+        if packed.len() != self.packed_len(n) {
+            let (expected, got) = (self.packed_len(n), packed.len());
+            return Err(LatticeError::Length { what: "packed", expected, got, help });
+        }
+        present("retries", self.has_retries(), retries.is_some())?;
+        if let Some(retries) = retries {
+            if retries.len() != n {
+                return Err(LatticeError::Length { what: "retries", expected: n, got: retries.len(), help });
+            }
+            let cap = (self.scales().len() - 1) as u8;
+            let largest = retries.iter().fold(0, |largest, &t| t.max(largest));
+            if largest > cap {
+                let vector = retries.iter().position(|&t| t > cap).unwrap_or(0);
+                return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
+            }
+        }
+        let request = Request { packed, retries, depth };
+        match method {
+            Method::Reference => reference::decode(self, packed, retries, depth, out),
+            Method::Scalar => scalar_decode(self, &request, out),
+            Method::Simd(isa) => simd::decode(self, isa, &request, out),
+            Method::Parallel(isa) => parallel::decode(self, isa, &request, out),
+        }
+    }
+
+    /// The points of one level in lattice units, by packed index, if the table is small. Bit
+    /// patterns that are no index (q not a power of two) hold zeros.
+    pub(super) fn level_table(&self) -> Option<&[f32]> {
+        let d = self.dimension();
+        if (d as u128 * 4) << self.level_bits() > TABLE_BYTES {
+            return None;
+        }
+        Some(self.table_cell().get_or_init(|| match self.lattice() {
+            Lattice::Z2 => table::<scalar::Z2, 2>(self),
+            Lattice::D4 => table::<scalar::D4, 4>(self),
+            Lattice::E8 => table::<scalar::E8, 8>(self),
+        }))
+    }
+}
+
+fn table<K: Kind<D>, const D: usize>(codec: &Codec) -> Box<[f32]> {
+    let mut points = vec![0.0; D << codec.level_bits()];
+    let valid = points.as_chunks_mut::<D>().0.iter_mut().take(codec.level_points() as usize);
+    for (index, point) in valid.enumerate() {
+        let y = index_point::<K, D>(index as u64, codec.q());
+        for (value, y) in point.iter_mut().zip(y) {
+            *value = y as f32 / K::SCALE as f32;
+        }
+    }
+    points.into_boxed_slice()
+}
+
+/// The point of one level index, doubled for E8.
+#[inline(always)]
+fn index_point<K: Kind<D>, const D: usize>(index: u64, q: u32) -> [i32; D] {
+    let mut digits = [0; D];
+    let mut rest = index;
+    for digit in digits.iter_mut().rev() {
+        if q.is_power_of_two() {
+            *digit = (rest & u64::from(q - 1)) as i32;
+            rest >>= q.trailing_zeros();
+        } else {
+            *digit = (rest % u64::from(q)) as i32;
+            rest /= u64::from(q);
+        }
+    }
+    scalar::level_point::<K, D>(&digits, q as i32)
+}
+
+fn scalar_decode(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Result<(), LatticeError> {
+    match codec.lattice() {
+        Lattice::Z2 => scalar_vectors::<scalar::Z2, 2>(codec, request, out),
+        Lattice::D4 => scalar_vectors::<scalar::D4, 4>(codec, request, out),
+        Lattice::E8 => scalar_vectors::<scalar::E8, 8>(codec, request, out),
+    }
+}
+
+fn scalar_vectors<K: Kind<D>, const D: usize>(
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+) -> Result<(), LatticeError> {
+    let table = codec.level_table();
+    let dropped = codec.levels() - request.depth;
+    let q = codec.q();
+    let limit = codec.level_points();
+    let mut reader = BitReader::new(request.packed);
+    for (v, x) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
+        let mut sum = [0.0f32; D];
+        let mut weight = 1.0;
+        for level in 0..codec.levels() {
+            let index = reader.get(codec.level_bits());
+            if u128::from(index) >= limit {
+                return Err(LatticeError::Index { vector: v, level, index, limit: limit as u64 });
+            }
+            if level >= dropped {
+                // Sums of integers, or halves of them, far below 2^24: exact.
+                if let Some(table) = table {
+                    let point = &table[index as usize * D..][..D];
+                    (0..D).for_each(|k| sum[k] += weight * point[k]);
+                } else {
+                    let y = index_point::<K, D>(index, q);
+                    (0..D).for_each(|k| sum[k] += weight * (y[k] as f32 / K::SCALE as f32));
+                }
+            }
+            weight *= q as f32;
+        }
+        let scale = codec.scales()[usize::from(request.retries.map_or(0, |t| t[v]))];
+        for k in 0..D {
+            x[k] = (sum[k] - codec.shift()[k]) * scale;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Hierarchical nested-lattice quantization (Kaplan and Ordentlich) on Z2, D4 and E8.
+//!
+//! A vector x is rounded to a lattice point g_0 = Q(x/beta + z); level m stores the class
+//! b_m = G^-1 g_m mod q and goes on with g_{m+1} = Q(g_m/q). Decoding sums q^m times the smallest
+//! member of each class. Level 0 is the finest; a vector outside the codebook (g_M != 0) wraps.
+//!
+//! All implementations give the same bits: the input is scaled with two f32 roundings, its
+//! residual is put on a grid of 2^-25, and from there on everything is integer arithmetic, with
+//! ties decided by residuals alone, so that Q(x + lattice vector) = Q(x) + lattice vector exactly.
+
+mod bits;
+mod centre;
+mod decode;
+mod encode;
+mod error;
+mod parallel;
+mod params;
+mod reference;
+mod scalar;
+mod simd;
+
+pub use encode::CodesMut;
+pub use error::LatticeError;
+pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
+pub use simd::{Isa, isa};
+
+/// Which implementation does the work. They differ in speed only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Wide integers, squared distances, one vector at a time: the oracle.
+    Reference,
+    /// Plain per-vector code.
+    Scalar,
+    /// Vector lanes on one thread.
+    Simd(Isa),
+    /// Vector lanes on all threads of the current rayon pool.
+    Parallel(Isa),
+}

@@ -1,0 +1,162 @@
+//! Vector implementations and their choice at run time.
+//!
+//! The body is written once over [`lanes::Lanes`] and instantiated inside functions that switch
+//! the instruction set on. Nothing here fuses a multiplication with an addition.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod decode;
+mod encode;
+mod kind;
+mod lanes;
+
+use super::decode::Request;
+use super::encode::CodesMut;
+use super::error::LatticeError;
+use super::params::{Codec, Lattice};
+use lanes::Portable;
+
+/// An instruction set that the vector implementation can use on this machine.
+///
+/// Values other than `BASELINE` come only from detection, so holding one proves that it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(Set);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Baseline,
+}
+
+impl Isa {
+    /// What every machine of the target architecture has.
+    pub const BASELINE: Isa = Isa(Set::Baseline);
+
+    /// The instruction sets of this machine, fastest first; the last is `BASELINE`.
+    #[must_use]
+    pub fn available() -> Vec<Isa> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+            {
+                found.push(Isa(Set::Avx512));
+            }
+            if is_x86_feature_detected!("avx2") {
+                found.push(Isa(Set::Avx2));
+            }
+        }
+        found.push(Isa::BASELINE);
+        found
+    }
+
+    /// The fastest of this machine.
+    #[must_use]
+    pub fn best() -> Isa {
+        static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *BEST.get_or_init(|| Isa::available()[0])
+    }
+
+    /// Its name: "avx512", "avx2" or "baseline".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            Set::Baseline => "baseline",
+        }
+    }
+}
+
+/// The name of the instruction set that `simd` and `parallel` use on this machine by default.
+#[must_use]
+pub fn isa() -> &'static str {
+    Isa::best().name()
+}
+
+/// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
+macro_rules! by_lattice {
+    ($module:ident :: $name:ident, $s:expr, $codec:expr, $($argument:expr),+) => {
+        match ($codec.lattice(), $codec.q().is_power_of_two()) {
+            (Lattice::Z2, true) => $module::$name::<_, kind::Z2, 2, true>($s, $codec, $($argument),+),
+            (Lattice::Z2, false) => $module::$name::<_, kind::Z2, 2, false>($s, $codec, $($argument),+),
+            (Lattice::D4, true) => $module::$name::<_, kind::D4, 4, true>($s, $codec, $($argument),+),
+            (Lattice::D4, false) => $module::$name::<_, kind::D4, 4, false>($s, $codec, $($argument),+),
+            (Lattice::E8, true) => $module::$name::<_, kind::E8, 8, true>($s, $codec, $($argument),+),
+            (Lattice::E8, false) => $module::$name::<_, kind::E8, 8, false>($s, $codec, $($argument),+),
+        }
+    };
+}
+
+type Decoded = Result<(), LatticeError>;
+
+#[cfg(target_arch = "x86_64")]
+mod switched {
+    //! The bodies with an instruction set switched on; calling one needs proof that it is there.
+    use super::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn encode_avx512(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx512::Avx512::assume() };
+        by_lattice!(encode::encode, s, codec, x, out);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn encode_avx2(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx2::Avx2::assume() };
+        by_lattice!(encode::encode, s, codec, x, out);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn decode_avx512(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx512::Avx512::assume() };
+        by_lattice!(decode::decode, s, codec, request, out)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn decode_avx2(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx2::Avx2::assume() };
+        by_lattice!(decode::decode, s, codec, request, out)
+    }
+}
+
+/// Encodes whole vectors; arguments are already checked.
+pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
+    match isa.0 {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::encode_avx512(codec, x, out) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::encode_avx2(codec, x, out) },
+        Set::Baseline => by_lattice!(encode::encode, Portable, codec, x, out),
+    }
+}
+
+/// Decodes whole vectors; arguments are already checked.
+pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+    match isa.0 {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::decode_avx512(codec, request, out) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
+        Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
+    }
+}
