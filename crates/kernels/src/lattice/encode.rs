@@ -89,7 +89,7 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(codec: &Codec, x: &[f32], out: Cod
         let (short, overloaded) = loop {
             let mut g = finest::<K, D>(codec, x, codec.inverse_scales()[t]);
             let mut short = 0u64;
-            for m in 0..codec.levels() {
+            for (m, long) in long.iter_mut().enumerate().take(codec.levels()) {
                 let y = scalar::descend::<K, D>(&mut g, q, shift);
                 let z = K::coordinates(&y);
                 let index = match shift {
@@ -99,7 +99,7 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(codec: &Codec, x: &[f32], out: Cod
                 if vector_bits <= 64 {
                     short |= index << (m as u32 * level_bits);
                 } else {
-                    long[m] = index;
+                    *long = index;
                 }
             }
             let overloaded = g != [0; D];

@@ -21,7 +21,9 @@ pub enum LatticeError {
         given: u64,
     },
     /// No levels, or so many that q^M leaves the exact range.
-    #[error("levels = {levels} with q = {q}: expected at least 1 level and q^levels <= 2^20 = 1048576; use at most {most} levels for this q")]
+    #[error(
+        "levels = {levels} with q = {q}: expected at least 1 level and q^levels <= 2^20 = 1048576; use at most {most} levels for this q"
+    )]
     Levels {
         /// Nesting ratio.
         q: u32,
@@ -31,13 +33,17 @@ pub enum LatticeError {
         most: u32,
     },
     /// A scale that is not a positive, finite, normal number over the whole ramp of retries.
-    #[error("beta = {given}: expected a positive finite scale whose retries beta*2^(alpha*cap), and their inverses, are normal f32 numbers; use a beta between 1e-30 and 1e30, or `auto`")]
+    #[error(
+        "beta = {given}: expected a positive finite scale whose retries beta*2^(alpha*cap), and their inverses, are normal f32 numbers; use a beta between 1e-30 and 1e30, or `auto`"
+    )]
     Beta {
         /// The value as given.
         given: f64,
     },
     /// The ramp of the retry mode is outside its limits.
-    #[error("retry ramp alpha = {alpha}, cap = {cap}: expected 0 < alpha <= 4 and 1 <= cap <= 64; the usual choice is alpha = 1/3, cap = 16")]
+    #[error(
+        "retry ramp alpha = {alpha}, cap = {cap}: expected 0 < alpha <= 4 and 1 <= cap <= 64; the usual choice is alpha = 1/3, cap = 16"
+    )]
     Ramp {
         /// Exponent step as given.
         alpha: f64,
@@ -75,7 +81,9 @@ pub enum LatticeError {
         problem: String,
     },
     /// A level index that is no code: only possible when q is not a power of two.
-    #[error("vector {vector}, level {level}: index {index} is not below q^d = {limit}; the packed codes are damaged or belong to another q or lattice")]
+    #[error(
+        "vector {vector}, level {level}: index {index} is not below q^d = {limit}; the packed codes are damaged or belong to another q or lattice"
+    )]
     Index {
         /// Which vector.
         vector: usize,

@@ -10,18 +10,30 @@
 
 mod bits;
 mod centre;
+mod codes;
 mod decode;
+mod digits;
 mod encode;
 mod error;
+mod layout;
 mod parallel;
 mod params;
+mod quality;
 mod reference;
 mod scalar;
 mod simd;
+mod workload;
+mod workload_code;
+mod workload_run;
 
+use ellwand_core::Registry;
+
+pub use codes::Codes;
 pub use encode::CodesMut;
 pub use error::LatticeError;
+pub use layout::Layout;
 pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
+pub use quality::{Quality, choose_beta, smallest_scale};
 pub use simd::{Isa, isa};
 
 /// Which implementation does the work. They differ in speed only.
@@ -35,4 +47,9 @@ pub enum Method {
     Simd(Isa),
     /// Vector lanes on all threads of the current rayon pool.
     Parallel(Isa),
+}
+
+/// Adds the lattice workloads and their implementations.
+pub fn register(registry: &mut Registry) {
+    workload_code::register(registry);
 }

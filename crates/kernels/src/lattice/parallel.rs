@@ -39,13 +39,9 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     let overload = split(out.overload, size, pieces);
     let retries = split(out.retries, size, pieces);
     let packed: Vec<&mut [u8]> = out.packed.chunks_mut(size * codec.vector_bits() / 8).collect();
-    x.par_chunks(size * d)
-        .zip(packed)
-        .zip(overload)
-        .zip(retries)
-        .for_each(|(((x, packed), overload), retries)| {
-            simd::encode(codec, isa, x, CodesMut { packed, overload, retries });
-        });
+    x.par_chunks(size * d).zip(packed).zip(overload).zip(retries).for_each(|(((x, packed), overload), retries)| {
+        simd::encode(codec, isa, x, CodesMut { packed, overload, retries });
+    });
 }
 
 /// Decodes whole vectors; arguments are already checked.

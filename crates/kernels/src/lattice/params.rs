@@ -190,7 +190,7 @@ impl Codec {
         }
         let (alpha, cap) = match overload {
             Overload::Retry { alpha, cap } => {
-                if !(alpha > 0.0 && alpha <= 4.0) || !(1..=64).contains(&cap) {
+                if !(alpha > 0.0 && alpha <= 4.0 && (1..=64).contains(&cap)) {
                     return Err(LatticeError::Ramp { alpha, cap: u32::from(cap) });
                 }
                 (alpha, cap)

@@ -90,9 +90,8 @@ pub(super) fn nearest(lattice: Lattice, x: &[i64], unit: i64) -> Point {
             let whole: Vec<i64> = nearest_dn(x, unit).iter().map(|p| 2 * p).collect();
             let moved: Vec<i64> = x.iter().map(|x| x - unit / 2).collect();
             let half: Vec<i64> = nearest_dn(&moved, unit).iter().map(|p| 2 * p + 1).collect();
-            let distance = |p: &[i64]| -> i128 {
-                x.iter().zip(p).map(|(&x, &p)| i128::from(2 * x - p * unit).pow(2)).sum()
-            };
+            let distance =
+                |p: &[i64]| -> i128 { x.iter().zip(p).map(|(&x, &p)| i128::from(2 * x - p * unit).pow(2)).sum() };
             let (a, b) = (distance(&whole), distance(&half));
             let keep_half = b < a || (a == b && half[0] < whole[0]);
             out.copy_from_slice(if keep_half { &half } else { &whole });

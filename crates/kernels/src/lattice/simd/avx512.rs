@@ -194,10 +194,7 @@ impl Lanes for Avx512 {
         let x = &x[..32];
         op!({
             let (a, b) = (_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16)));
-            [
-                _mm512_permutex2var_ps(a, self.table(&EVEN), b),
-                _mm512_permutex2var_ps(a, self.table(&ODD), b),
-            ]
+            [_mm512_permutex2var_ps(a, self.table(&EVEN), b), _mm512_permutex2var_ps(a, self.table(&ODD), b)]
         })
     }
     #[inline(always)]

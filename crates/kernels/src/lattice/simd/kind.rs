@@ -139,21 +139,11 @@ impl Kind<4> for D4 {
         let zero = s.splat(0);
         let end = s.add(y[2], y[3]);
         let tail = s.add(y[1], end);
-        [
-            s.sar(s.sub(zero, s.add(y[0], tail)), 1),
-            s.sar(s.sub(y[0], tail), 1),
-            s.sub(zero, end),
-            s.sub(zero, y[3]),
-        ]
+        [s.sar(s.sub(zero, s.add(y[0], tail)), 1), s.sar(s.sub(y[0], tail), 1), s.sub(zero, end), s.sub(zero, y[3])]
     }
     #[inline(always)]
     fn combine<S: Lanes>(s: S, b: &[S::I; 4]) -> [S::I; 4] {
-        [
-            s.sub(b[1], b[0]),
-            s.sub(b[2], s.add(b[0], b[1])),
-            s.sub(b[3], b[2]),
-            s.sub(s.splat(0), b[3]),
-        ]
+        [s.sub(b[1], b[0]), s.sub(b[2], s.add(b[0], b[1])), s.sub(b[3], b[2]), s.sub(s.splat(0), b[3])]
     }
     #[inline(always)]
     fn load<S: Lanes>(s: S, x: &[f32]) -> [S::F; 4] {
@@ -204,10 +194,8 @@ impl Kind<8> for E8 {
         // unit - 2 max|r| and 2 min|r| = unit - 2 max(unit/2 - |r|).
         let cost_whole = s.sub(s.splat(unit), s.shl(s.sar(largest, 3), 1));
         let cost_half = s.sub(s.splat(unit), s.shl(s.sar(farthest, 3), 1));
-        let difference = s.sub(
-            s.add(s.sub(total, s.splat(2 * unit)), s.and(odd_whole, cost_whole)),
-            s.and(odd_half, cost_half),
-        );
+        let difference =
+            s.sub(s.add(s.sub(total, s.splat(2 * unit)), s.and(odd_whole, cost_whole)), s.and(odd_half, cost_half));
         // Index (as 7 - k) of the flipped coordinate, -1 for none.
         let seven = s.splat(7);
         let flip_whole = s.or(s.and(largest, seven), s.xor(odd_whole, s.splat(-1)));

@@ -1,0 +1,243 @@
+//! Codes of an array with everything that decoding needs, in memory and as bytes.
+//!
+//! Bytes, little-endian: magic "EWLQ" · version u16 · lattice u8 (0 Z2, 1 D4, 2 E8) · flags u8
+//! (bit 0 centred, bits 1-2 overload mode 0 none, 1 flag, 2 retry) · q u16 · levels u8 · cap u8 ·
+//! beta f32 · alpha f64 · axes u8 · 7 zero bytes · extent u64 an axis · vectors u64 · lengths u64
+//! of packed, overload and retries · then those three. Overload is one bit a vector here.
+
+use super::error::LatticeError;
+use super::layout::Layout;
+use super::params::{Codec, Lattice, Overload, Params};
+use super::{CodesMut, Method};
+
+const MAGIC: [u8; 4] = *b"EWLQ";
+const VERSION: u16 = 1;
+/// Bytes before the extents.
+const FIXED: usize = 32;
+/// Largest number of axes.
+const MAX_AXES: usize = 32;
+
+/// The codes of one array.
+#[derive(Debug, Clone)]
+pub struct Codes {
+    codec: Codec,
+    layout: Layout,
+    packed: Vec<u8>,
+    overload: Option<Vec<u8>>,
+    retries: Option<Vec<u8>>,
+}
+
+impl Codes {
+    /// Encodes an array of any shape with at least one axis; row tails are padded with zeros.
+    ///
+    /// # Errors
+    /// When `x` does not fill the shape.
+    pub fn encode(codec: &Codec, method: Method, x: &[f32], shape: &[usize]) -> Result<Codes, LatticeError> {
+        let layout = Layout::new(shape, codec.dimension())?;
+        let n = layout.vectors();
+        let mut packed = vec![0; codec.packed_len(n)];
+        let mut overload = codec.has_overload().then(|| vec![0; n]);
+        let mut retries = codec.has_retries().then(|| vec![0; n]);
+        let out = CodesMut { packed: &mut packed, overload: overload.as_deref_mut(), retries: retries.as_deref_mut() };
+        if layout.is_exact() && x.len() == layout.values() {
+            codec.encode(method, x, out)?;
+        } else {
+            codec.encode(method, &layout.pad(x)?, out)?;
+        }
+        Ok(Codes { codec: codec.clone(), layout, packed, overload, retries })
+    }
+
+    /// The array in its original shape.
+    ///
+    /// # Errors
+    /// When a code is invalid, which only damaged bytes can cause.
+    pub fn decode(&self, method: Method) -> Result<Vec<f32>, LatticeError> {
+        self.decode_coarse(method, self.codec.levels())
+    }
+
+    /// The array from its `depth` coarsest levels alone.
+    ///
+    /// # Errors
+    /// When `depth` is not in 1..=M, or a code is invalid.
+    pub fn decode_coarse(&self, method: Method, depth: usize) -> Result<Vec<f32>, LatticeError> {
+        let mut out = vec![0.0; self.layout.vectors() * self.codec.dimension()];
+        self.codec.decode_coarse(method, &self.packed, self.retries.as_deref(), depth, &mut out)?;
+        if self.layout.is_exact() { Ok(out) } else { self.layout.trim(&out) }
+    }
+
+    /// The code they belong to.
+    #[must_use]
+    pub fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    /// Shape of the array, and its cut into vectors.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Packed level indices.
+    #[must_use]
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
+    /// 1 for each overloaded vector, in the modes flag and retry.
+    #[must_use]
+    pub fn overload(&self) -> Option<&[u8]> {
+        self.overload.as_deref()
+    }
+
+    /// Retries of each vector, in the mode retry.
+    #[must_use]
+    pub fn retries(&self) -> Option<&[u8]> {
+        self.retries.as_deref()
+    }
+
+    /// As bytes for a file.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let params = self.codec.params();
+        let (mode, alpha, cap) = match params.overload {
+            Overload::None => (0, 0.0, 0),
+            Overload::Flag => (1, 0.0, 0),
+            Overload::Retry { alpha, cap } => (2, alpha, cap),
+        };
+        let lattice = match params.lattice {
+            Lattice::Z2 => 0,
+            Lattice::D4 => 1,
+            Lattice::E8 => 2,
+        };
+        let bits: Vec<u8> = self.overload.as_deref().map(to_bits).unwrap_or_default();
+        let retries = self.retries.as_deref().unwrap_or_default();
+        let mut bytes = Vec::with_capacity(FIXED + 64 + self.packed.len() + bits.len() + retries.len());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([lattice, u8::from(params.centred) | mode << 1]);
+        bytes.extend((params.q as u16).to_le_bytes());
+        bytes.extend([params.levels as u8, cap]);
+        bytes.extend(params.beta.to_le_bytes());
+        bytes.extend(alpha.to_le_bytes());
+        bytes.push(self.layout.shape().len() as u8);
+        bytes.extend([0; 7]);
+        let counts = [self.layout.vectors(), self.packed.len(), bits.len(), retries.len()];
+        for &count in self.layout.shape().iter().chain(&counts) {
+            bytes.extend((count as u64).to_le_bytes());
+        }
+        bytes.extend(&self.packed);
+        bytes.extend(bits);
+        bytes.extend(retries);
+        bytes
+    }
+
+    /// Reads bytes back. Every length is checked against the data before anything is allocated.
+    ///
+    /// # Errors
+    /// Says which field is wrong.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Codes, LatticeError> {
+        let mut from = Cursor { bytes, at: 0 };
+        if from.take::<4>("magic")? != MAGIC {
+            return Err(bad("the file does not begin with \"EWLQ\"; expected codes written by `Codes::to_bytes`"));
+        }
+        let version = u16::from_le_bytes(from.take("version")?);
+        if version == 0 || version > VERSION {
+            return Err(bad(&format!(
+                "version {version} is not known here (this program reads up to {VERSION}); update the program"
+            )));
+        }
+        let [lattice, flags] = from.take("lattice")?;
+        let lattice = match lattice {
+            0 => Lattice::Z2,
+            1 => Lattice::D4,
+            2 => Lattice::E8,
+            other => return Err(bad(&format!("lattice number {other}, expected 0 (Z2), 1 (D4) or 2 (E8)"))),
+        };
+        let q = u32::from(u16::from_le_bytes(from.take("q")?));
+        let [levels, cap] = from.take("levels")?;
+        let beta = f32::from_le_bytes(from.take("beta")?);
+        let alpha = f64::from_le_bytes(from.take("alpha")?);
+        let overload = match (flags >> 1, alpha.to_bits(), cap) {
+            (0, 0, 0) => Overload::None,
+            (1, 0, 0) => Overload::Flag,
+            (2, _, _) => Overload::Retry { alpha, cap },
+            _ => return Err(bad(&format!("flags {flags:#04x} with alpha {alpha} and cap {cap} are no overload mode"))),
+        };
+        let params = Params { lattice, q, levels: u32::from(levels), beta, centred: flags & 1 == 1, overload };
+        let [axes] = from.take("axes")?;
+        if from.take::<7>("reserved")? != [0; 7] || usize::from(axes) > MAX_AXES {
+            return Err(bad(&format!(
+                "{axes} axes with the reserved bytes used, expected at most {MAX_AXES} and zeros"
+            )));
+        }
+        let shape: Vec<usize> = (0..axes).map(|_| from.count("extent")).collect::<Result<_, _>>()?;
+        let layout = Layout::new(&shape, lattice.dimension())?;
+        // Only now: centring a new code costs time, so the cheap checks come first.
+        let codec = Codec::new(params)?;
+        let n = layout.vectors();
+        let wanted = [
+            n,
+            codec.packed_len(n),
+            if codec.has_overload() { n.div_ceil(8) } else { 0 },
+            if codec.has_retries() { n } else { 0 },
+        ];
+        for (what, wanted) in ["vectors", "packed", "overload", "retries"].into_iter().zip(wanted) {
+            let got = from.count(what)?;
+            if got != wanted {
+                return Err(bad(&format!("length of {what} is {got}, but the header implies {wanted}")));
+            }
+        }
+        let total = wanted[1..].iter().try_fold(0usize, |sum, &length| sum.checked_add(length));
+        let left = bytes.len() - from.at;
+        if total != Some(left) {
+            let total = total.map_or("too many".to_owned(), |total| total.to_string());
+            return Err(bad(&format!(
+                "{left} bytes follow the header, expected {total}; the file is cut or has a tail"
+            )));
+        }
+        let mut sections = [&[][..]; 3];
+        for (section, length) in sections.iter_mut().zip(&wanted[1..]) {
+            *section = &bytes[from.at..from.at + length];
+            from.at += length;
+        }
+        let [packed, bits, retries] = sections;
+        let cap = (codec.scales().len() - 1) as u8;
+        if let Some(vector) = retries.iter().position(|&t| t > cap) {
+            return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
+        }
+        Ok(Codes {
+            overload: codec.has_overload().then(|| (0..n).map(|v| bits[v / 8] >> (v % 8) & 1).collect()),
+            retries: codec.has_retries().then(|| retries.to_vec()),
+            packed: packed.to_vec(),
+            layout,
+            codec,
+        })
+    }
+}
+
+fn to_bits(flags: &[u8]) -> Vec<u8> {
+    flags.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &flag| bits << 1 | flag)).collect()
+}
+
+fn bad(problem: &str) -> LatticeError {
+    LatticeError::Container(problem.to_owned())
+}
+
+/// Reads fields from the front of a slice.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], LatticeError> {
+        let field = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>());
+        self.at += N;
+        field.copied().ok_or_else(|| bad(&format!("the file ends inside the header, at {what}")))
+    }
+
+    fn count(&mut self, what: &str) -> Result<usize, LatticeError> {
+        let count = u64::from_le_bytes(self.take(what)?);
+        usize::try_from(count).map_err(|_| bad(&format!("{what} is {count}, more than this machine can address")))
+    }
+}

@@ -1,0 +1,59 @@
+//! Codes as plain digits, u8 [N, M, d]: level 0 (the finest) first, coordinate order within a level.
+
+use super::bits::{BitReader, BitWriter};
+use super::error::LatticeError;
+use super::params::Codec;
+
+impl Codec {
+    /// Digits of packed codes of `n` vectors.
+    ///
+    /// # Errors
+    /// When the packed codes have the wrong length or hold an index that is no code.
+    pub fn digits(&self, packed: &[u8], n: usize) -> Result<Vec<u8>, LatticeError> {
+        if packed.len() != self.packed_len(n) {
+            let (expected, got) = (self.packed_len(n), packed.len());
+            let help = "pass the packed codes of exactly n vectors";
+            return Err(LatticeError::Length { what: "packed", expected, got, help });
+        }
+        let (d, levels, q) = (self.dimension(), self.levels(), u64::from(self.q()));
+        let mut digits = vec![0; n * levels * d];
+        let mut reader = BitReader::new(packed);
+        for (row, digits) in digits.chunks_exact_mut(d).enumerate() {
+            let index = reader.get(self.level_bits());
+            if u128::from(index) >= self.level_points() {
+                let limit = self.level_points() as u64;
+                return Err(LatticeError::Index { vector: row / levels, level: row % levels, index, limit });
+            }
+            let mut rest = index;
+            for digit in digits.iter_mut().rev() {
+                *digit = (rest % q) as u8;
+                rest /= q;
+            }
+        }
+        Ok(digits)
+    }
+
+    /// Packed codes of digits.
+    ///
+    /// # Errors
+    /// When the digits are not whole vectors, or one is not below q.
+    pub fn pack(&self, digits: &[u8]) -> Result<Vec<u8>, LatticeError> {
+        let (d, levels, q) = (self.dimension(), self.levels(), u64::from(self.q()));
+        let vector = d * levels;
+        if !digits.len().is_multiple_of(vector) {
+            let (expected, got) = (digits.len().next_multiple_of(vector), digits.len());
+            return Err(LatticeError::Length { what: "digits", expected, got, help: "pass digits of shape [N, M, d]" });
+        }
+        if let Some(at) = digits.iter().position(|&digit| u64::from(digit) >= q) {
+            return Err(LatticeError::Digit { vector: at / vector, digit: digits[at], q: self.q() });
+        }
+        let mut packed = vec![0; self.packed_len(digits.len() / vector)];
+        let mut writer = BitWriter::new(&mut packed);
+        for row in digits.chunks_exact(d) {
+            let index = row.iter().fold(0, |index, &digit| index * q + u64::from(digit));
+            writer.put(index, self.level_bits());
+        }
+        writer.finish();
+        Ok(packed)
+    }
+}

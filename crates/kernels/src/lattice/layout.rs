@@ -1,0 +1,106 @@
+//! How an array of any shape is cut into vectors: each row (last axis) into consecutive runs of d
+//! values, its tail padded with zeros. The true row length is kept, so decoding restores the shape.
+
+use super::error::LatticeError;
+
+/// Largest number of values that is accepted, so that no size computed from it can overflow.
+const MAX_VALUES: u64 = 1 << 40;
+
+/// The cut of one shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    shape: Vec<usize>,
+    rows: usize,
+    row: usize,
+    d: usize,
+}
+
+impl Layout {
+    /// The cut of `shape` into vectors of `d` values.
+    ///
+    /// # Errors
+    /// When the shape has no axes or more than 2^40 values after padding.
+    pub fn new(shape: &[usize], d: usize) -> Result<Layout, LatticeError> {
+        let refuse = |problem: &str| LatticeError::Shape { shape: shape.to_vec(), problem: problem.to_owned() };
+        let Some((&row, outer)) = shape.split_last() else {
+            return Err(refuse("a single number has no rows to cut; expected at least one axis, reshape it to [1]"));
+        };
+        let padded = shape
+            .iter()
+            .enumerate()
+            .map(
+                |(axis, &n)| {
+                    if axis == outer.len() { (n as u64).checked_next_multiple_of(d as u64) } else { Some(n as u64) }
+                },
+            )
+            // An extent of 0 must not hide an overflow of the others.
+            .try_fold(1u64, |values, extent| values.checked_mul(extent?.max(1)));
+        match padded {
+            Some(values) if values <= MAX_VALUES => {}
+            _ => return Err(refuse("more than 2^40 values; split the array and encode the parts")),
+        }
+        Ok(Layout { shape: shape.to_vec(), rows: outer.iter().product(), row, d })
+    }
+
+    /// The shape it was made from.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Values of the array.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.rows * self.row
+    }
+
+    /// Vectors, tails included.
+    #[must_use]
+    pub fn vectors(&self) -> usize {
+        self.rows * self.row.div_ceil(self.d)
+    }
+
+    /// Whether no row has a tail.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.row.is_multiple_of(self.d)
+    }
+
+    /// The array with its row tails padded: `vectors() * d` values.
+    ///
+    /// # Errors
+    /// When `x` does not fill the shape.
+    pub fn pad(&self, x: &[f32]) -> Result<Vec<f32>, LatticeError> {
+        if x.len() != self.values() {
+            let help = "pass as many values as the shape has";
+            return Err(LatticeError::Length { what: "x", expected: self.values(), got: x.len(), help });
+        }
+        let mut padded = vec![0.0; self.vectors() * self.d];
+        if self.row > 0 {
+            let width = self.row.next_multiple_of(self.d);
+            for (to, from) in padded.chunks_exact_mut(width).zip(x.chunks_exact(self.row)) {
+                to[..self.row].copy_from_slice(from);
+            }
+        }
+        Ok(padded)
+    }
+
+    /// Takes the padding away again.
+    ///
+    /// # Errors
+    /// When `padded` is not `vectors() * d` long.
+    pub fn trim(&self, padded: &[f32]) -> Result<Vec<f32>, LatticeError> {
+        let expected = self.vectors() * self.d;
+        if padded.len() != expected {
+            let help = "pass the decoded vectors of this layout";
+            return Err(LatticeError::Length { what: "padded", expected, got: padded.len(), help });
+        }
+        let mut x = Vec::with_capacity(self.values());
+        if self.row > 0 {
+            for from in padded.chunks_exact(self.row.next_multiple_of(self.d)) {
+                x.extend_from_slice(&from[..self.row]);
+            }
+        }
+        Ok(x)
+    }
+}

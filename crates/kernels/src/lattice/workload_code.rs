@@ -1,0 +1,424 @@
+//! The workloads `lattice-encode`, `lattice-decode` and `lattice-quantize` (group `lattice`).
+
+use ellwand_core::{
+    Axis, Better, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance, Work,
+    Workload,
+};
+
+use super::layout::Layout;
+use super::params::{Codec, Overload, Params};
+use super::quality::Quality;
+use super::workload::{self as shared, input_error};
+use super::workload_run::{Job, implementations};
+use super::{CodesMut, Isa, Method};
+
+/// Which way through the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Values to codes.
+    Encode,
+    /// Codes to values.
+    Decode,
+    /// Values to codes to values.
+    Quantize,
+}
+
+impl Task {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Task::Encode => "lattice-encode",
+            Task::Decode => "lattice-decode",
+            Task::Quantize => "lattice-quantize",
+        }
+    }
+}
+
+/// One of the three workloads.
+struct Code {
+    task: Task,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+/// Adds the three workloads and their implementations.
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+        registry.workload(Code { task, axes: shared::axes(), sizes: shared::sizes() });
+        for implementation in implementations(task) {
+            registry.implementation(implementation);
+        }
+    }
+}
+
+impl Workload for Code {
+    fn name(&self) -> &str {
+        self.task.name()
+    }
+
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Encode => "hierarchical nested-lattice encoding: f32 vectors to bit-packed codes",
+            Task::Decode => "hierarchical nested-lattice decoding: bit-packed codes to f32 vectors",
+            Task::Quantize => "nested-lattice encoding and decoding, one after the other",
+        }
+    }
+
+    fn groups(&self) -> &[&'static str] {
+        &["lattice"]
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        shared::check(case)
+    }
+
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        let Ok(spec) = shared::spec(case) else { return Vec::new() };
+        let mut remarks = Vec::new();
+        let p = &spec.params;
+        if case.text("data") == Some("seed") && !spec.automatic && p.levels > 1 {
+            // Within 3.5 standard deviations the first coarser point is the origin.
+            let reach = 3.5 * 0.5 / f64::from(p.beta);
+            if reach < f64::from(p.q) * 0.5 {
+                remarks.push(format!(
+                    "data=seed (0.5 * normal) at beta = {} leaves level 1 and above unused: M = {} does the work of M = 1; \
+                     use data=matched for a load that uses every level",
+                    p.beta, p.levels
+                ));
+            }
+        }
+        if p.q == 2 && p.levels > 1 && !p.centred {
+            remarks.push("q = 2 with more than one level wastes most of its range unless centred=on".to_owned());
+        }
+        if p.overload == Overload::None {
+            remarks.push(
+                "overload=none: vectors outside the codebook decode to a wrong point and are not marked".to_owned(),
+            );
+        }
+        remarks
+    }
+
+    fn footprint(&self, case: &Case) -> u64 {
+        let Ok(spec) = shared::spec(case) else { return 0 };
+        let d = spec.params.lattice.dimension() as u64;
+        let n = spec.batch as u64;
+        // Values: inputs, reference output, an implementation's buffer and the copy it hands out.
+        // Codes: packed, digits and side information, three times each.
+        let codes = (u64::from(spec.params.levels) * d * 2 + 2) * n;
+        n.saturating_mul(d * 4 * 5).saturating_add(codes.saturating_mul(3))
+    }
+
+    fn ports(&self, case: &Case) -> Ports {
+        let overload = case.text("overload").unwrap_or("none");
+        let retry = overload == "retry";
+        let x = |about| Port { name: "x", dtype: Dtype::F32, shape: "[N, d] or any shape", about, required: true };
+        let u8s = |name, shape, about, required| Port { name, dtype: Dtype::U8, shape, about, required };
+        let digits = |required| u8s("digits", "[N, M, d]", "digits of each vector, level 0 the finest", required);
+        let packed = |required| u8s("packed", "[bytes]", "bit-packed level indices", required);
+        let retries = u8s("retries", "[N]", "retries T of each vector: its scale is beta * 2^(T/3)", true);
+        let mut codes = vec![digits(true), packed(true)];
+        if overload != "none" {
+            codes.push(u8s("overload", "[N]", "1 for vectors outside the codebook", true));
+        }
+        if retry {
+            codes.push(retries.clone());
+        }
+        match self.task {
+            Task::Encode => Ports { inputs: vec![x("values, rows cut into vectors of d")], outputs: codes },
+            Task::Decode => {
+                let mut inputs = vec![digits(false), packed(false)];
+                inputs.extend(retry.then_some(retries));
+                Ports { inputs, outputs: vec![x("decoded values, [N, d]")] }
+            }
+            Task::Quantize => {
+                codes.insert(0, x("decoded values, in the shape of the input"));
+                Ports { inputs: vec![x("values, rows cut into vectors of d")], outputs: codes }
+            }
+        }
+    }
+
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let spec = shared::spec(case)?;
+        let x = shared::normal(spec.batch, spec.params.lattice.dimension(), spec.spread, seed)?;
+        self.complete(case, x)
+    }
+
+    fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        let spec = shared::spec(case)?;
+        let d = spec.params.lattice.dimension();
+        let mut case = case.clone();
+        if self.task == Task::Decode {
+            let codec = Codec::new(spec.params).map_err(input_error)?;
+            if spec.automatic {
+                return Err(InputError::new(
+                    "--beta",
+                    "auto needs the values that were encoded",
+                    "the beta that encoding used",
+                ));
+            }
+            let (packed, n) = given_codes(&codec, &given, spec.batch, fit)?;
+            case.set("batch", n as i64);
+            let mut inputs =
+                Tensors::new().with("packed", packed).with("beta", Tensor::scalar(f64::from(spec.params.beta)));
+            if codec.has_retries() {
+                let retries = given.u8("retries")?;
+                if retries.len() < n || (fit == Fit::Whole && retries.len() != n) {
+                    return Err(InputError::new(
+                        "retries",
+                        format!("it holds {} values", retries.len()),
+                        format!("{n}, one a vector"),
+                    ));
+                }
+                inputs.insert("retries", Tensor::vector(&retries[..n]));
+            }
+            // Damaged codes are found here, not by an implementation.
+            codec.digits(inputs.u8("packed")?, n).map_err(input_error)?;
+            return Ok((case, inputs));
+        }
+        given.get("x")?;
+        let mut x = given.take("x").unwrap_or_else(|| Tensor::scalar(0.0));
+        shared::finite("x", &x)?;
+        let layout = Layout::new(x.shape(), d).map_err(input_error)?;
+        match fit {
+            Fit::Whole => case.set("batch", layout.vectors() as i64),
+            Fit::Case if layout.vectors() < spec.batch => {
+                return Err(InputError::new(
+                    "x",
+                    format!("it holds {} vectors of {d}, the case asks for {}", layout.vectors(), spec.batch),
+                    "at least as many",
+                )
+                .help("give a larger array or a smaller --batch"));
+            }
+            Fit::Case => {
+                let padded = layout.pad(x.f32()?).map_err(input_error)?;
+                x = Tensor::new(&[spec.batch, d], &padded[..spec.batch * d])?;
+            }
+        }
+        let inputs = self.complete(&case, x)?;
+        Ok((case, inputs))
+    }
+
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let mut job = Job::new(self.task, Method::Reference, case, inputs)?;
+        job.compute();
+        job.outputs().map_err(|problem| InputError::new("inputs", problem, "inputs of this case"))
+    }
+
+    fn work(&self, case: &Case) -> Work {
+        let Ok(spec) = shared::spec(case) else { return Work::items("vectors", 0) };
+        let Ok(codec) = Codec::new(Params { centred: false, ..spec.params }) else { return Work::items("vectors", 0) };
+        let (n, d) = (spec.batch, codec.dimension());
+        let values = (n * d) as u64;
+        let retries = if codec.has_retries() { n as u64 } else { 0 };
+        let packed = codec.packed_len(n) as u64 + retries;
+        let flags = if codec.has_overload() { n as u64 } else { 0 };
+        let work = Work::items("vectors", n as u64);
+        // Scaling and centring; the lattice search itself is integer work.
+        match self.task {
+            Task::Encode => work.flops(2.0 * values as f64).bytes(4 * values, packed + flags),
+            Task::Decode => work.flops(2.0 * values as f64).bytes(packed, 4 * values),
+            Task::Quantize => work.flops(4.0 * values as f64).bytes(4 * values, 4 * values + packed + flags),
+        }
+    }
+
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+
+    fn readings(&self, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
+        let Ok((codec, quality)) = self.quality(case, inputs, outputs) else { return Vec::new() };
+        self.list(&codec, quality)
+    }
+
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+impl Code {
+    /// Inputs from values: the resolved beta, and for decoding the codes.
+    fn complete(&self, case: &Case, x: Tensor) -> Result<Tensors, InputError> {
+        let spec = shared::spec(case)?;
+        let layout = Layout::new(x.shape(), spec.params.lattice.dimension()).map_err(input_error)?;
+        let padded = if layout.is_exact() { None } else { Some(layout.pad(x.f32()?).map_err(input_error)?) };
+        let beta = shared::resolve_beta(&spec, padded.as_deref().unwrap_or(x.f32()?))?;
+        let inputs = Tensors::new().with("beta", Tensor::scalar(f64::from(beta)));
+        if self.task != Task::Decode {
+            return Ok(inputs.with("x", x));
+        }
+        let codec = Codec::new(Params { beta, ..spec.params }).map_err(input_error)?;
+        let n = spec.batch;
+        let mut packed = Tensor::zeros(Dtype::U8, &[codec.packed_len(n)])?;
+        let mut overload = vec![0; n];
+        let mut retries = vec![0; n];
+        let out = CodesMut {
+            packed: packed.u8_mut()?,
+            overload: codec.has_overload().then_some(&mut overload[..]),
+            retries: codec.has_retries().then_some(&mut retries[..]),
+        };
+        codec.encode(Method::Simd(Isa::best()), x.f32()?, out).map_err(input_error)?;
+        let mut inputs = inputs.with("packed", packed).with("original", x);
+        if codec.has_retries() {
+            inputs.insert("retries", Tensor::vector(&retries[..]));
+        }
+        Ok(inputs)
+    }
+
+    /// Error and rate of what was computed. Without the original values there is nothing to say.
+    fn quality(&self, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality), InputError> {
+        let codec = shared::codec(case, inputs)?;
+        let x = inputs.get(if self.task == Task::Decode { "original" } else { "x" })?;
+        let layout = Layout::new(x.shape(), codec.dimension()).map_err(input_error)?;
+        let padded = layout.pad(x.f32()?).map_err(input_error)?;
+        let codes = if self.task == Task::Decode { inputs } else { outputs };
+        let packed = codes.u8("packed")?;
+        let retries = if codec.has_retries() { Some(codes.u8("retries")?) } else { None };
+        let mut decoded = vec![0.0; padded.len()];
+        codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
+        // Flags come from encoding again: not every mode and task has them.
+        let flagging = Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?;
+        let mut flags = vec![0; layout.vectors()];
+        let mut ignored = vec![0; packed.len()];
+        let out = CodesMut { packed: &mut ignored, overload: Some(&mut flags), retries: None };
+        flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
+        if self.task != Task::Decode && codec.has_retries() {
+            flags.copy_from_slice(codes.u8("overload")?);
+        }
+        let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
+        if !layout.is_exact() {
+            let (seen, values) = (layout.values() as f64, padded.len() as f64);
+            let trimmed = layout.trim(&decoded).map_err(input_error)?;
+            quality.power *= values / seen;
+            quality.mse =
+                x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>() / seen;
+            quality.stored_rate *= values / seen;
+            quality.payload_rate *= values / seen;
+            quality.rate *= values / seen;
+        }
+        Ok((codec, quality))
+    }
+
+    fn list(&self, codec: &Codec, quality: Quality) -> Vec<Reading> {
+        use Better::{Higher, Lower, Neither};
+        let mut list = vec![
+            Reading::measured("mse", "MSE", "", Lower, quality.mse, "mean squared error per value"),
+            Reading::derived("snr", "SNR", "dB", Higher, quality.snr_db(), "10 log10 of power over mean squared error"),
+            Reading::measured(
+                "overload-rate",
+                "overload",
+                "1",
+                Lower,
+                quality.overload_rate,
+                "share of vectors outside the codebook at the first scale",
+            ),
+        ];
+        if codec.has_retries() {
+            let lost = "share of vectors that no retry brought into the codebook";
+            list.push(Reading::measured("lost-rate", "lost", "1", Lower, quality.lost_rate, lost));
+            let about = "entropy H(T) of the retry counts per vector";
+            list.push(Reading::measured("retry-entropy", "H(T)", "bits", Lower, quality.retry_entropy, about));
+        }
+        for (level, &used) in quality.level_use.iter().enumerate() {
+            let (id, title) = (format!("level-{level}-used"), format!("level {level} used"));
+            let about = "share of vectors with a non-zero digit at this level (0 is the finest)";
+            list.push(Reading::measured(&id, &title, "1", Neither, used, about));
+        }
+        list.extend([
+            Reading::derived("payload-rate", "payload", "bits/dim", Lower, quality.payload_rate, "M log2 q"),
+            Reading::derived(
+                "rate",
+                "rate",
+                "bits/dim",
+                Lower,
+                quality.rate,
+                "M log2 q + H(T)/d: payload and entropy of the retries",
+            ),
+            Reading::derived(
+                "stored-rate",
+                "stored",
+                "bits/dim",
+                Lower,
+                quality.stored_rate,
+                "bits really stored: packed codes, 1 bit a vector for overload, 8 for retries",
+            ),
+            Reading::derived(
+                "compression",
+                "compression",
+                "x",
+                Higher,
+                quality.compression(),
+                "32-bit input over stored bits",
+            ),
+            Reading::derived(
+                "bound-distance",
+                "MSE 2^2R",
+                "",
+                Lower,
+                quality.distance_to_bound(),
+                "MSE / power * 2^(2 rate): 1 is the limit for a normal source",
+            ),
+            Reading::measured(
+                "beta",
+                "beta",
+                "",
+                Neither,
+                f64::from(codec.params().beta),
+                "scale of the finest lattice that was used",
+            ),
+        ]);
+        list.retain(|reading| reading.value.is_none_or(f64::is_finite));
+        list
+    }
+}
+
+/// Packed codes from `packed` or `digits`, and the number of vectors.
+fn given_codes(codec: &Codec, given: &Tensors, batch: usize, fit: Fit) -> Result<(Tensor, usize), InputError> {
+    let bits = codec.vector_bits();
+    let few = |have: usize| {
+        InputError::new("packed", format!("it holds {have} vectors, the case asks for {batch}"), "at least as many")
+    };
+    if given.find("digits").is_some() {
+        let digits = given.get("digits")?;
+        let vector = codec.levels() * codec.dimension();
+        let expected = format!("[N, {}, {}]", codec.levels(), codec.dimension());
+        if digits.shape().len() != 3 || digits.shape()[1..] != [codec.levels(), codec.dimension()] || digits.is_empty()
+        {
+            return Err(InputError::new("digits", format!("its shape is {:?}", digits.shape()), expected));
+        }
+        let all = given.u8("digits")?;
+        let have = all.len() / vector;
+        let n = if fit == Fit::Whole { have } else { batch };
+        let wanted = all.get(..n * vector).ok_or_else(|| few(have))?;
+        let packed = codec.pack(wanted).map_err(input_error)?;
+        return Ok((Tensor::vector(&packed[..]), n));
+    }
+    if given.find("packed").is_none() {
+        return Err(InputError::new("digits", "neither digits nor packed was given", "one of the two arrays"));
+    }
+    let all = given.u8("packed")?;
+    let have = all.len() * 8 / bits;
+    // A last byte may hold room for vectors that are not there; retries tell their number.
+    let have = given.find("retries").map_or(have, |retries| retries.len().min(have));
+    let n = if fit == Fit::Whole { have } else { batch };
+    if n == 0 || (fit == Fit::Whole && codec.packed_len(n) != all.len()) {
+        let problem = format!("{} bytes are no whole number of vectors of {bits} bits", all.len());
+        return Err(InputError::new(
+            "packed",
+            problem,
+            "the bytes that encoding wrote, with the same lattice, q and levels",
+        ));
+    }
+    let wanted = all.get(..codec.packed_len(n)).ok_or_else(|| few(have))?;
+    let mut packed = wanted.to_vec();
+    if let (Some(last), rest @ 1..) = (packed.last_mut(), n * bits % 8) {
+        *last &= (1u8 << rest) - 1;
+    }
+    Ok((Tensor::vector(&packed[..]), n))
+}

@@ -1,0 +1,202 @@
+//! The implementations of the coding workloads, made ready: buffers, padding, poison, outputs.
+
+use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+
+use super::error::LatticeError;
+use super::layout::Layout;
+use super::params::Codec;
+use super::workload::{self as shared, input_error};
+use super::workload_code::Task;
+use super::{CodesMut, Isa, Method};
+
+/// The rows of the table.
+pub(super) fn implementations(task: Task) -> Vec<Implementation> {
+    let row = |name: &str, about: &str, method: fn() -> Method| {
+        Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+            let mut job = Job::new(task, method(), case, inputs)?;
+            job.warm().map_err(|error| PrepareError::Failed(error.to_string()))?;
+            Ok(Box::new(job))
+        })
+    };
+    vec![
+        row("reference", "wide integers and squared distances, one vector at a time", || Method::Reference),
+        row("scalar", "plain per-vector code on one thread", || Method::Scalar),
+        row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", || Method::Simd(Isa::best())),
+        row("parallel", "the vector implementation on all threads", || Method::Parallel(Isa::best())).many_threads(),
+    ]
+}
+
+/// One workload of one case, with its buffers.
+pub(super) struct Job {
+    task: Task,
+    method: Method,
+    codec: Codec,
+    layout: Layout,
+    /// Whole vectors, padded; empty when decoding.
+    x: Buffer<f32>,
+    packed: Buffer<u8>,
+    overload: Buffer<u8>,
+    retries: Buffer<u8>,
+    /// Decoded vectors, padded; empty when only encoding.
+    decoded: Buffer<f32>,
+    problem: Option<LatticeError>,
+}
+
+fn filled<T: Copy>(len: usize, value: T) -> Buffer<T> {
+    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
+    buffer.resize(len, value);
+    buffer
+}
+
+impl Job {
+    /// Buffers for a case; decoding copies the codes in.
+    pub(super) fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, InputError> {
+        let codec = shared::codec(case, inputs)?;
+        let d = codec.dimension();
+        let (layout, x) = if task == Task::Decode {
+            let n = shared::spec(case)?.batch;
+            (Layout::new(&[n, d], d).map_err(input_error)?, Buffer::new(ALIGNMENT))
+        } else {
+            let x = inputs.get("x")?;
+            let layout = Layout::new(x.shape(), d).map_err(input_error)?;
+            let padded = if layout.is_exact() {
+                Buffer::from_slice(ALIGNMENT, x.f32()?)
+            } else {
+                Buffer::from_slice(ALIGNMENT, &layout.pad(x.f32()?).map_err(input_error)?)
+            };
+            (layout, padded)
+        };
+        let n = layout.vectors();
+        let sized = |wanted: bool| if wanted { n } else { 0 };
+        let mut job = Job {
+            task,
+            method,
+            x,
+            packed: filled(codec.packed_len(n), 0),
+            overload: filled(sized(codec.has_overload() && task != Task::Decode), 0),
+            retries: filled(sized(codec.has_retries()), 0),
+            decoded: filled(if task == Task::Encode { 0 } else { n * d }, 0.0),
+            problem: None,
+            layout,
+            codec,
+        };
+        if task == Task::Decode {
+            let packed = inputs.u8("packed")?;
+            if packed.len() != job.packed.len() {
+                let (got, expected) = (packed.len(), job.packed.len());
+                return Err(InputError::new("packed", format!("it holds {got} bytes"), format!("{expected} bytes")));
+            }
+            job.packed.copy_from_slice(packed);
+            if job.codec.has_retries() {
+                let retries = inputs.u8("retries")?;
+                if retries.len() != n {
+                    return Err(InputError::new(
+                        "retries",
+                        format!("it holds {} values", retries.len()),
+                        format!("{n}"),
+                    ));
+                }
+                job.retries.copy_from_slice(retries);
+            }
+        }
+        Ok(job)
+    }
+
+    /// Builds the decoding table, which belongs to preparation.
+    fn warm(&mut self) -> Result<(), LatticeError> {
+        if self.task != Task::Encode {
+            self.codec.level_table();
+        }
+        Ok(())
+    }
+
+    /// Computes once; a problem is kept for `outputs`.
+    pub(super) fn compute(&mut self) {
+        self.problem = self.attempt().err();
+    }
+
+    fn attempt(&mut self) -> Result<(), LatticeError> {
+        if self.task != Task::Decode {
+            let out = CodesMut {
+                packed: &mut self.packed,
+                overload: self.codec.has_overload().then_some(&mut self.overload),
+                retries: self.codec.has_retries().then_some(&mut self.retries),
+            };
+            self.codec.encode(self.method, &self.x, out)?;
+        }
+        if self.task != Task::Encode {
+            let retries = self.codec.has_retries().then_some(&self.retries[..]);
+            self.codec.decode(self.method, &self.packed, retries, &mut self.decoded)?;
+        }
+        Ok(())
+    }
+
+    /// The arrays of the workload's output ports.
+    pub(super) fn outputs(&self) -> Result<Tensors, String> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.to_string());
+        }
+        self.collect().map_err(|error| error.to_string())
+    }
+
+    fn collect(&self) -> Result<Tensors, InputError> {
+        let mut outputs = Tensors::new();
+        let (n, d, levels) = (self.layout.vectors(), self.codec.dimension(), self.codec.levels());
+        if self.task != Task::Encode {
+            let x = if self.layout.is_exact() {
+                Tensor::new(self.layout.shape(), &self.decoded[..])?
+            } else {
+                let trimmed = self.layout.trim(&self.decoded).map_err(input_error)?;
+                Tensor::new(self.layout.shape(), &trimmed[..])?
+            };
+            outputs.insert("x", x);
+        }
+        if self.task != Task::Decode {
+            let digits = self.codec.digits(&self.packed, n).map_err(input_error)?;
+            outputs.insert("digits", Tensor::new(&[n, levels, d], &digits[..])?);
+            outputs.insert("packed", Tensor::vector(&self.packed[..]));
+            if self.codec.has_overload() {
+                outputs.insert("overload", Tensor::vector(&self.overload[..]));
+            }
+            if self.codec.has_retries() {
+                outputs.insert("retries", Tensor::vector(&self.retries[..]));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        self.compute();
+    }
+
+    fn poison(&mut self) {
+        self.problem = None;
+        self.decoded.fill(f32::NAN);
+        self.overload.fill(0xff);
+        if self.task != Task::Decode {
+            self.packed.fill(0xa5);
+            self.retries.fill(0xff);
+        }
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.outputs()
+    }
+
+    fn what_ran(&self) -> String {
+        let core = match self.method {
+            Method::Reference => "wide integers".to_owned(),
+            Method::Scalar => "scalar".to_owned(),
+            Method::Simd(isa) => isa.name().to_owned(),
+            Method::Parallel(isa) => format!("{}, {} threads", isa.name(), rayon::current_num_threads()),
+        };
+        match (self.task, self.method) {
+            (Task::Encode, _) | (_, Method::Reference) => core,
+            _ if self.codec.level_table().is_some() => format!("{core}, decoding by table"),
+            _ => format!("{core}, decoding by arithmetic"),
+        }
+    }
+}
