@@ -1,1 +1,15 @@
-//! Placeholder until the crate is written.
+//! The workloads of Ellwand and every native way of computing them: one folder a workload.
+//!
+//! Floor 2: nothing here knows how it is timed or reported.
+
+use ellwand_core::Registry;
+
+pub mod calibration;
+pub mod isa;
+pub mod lattice;
+
+/// Adds every built-in workload and its implementations. One line a folder.
+pub fn register(registry: &mut Registry) {
+    calibration::register(registry);
+    lattice::register(registry);
+}
