@@ -1,5 +1,6 @@
 //! Preparing an implementation and judging its answer, whatever it does: errors and panics become outcomes.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ellwand_core::case::Case;
@@ -88,12 +89,24 @@ fn flatten(ran: Result<Result<(), String>, String>) -> Result<(), Outcome> {
     ran.and_then(|synced| synced).map_err(|error| Outcome::Failed { error })
 }
 
+thread_local! {
+    static GUARDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside [`guarded`], so that a panic hook can stay silent about what becomes a row anyway.
+pub fn guarding() -> bool {
+    GUARDING.get()
+}
+
 /// Calls `body`; a panic becomes an error with its message.
 ///
 /// # Errors
 /// What the panic said, and in which step.
 pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+    let outer = GUARDING.replace(true);
+    let caught = catch_unwind(AssertUnwindSafe(body));
+    GUARDING.set(outer);
+    caught.map_err(|payload| {
         let message = payload
             .downcast_ref::<&str>()
             .map(ToString::to_string)

@@ -16,7 +16,7 @@ pub mod stop;
 pub mod writer;
 
 pub use cpu::Cpu;
-pub use measure::{Event, Instrument, Interrupted};
+pub use measure::{Event, Instrument, Interrupted, resolutions};
 pub use plan::{Cell, Plan, Selection};
 pub use settings::Effort;
 pub use writer::{Writer, WriterError};

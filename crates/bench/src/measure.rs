@@ -3,6 +3,7 @@
 //! For each implementation: prepare, poison, run, judge. Then all that answered right are warmed up and sampled in
 //! interleaved rounds, the order of each round drawn by a coin, until a stop rule fires. Then each is judged again.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand_core::case::Case;
@@ -57,6 +58,14 @@ pub struct Instrument<'a> {
     pub interrupt: &'a AtomicBool,
     /// Arrays the user gave in place of generated inputs.
     pub given: Option<&'a Tensors>,
+    /// Shortest time that can be told from nothing, by device ([`resolutions`]).
+    pub resolutions: BTreeMap<String, f64>,
+}
+
+/// Measures, on each device, the shortest time of an iteration that can be told from nothing: twice that of nothing, in nanoseconds.
+pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String, f64> {
+    let of = |device: &dyn Device| Some(2.0 * sample::empty_iteration_ns(device, settings.slot_min_ns).ok()?);
+    registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
 }
 
 /// An implementation on its way through a cell.
@@ -212,9 +221,7 @@ impl Instrument<'_> {
                 };
                 if measurement.outcome.is_measured() {
                     measurement.samples = samples;
-                    measurement.resolution_ns = sample::empty_iteration_ns(runner.device, self.settings.slot_min_ns)
-                        .ok()
-                        .map(|cost| 2.0 * cost);
+                    measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
                     let quality = check::guarded("readings", || {
                         ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
                     });

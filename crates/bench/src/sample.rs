@@ -62,7 +62,7 @@ pub fn calibrate(
         if fastest < slot_ns && iterations < MOST_ITERATIONS {
             iterations = (iterations * 2).min(MOST_ITERATIONS);
             (fastest, tries) = (u64::MAX, 0);
-        } else if sure && spent >= warm_up_ns {
+        } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
             let one = fastest.max(1) as f64 / iterations as f64;
             let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, MOST_ITERATIONS);
             return Ok(Slot { iterations: wanted, cost_ns: (one * wanted as f64) as u64 });

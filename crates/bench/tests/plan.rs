@@ -1,0 +1,69 @@
+//! From what the user typed to what is measured.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Act, Bench};
+use ellwand_bench::plan::{Plan, Selection};
+
+fn bench() -> Bench {
+    let mut bench = Bench::default();
+    bench.add("steady", |_| Act::Right(1));
+    bench.add("steady-fast", |_| Act::Right(1));
+    bench
+}
+
+fn select(change: impl FnOnce(&mut Selection)) -> Result<Vec<String>, String> {
+    let mut selection = Selection { workloads: vec!["add-one".into()], ..Selection::default() };
+    change(&mut selection);
+    let plan = Plan::expand(&bench().registry, &selection).map_err(|error| error.to_string())?;
+    Ok(plan
+        .cells
+        .iter()
+        .map(|cell| {
+            let names: Vec<&str> = cell.implementations.iter().map(|i| i.name.as_str()).collect();
+            format!("{} [{}]", cell.case.id(), names.join(" "))
+        })
+        .collect())
+}
+
+fn axes(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+#[test]
+fn sweeps_keep_the_order_given() {
+    assert_eq!(
+        select(|s| s.axes = axes(&[("batch", "8,2")])).unwrap(),
+        ["add-one/batch=8 [steady steady-fast]", "add-one/batch=2 [steady steady-fast]"]
+    );
+    assert_eq!(select(|s| s.workloads = vec!["toys".into()]).unwrap(), ["add-one/batch=4 [steady steady-fast]"]);
+}
+
+#[test]
+fn implementations_are_chosen_by_pattern() {
+    assert_eq!(select(|s| s.implementations = vec!["*-fast".into()]).unwrap(), ["add-one/batch=4 [steady-fast]"]);
+    assert_eq!(select(|s| s.devices = vec!["cpu".into()]).unwrap().len(), 1);
+    let none = select(|s| s.devices = vec!["cuda".into()]).unwrap_err();
+    assert!(none.contains("nothing is left to measure"), "{none}");
+}
+
+#[test]
+fn every_unknown_name_is_told_with_the_nearest() {
+    for (change, expected) in [
+        (
+            &(|s: &mut Selection| s.workloads = vec!["add-on".into()]) as &dyn Fn(&mut Selection),
+            "did you mean add-one?",
+        ),
+        (&|s: &mut Selection| s.axes = axes(&[("batsh", "1")]), "did you mean --batch?"),
+        (&|s: &mut Selection| s.axes = axes(&[("batch", "0")]), "--batch: 0 is too small"),
+        (&|s: &mut Selection| s.axes = axes(&[("batch", "13")]), "13 is unlucky"),
+        (&|s: &mut Selection| s.implementations = vec!["stedy".into()], "did you mean steady?"),
+        (&|s: &mut Selection| s.size = Some("tiny".into()), "no --size"),
+        (&|s: &mut Selection| s.devices = vec!["abacus".into()], "cpu, cuda or wgpu"),
+    ] {
+        let message = select(change).unwrap_err();
+        assert!(message.contains(expected), "{message}");
+    }
+}

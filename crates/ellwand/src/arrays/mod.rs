@@ -1,0 +1,154 @@
+//! Arrays in files: `.npy`, `.npz` and `.safetensors` in, `.npy` out.
+
+mod npy;
+mod npz;
+mod safetensors;
+
+use std::path::Path;
+
+use ellwand_core::error::InputError;
+use ellwand_core::tensor::{Tensor, Tensors};
+
+pub use npy::write;
+
+/// Largest file that is read, in bytes: everything is held in memory at once.
+const LARGEST_FILE: u64 = 64 << 30;
+
+/// Reads the arrays bound by `--input` arguments: `NAME=FILE` binds one array, `FILE.npz` or `FILE.safetensors` binds
+/// every array by its name in the file, `NAME=FILE.npz:ARRAY` (or `.safetensors:ARRAY`) binds one array of a file.
+///
+/// # Errors
+/// When a file cannot be read, is not what its name says, or two arguments bind the same name.
+pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
+    let mut arrays = Tensors::new();
+    for binding in bindings {
+        for (name, tensor) in read_one(binding)? {
+            if arrays.find(&name).is_some() {
+                return Err(InputError::new(format!("--input {binding}"), format!("the array {name} is given twice"), "each name once"));
+            }
+            arrays.insert(&name, tensor);
+        }
+    }
+    Ok(arrays)
+}
+
+fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
+    let (name, file) = match binding.split_once('=') {
+        Some((name, file)) => (Some(name), file),
+        None => (None, binding),
+    };
+    let (path, member) = split_member(file);
+    let argument = format!("--input {binding}");
+    let bytes = bytes_of(&argument, path)?;
+    let within = |problem: String, expected: &str| InputError::new(&argument, problem, expected);
+    let all = match extension(path).as_str() {
+        "npy" => {
+            let name = name.ok_or_else(|| {
+                within("a .npy file holds one array without a name".into(), "NAME=FILE.npy").help(format!("for example --input x={path}"))
+            })?;
+            return Ok(vec![(name.to_string(), npy::parse(&argument, &bytes)?)]);
+        }
+        "npz" => npz::parse(&argument, &bytes, member)?,
+        "safetensors" => safetensors::parse(&argument, &bytes, member)?,
+        other => {
+            return Err(within(format!("the file type '.{other}' is unknown"), "a file ending in .npy, .npz or .safetensors"));
+        }
+    };
+    match (name, member) {
+        (None, _) => Ok(all),
+        (Some(name), Some(_)) => Ok(all.into_iter().map(|(_, tensor)| (name.to_string(), tensor)).collect()),
+        (Some(name), None) => match <[_; 1]>::try_from(all) {
+            Ok([(_, tensor)]) => Ok(vec![(name.to_string(), tensor)]),
+            Err(all) => {
+                let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+                let shown = names.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+                Err(within(format!("the file holds {} arrays ({shown}{})", names.len(), if names.len() > 8 { ", …" } else { "" }), "one of them by name")
+                    .help(format!("write --input {name}={path}:{}", names.first().unwrap_or(&"ARRAY"))))
+            }
+        },
+    }
+}
+
+/// `weights.safetensors:layer.0` is a file and an array in it.
+fn split_member(file: &str) -> (&str, Option<&str>) {
+    for suffix in [".npz:", ".safetensors:"] {
+        if let Some(at) = file.find(suffix) {
+            return (&file[..at + suffix.len() - 1], Some(&file[at + suffix.len()..]));
+        }
+    }
+    (file, None)
+}
+
+fn extension(path: &str) -> String {
+    Path::new(path).extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
+    let failed = |error: std::io::Error| InputError::new(argument, format!("{path} cannot be read: {error}"), "a file that can be read");
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > LARGEST_FILE {
+        return Err(InputError::new(argument, format!("{path} has {size} bytes"), format!("at most {LARGEST_FILE} bytes")));
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+/// Elements of any type from bytes in the given byte order.
+fn elements(argument: &str, kind: Element, big_endian: bool, shape: &[usize], bytes: &[u8]) -> Result<Tensor, InputError> {
+    macro_rules! read {
+        ($type:ty) => {{
+            let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
+            let one = |chunk: &[u8; size_of::<$type>()]| if big_endian { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) };
+            let values: Vec<$type> = chunks.iter().map(one).collect();
+            Tensor::new(shape, &values[..])
+        }};
+    }
+    let tensor = match kind {
+        Element::F32 => read!(f32),
+        Element::F64 => read!(f64),
+        Element::I8 => read!(i8),
+        Element::I16 => read!(i16),
+        Element::I32 => read!(i32),
+        Element::I64 => read!(i64),
+        Element::U8 => read!(u8),
+        Element::U16 => read!(u16),
+        Element::U32 => read!(u32),
+        Element::U64 => read!(u64),
+    };
+    tensor.map_err(|error| InputError { argument: argument.to_string(), ..error })
+}
+
+/// Element types that files may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl Element {
+    fn size(self) -> usize {
+        match self {
+            Element::I8 | Element::U8 => 1,
+            Element::I16 | Element::U16 => 2,
+            Element::F32 | Element::I32 | Element::U32 => 4,
+            Element::F64 | Element::I64 | Element::U64 => 8,
+        }
+    }
+}
+
+/// Number of bytes that `shape` of `kind` takes; an error when that cannot be addressed.
+fn byte_count(argument: &str, kind: Element, shape: &[usize]) -> Result<usize, InputError> {
+    shape.iter().try_fold(kind.size(), |bytes, extent| bytes.checked_mul(*extent)).ok_or_else(|| {
+        InputError::new(argument, format!("the header claims the shape {shape:?}, which cannot be addressed"), "an array that fits in memory")
+    })
+}
+
+#[cfg(test)]
+mod tests;

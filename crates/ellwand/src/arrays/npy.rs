@@ -1,0 +1,120 @@
+//! `.npy`: one array (NumPy format versions 1 to 3), read by `npyz`'s header parser, checked before anything is allocated.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ellwand_core::error::InputError;
+use ellwand_core::tensor::{Data, Tensor};
+use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
+
+use super::{Element, byte_count, elements};
+
+/// Reads the bytes of a `.npy` file. Big-endian and Fortran-order arrays are converted.
+///
+/// # Errors
+/// When it is not a .npy file, holds a type that is not supported, or has more or fewer bytes than its header says.
+pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> {
+    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
+    let mut rest = bytes;
+    // The parser multiplies what the header claims; a header that overflows it must not end the program.
+    let header = ellwand_bench::check::guarded("the .npy header", || NpyHeader::from_reader(&mut rest))
+        .map_err(|_| damaged("its header claims an impossible shape".into()))?
+        .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
+    let (kind, big_endian) = element(argument, &header.dtype())?;
+    let shape: Vec<usize> = header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
+    let expected = byte_count(argument, kind, &shape)?;
+    if rest.len() != expected {
+        let what = if rest.len() < expected { "it is truncated" } else { "bytes follow the array" };
+        return Err(damaged(format!("{what}: the header promises {expected} bytes for the shape {shape:?}, the file has {}", rest.len())));
+    }
+    if header.order() == Order::Fortran && shape.len() > 1 {
+        let reordered = from_fortran(&shape, kind.size(), rest);
+        return elements(argument, kind, big_endian, &shape, &reordered);
+    }
+    elements(argument, kind, big_endian, &shape, rest)
+}
+
+fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError> {
+    let unsupported = |name: String, help: &str| {
+        InputError::new(argument, format!("it holds {name}, which is not supported"), "float32, float64 or an integer type").help(help.to_string())
+    };
+    let DType::Plain(plain) = dtype else {
+        return Err(unsupported("a structured type".into(), "save one field as an array of its own"));
+    };
+    let kind = match (plain.type_char(), plain.size_field()) {
+        (TypeChar::Float, 4) => Element::F32,
+        (TypeChar::Float, 8) => Element::F64,
+        (TypeChar::Float, 2) => return Err(unsupported("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))")),
+        (TypeChar::Int, 1) => Element::I8,
+        (TypeChar::Int, 2) => Element::I16,
+        (TypeChar::Int, 4) => Element::I32,
+        (TypeChar::Int, 8) => Element::I64,
+        (TypeChar::Uint, 1) => Element::U8,
+        (TypeChar::Uint, 2) => Element::U16,
+        (TypeChar::Uint, 4) => Element::U32,
+        (TypeChar::Uint, 8) => Element::U64,
+        _ => return Err(unsupported(format!("the type {plain}"), "convert it first with x.astype('float32')")),
+    };
+    Ok((kind, plain.endianness() == Endianness::Big))
+}
+
+/// Bytes in row-major order of an array whose first index runs fastest.
+fn from_fortran(shape: &[usize], size: usize, bytes: &[u8]) -> Vec<u8> {
+    let count: usize = shape.iter().product();
+    let mut strides = vec![1_usize; shape.len()];
+    for axis in 1..shape.len() {
+        strides[axis] = strides[axis - 1] * shape[axis - 1];
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = vec![0_usize; shape.len()];
+    for _ in 0..count {
+        let at: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+        out.extend_from_slice(&bytes[at * size..(at + 1) * size]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+    out
+}
+
+/// Writes `tensor` to `path` under a temporary name first, so that no partial file looks whole.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn write(path: &Path, tensor: &Tensor) -> io::Result<()> {
+    let partial = path.with_extension("npy.partial");
+    let written = std::fs::File::create(&partial)
+        .and_then(|file| {
+            let mut file = io::BufWriter::new(file);
+            encode(&mut file, tensor)?;
+            file.flush()?;
+            file.get_ref().sync_all()
+        })
+        .and_then(|()| std::fs::rename(&partial, path));
+    if written.is_err() {
+        // What is left of a failed write is of no use to anyone; the first error is the one to tell.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written
+}
+
+fn encode(to: &mut dyn Write, tensor: &Tensor) -> io::Result<()> {
+    let shape: Vec<u64> = tensor.shape().iter().map(|extent| *extent as u64).collect();
+    macro_rules! each {
+        ($($variant:ident)*) => {
+            match tensor.data() {
+                $(Data::$variant(values) => {
+                    let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(to).begin_nd()?;
+                    writer.extend(values.iter().copied())?;
+                    writer.finish()
+                })*
+                other => Err(io::Error::other(format!("{} cannot be written as .npy", other.dtype()))),
+            }
+        };
+    }
+    each!(F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+}

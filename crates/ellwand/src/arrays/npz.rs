@@ -1,0 +1,53 @@
+//! `.npz`: a zip of `.npy` files.
+
+use std::io::{Cursor, Read};
+
+use ellwand_core::error::{InputError, nearest};
+use ellwand_core::tensor::Tensor;
+use zip::ZipArchive;
+
+use super::{LARGEST_FILE, npy};
+
+/// Reads the arrays of a `.npz` file, or only the one called `member`.
+///
+/// # Errors
+/// When it is not a zip, an entry is damaged or no .npy, or there is no such member.
+pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Result<Vec<(String, Tensor)>, InputError> {
+    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npz file as numpy.savez writes it");
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(format!("it is not a readable zip ({error})")))?;
+    let names: Vec<String> = archive.file_names().filter_map(|name| name.strip_suffix(".npy").map(str::to_string)).collect();
+    if names.is_empty() {
+        return Err(damaged("it holds no .npy array".into()));
+    }
+    if let Some(member) = member
+        && !names.iter().any(|name| name == member)
+    {
+        return Err(missing(argument, member, &names));
+    }
+    names
+        .into_iter()
+        .filter(|name| member.is_none_or(|member| member == name))
+        .map(|name| {
+            let entry = archive.by_name(&format!("{name}.npy")).map_err(|error| damaged(format!("{name}: {error}")))?;
+            // What the directory claims is not trusted: reading stops at the limit whatever comes out of the decompressor.
+            let mut content = Vec::new();
+            entry
+                .take(LARGEST_FILE)
+                .read_to_end(&mut content)
+                .map_err(|error| damaged(format!("{name} cannot be unpacked ({error})")))?;
+            let tensor = npy::parse(&format!("{argument} ({name})"), &content)?;
+            Ok((name, tensor))
+        })
+        .collect()
+}
+
+/// An error that lists the arrays there are.
+pub(super) fn missing(argument: &str, member: &str, names: &[String]) -> InputError {
+    let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+    let more = if names.len() > shown.len() { format!(" and {} more", names.len() - shown.len()) } else { String::new() };
+    let error = InputError::new(argument, format!("there is no array {member} in it"), format!("one of {}{more}", shown.join(", ")));
+    match nearest(member, names.iter().map(String::as_str)) {
+        Some(name) => error.help(format!("did you mean {name}?")),
+        None => error,
+    }
+}

@@ -1,0 +1,81 @@
+//! The ceilings of this machine, measured once and kept, so that every run can say what share of them it reached.
+
+use std::path::PathBuf;
+
+use ellwand_bench::settings::Effort;
+use ellwand_bench::{Cell, Instrument, Interrupted, machine};
+use ellwand_core::ceiling::Ceiling;
+use ellwand_core::record::{Environment, Measurement};
+use ellwand_core::{InputError, Registry};
+
+use super::progress::Progress;
+use super::signals;
+
+/// Measures the ceilings afresh and keeps them.
+pub(super) fn measure(
+    registry: &Registry,
+    environment: &Environment,
+    effort: Effort,
+) -> Result<(Vec<Ceiling>, Vec<Measurement>), Interrupted> {
+    let instrument = Instrument {
+        registry,
+        settings: effort.settings(),
+        seed: 42,
+        probes: &[],
+        interrupt: signals::stop_on_ctrl_c(),
+        given: None,
+        resolutions: Default::default(),
+    };
+    let mut progress = Progress::new(machine::cells(registry, environment).len());
+    let measured = machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
+    progress.finish();
+    let measured = measured?;
+    keep(environment, &measured.0);
+    Ok(measured)
+}
+
+/// The ceilings kept for this machine; `None` when there are none yet.
+pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
+    let text = std::fs::read_to_string(path(environment)?).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Where they are kept: the user's cache directory, one file a machine and program version.
+pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("ellwand").join(format!("ceilings-{}-{}.json", environment.fingerprint(), env!("CARGO_PKG_VERSION"))))
+}
+
+/// Keeps what was measured. A cache that cannot be written costs time at the next run and nothing else.
+fn keep(environment: &Environment, ceilings: &[Ceiling]) {
+    let Some(path) = path(environment) else { return };
+    let Ok(text) = serde_json::to_string(ceilings) else { return };
+    let partial = path.with_extension(format!("partial-{}", std::process::id()));
+    let kept = path.parent().map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&partial, text))
+        .and_then(|()| std::fs::rename(&partial, &path));
+    if let Err(error) = kept {
+        super::output::note(&format!("note: the ceilings could not be kept in {} ({error})", path.display()));
+    }
+}
+
+/// Refuses cells that would not fit into this machine's memory, before anything is allocated.
+pub(super) fn check_memory(cells: &[Cell]) -> Result<(), InputError> {
+    let Some(available) = ellwand_bench::environment::available_memory() else { return Ok(()) };
+    for cell in cells {
+        let needed = cell.workload.footprint(&cell.case);
+        if needed > available {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            return Err(InputError::new(
+                cell.case.id(),
+                format!("it needs about {:.1} GiB and {:.1} GiB are free", gib(needed), gib(available)),
+                "a case that fits into memory",
+            )
+            .help("make the batch smaller, or choose fewer implementations with --implementation"));
+        }
+    }
+    Ok(())
+}

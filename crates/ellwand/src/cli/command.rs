@@ -1,0 +1,216 @@
+//! The tree of commands. Axes of the registered workloads become flags.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use ellwand_bench::plan::Selection;
+use ellwand_bench::settings::Effort;
+use ellwand_core::Registry;
+
+/// Flags that belong to the command line itself; an axis of the same name would be out of reach.
+const OWN: [&str; 20] = [
+    "size", "implementation", "device", "output", "format", "no-plot", "effort", "seed", "baseline", "resume", "overwrite", "once",
+    "input", "ceilings", "quiet", "help", "version", "verify", "no-ceilings", "output-dir",
+];
+
+/// The whole command line for a registry.
+pub(super) fn command(registry: &Registry) -> Command {
+    Command::new("ellwand")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A workbench for measuring numerical code. Always measure, never guess.")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(list())
+        .subcommand(run(registry))
+        .subcommand(apply(registry))
+        .subcommand(check(registry))
+        .subcommand(report())
+        .subcommand(machine())
+        .after_help("Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted.")
+}
+
+fn list() -> Command {
+    Command::new("list")
+        .about("Workloads, axes with defaults, implementations and devices, and why one is unavailable")
+        .arg(Arg::new("pattern").value_name("PATTERN").num_args(0..).help("Workloads, groups or patterns; all if none is given"))
+        .arg(format(&["table", "json"]))
+}
+
+fn run(registry: &Registry) -> Command {
+    let command = Command::new("run")
+        .about("Measures implementations against each other over a sweep: table on stdout, record, CSV, JSON, plots and report in a directory")
+        .arg(workloads(true))
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .visible_alias("output-dir")
+                .value_name("DIR")
+                .help("Directory for record.jsonl, run.json, summary.csv, report.md and plots [default: ellwand-out/WORKLOAD-TIME]"),
+        )
+        .arg(format(&["table", "json", "jsonl", "csv", "markdown"]))
+        .arg(switch("no-plot", "Draw no plots"))
+        .arg(
+            Arg::new("effort")
+                .long("effort")
+                .value_name("EFFORT")
+                .value_parser(Effort::NAMES.map(|(name, _)| name))
+                .default_value("normal")
+                .help("How long to measure each case"),
+        )
+        .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
+        .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
+        .arg(switch("overwrite", "Replace the record in the output directory"))
+        .arg(switch("once", "Run each implementation one time and time nothing, for perf, nsys or ncu"))
+        .arg(switch("no-ceilings", "Do not measure this machine's ceilings where none are cached"))
+        .arg(inputs("Arrays in place of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY"));
+    axes(registry, selection(command))
+}
+
+fn apply(registry: &Registry) -> Command {
+    let command = Command::new("apply")
+        .about("Runs one implementation on your own arrays and writes its outputs as .npy files")
+        .arg(workloads(false))
+        .arg(Arg::new("implementation").short('i').long("implementation").value_name("NAME").help("Implementation [default: the first that runs here, fastest kind last listed]"))
+        .arg(inputs("Arrays: NAME=FILE.npy, FILE.npz or FILE.safetensors (every array by its name), NAME=FILE.npz:ARRAY").required(true))
+        .arg(Arg::new("output").short('o').long("output").visible_alias("output-dir").value_name("DIR").required(true).help("Directory for the outputs: one .npy an array, and apply.json"))
+        .arg(switch("verify", "Also compute the reference and refuse to write a wrong answer"));
+    axes(registry, command)
+}
+
+fn check(registry: &Registry) -> Command {
+    let command = Command::new("check")
+        .about("Correctness only: every implementation against the reference")
+        .arg(workloads(true).required(false).help("Workloads, groups or patterns; all if none is given"))
+        .arg(format(&["table", "json"]));
+    axes(registry, selection(command))
+}
+
+fn report() -> Command {
+    Command::new("report")
+        .about("Turns records into any format")
+        .arg(Arg::new("file").value_name("FILE").required(true).num_args(1..).help("Records (record.jsonl)"))
+        .arg(format(&["table", "json", "jsonl", "csv", "markdown"]))
+        .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
+        .arg(Arg::new("output").short('o').long("output").visible_alias("output-dir").value_name("DIR").help("Also write run.json, summary.csv, report.md and plots into DIR"))
+        .arg(switch("no-plot", "Draw no plots"))
+}
+
+fn machine() -> Command {
+    Command::new("machine")
+        .about("Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock and call cost")
+        .arg(format(&["table", "json"]))
+        .arg(
+            Arg::new("effort").long("effort").value_name("EFFORT").value_parser(Effort::NAMES.map(|(name, _)| name)).default_value("normal").help("How long to measure each ceiling"),
+        )
+}
+
+fn workloads(many: bool) -> Arg {
+    let arg = Arg::new("workload").value_name("WORKLOAD").required(true);
+    if many { arg.num_args(1..).help("Workloads, groups or patterns such as 'lattice-*'") } else { arg.help("Workload") }
+}
+
+fn format(names: &[&'static str]) -> Arg {
+    Arg::new("format").long("format").value_name("FORMAT").value_parser(names.to_vec()).default_value("table").help("Form of the result on stdout")
+}
+
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn inputs(help: &'static str) -> Arg {
+    Arg::new("input").long("input").value_name("BINDING").action(ArgAction::Append).help(help)
+}
+
+fn selection(command: Command) -> Command {
+    command
+        .arg(Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload"))
+        .arg(Arg::new("implementation").short('i').long("implementation").value_name("NAME,..").value_delimiter(',').help("Implementations or patterns; all if none is given"))
+        .arg(Arg::new("device").long("device").value_name("DEVICE,..").value_delimiter(',').help("Devices: cpu, cuda, wgpu, or one with an index"))
+        .arg(Arg::new("seed").long("seed").value_name("N").value_parser(clap::value_parser!(u64)).default_value("42").help("Seed of inputs and of the order of rounds"))
+}
+
+/// A flag for each axis of any workload, with its aliases; help shows which workloads have it.
+fn axes(registry: &Registry, mut command: Command) -> Command {
+    struct Flag {
+        about: String,
+        aliases: Vec<&'static str>,
+        workloads: Vec<String>,
+        expected: String,
+        default: String,
+    }
+    let mut flags: BTreeMap<&'static str, Flag> = BTreeMap::new();
+    for workload in registry.workloads() {
+        for axis in workload.axes() {
+            if OWN.contains(&axis.name) {
+                continue;
+            }
+            let flag = flags.entry(axis.name).or_insert_with(|| Flag {
+                about: axis.about.to_string(),
+                aliases: Vec::new(),
+                workloads: Vec::new(),
+                expected: axis.expected(),
+                default: axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            });
+            flag.workloads.push(workload.name().to_string());
+            for alias in &axis.aliases {
+                if !flag.aliases.contains(alias) && !OWN.contains(alias) {
+                    flag.aliases.push(alias);
+                }
+            }
+        }
+    }
+    for (name, flag) in flags {
+        let help = format!("{} ({}) [default: {}] [{}]", flag.about, flag.expected, flag.default, flag.workloads.join(", "));
+        let long: Vec<&'static str> = flag.aliases.iter().copied().filter(|alias| alias.len() > 1).collect();
+        let mut arg = Arg::new(name).long(name).value_name("V,..").action(ArgAction::Append).help(help).help_heading("Axes").visible_aliases(long);
+        // One-letter names of the mathematics (--q, --M) are long flags, as users of such tools write them.
+        for alias in flag.aliases.iter().filter(|alias| alias.len() == 1) {
+            arg = arg.visible_alias(*alias);
+        }
+        command = command.arg(arg);
+    }
+    command
+}
+
+/// What was asked for, from the parsed flags.
+pub(super) fn selected(registry: &Registry, matches: &ArgMatches) -> Selection {
+    let many = |id: &str| -> Vec<String> {
+        matches.try_get_many::<String>(id).ok().flatten().map(|values| values.cloned().collect()).unwrap_or_default()
+    };
+    Selection {
+        workloads: many("workload"),
+        axes: given_axes(registry, matches),
+        size: matches.try_get_one::<String>("size").ok().flatten().cloned(),
+        implementations: many("implementation"),
+        devices: many("device"),
+    }
+}
+
+fn given_axes(registry: &Registry, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let mut given = BTreeMap::new();
+    for axis in registry.workloads().iter().flat_map(|workload| workload.axes()) {
+        if let Ok(Some(values)) = matches.try_get_many::<String>(axis.name)
+            && !OWN.contains(&axis.name)
+        {
+            given.insert(axis.name.to_string(), values.cloned().collect::<Vec<_>>().join(","));
+        }
+    }
+    given
+}
+
+/// The effort asked for.
+pub(super) fn effort(matches: &ArgMatches) -> Effort {
+    let name = matches.try_get_one::<String>("effort").ok().flatten().map_or("normal", String::as_str);
+    Effort::NAMES.iter().find(|(known, _)| *known == name).map_or(Effort::Normal, |(_, effort)| *effort)
+}
+
+/// The text of a flag.
+pub(super) fn text<'a>(matches: &'a ArgMatches, id: &str) -> Option<&'a str> {
+    matches.try_get_one::<String>(id).ok().flatten().map(String::as_str)
+}
+
+/// Whether a switch is set.
+pub(super) fn is_set(matches: &ArgMatches, id: &str) -> bool {
+    matches.try_get_one::<bool>(id).ok().flatten().copied().unwrap_or(false)
+}

@@ -1,0 +1,102 @@
+//! Exit codes, and how a failure is told.
+
+use std::io;
+
+use ellwand_bench::{Interrupted, WriterError};
+use ellwand_core::InputError;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well.
+    Ok,
+    /// Something broke.
+    Error,
+    /// The command line or an input is not usable.
+    Usage,
+    /// An implementation computed something wrong.
+    Wrong,
+    /// Nothing could be measured.
+    Nothing,
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl Exit {
+    /// The code that the shell sees.
+    pub fn code(self) -> i32 {
+        match self {
+            Exit::Ok => 0,
+            Exit::Error => 1,
+            Exit::Usage => 2,
+            Exit::Wrong => 5,
+            Exit::Nothing => 6,
+            Exit::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user must change something.
+    Input(InputError),
+    /// The system or a file refused.
+    Other(anyhow::Error),
+    /// Ctrl-C.
+    Interrupted,
+    /// Nobody reads our output any more (`| head`).
+    Unread,
+}
+
+impl Failure {
+    /// Tells the user on stderr and returns the exit code.
+    #[allow(clippy::print_stderr)]
+    pub fn tell(self) -> i32 {
+        match self {
+            Failure::Input(error) => {
+                eprintln!("error: {error}");
+                Exit::Usage.code()
+            }
+            Failure::Other(error) => {
+                eprintln!("error: {error:#}");
+                Exit::Error.code()
+            }
+            Failure::Interrupted => {
+                eprintln!("interrupted");
+                Exit::Interrupted.code()
+            }
+            Failure::Unread => Exit::Ok.code(),
+        }
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Failure::Input(error)
+    }
+}
+
+impl From<Interrupted> for Failure {
+    fn from(_: Interrupted) -> Self {
+        Failure::Interrupted
+    }
+}
+
+impl From<WriterError> for Failure {
+    fn from(error: WriterError) -> Self {
+        Failure::Other(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Failure::Other(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Failure::Unread } else { Failure::Other(error.into()) }
+    }
+}

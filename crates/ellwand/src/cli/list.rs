@@ -1,0 +1,78 @@
+//! `list`: what there is, and why something is not.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use ellwand_core::{Implementation, Registry, Workload};
+use serde_json::{Value, json};
+
+use super::command::text;
+use super::exit::Exit;
+use super::{Outcome, output};
+
+pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
+    let mut patterns: Vec<String> = matches.get_many::<String>("pattern").into_iter().flatten().cloned().collect();
+    if patterns.is_empty() {
+        patterns.push("*".into());
+    }
+    let workloads = registry.select(&patterns)?;
+    if text(matches, "format") == Some("json") {
+        let rows: Vec<Value> = workloads.iter().map(|workload| as_json(registry, workload.as_ref())).collect();
+        let devices: Vec<Value> = registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
+        output::result(|out| writeln!(out, "{:#}", json!({ "workloads": rows, "devices": devices })))?;
+        return Ok(Exit::Ok);
+    }
+    output::result(|out| {
+        for workload in &workloads {
+            write_workload(registry, workload.as_ref(), out)?;
+        }
+        writeln!(out, "devices")?;
+        for device in registry.devices() {
+            writeln!(out, "  {:18} {}", device.id(), device.about())?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Why an implementation cannot run here at all; `None` when it can be tried.
+fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
+    let here = registry.devices().iter().any(|device| device.kind() == implementation.needs);
+    (!here).then(|| format!("unavailable: no {} device was found here", implementation.needs))
+}
+
+fn defaults(axis: &ellwand_core::Axis) -> String {
+    axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> std::io::Result<()> {
+    let groups = if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
+    writeln!(out, "{}{groups}\n  {}", workload.name(), workload.about())?;
+    for axis in workload.axes() {
+        let aliases: String = axis.aliases.iter().map(|alias| format!(", --{alias}")).collect();
+        writeln!(out, "  --{:16} {} ({}; default {}{aliases})", axis.name, axis.about, axis.expected(), defaults(axis))?;
+    }
+    if !workload.sizes().is_empty() {
+        let sizes: Vec<&str> = workload.sizes().iter().map(|size| size.name).collect();
+        writeln!(out, "  --{:16} {}", "size", sizes.join(", "))?;
+    }
+    for implementation in registry.implementations(workload.name()) {
+        let note = unavailable(registry, implementation).unwrap_or_else(|| implementation.about.clone());
+        writeln!(out, "  {:18} {note}", implementation.name)?;
+    }
+    writeln!(out)
+}
+
+fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {
+    let axes: Vec<Value> = workload
+        .axes()
+        .iter()
+        .map(|axis| json!({ "name": axis.name, "aliases": axis.aliases, "about": axis.about, "unit": axis.unit, "expected": axis.expected(), "default": axis.default.iter().map(ToString::to_string).collect::<Vec<_>>() }))
+        .collect();
+    let implementations: Vec<Value> = registry
+        .implementations(workload.name())
+        .into_iter()
+        .map(|i| json!({ "name": i.name, "about": i.about, "needs": i.needs, "parallelism": i.parallelism, "unavailable": unavailable(registry, i) }))
+        .collect();
+    json!({ "name": workload.name(), "about": workload.about(), "groups": workload.groups(), "axes": axes, "implementations": implementations })
+}

@@ -1,0 +1,83 @@
+//! `machine`: what this box can do at most.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use ellwand_bench::environment;
+use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::implementation::Parallelism;
+use ellwand_core::record::Environment;
+use ellwand_core::{InputError, Registry};
+use ellwand_report::units;
+
+use super::command::{effort, text};
+use super::exit::Exit;
+use super::{Outcome, ceilings, output};
+
+pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<String>) -> Outcome {
+    let mut here = environment::detect();
+    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    let (measured, measurements) = ceilings::measure(registry, &here, effort(matches))?;
+    for measurement in measurements.iter().filter(|m| m.outcome.word() == "wrong" || m.outcome.word() == "failed") {
+        let (word, why) = (measurement.outcome.word(), measurement.outcome.reason().unwrap_or(""));
+        output::note(&format!("{} {word}: {why}", measurement.cell()));
+    }
+    here.ceilings = measured;
+    if here.ceilings.is_empty() {
+        return Err(InputError::new("machine", "no workload here measures a ceiling", "a registry with calibration workloads").into());
+    }
+    if text(matches, "format") == Some("json") {
+        let json = serde_json::to_string_pretty(&here).map_err(anyhow::Error::from)?;
+        output::result(|out| writeln!(out, "{json}"))?;
+    } else {
+        output::result(|out| write_table(&here, out))?;
+    }
+    if let Some(path) = ceilings::path(&here) {
+        output::note(&format!("kept in {}; runs state their share of these ceilings", path.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{}", here.cpu)?;
+    let caches: Vec<String> = here.caches.iter().map(|c| format!("{} {} shared by {}", c.level, units::human(c.bytes as f64, "B"), c.shared_by)).collect();
+    writeln!(out, "{} cores, {}, {}", here.cores, caches.join(", "), here.os)?;
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unavailable".into());
+    let load = here.load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
+    writeln!(out, "load {load}, governor {}, transparent huge pages {}", or_unknown(&here.governor), or_unknown(&here.huge_pages))?;
+    let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
+    writeln!(out, "clock: a pair of readings {}, smallest step {}\n", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(out, "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}", "ceiling", "level", "footprint", "implementation", "peak", "median to best slot")?;
+    for ceiling in &here.ceilings {
+        let threads = if ceiling.parallelism == Parallelism::Many { "all threads" } else { "1 thread" };
+        let footprint = if ceiling.footprint_bytes == 0 { String::new() } else { units::human(ceiling.footprint_bytes as f64, "B") };
+        let range = format!("{} to {}", value(ceiling, ceiling.low), value(ceiling, ceiling.high));
+        writeln!(
+            out,
+            "{:10} {:>9} {footprint:>10}  {:24} {:>12}  {range:>24}  {threads}",
+            name(ceiling.kind),
+            ceiling.level,
+            ceiling.implementation,
+            value(ceiling, ceiling.value),
+        )?;
+    }
+    writeln!(out, "\npeak: the better decile of the slots. A ceiling is a property of this machine under its load while it was measured.")
+}
+
+fn name(kind: CeilingKind) -> &'static str {
+    match kind {
+        CeilingKind::Copy => "copy",
+        CeilingKind::Read => "read",
+        CeilingKind::Fill => "fill",
+        CeilingKind::Fma => "f32 FMA",
+        CeilingKind::Call => "call",
+    }
+}
+
+fn value(ceiling: &Ceiling, value: f64) -> String {
+    match ceiling.kind {
+        CeilingKind::Fma => units::human(value, "FLOP/s"),
+        CeilingKind::Call => units::human(value, "s"),
+        CeilingKind::Copy | CeilingKind::Read | CeilingKind::Fill => units::human(value, "B/s"),
+    }
+}

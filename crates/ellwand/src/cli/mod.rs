@@ -1,0 +1,59 @@
+//! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
+
+mod apply;
+mod ceilings;
+mod check;
+mod command;
+mod exit;
+mod list;
+mod machine;
+mod output;
+mod progress;
+mod report;
+mod run;
+mod signals;
+
+use std::ffi::OsString;
+
+use ellwand_core::Registry;
+
+pub use exit::Exit;
+use exit::Failure;
+
+/// One line about the processor, for the list of devices.
+pub(crate) fn cpu_description() -> String {
+    let here = ellwand_bench::environment::detect();
+    format!("{}, {} cores, {}", here.cpu, here.cores, here.cpu_features.join(" "))
+}
+
+/// Runs the command line on a registry and returns the exit code (DESIGN: 0 ok, 1 error, 2 usage, 3 regression,
+/// 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted).
+pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
+    signals::quiet_panics_of_implementations();
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let matches = match command::command(registry).try_get_matches_from(&args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are answers (stdout, 0); the rest are questions back (stderr, 2).
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
+        }
+    };
+    let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let outcome = match matches.subcommand() {
+        Some(("list", matches)) => list::list(registry, matches),
+        Some(("run", matches)) => run::run(registry, matches, line),
+        Some(("apply", matches)) => apply::apply(registry, matches, line),
+        Some(("check", matches)) => check::check(registry, matches),
+        Some(("report", matches)) => report::report(matches),
+        Some(("machine", matches)) => machine::machine(registry, matches, line),
+        _ => Ok(Exit::Usage),
+    };
+    match outcome {
+        Ok(exit) => exit.code(),
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// What a command comes to.
+type Outcome = Result<Exit, Failure>;

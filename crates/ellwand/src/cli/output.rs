@@ -1,0 +1,98 @@
+//! Where a command writes: stdout for results, a directory for what is kept.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use ellwand_core::InputError;
+
+use super::exit::Failure;
+
+/// Notes to the user: stderr.
+#[allow(clippy::print_stderr)]
+pub(super) fn note(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Writes a result to stdout in one go.
+pub(super) fn result(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(&mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Width for tables: of the terminal, or of `COLUMNS`; none when the output goes into a file or a pipe.
+pub(super) fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    if !io::stdout().is_terminal() {
+        return columns;
+    }
+    columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).or(Some(100))
+}
+
+/// Whether colour may be used: a terminal, and NO_COLOR (no-color.org) not set.
+pub(super) fn color() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Makes the directory and proves that it can be written.
+pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
+    let refused = |error: io::Error| {
+        Failure::Input(InputError::new(argument, format!("{} cannot be written ({error})", dir.display()), "a directory that can be written"))
+    };
+    std::fs::create_dir_all(dir).map_err(refused)?;
+    let probe = dir.join(".ellwand-probe");
+    std::fs::write(&probe, b"x").map_err(refused)?;
+    std::fs::remove_file(&probe).map_err(refused)
+}
+
+/// Writes a small text file under a temporary name first, so that no partial file looks whole.
+pub(super) fn text_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, text)
+        .and_then(|()| std::fs::rename(&partial, path))
+        .with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(())
+}
+
+/// `ellwand-out/lattice-20261121-053012`: a new directory for each run, so that no result is ever overwritten unasked.
+pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
+    let name: String = workloads
+        .join("+")
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-+".contains(c) { c } else { '_' })
+        .take(60)
+        .collect();
+    PathBuf::from("ellwand-out").join(format!("{name}-{}", stamp(unix_ms)))
+}
+
+/// Milliseconds since 1970 as `YYYYMMDD-HHMMSS` in UTC.
+pub(super) fn stamp(unix_ms: u64) -> String {
+    let at = time::OffsetDateTime::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", at.hour(), at.minute(), at.second())
+}
+
+/// Now, in milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_dates() {
+        assert_eq!(stamp(0), "19700101-000000");
+        assert_eq!(stamp(951_782_400_000), "20000229-000000");
+        assert_eq!(stamp(1_795_239_012_345), "20261121-053012");
+    }
+
+    #[test]
+    fn directories_of_patterns_are_plain_names() {
+        let dir = default_directory(&["lattice-*".into(), "../x".into()], 0);
+        assert_eq!(dir, PathBuf::from("ellwand-out/lattice-_+___x-19700101-000000"));
+    }
+}

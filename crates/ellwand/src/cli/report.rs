@@ -1,0 +1,63 @@
+//! `report`: from records to every format; also the last step of `run`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use ellwand_bench::writer;
+use ellwand_core::InputError;
+use ellwand_core::record::Record;
+use ellwand_report::{Options, Report};
+
+use super::command::{is_set, text};
+use super::exit::{Exit, Failure};
+use super::{Outcome, output};
+
+pub(super) fn report(matches: &ArgMatches) -> Outcome {
+    let files: Vec<PathBuf> = matches.get_many::<String>("file").into_iter().flatten().map(PathBuf::from).collect();
+    let mut records = Vec::new();
+    for file in &files {
+        let path = if file.is_dir() { file.join("record.jsonl") } else { file.clone() };
+        let record = writer::read(&path)
+            .map_err(|error| InputError::new("FILE", error.to_string(), "a record as `run` writes it (record.jsonl)"))?;
+        for warning in &record.warnings {
+            output::note(&format!("note: {}: {warning}", path.display()));
+        }
+        records.push(record);
+    }
+    if let Some(dir) = text(matches, "output") {
+        output::directory("-o", Path::new(dir))?;
+        write_directory(matches, &records, Path::new(dir))?;
+    }
+    let measured = records.iter().any(|record| record.measurements.iter().any(|m| m.outcome.is_measured()));
+    print(matches, &records)?;
+    Ok(if measured { Exit::Ok } else { Exit::Nothing })
+}
+
+fn options(matches: &ArgMatches) -> Options {
+    Options {
+        baseline: text(matches, "baseline").map(str::to_string),
+        width: output::width(),
+        color: output::color(),
+        plots: !is_set(matches, "no-plot"),
+    }
+}
+
+/// The report in the format asked for, on stdout.
+pub(super) fn print(matches: &ArgMatches, records: &[Record]) -> Result<(), Failure> {
+    let report = Report::from_records(records, &options(matches)).map_err(|error| Failure::Other(error.into()))?;
+    let name = text(matches, "format").unwrap_or("table");
+    let format = ellwand_report::format(name).ok_or_else(|| {
+        let known: Vec<&str> = ellwand_report::FORMATS.iter().map(|format| format.name).collect();
+        InputError::new("--format", format!("'{name}' is unknown"), format!("one of {}", known.join(", ")))
+    })?;
+    output::result(|out| (format.write)(&report, out))
+}
+
+/// Every file that belongs into an output directory.
+pub(super) fn write_directory(matches: &ArgMatches, records: &[Record], dir: &Path) -> Result<(), Failure> {
+    // Files are for everyone: no terminal width and no colour.
+    let options = Options { width: None, color: false, ..options(matches) };
+    let report = Report::from_records(records, &options).map_err(|error| Failure::Other(error.into()))?;
+    ellwand_report::write_all(&report, dir, &options).map_err(|error| Failure::Other(error.into()))?;
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! `run`: the sweep.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use ellwand_bench::probe::PROBES;
+use ellwand_bench::{Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_core::record::{Measurement, Outcome as Fate, Run, VERSION};
+use ellwand_core::tensor::Tensors;
+use ellwand_core::workload::Fit;
+use ellwand_core::{Environment, InputError, Registry};
+
+use super::command::{effort, is_set, selected, text};
+use super::exit::{Exit, Failure};
+use super::progress::Progress;
+use super::{Outcome, ceilings, output, report, signals};
+
+/// Name of the record in the output directory.
+const RECORD: &str = "record.jsonl";
+
+pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
+    let selection = selected(registry, matches);
+    let given = given(matches)?;
+    let mut plan = Plan::expand(registry, &selection)?;
+    if let Some(given) = &given {
+        bind(&mut plan, given)?;
+    }
+    ceilings::check_memory(&plan.cells)?;
+    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
+    if is_set(matches, "once") {
+        return super::check::once(registry, &plan, seed, given.as_ref());
+    }
+    let started = output::unix_ms();
+    let dir = text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
+    let (resume, overwrite) = (is_set(matches, "resume"), is_set(matches, "overwrite"));
+    let record_path = dir.join(RECORD);
+    if record_path.exists() && !resume && !overwrite {
+        return Err(InputError::new("-o", format!("{} holds a record already", dir.display()), "a new directory")
+            .help("--resume continues it, --overwrite replaces it")
+            .into());
+    }
+    output::directory("-o", &dir)?;
+
+    let mut here = environment::detect();
+    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    here.ceilings = known_ceilings(registry, &here, matches)?;
+    let settings = effort(matches).settings();
+    let this_run = Run {
+        version: VERSION,
+        id: format!("{}-{:08x}", output::stamp(started), (started ^ u64::from(std::process::id()) << 32) as u32),
+        command: line,
+        started_unix_ms: started,
+        ellwand: env!("CARGO_PKG_VERSION").to_string(),
+        seed,
+        environment: here,
+        settings,
+    };
+    let (mut record, finished) = open(&record_path, &this_run, resume)?;
+    let instrument = Instrument {
+        registry,
+        settings: this_run.settings.clone(),
+        seed,
+        probes: PROBES,
+        interrupt: signals::stop_on_ctrl_c(),
+        given: given.as_ref(),
+        resolutions: resolutions(registry, &this_run.settings),
+    };
+    let interrupted = measure(&instrument, plan, &mut record, &finished)?;
+    drop(record);
+    finish(matches, &dir, &record_path, interrupted)
+}
+
+/// Measures cell after cell; returns whether the user interrupted.
+fn measure(instrument: &Instrument, plan: Plan, record: &mut Writer, finished: &BTreeSet<String>) -> Result<bool, Failure> {
+    let mut progress = Progress::new(plan.cells.len());
+    let mut interrupted = false;
+    for (index, mut cell) in plan.cells.into_iter().enumerate() {
+        cell.implementations.retain(|implementation| {
+            let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
+            let device = device.map_or_else(|| implementation.needs.to_string(), |device| device.id().to_string());
+            !finished.contains(&format!("{} {} {device}", cell.case.id(), implementation.name))
+        });
+        if cell.implementations.is_empty() {
+            continue;
+        }
+        progress.cell(index, &cell.case.id());
+        let measured = instrument.measure(&cell, &mut |event| {
+            if let Event::Sampled { rounds, planned } = event {
+                progress.rounds(index, rounds, planned);
+            }
+        });
+        match measured {
+            Ok(measurements) => {
+                for measurement in &measurements {
+                    record.measurement(measurement)?;
+                }
+            }
+            Err(_) => {
+                interrupted = true;
+                break;
+            }
+        }
+    }
+    progress.finish();
+    Ok(interrupted)
+}
+
+/// Reads the record back from disk and makes every output from it, as `report` does.
+fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: bool) -> Outcome {
+    let record = writer::read(record_path)?;
+    let fates: Vec<Fate> = record.measurements.iter().map(|m: &Measurement| m.outcome.clone()).collect();
+    if !fates.is_empty() {
+        let told = report::print(matches, std::slice::from_ref(&record));
+        report::write_directory(matches, &[record], dir)?;
+        output::note(&format!("\nwritten to {}", dir.display()));
+        told?;
+    }
+    Ok(if interrupted {
+        output::note("interrupted; the same command with -o and --resume goes on from here");
+        Exit::Interrupted
+    } else if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
+        Exit::Wrong
+    } else if !fates.iter().any(Fate::is_measured) {
+        Exit::Nothing
+    } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
+        Exit::Error
+    } else {
+        Exit::Ok
+    })
+}
+
+/// Arrays that the user gave.
+pub(super) fn given(matches: &ArgMatches) -> Result<Option<Tensors>, InputError> {
+    match matches.get_many::<String>("input") {
+        Some(bindings) => Ok(Some(crate::arrays::read(&bindings.cloned().collect::<Vec<_>>())?)),
+        None => Ok(None),
+    }
+}
+
+/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later.
+fn bind(plan: &mut Plan, given: &Tensors) -> Result<(), InputError> {
+    let digest = format!("{:016x}", given.digest());
+    for cell in &mut plan.cells {
+        cell.case.input = Some(digest.clone());
+        cell.workload.adopt(&cell.case, given.clone(), Fit::Case)?;
+    }
+    Ok(())
+}
+
+/// Kept ceilings, or measured now unless the user does not want to wait.
+fn known_ceilings(registry: &Registry, here: &Environment, matches: &ArgMatches) -> Result<Vec<ellwand_core::Ceiling>, Failure> {
+    if let Some(kept) = ceilings::kept(here) {
+        return Ok(kept);
+    }
+    if is_set(matches, "no-ceilings") {
+        return Ok(Vec::new());
+    }
+    output::note("measuring the ceilings of this machine (once; `ellwand machine` measures them again)");
+    let (measured, _) = ceilings::measure(registry, here, ellwand_bench::Effort::Quick)?;
+    Ok(measured)
+}
+
+/// Opens the record: a new one, or the one to continue together with the cells that are finished in it.
+fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<String>), Failure> {
+    if !(resume && path.exists()) {
+        return Ok((Writer::create(path, this_run)?, BTreeSet::new()));
+    }
+    let (record, known) = Writer::resume(path)?;
+    let differs = |what: &str, expected: String| {
+        Failure::Input(InputError::new("--resume", format!("the record was made {what}"), expected))
+    };
+    if known.run.environment.fingerprint() != this_run.environment.fingerprint() {
+        return Err(differs("on another machine", "the machine it was made on, or a new directory".into()));
+    }
+    if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
+        return Err(differs("with another seed or effort", format!("--seed {} and the same --effort", known.run.seed)));
+    }
+    Ok((record, known.measurements.iter().map(Measurement::cell).collect()))
+}

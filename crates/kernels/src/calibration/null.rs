@@ -1,0 +1,67 @@
+//! `null`: a call that does nothing, which is what any call through the instrument costs at least.
+
+use std::hint::black_box;
+
+use ellwand_core::{
+    Axis, Case, CeilingKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Work, Workload,
+};
+
+struct Null;
+
+impl Workload for Null {
+    fn name(&self) -> &str {
+        "null"
+    }
+    fn about(&self) -> &str {
+        "nothing: what one call through the instrument costs"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &[]
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        64
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, _: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("called", Tensor::vector(&[1_u8][..])))
+    }
+    fn work(&self, _: &Case) -> Work {
+        Work::items("calls", 1)
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(CeilingKind::Call)
+    }
+    fn baseline(&self) -> &str {
+        "empty"
+    }
+}
+
+/// Writes one byte, so that the judge can see that it was called; the write is hidden from the optimiser.
+#[derive(Default)]
+struct Empty {
+    called: u8,
+}
+
+impl Prepared for Empty {
+    fn run(&mut self) {
+        self.called = black_box(1);
+    }
+    fn poison(&mut self) {
+        self.called = 0;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("called", Tensor::vector(&[self.called][..])))
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.workload(Null);
+    registry.implementation(Implementation::cpu("null", "empty", "writes one byte", |_, _, _| {
+        Ok(Box::new(Empty::default()))
+    }));
+}

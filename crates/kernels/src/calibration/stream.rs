@@ -1,0 +1,199 @@
+//! `copy`, `read`, `fill`: what the memory system can move, at a footprint that decides which level answers.
+//!
+//! Bytes are counted as STREAM does (McCalpin 1995): a copy counts the bytes read and the bytes written and no
+//! write-allocate traffic, which is why non-temporal stores reach more.
+
+use ellwand_core::tensor::Data;
+use ellwand_core::{
+    Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Work, Workload,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::stream_loops::{Loops, Stores};
+
+/// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
+const PIECE: usize = 512;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Copy,
+    Read,
+    Fill,
+}
+
+struct Stream {
+    task: Task,
+    axes: Vec<Axis>,
+}
+
+impl Stream {
+    fn new(task: Task) -> Self {
+        let bytes = Axis::int("bytes", "bytes touched in all, read and written", 4096, 1 << 34, 64 << 20)
+            .sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20])
+            .unit("B");
+        Self { task, axes: vec![bytes] }
+    }
+
+    /// Words of one array.
+    fn words(&self, case: &Case) -> usize {
+        let arrays = if self.task == Task::Copy { 2 } else { 1 };
+        usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
+    }
+}
+
+const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
+
+impl Workload for Stream {
+    fn name(&self) -> &str {
+        match self.task {
+            Task::Copy => "copy",
+            Task::Read => "read",
+            Task::Fill => "fill",
+        }
+    }
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Copy => "copies an array: bandwidth of reading and writing together",
+            Task::Read => "sums an array of 64-bit words: bandwidth of reading",
+            Task::Fill => "fills an array with one word: bandwidth of writing",
+        }
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        // Inputs, the reference's outputs, and buffers of up to five implementations.
+        7 * case.int("bytes").unwrap_or(0).unsigned_abs()
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let words = if self.task == Task::Fill { 1 } else { self.words(case) };
+        let mut x = Tensor::zeros(Dtype::U64, &[words])?;
+        x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
+        Ok(Tensors::new().with("x", x))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let x = inputs.get("x")?;
+        let y = match self.task {
+            Task::Copy => x.clone(),
+            Task::Read => Tensor::vector(&[x.u64()?.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word))][..]),
+            Task::Fill => Tensor::vector(Data::from(&vec![PATTERN; self.words(case)][..])),
+        };
+        Ok(Tensors::new().with("y", y))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let bytes = self.words(case) as u64 * 8;
+        let (read, written) = match self.task {
+            Task::Copy => (bytes, bytes),
+            Task::Read => (bytes, 0),
+            Task::Fill => (0, bytes),
+        };
+        Work::items("bytes", read + written).bytes(read, written)
+    }
+    fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
+        ellwand_core::Tolerance::Exact
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(match self.task {
+            Task::Copy => CeilingKind::Copy,
+            Task::Read => CeilingKind::Read,
+            Task::Fill => CeilingKind::Fill,
+        })
+    }
+    fn baseline(&self) -> &str {
+        "system"
+    }
+}
+
+/// One stream made ready: its loops, its arrays, and over how many threads it is spread.
+struct Ready {
+    task: Task,
+    loops: Loops,
+    threads: usize,
+    x: Tensor,
+    y: Tensor,
+}
+
+impl Ready {
+    fn pieces(&self) -> usize {
+        (self.x.len().max(self.y.len()) / self.threads.max(1)).next_multiple_of(PIECE).max(PIECE)
+    }
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        let (loops, piece) = (self.loops, self.pieces());
+        let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
+        match (self.task, self.threads) {
+            (Task::Copy, 1) => loops.copy(x, y),
+            (Task::Copy, _) => {
+                x.par_chunks(piece).zip(y.par_chunks_mut(piece)).for_each(|(x, y)| loops.copy(x, y));
+            }
+            (Task::Read, 1) => y[0] = loops.sum(x),
+            (Task::Read, _) => y[0] = x.par_chunks(piece).map(|x| loops.sum(x)).reduce(|| 0, u64::wrapping_add),
+            (Task::Fill, 1) => loops.fill(PATTERN, y),
+            (Task::Fill, _) => y.par_chunks_mut(piece).for_each(|y| loops.fill(PATTERN, y)),
+        }
+    }
+    fn poison(&mut self) {
+        if let Ok(y) = self.y.u64_mut() {
+            y.fill(0xdead_dead_dead_dead);
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", self.y.clone()))
+    }
+    fn what_ran(&self) -> String {
+        match self.threads {
+            1 => self.loops.name(),
+            n => format!("{}, {n} threads", self.loops.name()),
+        }
+    }
+}
+
+fn prepare(
+    task: Task,
+    stores: Stores,
+    threads: usize,
+    case: &Case,
+    inputs: &Tensors,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let loops = Loops::new(stores).ok_or_else(|| {
+        PrepareError::Unsupported(
+            "this processor has no vector stores that these loops are written for (AVX2 or AVX-512)".into(),
+        )
+    })?;
+    let x = inputs.get("x")?.clone();
+    let words = Stream::new(task).words(case);
+    let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
+    Ok(Box::new(Ready { task, loops, threads, x, y }))
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Copy, Task::Read, Task::Fill] {
+        let workload = Stream::new(task);
+        let name = workload.name().to_string();
+        registry.workload(workload);
+        let mut add = |implementation: &str, about: &str, stores: Stores, parallel: bool| {
+            let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| {
+                let threads = if parallel { rayon::current_num_threads() } else { 1 };
+                prepare(task, stores, threads, case, inputs)
+            };
+            let row = Implementation::cpu(&name, implementation, about, prepared);
+            registry.implementation(if parallel { row.many_threads() } else { row });
+        };
+        add("system", "what the standard library does", Stores::System, false);
+        add("simd", "vector loads and stores", Stores::Ordinary, false);
+        add("parallel", "vector loads and stores, all threads", Stores::Ordinary, true);
+        if task != Task::Read {
+            add("non-temporal", "vector stores past the caches", Stores::NonTemporal, false);
+            add("parallel-non-temporal", "vector stores past the caches, all threads", Stores::NonTemporal, true);
+        }
+    }
+}
