@@ -1,1 +1,52 @@
-fn main() {}
+//! Development tasks. `cargo xtask check` is what CI runs, and all that CI runs.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod check;
+mod readme;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+cargo xtask TASK
+
+  check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
+  check --quick  the same without the commands of README (which need a release build)
+  tidy           the rules of the repository: floors, files, unsafe, network
+  readme         runs every command of README.md
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check::check(true),
+        ["check", "--quick"] => check::check(false),
+        ["tidy"] => tidy::tidy(),
+        ["readme"] => readme::readme(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => unknown(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn unknown(args: &[String]) -> Result<()> {
+    bail!("'{}' is no task; expected one of\n{HELP}", args.join(" "))
+}
+
+/// The root of the repository.
+fn root() -> Result<PathBuf> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
+}

@@ -1,0 +1,84 @@
+//! Files: each is reached, none is long.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::Sources;
+
+/// Longest source file; beyond it a reader loses the one idea it is about.
+const LONGEST: usize = 500;
+
+/// A `.rs` file under `src/` that no `mod` names is compiled by nobody and rots unseen.
+pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
+    let mut declared = BTreeSet::new();
+    for (name, text) in sources.ending(&[".rs"]) {
+        for line in text.lines() {
+            let line = line.trim();
+            let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+            if let Some(module) = line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) {
+                declared.extend(places(Path::new(name), module));
+            }
+        }
+    }
+    let roots = ["lib.rs", "main.rs"];
+    let is_root = |path: &Path| {
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let parent = path.parent().and_then(|parent| parent.file_name()).and_then(|name| name.to_str()).unwrap_or("");
+        (roots.contains(&file) && parent == "src") || parent == "bin"
+    };
+    Ok(sources
+        .ending(&[".rs"])
+        .map(|(name, _)| Path::new(name))
+        .filter(|path| path.components().any(|part| part.as_os_str() == "src"))
+        .filter(|path| !is_root(path) && !declared.contains(*path))
+        .map(|path| format!("{} is named by no mod", path.display()))
+        .collect())
+}
+
+/// Where `mod module;` in `file` may lie.
+fn places(file: &Path, module: &str) -> Vec<PathBuf> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    let parent = file.parent().unwrap_or(Path::new(""));
+    let folder = if ["lib", "main", "mod"].contains(&stem) { parent.to_path_buf() } else { parent.join(stem) };
+    vec![folder.join(format!("{module}.rs")), folder.join(module).join("mod.rs")]
+}
+
+/// Source files stay short.
+pub(crate) fn short(sources: &Sources) -> Result<Vec<String>> {
+    Ok(sources
+        .ending(&[".rs", ".py", ".js", ".cu", ".wgsl"])
+        .map(|(name, text)| (name, text.lines().count()))
+        .filter(|(_, lines)| *lines > LONGEST)
+        .map(|(name, lines)| format!("{name} has {lines} lines; split it by idea"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(files: &[(&str, &str)]) -> Sources {
+        Sources { files: files.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect() }
+    }
+
+    #[test]
+    fn a_forgotten_file_is_found() {
+        let found = registered(&sources(&[
+            ("crates/a/src/lib.rs", "mod one;\npub mod two;\n"),
+            ("crates/a/src/one.rs", ""),
+            ("crates/a/src/two/mod.rs", "mod three;\n"),
+            ("crates/a/src/two/three.rs", "mod four;\n"),
+            ("crates/a/src/two/three/four.rs", ""),
+            ("crates/a/src/five.rs", ""),
+        ]));
+        assert_eq!(found.unwrap(), ["crates/a/src/five.rs is named by no mod"]);
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let long = "x\n".repeat(LONGEST + 1);
+        assert_eq!(short(&sources(&[("a.rs", &long), ("b.md", &long)])).unwrap().len(), 1);
+    }
+}

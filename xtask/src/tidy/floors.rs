@@ -1,0 +1,78 @@
+//! The floors of DESIGN: who may depend on whom, read from `cargo metadata`.
+
+use anyhow::Result;
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+use super::Sources;
+use crate::root;
+
+/// Floor of each crate of ours. A crate may depend on lower floors only.
+const FLOORS: &[(&str, u32)] = &[
+    ("ellwand-core", 0),
+    ("ellwand-profile", 1),
+    ("ellwand-kernels", 2),
+    ("ellwand-bench", 2),
+    ("ellwand-report", 2),
+    ("ellwand", 3),
+    ("ellwand-python", 4),
+];
+
+/// Crates that only the top may use.
+const UPSTAIRS: &[&str] = &["clap", "anyhow", "indicatif", "pyo3"];
+
+/// Crates that open connections.
+const NETWORK: &[&str] =
+    &["reqwest", "hyper", "ureq", "curl", "isahc", "tokio-tungstenite", "attohttpc", "native-tls", "rustls"];
+
+fn metadata() -> Result<Metadata> {
+    Ok(MetadataCommand::new().manifest_path(root()?.join("Cargo.toml")).exec()?)
+}
+
+fn floor(name: &str) -> Option<u32> {
+    FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
+}
+
+/// Dependencies of ours among the normal and build dependencies must lie on a lower floor.
+pub(crate) fn only_downwards(_: &Sources) -> Result<Vec<String>> {
+    let metadata = metadata()?;
+    let mut broken = Vec::new();
+    for package in metadata.workspace_packages().into_iter().filter(|package| package.name.as_str() != "xtask") {
+        let Some(mine) = floor(&package.name) else {
+            broken.push(format!("{} has no floor; give it one in xtask/src/tidy/floors.rs", package.name));
+            continue;
+        };
+        for dependency in
+            package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development)
+        {
+            if floor(&dependency.name).is_some_and(|other| other >= mine) {
+                broken.push(format!(
+                    "{} (floor {mine}) depends on {}, which is not below it",
+                    package.name, dependency.name
+                ));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+/// Command-line and Python crates stay on the top floors.
+pub(crate) fn tools_stay_upstairs(_: &Sources) -> Result<Vec<String>> {
+    let metadata = metadata()?;
+    let low = |name: &str| floor(name).is_some_and(|floor| floor < 3);
+    Ok(metadata
+        .workspace_packages()
+        .into_iter()
+        .filter(|package| low(&package.name))
+        .flat_map(|package| {
+            let used = package.dependencies.iter().filter(|d| UPSTAIRS.contains(&d.name.as_str()));
+            used.map(|dependency| format!("{} depends on {}", package.name, dependency.name)).collect::<Vec<_>>()
+        })
+        .collect())
+}
+
+/// Nothing in the resolved graph of what we ship opens connections.
+pub(crate) fn no_network_crate(_: &Sources) -> Result<Vec<String>> {
+    let metadata = metadata()?;
+    let found = metadata.packages.iter().filter(|package| NETWORK.contains(&package.name.as_str()));
+    Ok(found.map(|package| format!("{} is in the dependency graph", package.name)).collect())
+}

@@ -1,0 +1,64 @@
+//! What stands in the files.
+
+use anyhow::Result;
+
+use super::Sources;
+
+/// Folders that may lift the lint on unsafe code (ARCHITECTURE, floors).
+const UNSAFE_ALLOWED: &[&str] = &["crates/kernels/src/", "crates/profile/src/"];
+
+/// `unsafe` is denied by lint; only these folders may lift it.
+pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
+    // Written in two parts, so that this file does not find itself.
+    let lifted = concat!("allow(", "unsafe_code)");
+    Ok(sources
+        .ending(&[".rs"])
+        .filter(|(name, text)| text.contains(lifted) && !UNSAFE_ALLOWED.iter().any(|folder| name.starts_with(folder)))
+        .map(|(name, _)| format!("{name} lifts the lint on unsafe code"))
+        .collect())
+}
+
+/// Pages, styles and scripts that we ship ask the network for nothing.
+pub(crate) fn no_remote_reference(sources: &Sources) -> Result<Vec<String>> {
+    let asks = ["http://", "https://", "fetch(", "XMLHttpRequest", "WebSocket", "//cdn"];
+    Ok(sources
+        .ending(&[".html", ".js", ".css"])
+        .flat_map(|(name, text)| {
+            asks.iter().filter(|ask| text.contains(**ask)).map(move |ask| format!("{name} contains {ask}"))
+        })
+        .collect())
+}
+
+/// White space that only makes differences harder to read.
+pub(crate) fn clean(sources: &Sources) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for (name, text) in sources.ending(&[".rs", ".toml", ".md", ".py", ".js", ".css", ".html", ".cu", ".wgsl", ".yml"])
+    {
+        if let Some(line) = text.lines().position(|line| line.ends_with(' ') || line.contains('\t')) {
+            broken.push(format!("{name}:{} has a tab or trailing space", line + 1));
+        }
+        if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
+            broken.push(format!("{name} does not end with one newline"));
+        }
+    }
+    Ok(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(name: &str, text: &str) -> Sources {
+        Sources { files: vec![(name.to_string(), text.to_string())] }
+    }
+
+    #[test]
+    fn each_rule_finds_its_break() {
+        let lifted = format!("#![{}]\n", concat!("allow(", "unsafe_code)"));
+        assert_eq!(unsafe_where_allowed(&sources("crates/report/src/a.rs", &lifted)).unwrap().len(), 1);
+        assert!(unsafe_where_allowed(&sources("crates/kernels/src/a.rs", &lifted)).unwrap().is_empty());
+        assert_eq!(no_remote_reference(&sources("web/a.js", "fetch('x')\n")).unwrap().len(), 1);
+        assert_eq!(clean(&sources("a.md", "x \n\n")).unwrap().len(), 2);
+        assert!(clean(&sources("a.md", "x\n")).unwrap().is_empty());
+    }
+}
