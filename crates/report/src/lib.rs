@@ -1,1 +1,27 @@
-//! Placeholder until the crate is written.
+//! Records in, everything that people read out: terminal table, CSV, JSON, Markdown and plots.
+//!
+//! A report is a function of records alone. [`Report::from_records`] computes the model once; every format prints the
+//! numbers of that one model, so no two formats can disagree. Nothing here prints: a format writes to any
+//! [`std::io::Write`].
+
+mod diagnose;
+mod error;
+mod files;
+mod formats;
+mod grid;
+mod model;
+mod plots;
+pub mod units;
+
+pub use diagnose::{Class, Confidence, Evidence, Finding, RULES, Rule};
+pub use error::ReportError;
+pub use files::write_all;
+pub use formats::{FORMATS, Format, format};
+pub use model::{
+    AxisInfo, Best, CaseInfo, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, Speedup, Stats,
+    Status,
+};
+pub use plots::{Plot, draw};
+
+/// JSON Schema (draft 2020-12) of the lines of a record in format version 1.
+pub const RECORD_SCHEMA: &str = include_str!("../schema/record-v1.schema.json");

@@ -1,0 +1,99 @@
+//! Rules about the distance to the measured peaks (Williams, Waterman, Patterson 2009).
+
+use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use crate::model::{Report, Row};
+
+const ABOVE: f64 = 1.05;
+const NEAR: f64 = 0.6;
+const FAR: f64 = 0.3;
+
+fn share(row: &Row) -> Option<f64> {
+    row.median("roofline-fraction")
+}
+
+/// The calibration workloads define the ceilings: judging them against themselves says nothing.
+fn judged(report: &Report) -> Vec<Group<'_>> {
+    groups(report).into_iter().filter(|group| group.rows.iter().any(|row| row.roof.is_some())).collect()
+}
+
+fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
+    let roof = row.roof.as_ref()?;
+    let ceiling = &roof.ceiling;
+    Some(if roof.memory_bound {
+        (format!("measured {} copy bandwidth", ceiling.level).replace("  ", " "), ceiling.value, "B/s")
+    } else {
+        ("measured multiply-add peak".to_string(), ceiling.value, "FLOP/s")
+    })
+}
+
+pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let hit = group.worst(ABOVE, share)?;
+        let (name, value, unit) = peak(hit.row)?;
+        Some(Finding {
+            title: "faster than the measured ceiling: the ceiling or the count of required work is at fault".into(),
+            evidence: vec![evidence("share of the ceiling", hit.value, "1"), evidence(name, value, unit)],
+            next_experiment: "measure the ceilings again on a quiet machine (`ellwand machine`), and check whether the work could stay in a faster cache \
+                              or whether fewer bytes and operations are required than the workload states"
+                .into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Fault, hit.row, hit.cases)
+        })
+    };
+    judged(report).into_iter().filter_map(one).collect()
+}
+
+pub(super) fn memory_bound(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let bound = |row: &Row| {
+            let memory = row.roof.as_ref()?.memory_bound;
+            share(row).filter(|share| memory && *share < ABOVE)
+        };
+        let hit = group.worst(NEAR, bound)?;
+        let (name, value, unit) = peak(hit.row)?;
+        let bandwidth = hit.row.median("bandwidth")?;
+        Some(Finding {
+            title: "limited by memory: it moves the required bytes at close to the speed of a plain copy".into(),
+            evidence: vec![
+                evidence("share of the ceiling", hit.value, "1"),
+                evidence("bandwidth", bandwidth, "B/s"),
+                evidence(name, value, unit),
+            ],
+            saving_upper_bound: Some((1.0 - hit.value).max(0.0)),
+            next_experiment:
+                "move fewer bytes (smaller types, fusing with the step before or after); faster arithmetic cannot help"
+                    .into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Insight, hit.row, hit.cases)
+        })
+    };
+    judged(report).into_iter().filter_map(one).collect()
+}
+
+pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        // At the largest case the fixed costs matter least; and only the best implementation is worth the advice.
+        let row = group.largest().filter(|row| row.best)?;
+        let value = share(row).filter(|share| *share < FAR)?;
+        let (name, peak, unit) = peak(row)?;
+        let memory = row.roof.as_ref()?.memory_bound;
+        let explanation = if memory {
+            "neither memory nor the counted operations explain the time: look for dependent instructions, branches, table look-ups or integer work that the count of operations leaves out"
+        } else {
+            "the arithmetic units wait: look at the vector width that really ran, at dependency chains and at conversions"
+        };
+        Some(Finding {
+            title: "the fastest implementation is far from the measured ceiling".into(),
+            evidence: vec![
+                evidence("share of the ceiling", value, "1"),
+                evidence(name, peak, unit),
+                evidence("time", row.median("time")?, "s"),
+            ],
+            saving_upper_bound: Some(1.0 - value),
+            next_experiment: format!("{explanation}; run it under a sampling profiler with `--once`"),
+            confidence: Confidence::Medium,
+            ..group.finding(rule, Class::Advice, row, (1, 1))
+        })
+    };
+    judged(report).into_iter().filter_map(one).collect()
+}

@@ -1,0 +1,275 @@
+//! Diagnosis: what limits an implementation and what to try next. Every finding names the numbers that triggered it.
+//!
+//! To add a rule, write a function from the report to findings and add a row to [`RULES`].
+
+use serde::Serialize;
+
+use crate::model::{Report, Row, Section};
+use crate::units::human;
+
+mod ceiling;
+mod overhead;
+mod peers;
+mod quality;
+
+/// What sort of statement a finding is. The order is the order in which people should read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Something is wrong; the numbers it concerns should not be used.
+    Fault,
+    /// The numbers are right and can mislead.
+    Caution,
+    /// Something to gain.
+    Advice,
+    /// What limits an implementation, with little to gain.
+    Insight,
+}
+
+impl Class {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Fault => "fault",
+            Class::Caution => "caution",
+            Class::Advice => "advice",
+            Class::Insight => "insight",
+        }
+    }
+}
+
+/// How sure a rule is that its reading of the numbers is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Follows from the numbers.
+    High,
+    /// The usual explanation of such numbers.
+    Medium,
+    /// One of several explanations.
+    Low,
+}
+
+impl Confidence {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        }
+    }
+}
+
+/// A number that triggered a finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evidence {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit, as in [`crate::units::human`].
+    pub unit: String,
+}
+
+impl Evidence {
+    /// `name value unit`.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.name, human(self.value, &self.unit))
+    }
+}
+
+/// One statement with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Key of the rule.
+    pub rule: &'static str,
+    /// What sort of statement it is.
+    pub class: Class,
+    /// The statement.
+    pub title: String,
+    /// Workload it concerns.
+    pub workload: String,
+    /// Implementation it concerns; empty when it concerns several.
+    pub implementation: Option<String>,
+    /// Index of the run.
+    pub run: usize,
+    /// Parameter point of the evidence (`batch 10000`).
+    pub place: String,
+    /// How many cases triggered it, and of how many that could have.
+    pub cases: (usize, usize),
+    /// The numbers.
+    pub evidence: Vec<Evidence>,
+    /// The rule's threshold in words.
+    pub threshold: String,
+    /// How sure the rule is.
+    pub confidence: Confidence,
+    /// The share of the time that could be saved at most, where the numbers bound it.
+    pub saving_upper_bound: Option<f64>,
+    /// What to try, and what to look at.
+    pub next_experiment: String,
+}
+
+impl Finding {
+    /// Where it holds: `lattice-encode simd, batch 100`.
+    pub fn subject(&self) -> String {
+        match &self.implementation {
+            Some(implementation) => format!("{} {implementation}, {}", self.workload, self.place),
+            None => format!("{}, {}", self.workload, self.place),
+        }
+    }
+
+    /// The evidence in one line.
+    pub fn evidence_line(&self) -> String {
+        self.evidence.iter().map(Evidence::text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A rule: looks at the model and returns findings.
+pub struct Rule {
+    /// Stable key.
+    pub id: &'static str,
+    /// What it looks for, and its threshold.
+    pub about: &'static str,
+    /// The rule.
+    pub apply: fn(&Report, &Rule) -> Vec<Finding>,
+}
+
+/// Every rule there is. To add one, add a row.
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "above-ceiling",
+        about: "faster than the measured peaks allow (share of the ceiling above 105 %): the ceiling or the count of work is at fault",
+        apply: ceiling::above,
+    },
+    Rule {
+        id: "below-resolution",
+        about: "an iteration is too short to be told from nothing",
+        apply: quality::below_resolution,
+    },
+    Rule {
+        id: "contended",
+        about: "wall time is at least 1.2 times the CPU time, or every fifth sample lost the processor",
+        apply: quality::contended,
+    },
+    Rule {
+        id: "weak-baseline",
+        about: "speed-ups are stated against an implementation that is at least twice as slow as the next one",
+        apply: peers::weak_baseline,
+    },
+    Rule {
+        id: "page-faults",
+        about: "page faults go on in the steady state (at least 0.5 an iteration)",
+        apply: quality::page_faults,
+    },
+    Rule {
+        id: "overhead-bound",
+        about: "the smallest case costs at least 3 times as much per item as the largest",
+        apply: overhead::small_cases,
+    },
+    Rule {
+        id: "first-run",
+        about: "the first run costs at least 10 times the steady state and at least 100 µs",
+        apply: overhead::first_run,
+    },
+    Rule {
+        id: "threads-do-not-pay",
+        about: "an implementation with several threads is slower than one with a single thread at the same case",
+        apply: peers::threads_do_not_pay,
+    },
+    Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
+    Rule { id: "memory-bound", about: "at least 60 % of the measured copy bandwidth", apply: ceiling::memory_bound },
+];
+
+/// The findings of all rules: faults first, then by what could be saved.
+pub(crate) fn findings(report: &Report) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.apply)(report, rule)).collect();
+    findings.sort_by(|a, b| {
+        let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
+        a.class.cmp(&b.class).then(saving(b).total_cmp(&saving(a)))
+    });
+    findings
+}
+
+/// The findings that a terminal has room for: the first of each rule before the second of any.
+pub(crate) fn select(findings: &[Finding], at_most: usize) -> Vec<&Finding> {
+    let mut chosen: Vec<&Finding> = Vec::new();
+    let mut rest: Vec<&Finding> = Vec::new();
+    for finding in findings {
+        let seen = chosen.iter().any(|known| known.rule == finding.rule);
+        if seen { rest.push(finding) } else { chosen.push(finding) }
+    }
+    chosen.extend(rest);
+    chosen.truncate(at_most);
+    chosen
+}
+
+/// Rows of one implementation of one workload in one run: what most rules look at.
+pub(crate) struct Group<'a> {
+    pub(crate) section: &'a Section,
+    pub(crate) implementation: &'a str,
+    pub(crate) run: usize,
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+/// All groups that have measured rows, in report order.
+pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
+    let mut groups = Vec::new();
+    for section in &report.workloads {
+        for run in 0..report.runs.len() {
+            for implementation in &section.implementations {
+                let rows: Vec<&Row> = section.rows_of(run, implementation).filter(|row| row.measured()).collect();
+                if !rows.is_empty() {
+                    groups.push(Group { section, implementation, run, rows });
+                }
+            }
+        }
+    }
+    groups
+}
+
+impl<'a> Group<'a> {
+    /// Rows for which `value` is available and at least `threshold`, and of these the largest; with the number of rows
+    /// that have the value at all.
+    pub(crate) fn worst(&self, threshold: f64, value: impl Fn(&Row) -> Option<f64>) -> Option<Hit<'a>> {
+        let known: Vec<(&'a Row, f64)> = self.rows.iter().filter_map(|row| Some((*row, value(row)?))).collect();
+        let hits: Vec<&(&Row, f64)> = known.iter().filter(|(_, value)| *value >= threshold).collect();
+        let (row, value) = hits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Hit { row, value: *value, cases: (hits.len(), known.len()) })
+    }
+
+    /// The measured row with the most items.
+    pub(crate) fn largest(&self) -> Option<&'a Row> {
+        self.rows.iter().max_by_key(|row| row.work.items).copied()
+    }
+
+    /// A finding about `row` of this group.
+    pub(crate) fn finding(&self, rule: &Rule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
+        Finding {
+            rule: rule.id,
+            class,
+            title: String::new(),
+            workload: self.section.workload.clone(),
+            implementation: Some(self.implementation.to_string()),
+            run: self.run,
+            place: self.section.place(row),
+            cases,
+            evidence: Vec::new(),
+            threshold: rule.about.to_string(),
+            confidence: Confidence::High,
+            saving_upper_bound: None,
+            next_experiment: String::new(),
+        }
+    }
+}
+
+/// The strongest row of a group.
+pub(crate) struct Hit<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) value: f64,
+    pub(crate) cases: (usize, usize),
+}
+
+pub(crate) fn evidence(name: impl Into<String>, value: f64, unit: &str) -> Evidence {
+    Evidence { name: name.into(), value, unit: unit.to_string() }
+}

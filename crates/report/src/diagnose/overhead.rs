@@ -1,0 +1,70 @@
+//! Rules about costs that do not grow with the work: calls, dispatch, first touches.
+
+use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use crate::model::{Report, Row};
+
+const PER_ITEM: f64 = 3.0;
+const FIRST_OVER_STEADY: f64 = 10.0;
+const FIRST_S: f64 = 100e-6;
+
+fn per_item(row: &Row) -> Option<f64> {
+    Some(row.median("time")? / row.work.items.max(1) as f64)
+}
+
+/// Compares the time per item at the smallest and the largest case that differ in nothing but the number of items.
+pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let timed: Vec<&Row> = group.rows.iter().filter(|row| per_item(row).is_some()).copied().collect();
+        let hits: Vec<(&Row, &Row, f64)> = timed.iter().filter_map(|small| pair(small, &timed)).collect();
+        let (small, large, ratio) = hits.iter().copied().max_by(|a, b| a.2.total_cmp(&b.2))?;
+        let item = small.work.item.trim_end_matches('s');
+        Some(Finding {
+            title: format!("overhead dominates small cases: the time per {item} falls {} from the smallest to the largest", crate::units::ratio(ratio)),
+            evidence: vec![
+                evidence(format!("time per {item} at {} {}", small.work.items, small.work.item), per_item(small)?, "s"),
+                evidence(format!("at {}", large.work.items), per_item(large)?, "s"),
+                evidence("call takes", small.median("time")?, "s"),
+            ],
+            saving_upper_bound: Some(1.0 - 1.0 / ratio),
+            next_experiment: "batch small inputs into one call where you can; otherwise look for allocation, thread wake-ups and table building inside the call".into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Advice, small, (hits.len(), timed.len()))
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}
+
+/// The row to compare a small case with: the one with most items that differs in one parameter, and the ratio of the
+/// times per item, if it reaches the threshold.
+fn pair<'a>(small: &'a Row, timed: &[&'a Row]) -> Option<(&'a Row, &'a Row, f64)> {
+    let large = timed.iter().copied().filter(|large| differs_in_one(small, large)).max_by_key(|row| row.work.items)?;
+    let ratio = per_item(small)? / per_item(large)?;
+    (small.work.items < large.work.items && ratio >= PER_ITEM).then_some((small, large, ratio))
+}
+
+/// Whether two rows of the same implementation differ in exactly one parameter.
+fn differs_in_one(a: &Row, b: &Row) -> bool {
+    a.device == b.device
+        && a.params.len() == b.params.len()
+        && a.params.iter().zip(&b.params).all(|(x, y)| x.axis == y.axis)
+        && a.params.iter().zip(&b.params).filter(|(x, y)| x.value != y.value).count() == 1
+}
+
+pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let hit =
+            group.worst(FIRST_OVER_STEADY, |row| row.first_over_steady.filter(|_| row.first_run_s >= Some(FIRST_S)))?;
+        Some(Finding {
+            title: "the first run costs much more than the steady state".into(),
+            evidence: vec![
+                evidence("first run", hit.row.first_run_s?, "s"),
+                evidence("steady state", hit.row.median("time")?, "s"),
+                evidence("ratio", hit.value, "x"),
+            ],
+            next_experiment: "if your program calls it once, the first run is the cost that you pay: warm up early (touch the memory, start the threads), or keep buffers and threads alive between calls".into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Caution, hit.row, hit.cases)
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}

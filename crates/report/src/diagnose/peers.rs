@@ -1,0 +1,120 @@
+//! Rules that compare implementations of the same case.
+
+use ellwand_core::Parallelism;
+
+use super::{Class, Confidence, Finding, Rule, evidence, groups};
+use crate::model::{Report, Row};
+
+const WEAK: f64 = 2.0;
+
+/// A speed-up against a slow and obvious baseline flatters. Names the slowest implementation that is not the baseline
+/// as the more sober choice, at the case where the gap is widest.
+pub(super) fn weak_baseline(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for group in groups(report) {
+        let others = |row: &Row| rows_of_case(report, row, &group.section.workload).into_iter();
+        let mut hits: Vec<(&Row, &Row, &Row, f64)> = Vec::new();
+        let mut seen = 0;
+        for base in group.rows.iter().filter(|row| row.speedup.is_baseline) {
+            let mut peers: Vec<&Row> = others(base)
+                .filter(|row| row.implementation != base.implementation && row.parallelism == Parallelism::Single)
+                .filter(|row| row.speedup.ratio.is_some())
+                .collect();
+            peers.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+            let (Some(sober), Some(fastest)) = (
+                peers.first(),
+                others(base).filter(|row| row.speedup.ratio.is_some()).max_by(|a, b| ratio(a).total_cmp(&ratio(b))),
+            ) else {
+                continue;
+            };
+            seen += 1;
+            if ratio(sober) >= WEAK && fastest.implementation != sober.implementation {
+                hits.push((base, sober, fastest, ratio(sober)));
+            }
+        }
+        let Some((base, sober, fastest, _)) = hits.iter().copied().max_by(|a, b| a.3.total_cmp(&b.3)) else { continue };
+        let (Some(own), Some(other)) = (sober.median("time"), fastest.median("time")) else { continue };
+        findings.push(Finding {
+            title: format!(
+                "speed-ups against {} flatter; against {} they are smaller",
+                base.implementation, sober.implementation
+            ),
+            evidence: vec![
+                evidence(format!("{} over {}", fastest.implementation, base.implementation), ratio(fastest), "x"),
+                evidence(
+                    format!("{} over {} (ratio of medians)", fastest.implementation, sober.implementation),
+                    own / other,
+                    "x",
+                ),
+            ],
+            next_experiment: format!(
+                "state the speed-up against {} (`--baseline {}`)",
+                sober.implementation, sober.implementation
+            ),
+            confidence: Confidence::High,
+            implementation: None,
+            ..group.finding(rule, Class::Caution, base, (hits.len(), seen))
+        });
+    }
+    findings
+}
+
+fn ratio(row: &Row) -> f64 {
+    row.speedup.ratio.unwrap_or(f64::NAN)
+}
+
+fn rows_of_case<'a>(report: &'a Report, row: &Row, workload: &str) -> Vec<&'a Row> {
+    report
+        .workloads
+        .iter()
+        .filter(|section| section.workload == workload)
+        .flat_map(|section| &section.rows)
+        .filter(|other| other.run == row.run && other.case == row.case)
+        .collect()
+}
+
+pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for group in groups(report) {
+        let mut hits: Vec<(&Row, &Row, f64)> = Vec::new();
+        let mut seen = 0;
+        for row in group.rows.iter().filter(|row| row.parallelism == Parallelism::Many) {
+            let Some(own) = row.median("time") else { continue };
+            let single = rows_of_case(report, row, &group.section.workload)
+                .into_iter()
+                .filter(|other| other.parallelism == Parallelism::Single && other.device == row.device)
+                .filter_map(|other| Some((other, other.median("time")?)))
+                .min_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((single, time)) = single else { continue };
+            seen += 1;
+            // The 10th percentile of the one above the 90th of the other: not a difference of noise alone.
+            let apart = row.stats("time").zip(single.stats("time")).is_some_and(|(many, one)| many.p10 > one.p90);
+            if apart {
+                hits.push((row, single, own / time));
+            }
+        }
+        let Some((row, single, slower)) = hits.iter().copied().max_by_key(|(row, _, _)| row.work.items) else {
+            continue;
+        };
+        findings.push(Finding {
+            title: format!(
+                "threads do not pay up to {}: {} is faster on one thread",
+                group.section.place(row),
+                single.implementation
+            ),
+            evidence: vec![
+                evidence(group.implementation, row.median("time").unwrap_or(f64::NAN), "s"),
+                evidence(single.implementation.clone(), single.median("time").unwrap_or(f64::NAN), "s"),
+                evidence("slower by", slower, "x"),
+            ],
+            saving_upper_bound: Some(1.0 - 1.0 / slower),
+            next_experiment: format!(
+                "use {} below the size where the threads win, or give each thread more work",
+                single.implementation
+            ),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Advice, row, (hits.len(), seen))
+        });
+    }
+    findings
+}

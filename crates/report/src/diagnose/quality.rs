@@ -1,0 +1,67 @@
+//! Rules about the quality of the numbers themselves.
+
+use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use crate::model::{Report, Row};
+
+const WALL_OVER_CPU: f64 = 1.2;
+const SWITCHED: f64 = 0.2;
+const FAULTS: f64 = 0.5;
+
+pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let hit = group.worst(0.0, |row| row.resolution_s.filter(|_| row.below_resolution))?;
+        let tiny = group.rows.iter().filter(|row| row.below_resolution).count();
+        Some(Finding {
+            title: "an iteration is too short to be told from nothing; no time is stated".into(),
+            evidence: vec![evidence("resolution", hit.value, "s")],
+            next_experiment: "let one iteration process more items".into(),
+            ..group.finding(rule, Class::Caution, hit.row, (tiny, group.rows.len()))
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}
+
+pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        // Both signs are brought to one scale: 1 is the threshold.
+        let strength = |row: &Row| {
+            let waiting = row.wall_over_cpu.map(|ratio| ratio / WALL_OVER_CPU);
+            let switched = row.switched_share.map(|share| share / SWITCHED);
+            waiting.into_iter().chain(switched).max_by(f64::total_cmp)
+        };
+        let hit = group.worst(1.0, strength)?;
+        let mut numbers = Vec::new();
+        numbers.extend(hit.row.wall_over_cpu.map(|ratio| evidence("wall over CPU time", ratio, "x")));
+        numbers.extend(hit.row.switched_share.map(|share| evidence("samples that lost the processor", share, "1")));
+        numbers.extend(
+            report.runs.get(group.run)?.environment.load.map(|load| evidence("load average at the start", load, "")),
+        );
+        Some(Finding {
+            title: "it had to share the processor: wall times include waiting".into(),
+            evidence: numbers,
+            saving_upper_bound: hit.row.wall_over_cpu.filter(|ratio| *ratio > 1.0).map(|ratio| 1.0 - 1.0 / ratio),
+            next_experiment:
+                "stop other work and run again; until then read the CPU time and the smallest times, which suffer least"
+                    .into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Caution, hit.row, hit.cases)
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}
+
+pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let hit = group.worst(FAULTS, |row| row.faults_per_iteration)?;
+        let time = hit.row.median("time")?;
+        Some(Finding {
+            title: "page faults go on in the steady state: memory is taken from the system at every call".into(),
+            evidence: vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")],
+            next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"
+                .into(),
+            confidence: Confidence::Medium,
+            ..group.finding(rule, Class::Advice, hit.row, hit.cases)
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}

@@ -1,0 +1,76 @@
+//! What can go wrong between a record and its report.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a report could not be made or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// No record was given.
+    #[error("there is no record to report on; expected at least one, as `run` writes it")]
+    NoRecords,
+    /// The baseline asked for is not an implementation in any of the records.
+    #[error("baseline {name}: no measurement has this implementation; expected one of {}{}", .known.join(", "),
+        .nearest.as_ref().map(|name| format!("\n  hint: did you mean {name}?")).unwrap_or_default())]
+    UnknownBaseline {
+        /// The name as asked for.
+        name: String,
+        /// The implementations there are.
+        known: Vec<String>,
+        /// The one that is nearest in spelling.
+        nearest: Option<String>,
+    },
+    /// A file or directory could not be written.
+    #[error("{}: {cause}; {}", .path.display(), advice(.cause))]
+    File {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The receiver of a format did not take it (a closed pipe, a full disk).
+    #[error("the report could not be written: {0}")]
+    Write(#[from] io::Error),
+    /// A plot could not be drawn or encoded.
+    #[error("plot {name}: {problem}; use --no-plot to do without plots")]
+    Plot {
+        /// Which plot.
+        name: String,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+impl ReportError {
+    /// Whether the reader of the output went away (`| head`), which is no fault of anyone.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, ReportError::Write(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room, or choose a directory on another disk",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a directory that you may write to"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "choose a directory, not a file",
+        io::ErrorKind::NotFound => "check that the directory above it exists",
+        _ => "check the directory",
+    }
+}
+
+impl From<csv::Error> for ReportError {
+    fn from(error: csv::Error) -> Self {
+        ReportError::Write(match error.into_kind() {
+            csv::ErrorKind::Io(cause) => cause,
+            other => io::Error::other(format!("{other:?}")),
+        })
+    }
+}
+
+impl From<serde_json::Error> for ReportError {
+    fn from(error: serde_json::Error) -> Self {
+        ReportError::Write(error.into())
+    }
+}

@@ -1,0 +1,63 @@
+//! The files of a report. Each is written under a temporary name and renamed when it is complete, so that a file with its
+//! final name is always whole.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::formats::with_plots;
+use crate::plots::{Plot, draw};
+use crate::{Options, Report, ReportError, format};
+
+/// Writes `run.json`, `summary.csv`, `report.md` and, if asked for, `plots/*.png` and `plots/*.svg` into `dir`, which is
+/// made if it does not exist. Returns the files in the order in which they were written.
+///
+/// # Errors
+/// When a file cannot be written; the error names it. Files that were complete before stay.
+pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<PathBuf>, ReportError> {
+    let mut written = Vec::new();
+    make_dir(dir)?;
+    for (name, file) in [("json", "run.json"), ("csv", "summary.csv")] {
+        let Some(format) = format(name) else { continue };
+        let mut bytes = Vec::new();
+        (format.write)(report, &mut bytes)?;
+        written.push(write_whole(&dir.join(file), &bytes)?);
+    }
+    let plots: Vec<Plot> = if options.plots { draw(report)? } else { Vec::new() };
+    if !plots.is_empty() {
+        let folder = dir.join("plots");
+        make_dir(&folder)?;
+        for plot in &plots {
+            written.push(write_whole(&folder.join(format!("{}.png", plot.name)), &plot.png)?);
+            written.push(write_whole(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?);
+        }
+    }
+    // Last, so that every plot that it shows is there.
+    let mut bytes = Vec::new();
+    with_plots(report, &plots, &mut bytes)?;
+    written.push(write_whole(&dir.join("report.md"), &bytes)?);
+    Ok(written)
+}
+
+fn make_dir(dir: &Path) -> Result<(), ReportError> {
+    fs::create_dir_all(dir).map_err(|cause| ReportError::File { path: dir.to_path_buf(), cause })
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<PathBuf, ReportError> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let attempt = || {
+        let mut file = BufWriter::new(fs::File::create(&part)?);
+        file.write_all(bytes)?;
+        // A full disk may show itself only here.
+        file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+        fs::rename(&part, path)
+    };
+    attempt().map_err(|cause| {
+        // What is left of the attempt is of no use to anyone; that it cannot be removed adds nothing to the error.
+        let _ = fs::remove_file(&part);
+        ReportError::File { path: path.to_path_buf(), cause }
+    })?;
+    Ok(path.to_path_buf())
+}

@@ -1,0 +1,173 @@
+//! The columns of a table of results, shared by the terminal and Markdown.
+
+use crate::grid::{Column, Tone};
+use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
+use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
+
+/// Order in which the columns of metrics are left out on a narrow terminal: rank of the median and of its spread.
+/// A metric that is not named here is less important than those that are.
+fn ranks(id: &str) -> (u8, Option<u8>) {
+    match id {
+        "time" => (0, Some(6)),
+        "throughput" => (4, None),
+        "roofline-fraction" => (5, None),
+        "bandwidth" => (6, None),
+        "cpu-time" => (7, None),
+        _ => (9, None),
+    }
+}
+
+/// The columns of a section, and what is unavailable in all its rows with the reason.
+pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<Column>, Vec<String>) {
+    let rows = &section.rows;
+    let mut columns = Vec::new();
+    let mut missing = Vec::new();
+    if report.runs.len() > 1 {
+        columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
+    }
+    for axis in &section.swept {
+        let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
+        let cells = rows.iter().enumerate().map(|(index, row)| {
+            // A repeated parameter is left blank, so that the eye sees the cases.
+            let same_case = index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
+            if same_case && !repeat { String::new() } else { value(row) }
+        });
+        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells.collect()));
+    }
+    columns.push(Column::new("implementation", false, 0, rows.iter().map(|row| row.implementation.clone()).collect()));
+    if rows.iter().any(|row| row.device != rows[0].device) {
+        columns.push(Column::new("device", false, 1, rows.iter().map(|row| row.device.clone()).collect()));
+    }
+    for metric in &report.metrics {
+        metric_columns(metric, section, &mut columns, &mut missing);
+    }
+    speedup_columns(section, &mut columns, &mut missing);
+    let first: Vec<String> = rows.iter().map(|row| seconds(row.first_run_s)).collect();
+    if rows.iter().any(|row| row.first_run_s.is_some()) {
+        columns.push(Column::new("first run", true, 8, first));
+    }
+    let notes: Vec<String> = rows.iter().map(note).collect();
+    if notes.iter().any(|note| !note.is_empty()) {
+        columns.push(Column::new("note", false, 2, notes));
+    }
+    (columns, missing)
+}
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "s"))
+}
+
+/// The heading of a metric: `vectors/s` for a throughput of vectors.
+pub(crate) fn heading(metric: &MetricInfo, section: &Section) -> String {
+    match (metric.unit, &section.item) {
+        ("1/s", Some(item)) => format!("{item}/s"),
+        ("1/s", None) => "items/s".to_string(),
+        _ => metric.title.to_string(),
+    }
+}
+
+fn metric_columns(metric: &MetricInfo, section: &Section, columns: &mut Vec<Column>, missing: &mut Vec<String>) {
+    let (rank, spread) = ranks(metric.id);
+    let head = heading(metric, section);
+    let values: Vec<Option<&MetricValue>> = section.rows.iter().map(|row| row.metric(metric.id)).collect();
+    let available = values.iter().flatten().any(|value| value.stats.is_some());
+    if !available && metric.id != "time" {
+        let measured = section.rows.iter().filter(|row| row.measured() && !row.below_resolution);
+        if let Some(why) = measured.filter_map(|row| row.metric(metric.id)?.why.clone()).next() {
+            missing.push(format!("{head} ({why})"));
+        }
+        return;
+    }
+    let cells = section.rows.iter().zip(&values).map(|(row, value)| cell(row, *value, metric)).collect();
+    columns.push(Column::new(head, true, rank, cells));
+    if let Some(rank) = spread {
+        let cells = values.iter().map(|value| {
+            let stats = value.and_then(|value| value.stats);
+            stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| range(stats.p10, stats.p90, metric.unit))
+        });
+        columns.push(Column::new("p10–p90", true, rank, cells.collect()));
+    }
+}
+
+fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
+    match value.and_then(|value| value.stats) {
+        Some(stats) if metric.unit == "1/s" => human(stats.median, "1/s").trim_end_matches("/s").trim_end().to_string(),
+        Some(stats) if metric.id == "roofline-fraction" => format!("{}{}", human(stats.median, "1"), binding(row)),
+        Some(stats) => human(stats.median, metric.unit),
+        None if metric.id != "time" => UNAVAILABLE.to_string(),
+        None if row.below_resolution => below_resolution(row.resolution_s),
+        None if !row.measured() => row.status.word.to_string(),
+        None => UNAVAILABLE.to_string(),
+    }
+}
+
+/// Which ceiling binds: ` L2`, ` DRAM`, ` FMA`.
+fn binding(row: &Row) -> String {
+    match &row.roof {
+        Some(roof) if roof.memory_bound && !roof.ceiling.level.is_empty() => format!(" {}", roof.ceiling.level),
+        Some(roof) if roof.memory_bound => " copy".to_string(),
+        Some(_) => " FMA".to_string(),
+        None => String::new(),
+    }
+}
+
+fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut Vec<String>) {
+    let rows = &section.rows;
+    if rows.iter().all(|row| row.speedup.ratio.is_none()) {
+        if let Some(why) = rows.iter().find(|row| row.measured()).and_then(|row| row.speedup.unavailable.clone()) {
+            missing.push(format!("speed-up ({why})"));
+        }
+        return;
+    }
+    let ratio = |row: &Row| match row.speedup.ratio {
+        Some(_) if row.speedup.is_baseline => "baseline".to_string(),
+        Some(ratio) => units::ratio(ratio),
+        None => UNAVAILABLE.to_string(),
+    };
+    let interval = |row: &Row| match (row.speedup.low, row.speedup.high) {
+        _ if row.speedup.is_baseline => String::new(),
+        (Some(low), Some(high)) => range(low, high, "x"),
+        _ => UNAVAILABLE.to_string(),
+    };
+    columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
+    columns.push(Column::new("95 % interval", true, 8, rows.iter().map(interval).collect()));
+}
+
+/// The note of a row in a few words.
+fn note(row: &Row) -> String {
+    let mut words = Vec::new();
+    if row.best {
+        words.push("best".to_string());
+    }
+    if row.wall_over_cpu.is_some_and(|ratio| ratio >= 1.2) {
+        words.push(format!("waited: wall {} CPU", row.wall_over_cpu.map(units::ratio).unwrap_or_default()));
+    }
+    if row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
+        words.push("above ceiling".to_string());
+    }
+    words.join(", ")
+}
+
+/// The tone of a row.
+pub(crate) fn tone(row: &Row) -> Tone {
+    match row.status.word {
+        "measured" if row.best => Tone::Good,
+        "measured" => Tone::Plain,
+        _ => Tone::Bad,
+    }
+}
+
+/// Why rows were not measured, one line per implementation and reason, with the number of cases.
+pub(crate) fn reasons(section: &Section) -> Vec<String> {
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    for row in &section.rows {
+        let Some(reason) = &row.status.reason else { continue };
+        let text = format!("{} {}: {reason}", row.implementation, row.status.word);
+        match seen.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => seen.push((text, 1)),
+        }
+    }
+    let plural = |count: usize| if count == 1 { "1 case".to_string() } else { format!("{count} cases") };
+    seen.into_iter().map(|(text, count)| format!("{text} ({})", plural(count))).collect()
+}

@@ -1,0 +1,146 @@
+//! CSV: one line a measurement, one column a quantity, the unit in the column's name. Empty means unavailable.
+
+use std::io::Write;
+
+use ellwand_core::Reading;
+
+use crate::model::{Report, Row, Section};
+use crate::{ReportError, model};
+
+struct Column<'a> {
+    name: String,
+    cell: Box<dyn Fn(&Section, &Row) -> String + 'a>,
+}
+
+pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let columns = columns(report);
+    let mut writer = ::csv::Writer::from_writer(out);
+    writer.write_record(columns.iter().map(|column| column.name.as_str()))?;
+    for section in &report.workloads {
+        for row in &section.rows {
+            writer.write_record(columns.iter().map(|column| (column.cell)(section, row)))?;
+        }
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+/// An exact number: the shortest text that reads back as the same bits.
+fn exact(value: f64) -> String {
+    if value.is_finite() { format!("{value:?}") } else { String::new() }
+}
+
+fn some(value: Option<f64>) -> String {
+    value.map(exact).unwrap_or_default()
+}
+
+fn column<'a>(name: impl Into<String>, cell: impl Fn(&Section, &Row) -> String + 'a) -> Column<'a> {
+    Column { name: name.into(), cell: Box::new(cell) }
+}
+
+fn columns(report: &Report) -> Vec<Column<'_>> {
+    let mut columns = vec![
+        column("run_id", |_, row: &Row| report.runs[row.run].id.clone()),
+        column("started_utc", |_, row| report.runs[row.run].started.clone()),
+        column("machine", |_, row| report.runs[row.run].machine.clone()),
+        column("cpu", |_, row| model::machine_line(&report.runs[row.run].environment)),
+        column("workload", |section, _| section.workload.clone()),
+    ];
+    let parameters = columns.len();
+    columns.extend([
+        column("input", |_, row: &Row| row.input.clone().unwrap_or_default()),
+        column("implementation", |_, row| row.implementation.clone()),
+        column("device", |_, row| row.device.clone()),
+        column("parallelism", |_, row| format!("{:?}", row.parallelism).to_lowercase()),
+        column("what_ran", |_, row| row.what_ran.clone()),
+        column("status", |_, row| row.status.word.to_string()),
+        column("reason", |_, row| row.status.reason.clone().unwrap_or_default()),
+        column("best", |_, row| row.best.to_string()),
+        column("below_resolution", |_, row| row.below_resolution.to_string()),
+        column("resolution_s", |_, row| some(row.resolution_s)),
+        column("item", |_, row| row.work.item.clone()),
+        column("items", |_, row| row.work.items.to_string()),
+        column("flops", |_, row| exact(row.work.flops)),
+        column("bytes_read", |_, row| row.work.bytes_read.to_string()),
+        column("bytes_written", |_, row| row.work.bytes_written.to_string()),
+        column("samples", |_, row| row.samples.to_string()),
+        column("prepare_s", |_, row| some(row.prepare_s)),
+        column("first_run_s", |_, row| some(row.first_run_s)),
+        column("first_over_steady", |_, row| some(row.first_over_steady)),
+    ]);
+    for metric in &report.metrics {
+        type Part = fn(&model::Stats) -> Option<f64>;
+        let parts: [(&str, Part); 7] = [
+            ("median", |s| Some(s.median)),
+            ("low", |s| s.low),
+            ("high", |s| s.high),
+            ("min", |s| Some(s.min)),
+            ("p10", |s| Some(s.p10)),
+            ("p90", |s| Some(s.p90)),
+            ("max", |s| Some(s.max)),
+        ];
+        for (part, get) in parts {
+            let name = with_unit(&format!("{}_{part}", plain(metric.id)), metric.unit);
+            columns.push(column(name, move |_, row| some(row.stats(metric.id).and_then(get))));
+        }
+    }
+    columns.extend([
+        column("baseline", |_, row: &Row| row.speedup.baseline.clone()),
+        column("speedup", |_, row| some(row.speedup.ratio)),
+        column("speedup_low", |_, row| some(row.speedup.low)),
+        column("speedup_high", |_, row| some(row.speedup.high)),
+        column("speedup_pairs", |_, row| row.speedup.pairs.to_string()),
+        column("speedup_unavailable", |_, row| row.speedup.unavailable.clone().unwrap_or_default()),
+        column("wall_over_cpu", |_, row| some(row.wall_over_cpu)),
+        column("switched_share", |_, row| some(row.switched_share)),
+        column("faults_per_iteration", |_, row| some(row.faults_per_iteration)),
+    ]);
+    for reading in readings(report) {
+        let name = with_unit(&format!("reading_{}", plain(&reading.id)), &reading.unit);
+        columns.push(column(name, move |_, row| some(row.reading(&reading.id))));
+    }
+    columns.push(column("warnings", |_, row: &Row| row.warnings.join("; ")));
+    for axis in axes(report).into_iter().rev() {
+        // An axis may be called like a column of ours; then it says that it is an axis.
+        let taken = columns.iter().any(|column| column.name == axis);
+        let name = if taken { format!("param_{axis}") } else { axis.to_string() };
+        columns.insert(parameters, column(name, move |_, row| row.param(axis).unwrap_or_default()));
+    }
+    columns
+}
+
+fn axes(report: &Report) -> Vec<&str> {
+    let mut axes: Vec<&str> = Vec::new();
+    for param in report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.params) {
+        if !axes.contains(&param.axis.as_str()) {
+            axes.push(&param.axis);
+        }
+    }
+    axes
+}
+
+fn readings(report: &Report) -> Vec<&Reading> {
+    let mut readings: Vec<&Reading> = Vec::new();
+    for reading in report.workloads.iter().flat_map(|section| &section.rows).flat_map(|row| &row.readings) {
+        if !readings.iter().any(|known| known.id == reading.id) {
+            readings.push(reading);
+        }
+    }
+    readings
+}
+
+fn plain(id: &str) -> String {
+    id.replace(|c: char| !c.is_alphanumeric(), "_")
+}
+
+/// `time_median` and `s` give `time_median_s`; a fraction or a pure number has no unit.
+fn with_unit(name: &str, unit: &str) -> String {
+    match unit {
+        "" | "1" | "x" | "ratio" => name.to_string(),
+        "1/s" => format!("{name}_per_s"),
+        "B" => format!("{name}_bytes"),
+        "B/s" => format!("{name}_bytes_per_s"),
+        "FLOP/s" => format!("{name}_flop_per_s"),
+        other => format!("{name}_{}", plain(&other.replace('/', "_per_"))),
+    }
+}

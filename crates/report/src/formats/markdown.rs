@@ -1,0 +1,297 @@
+//! Markdown: the full report. What was measured, on what, how fast, what limits it, what to try, and what cannot be said.
+
+use std::io::{self, Write};
+
+use super::{columns, readings};
+use crate::diagnose::Finding;
+use crate::grid::{Column, markdown};
+use crate::model::{Report, RunInfo, Section, settings_line};
+use crate::plots::Plot;
+use crate::units::{UNAVAILABLE, clean, human, range};
+use crate::{RULES, ReportError};
+
+mod compare;
+
+pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    with_plots(report, &[], out)
+}
+
+/// The report with plots embedded by relative links.
+pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
+    writeln!(out, "# Ellwand report\n")?;
+    for (index, run) in report.runs.iter().enumerate() {
+        let title = if report.runs.len() > 1 { format!("Run {}", index + 1) } else { "Run".to_string() };
+        writeln!(out, "## {title}\n")?;
+        about_run(run, out)?;
+    }
+    for warning in &report.warnings {
+        writeln!(out, "> **Warning.** {warning}\n")?;
+    }
+    summary(report, out)?;
+    for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
+        embed(plot, out)?;
+    }
+    for section in &report.workloads {
+        results(report, section, plots, out)?;
+    }
+    compare::side_by_side(report, out)?;
+    compare::what_limits(report, out)?;
+    advice(report, out)?;
+    meanings(report, out)?;
+    writeln!(out, "## What these numbers cannot say\n")?;
+    for limit in &report.limits {
+        writeln!(out, "- {limit}")?;
+    }
+    Ok(())
+}
+
+fn embed(plot: &Plot, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "![{}](plots/{}.png)\n", plot.title, plot.name)
+}
+
+fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
+    let known: Vec<&(&str, String)> = rows.iter().filter(|(_, value)| !value.is_empty()).collect();
+    let columns = [
+        Column::new("", false, 0, known.iter().map(|(name, _)| (*name).to_string()).collect()),
+        Column::new("", false, 0, known.iter().map(|(_, value)| value.clone()).collect()),
+    ];
+    markdown(&columns, out)?;
+    writeln!(out)
+}
+
+fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "```sh\n{}\n```\n", run.command)?;
+    let e = &run.environment;
+    let unknown = || UNAVAILABLE.to_string();
+    let cache = |cache: &ellwand_core::record::Cache| {
+        let shared = if cache.shared_by > 1 { format!(" shared by {}", cache.shared_by) } else { String::new() };
+        format!("{} {}{shared}", cache.level, human(cache.bytes as f64, "B"))
+    };
+    let clock = match (e.clock_cost_ns, e.clock_step_ns) {
+        (Some(cost), Some(step)) => {
+            format!("{} a pair of readings, smallest step {}", human(cost * 1e-9, "s"), human(step * 1e-9, "s"))
+        }
+        (Some(cost), None) => format!("{} a pair of readings", human(cost * 1e-9, "s")),
+        _ => unknown(),
+    };
+    pairs(
+        &[
+            ("started", run.started.clone()),
+            ("run", run.id.clone()),
+            ("Ellwand", format!("{}, {}", run.ellwand, clean(&e.compiler))),
+            ("measurements", format!("{}, of which {} have times", run.measurements, run.measured)),
+            ("instrument", settings_line(&run.settings)),
+            ("seed", run.seed.to_string()),
+            ("processor", run.machine_line()),
+            ("instruction sets", e.cpu_features.join(" ")),
+            ("caches", e.caches.iter().map(cache).collect::<Vec<_>>().join(", ")),
+            ("memory", e.memory_bytes.map_or_else(unknown, |bytes| human(bytes as f64, "B"))),
+            ("system", format!("{} {}", clean(&e.os), e.architecture)),
+            ("load at the start", e.load.map_or_else(unknown, |load| format!("{load:.2}"))),
+            ("frequency governor", e.governor.clone().unwrap_or_else(unknown)),
+            ("huge pages", e.huge_pages.clone().unwrap_or_else(unknown)),
+            ("virtual machine", e.virtualised.map_or_else(unknown, |yes| if yes { "yes" } else { "no" }.to_string())),
+            ("clock", clock),
+            (
+                "devices",
+                e.devices.iter().map(|(id, about)| format!("{id}: {}", clean(about))).collect::<Vec<_>>().join("; "),
+            ),
+        ],
+        out,
+    )?;
+    ceilings(run, out)?;
+    for warning in &run.warnings {
+        writeln!(out, "> **Record.** {}\n", clean(warning))?;
+    }
+    Ok(())
+}
+
+fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
+    let ceilings = run.ceilings();
+    if ceilings.is_empty() {
+        return writeln!(out, "Ceilings of this machine: unavailable (not measured in this run).\n");
+    }
+    writeln!(out, "Ceilings of this machine:\n")?;
+    let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
+    let unit = |c: &ellwand_core::Ceiling| match c.kind {
+        ellwand_core::CeilingKind::Fma => "FLOP/s",
+        ellwand_core::CeilingKind::Call => "s",
+        _ => "B/s",
+    };
+    let text = |cells: Vec<String>, head: &str, right: bool| Column::new(head, right, 0, cells);
+    let columns = [
+        text(ceilings.iter().map(|c| kind(c.kind)).collect(), "what", false),
+        text(ceilings.iter().map(|c| c.level.clone()).collect(), "level", false),
+        text(
+            ceilings
+                .iter()
+                .map(|c| if c.footprint_bytes == 0 { String::new() } else { human(c.footprint_bytes as f64, "B") })
+                .collect(),
+            "footprint",
+            true,
+        ),
+        text(ceilings.iter().map(|c| format!("{:?}", c.parallelism).to_lowercase()).collect(), "threads", false),
+        text(ceilings.iter().map(|c| c.implementation.clone()).collect(), "implementation", false),
+        text(ceilings.iter().map(|c| human(c.value, unit(c))).collect(), "limit", true),
+        text(ceilings.iter().map(|c| range(c.low, c.high, unit(c))).collect(), "interval", true),
+        text(ceilings.iter().map(|c| crate::model::origin(c.provenance).to_string()).collect(), "origin", false),
+    ];
+    markdown(&columns, out)?;
+    writeln!(out)
+}
+
+fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## In short\n")?;
+    for section in &report.workloads {
+        let best = section.cases.iter().filter_map(|case| case.best.row).map(|index| &section.rows[index]);
+        let Some(row) =
+            best.max_by(|a, b| a.median("throughput").unwrap_or(0.0).total_cmp(&b.median("throughput").unwrap_or(0.0)))
+        else {
+            writeln!(
+                out,
+                "- **{}**: nothing was measured, or nothing that can be told from nothing.",
+                section.workload
+            )?;
+            continue;
+        };
+        let mut parts = Vec::new();
+        if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
+            parts.push(format!("{} {item}", human(rate, "1/s").replace("/s", "").trim_end()) + "/s");
+        }
+        parts.extend(row.median("time").map(|time| format!("{} a call", human(time, "s"))));
+        parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
+        parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
+        if let (Some(ratio), false) = (row.speedup.ratio, row.speedup.is_baseline) {
+            parts.push(format!("{} the speed of {}", crate::units::ratio(ratio), row.speedup.baseline));
+        }
+        writeln!(
+            out,
+            "- **{}**: {} reaches {} at {}.",
+            section.workload,
+            row.implementation,
+            parts.join(", "),
+            section.place(row)
+        )?;
+    }
+    for finding in crate::diagnose::select(&report.findings, 5) {
+        writeln!(out, "- {}: {} ({}).", finding.subject(), finding.title, finding.evidence_line())?;
+    }
+    writeln!(out)
+}
+
+fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## {}\n", section.workload)?;
+    let fixed = section.fixed_line();
+    if !fixed.is_empty() {
+        writeln!(out, "Fixed: {fixed}.\n")?;
+    }
+    let (columns, missing) = columns::columns(report, section, true);
+    markdown(&columns, out)?;
+    writeln!(out)?;
+    if columns.iter().any(|column| column.head == "speed-up") {
+        writeln!(out, "Speed-up against {}; times and rates are medians.\n", section.baselines.join(", "))?;
+    }
+    if !missing.is_empty() {
+        writeln!(out, "Unavailable: {}.\n", missing.join("; "))?;
+    }
+    for reason in columns::reasons(section) {
+        writeln!(out, "- {reason}")?;
+    }
+    for remark in &section.remarks {
+        writeln!(
+            out,
+            "- {} ({} of {} rows: {})",
+            remark.text,
+            remark.rows,
+            remark.of,
+            remark.implementations.join(", ")
+        )?;
+    }
+    if !section.remarks.is_empty() || section.rows.iter().any(|row| !row.measured()) {
+        writeln!(out)?;
+    }
+    let ran = what_ran(section);
+    if !ran.is_empty() {
+        writeln!(out, "What ran: {}.\n", ran.join("; "))?;
+    }
+    for plot in plots.iter().filter(|plot| plot.workload.as_ref() == Some(&section.workload)) {
+        embed(plot, out)?;
+    }
+    let tables = readings::tables(report, section);
+    for (title, columns) in [
+        ("Quality of the outputs (the same for all implementations of a case)", tables.outputs),
+        ("Readings by implementation", tables.implementations),
+    ] {
+        if !columns.is_empty() {
+            writeln!(out, "### {title}\n")?;
+            markdown(&columns, out)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn what_ran(section: &Section) -> Vec<String> {
+    let mut ran: Vec<String> = Vec::new();
+    for row in section.rows.iter().filter(|row| !row.what_ran.is_empty()) {
+        let text = format!("{} = {}", row.implementation, row.what_ran);
+        if !ran.contains(&text) {
+            ran.push(text);
+        }
+    }
+    ran
+}
+
+fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## Findings and advice\n")?;
+    if report.findings.is_empty() {
+        writeln!(out, "No rule found anything. The rules look for:\n")?;
+        for rule in RULES {
+            writeln!(out, "- {}: {}", rule.id, rule.about)?;
+        }
+        return writeln!(out);
+    }
+    for (index, finding) in report.findings.iter().enumerate() {
+        one(index + 1, finding, report.runs.len() > 1, out)?;
+    }
+    writeln!(out)
+}
+
+fn one(number: usize, finding: &Finding, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
+    let run = if several_runs { format!(" (run {})", finding.run + 1) } else { String::new() };
+    writeln!(out, "{number}. **{}: {}**{run}  ", finding.subject(), finding.title)?;
+    writeln!(
+        out,
+        "   {} · rule `{}` ({}) · confidence {}  ",
+        finding.class.word(),
+        finding.rule,
+        finding.threshold,
+        finding.confidence.word()
+    )?;
+    writeln!(out, "   Evidence: {}; {} of {} cases.  ", finding.evidence_line(), finding.cases.0, finding.cases.1)?;
+    if let Some(saving) = finding.saving_upper_bound {
+        writeln!(out, "   At most {} of the time could be saved.  ", human(saving, "1"))?;
+    }
+    writeln!(out, "   Next: {}.", finding.next_experiment)
+}
+
+fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## What the columns mean\n")?;
+    for metric in &report.metrics {
+        let direction = crate::model::direction(metric.better);
+        writeln!(out, "- **{}**: {} ({direction}).", metric.title, metric.about)?;
+    }
+    writeln!(out, "- **p10–p90**: four fifths of the samples lie between these.")?;
+    writeln!(
+        out,
+        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round; **95 % interval**: of that median, inside this process."
+    )?;
+    let mut seen: Vec<String> = Vec::new();
+    for (title, about) in report.workloads.iter().flat_map(readings::meanings) {
+        if !seen.contains(&title) {
+            writeln!(out, "- **{title}**: {about}.")?;
+            seen.push(title);
+        }
+    }
+    writeln!(out)
+}

@@ -1,0 +1,130 @@
+//! Tables over all workloads: side by side, and what limits each implementation.
+
+use std::io::{self, Write};
+
+use crate::grid::{Column, markdown};
+use crate::model::{Report, Row, Section};
+use crate::units::{UNAVAILABLE, below_resolution, human};
+
+/// Workloads that sweep the same axes, case by case: time and throughput of each.
+pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for group in comparable(report) {
+        let first = group[0];
+        writeln!(out, "## Workloads side by side\n")?;
+        let mut keys: Vec<(usize, Vec<String>, String)> = Vec::new();
+        for row in group.iter().flat_map(|section| &section.rows) {
+            let key = key(first, row);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let mut columns = Vec::new();
+        if report.runs.len() > 1 {
+            columns.push(Column::new("run", true, 0, keys.iter().map(|(run, _, _)| (run + 1).to_string()).collect()));
+        }
+        for (index, axis) in first.swept.iter().enumerate() {
+            columns.push(Column::new(
+                axis.name.clone(),
+                axis.numeric,
+                0,
+                keys.iter().map(|(_, values, _)| values[index].clone()).collect(),
+            ));
+        }
+        columns.push(Column::new("implementation", false, 0, keys.iter().map(|(_, _, name)| name.clone()).collect()));
+        for section in &group {
+            let row =
+                |wanted: &(usize, Vec<String>, String)| section.rows.iter().find(|row| key(first, row) == *wanted);
+            columns.push(Column::new(
+                section.workload.clone(),
+                true,
+                0,
+                keys.iter().map(|key| cell(row(key), section)).collect(),
+            ));
+        }
+        markdown(&columns, out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Groups of at least two workloads with the same swept axes.
+pub(crate) fn comparable(report: &Report) -> Vec<Vec<&Section>> {
+    let names = |section: &Section| section.swept.iter().map(|axis| axis.name.clone()).collect::<Vec<_>>();
+    let mut groups: Vec<Vec<&Section>> = Vec::new();
+    for section in report.workloads.iter().filter(|section| !section.swept.is_empty()) {
+        match groups.iter_mut().find(|group| names(group[0]) == names(section)) {
+            Some(group) => group.push(section),
+            None => groups.push(vec![section]),
+        }
+    }
+    groups.into_iter().filter(|group| group.len() > 1).collect()
+}
+
+fn key(section: &Section, row: &Row) -> (usize, Vec<String>, String) {
+    let values = section.swept.iter().map(|axis| row.param(&axis.name).unwrap_or_else(|| "–".into())).collect();
+    (row.run, values, row.implementation.clone())
+}
+
+fn cell(row: Option<&Row>, section: &Section) -> String {
+    let Some(row) = row else { return String::new() };
+    if row.below_resolution {
+        return below_resolution(row.resolution_s);
+    }
+    let Some(time) = row.median("time") else { return row.status.word.to_string() };
+    let rate = match (row.median("throughput"), &section.item) {
+        (Some(rate), Some(item)) => format!(", {} {item}/s", human(rate, "1/s").trim_end_matches("/s").trim_end()),
+        _ => String::new(),
+    };
+    format!("{}{rate}", human(time, "s"))
+}
+
+/// One line per workload and implementation at its largest case.
+pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let groups = crate::diagnose::groups(report);
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## What limits each implementation\n\nAt the largest case of each.\n")?;
+    let rows: Vec<(&crate::diagnose::Group<'_>, &Row)> =
+        groups.iter().filter_map(|group| Some((group, group.largest()?))).collect();
+    let column = |head: &str, right: bool, cell: &dyn Fn(&crate::diagnose::Group<'_>, &Row) -> String| {
+        Column::new(head, right, 0, rows.iter().map(|(group, row)| cell(group, row)).collect())
+    };
+    let or_unavailable = |value: Option<String>| value.unwrap_or_else(|| UNAVAILABLE.to_string());
+    let columns = [
+        column("workload", false, &|group, _| group.section.workload.clone()),
+        column("implementation", false, &|group, _| group.implementation.to_string()),
+        column("case", false, &|group, row| group.section.place(row)),
+        column("time", true, &|_, row| or_unavailable(row.median("time").map(|time| human(time, "s")))),
+        column("limit", true, &|_, row| or_unavailable(row.roof.as_ref().map(|roof| human(roof.limit_s, "s")))),
+        column("of ceiling", true, &|_, row| {
+            or_unavailable(row.median("roofline-fraction").map(|share| human(share, "1")))
+        }),
+        column("what binds the required work", false, &|_, row| {
+            or_unavailable(row.roof.as_ref().map(|roof| {
+                if roof.memory_bound {
+                    format!("{} bandwidth ({})", roof.ceiling.level, human(roof.ceiling.value, "B/s"))
+                        .trim_start()
+                        .to_string()
+                } else {
+                    format!("multiply-add peak ({})", human(roof.ceiling.value, "FLOP/s"))
+                }
+            }))
+        }),
+        column("reading", false, &|_, row| verdict(row).to_string()),
+    ];
+    markdown(&columns, out)?;
+    writeln!(out)
+}
+
+fn verdict(row: &Row) -> &'static str {
+    let Some(share) = row.median("roofline-fraction") else { return "unavailable" };
+    let memory = row.roof.as_ref().is_some_and(|roof| roof.memory_bound);
+    match share {
+        s if s > 1.05 => "above the ceiling: the ceiling or the work model is at fault",
+        s if s >= 0.6 && memory => "memory",
+        s if s >= 0.6 => "arithmetic",
+        s if s >= 0.3 => "between memory, arithmetic and latency",
+        _ => "neither: latency, branches, integer work or overhead",
+    }
+}

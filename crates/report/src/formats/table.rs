@@ -1,0 +1,116 @@
+//! The terminal table: what people see first.
+
+use std::io::Write;
+
+use super::{columns, readings};
+use crate::diagnose::{Finding, select};
+use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::model::{Report, Section};
+use crate::{Options, ReportError};
+
+/// Lines of advice under the tables.
+const ADVICE: usize = 5;
+
+pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    for (index, run) in report.runs.iter().enumerate() {
+        let place = if report.runs.len() > 1 { format!("run {} · ", index + 1) } else { String::new() };
+        let load = run.environment.load.map_or_else(String::new, |load| format!(" · load {load:.2}"));
+        let line = format!("{place}{}{load} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
+        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+    }
+    for section in &report.workloads {
+        writeln!(out)?;
+        results(report, section, out)?;
+        let tables = readings::tables(report, section);
+        for (title, columns) in [("outputs", tables.outputs), ("probes", tables.implementations)] {
+            if !columns.is_empty() {
+                writeln!(out)?;
+                block(&format!("{} · {title}", section.workload), columns, report, |_| Tone::Plain, out)?;
+            }
+        }
+        for remark in &section.remarks {
+            let scope = if remark.rows == remark.of {
+                String::new()
+            } else {
+                format!(" ({} of {} rows)", remark.rows, remark.of)
+            };
+            writeln!(out, "{}", wrap(&format!("! {}{scope}", remark.text), width, 2))?;
+        }
+    }
+    for warning in &report.warnings {
+        writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
+    }
+    advice(report, out)
+}
+
+fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    let fixed = section.fixed_line();
+    let title = if fixed.is_empty() { section.workload.clone() } else { format!("{} · {fixed}", section.workload) };
+    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+    let (mut columns, missing) = columns::columns(report, section, false);
+    let left_out = grid::fit(&mut columns, width);
+    grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
+    let mut notes = Vec::new();
+    if columns.iter().any(|column| column.head == "speed-up") {
+        notes.push(format!("speed-up against {}", section.baselines.join(", ")));
+    }
+    if !left_out.is_empty() {
+        notes.push(format!("left out at this width: {}", left_out.join(", ")));
+    }
+    if !missing.is_empty() {
+        notes.push(format!("unavailable: {}", missing.join("; ")));
+    }
+    if !notes.is_empty() {
+        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    }
+    for reason in columns::reasons(section) {
+        writeln!(out, "{}", wrap(&format!("! {reason}"), width, 2))?;
+    }
+    Ok(())
+}
+
+fn block(
+    title: &str,
+    mut columns: Vec<Column>,
+    report: &Report,
+    tone: impl Fn(usize) -> Tone,
+    out: &mut dyn Write,
+) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    writeln!(out, "{}", paint(title, Tone::Strong, color))?;
+    let left_out = grid::fit(&mut columns, width);
+    grid::write(&columns, color, tone, out)?;
+    if !left_out.is_empty() {
+        let line = format!("left out at this width: {}", left_out.join(", "));
+        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+    }
+    Ok(())
+}
+
+fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    let chosen = select(&report.findings, ADVICE);
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", paint("what the numbers say", Tone::Strong, color))?;
+    for finding in &chosen {
+        writeln!(out, "{}", wrap(&line(finding), width, 2))?;
+    }
+    let more = report.findings.len() - chosen.len();
+    if more > 0 {
+        let line = format!("{more} more, with thresholds and what to try next, in the Markdown report");
+        writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+    }
+    Ok(())
+}
+
+fn line(finding: &Finding) -> String {
+    let cases = match finding.cases {
+        (_, 0 | 1) => String::new(),
+        (hit, all) => format!("; {hit} of {all} cases"),
+    };
+    format!("- {}: {} ({}{cases})", finding.subject(), finding.title, finding.evidence_line())
+}

@@ -1,0 +1,196 @@
+//! Tables of text: columns that line up, and the least important ones left out where the terminal is narrow.
+
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+/// What a cell is, beside its text. Colour only repeats what the text says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    /// Nothing special.
+    #[default]
+    Plain,
+    /// The best of its case.
+    Good,
+    /// Not measured, or to be read with care.
+    Bad,
+    /// A heading.
+    Strong,
+    /// Repeats or explains.
+    Faint,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) head: String,
+    /// Numbers stand on the right, words on the left.
+    pub(crate) right: bool,
+    /// Columns of rank 0 always stay; of the others the highest rank goes first.
+    pub(crate) rank: u8,
+    pub(crate) cells: Vec<String>,
+}
+
+impl Column {
+    pub(crate) fn new(head: impl Into<String>, right: bool, rank: u8, cells: Vec<String>) -> Self {
+        Self { head: head.into(), right, rank, cells }
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.width()).chain([self.head.width()]).max().unwrap_or(0)
+    }
+}
+
+const GAP: usize = 2;
+
+/// Leaves columns out until the table is at most `width` wide, and returns the headings of those left out. Columns of
+/// rank 0 stay, whatever the width.
+pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String> {
+    let mut out = Vec::new();
+    let Some(width) = width else { return out };
+    while total(columns) > width {
+        // Of equal ranks the rightmost goes first.
+        let least = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.rank > 0)
+            .max_by_key(|(i, column)| (column.rank, *i));
+        let Some((index, _)) = least else { break };
+        out.push(columns.remove(index).head);
+    }
+    out
+}
+
+fn total(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width() + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// Writes the table; `tone` gives the tone of a row.
+pub(crate) fn write(
+    columns: &[Column],
+    color: bool,
+    tone: impl Fn(usize) -> Tone,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let rows = columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    let line = |cells: Vec<&str>| {
+        let mut line = String::new();
+        for (index, (column, cell)) in columns.iter().zip(cells).enumerate() {
+            let space = widths[index] - cell.width();
+            if column.right {
+                line.extend(std::iter::repeat_n(' ', space));
+            }
+            line.push_str(cell);
+            if !column.right {
+                line.extend(std::iter::repeat_n(' ', space));
+            }
+            line.extend(std::iter::repeat_n(' ', GAP));
+        }
+        line.trim_end().to_string()
+    };
+    let head = line(columns.iter().map(|column| column.head.as_str()).collect());
+    writeln!(out, "{}", paint(&head, Tone::Strong, color))?;
+    let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+    writeln!(out, "{}", paint(&rule.join(&"─".repeat(GAP)), Tone::Faint, color))?;
+    for row in 0..rows {
+        let cells = columns.iter().map(|column| column.cells.get(row).map_or("", String::as_str)).collect();
+        writeln!(out, "{}", paint(&line(cells), tone(row), color))?;
+    }
+    Ok(())
+}
+
+/// `text` in the colour of `tone`.
+pub(crate) fn paint(text: &str, tone: Tone, color: bool) -> String {
+    let code = match tone {
+        Tone::Plain => "",
+        Tone::Good => "32",
+        Tone::Bad => "33",
+        Tone::Strong => "1",
+        Tone::Faint => "2",
+    };
+    if !color || code.is_empty() || text.is_empty() {
+        text.to_string()
+    } else {
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+/// Breaks `text` into lines of at most `width` columns, the later ones indented by `indent`. A word that is longer than a
+/// line stays whole.
+pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
+    let Some(width) = width else { return text.to_string() };
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        if used > 0 && used + 1 + word.width() > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if used > 0 || !out.is_empty() {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += word.width();
+    }
+    out
+}
+
+/// The table as Markdown.
+pub(crate) fn markdown(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    writeln!(out, "{}", line(columns.iter().map(|column| cell(&column.head)).collect()))?;
+    writeln!(
+        out,
+        "{}",
+        line(columns.iter().map(|column| if column.right { "---:" } else { "---" }.to_string()).collect())
+    )?;
+    let rows = columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    for row in 0..rows {
+        let text = |column: &Column| cell(column.cells.get(row).map_or("", String::as_str));
+        writeln!(out, "{}", line(columns.iter().map(text).collect()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Vec<Column> {
+        vec![
+            Column::new("case", false, 0, vec!["a".into(), "bb".into()]),
+            Column::new("time", true, 0, vec!["1 µs".into(), "12 µs".into()]),
+            Column::new("extra", true, 5, vec!["x".into(), "y".into()]),
+            Column::new("note", false, 2, vec![String::new(), "best".into()]),
+        ]
+    }
+
+    #[test]
+    fn the_least_important_column_goes_first() {
+        let mut narrow = columns();
+        assert_eq!(fit(&mut narrow, Some(20)), ["extra"]);
+        assert_eq!(fit(&mut narrow, Some(3)), ["note"]);
+        assert_eq!(narrow.len(), 2);
+        assert!(fit(&mut columns(), None).is_empty());
+    }
+
+    #[test]
+    fn columns_line_up_by_display_width() {
+        let mut out = Vec::new();
+        write(&columns(), false, |_| Tone::Plain, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            "case   time  extra  note\n────────────────────────\na      1 µs      x\nbb    12 µs      y  best\n"
+        );
+    }
+
+    #[test]
+    fn wrapping_keeps_words_and_indents() {
+        assert_eq!(wrap("one two three", Some(8), 2), "one two\n  three");
+        assert_eq!(wrap("one", Some(1), 2), "one");
+    }
+}

@@ -1,0 +1,67 @@
+//! Which parameters vary and which are fixed.
+
+use ellwand_core::record::{Param, ParamValue};
+use ellwand_core::{Measurement, Value};
+use serde::Serialize;
+
+/// An axis and the values it takes among the rows of a section.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct AxisInfo {
+    /// Name.
+    pub name: String,
+    /// Unit of the values; may be empty.
+    pub unit: String,
+    /// Values as text: numbers ascending, words in order of first appearance.
+    pub values: Vec<String>,
+    /// Whether every value is a number.
+    pub numeric: bool,
+}
+
+/// A parameter value as text.
+pub(crate) fn text(value: &ParamValue) -> String {
+    crate::units::clean(&Value::from(value).to_string())
+}
+
+/// A parameter value as a number.
+pub(crate) fn number(value: &ParamValue) -> Option<f64> {
+    match value {
+        ParamValue::Int(value) => Some(*value as f64),
+        ParamValue::Float(value) => Some(*value),
+        ParamValue::Flag(_) | ParamValue::Text(_) => None,
+    }
+}
+
+/// Splits the axes of measurements of one workload into those that vary and those that do not. An axis that only some
+/// cases have (it joined the workload later) varies as soon as another value stands beside its absence.
+pub(super) fn split(measurements: &[&Measurement]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
+    let mut names: Vec<&str> = Vec::new();
+    for param in measurements.iter().flat_map(|m| &m.case.params) {
+        if !names.contains(&param.axis.as_str()) {
+            names.push(&param.axis);
+        }
+    }
+    names.iter().map(|name| axis(name, measurements)).partition(|axis| {
+        let absent = measurements.iter().any(|m| !m.case.params.iter().any(|param| param.axis == axis.name));
+        axis.values.len() > 1 || absent
+    })
+}
+
+fn axis(name: &str, measurements: &[&Measurement]) -> AxisInfo {
+    let mut params: Vec<&Param> = Vec::new();
+    for param in measurements.iter().flat_map(|m| &m.case.params).filter(|param| param.axis == name) {
+        if !params.iter().any(|known| known.value == param.value) {
+            params.push(param);
+        }
+    }
+    let numeric = params.iter().all(|param| number(&param.value).is_some());
+    if numeric {
+        let key = |param: &Param| number(&param.value).unwrap_or(f64::NAN);
+        params.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    }
+    AxisInfo {
+        name: name.to_string(),
+        unit: params.first().map(|param| param.unit.clone()).unwrap_or_default(),
+        values: params.iter().map(|param| text(&param.value)).collect(),
+        numeric,
+    }
+}

@@ -1,0 +1,255 @@
+//! From records to the model.
+
+use ellwand_core::ceiling::roof;
+use ellwand_core::error::nearest;
+use ellwand_core::record::Record;
+use ellwand_core::stats::median;
+use ellwand_core::{Environment, Measurement, Parallelism};
+
+use super::{Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, speedup, stats};
+use crate::ReportError;
+
+/// Version of the model and of the keys of its JSON form.
+const REPORT_VERSION: u32 = 1;
+
+type Indexed<'a> = (usize, &'a Measurement);
+
+impl Report {
+    /// The report of one or several records.
+    ///
+    /// # Errors
+    /// When there is no record, or the baseline asked for is in none of them.
+    pub fn from_records(records: &[Record], options: &Options) -> Result<Self, ReportError> {
+        if records.is_empty() {
+            return Err(ReportError::NoRecords);
+        }
+        if let Some(name) = &options.baseline {
+            known_baseline(records, name)?;
+        }
+        let all: Vec<Indexed<'_>> = records
+            .iter()
+            .enumerate()
+            .flat_map(|(run, record)| record.measurements.iter().map(move |measurement| (run, measurement)))
+            .collect();
+        let mut names: Vec<&str> = Vec::new();
+        for (_, measurement) in &all {
+            if !names.contains(&measurement.case.workload.as_str()) {
+                names.push(&measurement.case.workload);
+            }
+        }
+        let section = |name: &&str| {
+            let mine: Vec<Indexed<'_>> = all.iter().filter(|(_, m)| m.case.workload == **name).copied().collect();
+            section(name, &mine, records, options)
+        };
+        let mut report = Self {
+            report_version: REPORT_VERSION,
+            runs: records.iter().map(RunInfo::new).collect(),
+            metrics: stats::info(),
+            workloads: names.iter().map(section).collect(),
+            findings: Vec::new(),
+            warnings: warnings(records),
+            limits: limits(records),
+            options: options.clone(),
+        };
+        report.findings = crate::diagnose::findings(&report);
+        Ok(report)
+    }
+}
+
+fn known_baseline(records: &[Record], name: &str) -> Result<(), ReportError> {
+    let mut known: Vec<String> = Vec::new();
+    for measurement in records.iter().flat_map(|record| &record.measurements) {
+        if !known.contains(&measurement.implementation) {
+            known.push(measurement.implementation.clone());
+        }
+    }
+    if known.iter().any(|implementation| implementation == name) {
+        return Ok(());
+    }
+    let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
+    Err(ReportError::UnknownBaseline { name: name.to_string(), known, nearest })
+}
+
+fn warnings(records: &[Record]) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
+        warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
+        if record.measurements.is_empty() {
+            warnings.push(format!("{place}the record holds no measurement"));
+        }
+    }
+    let machine = |record: &Record| record.run.environment.fingerprint();
+    if records.iter().any(|record| machine(record) != machine(&records[0])) {
+        warnings.push(
+            "the records come from different machines: their times stand side by side, but differences between them say nothing about the code"
+                .to_string(),
+        );
+    }
+    warnings
+}
+
+fn limits(records: &[Record]) -> Vec<String> {
+    let mut limits = vec![
+        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well they repeat inside one process. \
+         Another process may place its memory differently; differences of a few per cent need a comparison over fresh processes."
+            .to_string(),
+        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
+            .to_string(),
+        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
+            .to_string(),
+    ];
+    if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
+        limits.push(
+            "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
+        );
+    }
+    if records.iter().any(|record| record.run.environment.virtualised == Some(true)) {
+        limits.push(
+            "The machine is virtual: the host may take the processor away without this program seeing it.".into(),
+        );
+    }
+    limits
+}
+
+fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Options) -> Section {
+    let measurements: Vec<&Measurement> = mine.iter().map(|(_, m)| *m).collect();
+    let (swept, fixed) = axes::split(&measurements);
+    let mut cases: Vec<(usize, &str, Vec<Indexed<'_>>)> = Vec::new();
+    for (run, measurement) in mine {
+        let id = measurement.case.id.as_str();
+        match cases.iter_mut().find(|(r, known, _)| r == run && *known == id) {
+            Some((_, _, members)) => members.push((*run, measurement)),
+            None => cases.push((*run, id, vec![(*run, measurement)])),
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    let mut infos = Vec::new();
+    for (run, id, members) in &cases {
+        let first = rows.len();
+        let peers: Vec<&Measurement> = members.iter().map(|(_, m)| *m).collect();
+        let environment = &records[*run].run.environment;
+        rows.extend(peers.iter().map(|measurement| row(*run, measurement, &peers, environment, options)));
+        let best = best(&rows, first);
+        if let Some(index) = best.row {
+            rows[index].best = true;
+        }
+        infos.push(CaseInfo { run: *run, id: (*id).to_string(), rows: (first..rows.len()).collect(), best });
+    }
+    let mut items: Vec<String> = Vec::new();
+    let mut implementations = Vec::new();
+    let mut baselines = Vec::new();
+    for row in &rows {
+        push_new(&mut items, &row.work.item);
+        push_new(&mut implementations, &row.implementation);
+        push_new(&mut baselines, &row.speedup.baseline);
+    }
+    let item = if items.len() == 1 { items.pop().filter(|item| !item.is_empty()) } else { None };
+    let remarks = remarks(&rows);
+    Section { workload: name.to_string(), swept, fixed, item, implementations, baselines, cases: infos, rows, remarks }
+}
+
+fn push_new(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_string());
+    }
+}
+
+fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Environment, options: &Options) -> Row {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let below_resolution = m.outcome.is_measured() && m.below_resolution();
+    let metrics = stats::metrics(m, environment);
+    let steady = metrics.iter().find(|metric| metric.id == "time").and_then(|metric| metric.stats);
+    let first_run_s = m.first_run_ns.map(seconds);
+    let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);
+    let speedup: Speedup = speedup::speedup(m, peers, baseline);
+    Row {
+        run,
+        case: m.case.id.clone(),
+        params: m.case.params.clone(),
+        input: m.case.input.clone(),
+        implementation: crate::units::clean(&m.implementation),
+        device: crate::units::clean(&m.device),
+        parallelism: m.parallelism,
+        what_ran: crate::units::clean(&m.what_ran),
+        status: (&m.outcome).into(),
+        check: m.check.clone(),
+        work: m.work.clone(),
+        samples: m.samples.len(),
+        below_resolution,
+        resolution_s: m.resolution_ns.map(|ns| ns * 1e-9),
+        prepare_s: m.prepare_ns.map(seconds),
+        first_run_s,
+        first_over_steady: first_run_s
+            .zip(steady)
+            .map(|(first, steady)| first / steady.median)
+            .filter(|r| r.is_finite()),
+        metrics,
+        wall_over_cpu: contention(m),
+        switched_share: switched_share(m),
+        faults_per_iteration: faults_per_iteration(m),
+        speedup,
+        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
+        best: false,
+        readings: m.readings.clone(),
+        warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
+    }
+}
+
+/// Median wall over median CPU time, for one thread on the processor only: several threads have more CPU than wall time,
+/// and a device's clock is not the processor's.
+fn contention(m: &Measurement) -> Option<f64> {
+    if m.parallelism != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+        return None;
+    }
+    let per_iteration = |ns: u64, iterations: u64| ns as f64 / iterations.max(1) as f64;
+    let wall: Vec<f64> = m.samples.iter().map(|s| per_iteration(s.wall_ns, s.iterations)).collect();
+    let cpu: Option<Vec<f64>> = m.samples.iter().map(|s| s.cpu_ns.map(|ns| per_iteration(ns, s.iterations))).collect();
+    let ratio = median(&wall)? / median(&cpu?)?;
+    ratio.is_finite().then_some(ratio)
+}
+
+fn switched_share(m: &Measurement) -> Option<f64> {
+    let known: Vec<u64> = m.samples.iter().filter_map(|sample| sample.switches).collect();
+    let switched = known.iter().filter(|switches| **switches > 0).count();
+    (!known.is_empty()).then(|| switched as f64 / known.len() as f64)
+}
+
+fn faults_per_iteration(m: &Measurement) -> Option<f64> {
+    let known: Vec<(u64, u64)> = m.samples.iter().filter_map(|s| Some((s.faults?, s.iterations.max(1)))).collect();
+    let (faults, iterations) = known.iter().fold((0, 0), |(f, n), (faults, iterations)| (f + faults, n + iterations));
+    (iterations > 0).then(|| faults as f64 / iterations as f64)
+}
+
+/// The row with the smallest median time from `first` on.
+fn best(rows: &[Row], first: usize) -> Best {
+    let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
+    let unavailable = |why: &str| Best { row: None, unavailable: Some(why.to_string()) };
+    // Something below the resolution is faster than everything above it, by an amount nobody knows.
+    let tiny: Vec<usize> = mine().filter(|(_, row)| row.below_resolution).map(|(index, _)| index).collect();
+    match tiny.as_slice() {
+        [] => {}
+        [one] => return Best { row: Some(*one), unavailable: None },
+        _ => return unavailable("several implementations are below resolution"),
+    }
+    let timed = mine().filter_map(|(index, row)| Some((index, row.median("time")?)));
+    match timed.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((index, _)) => Best { row: Some(index), unavailable: None },
+        None => unavailable("nothing was measured"),
+    }
+}
+
+fn remarks(rows: &[Row]) -> Vec<Remark> {
+    let mut remarks: Vec<Remark> = Vec::new();
+    for row in rows {
+        for text in &row.warnings {
+            let index = remarks.iter().position(|remark| remark.text == *text).unwrap_or_else(|| {
+                remarks.push(Remark { text: text.clone(), rows: 0, of: rows.len(), implementations: Vec::new() });
+                remarks.len() - 1
+            });
+            remarks[index].rows += 1;
+            push_new(&mut remarks[index].implementations, &row.implementation);
+        }
+    }
+    remarks
+}

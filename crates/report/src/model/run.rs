@@ -1,0 +1,111 @@
+//! Who measured what, where and how.
+
+use ellwand_core::record::{Record, Settings};
+use ellwand_core::{Environment, ceiling::Ceiling};
+use serde::Serialize;
+
+use super::machine_line;
+
+/// One run, as its record begins.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunInfo {
+    /// Identity.
+    pub id: String,
+    /// The command line, quoted for a shell.
+    pub command: String,
+    /// Start, UTC, ISO 8601.
+    pub started: String,
+    /// Start, in milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// Version of Ellwand that measured.
+    pub ellwand: String,
+    /// Seed of inputs and round order.
+    pub seed: u64,
+    /// What identifies the machine.
+    pub machine: String,
+    /// The machine.
+    pub environment: Environment,
+    /// Settings of the instrument.
+    pub settings: Settings,
+    /// Measurements in the record, and how many of them have times.
+    pub measurements: usize,
+    /// See `measurements`.
+    pub measured: usize,
+    /// What was odd about the file.
+    pub warnings: Vec<String>,
+}
+
+impl RunInfo {
+    pub(super) fn new(record: &Record) -> Self {
+        let run = &record.run;
+        Self {
+            id: run.id.clone(),
+            command: run.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+            started: utc(run.started_unix_ms),
+            started_unix_ms: run.started_unix_ms,
+            ellwand: run.ellwand.clone(),
+            seed: run.seed,
+            machine: run.environment.fingerprint(),
+            environment: run.environment.clone(),
+            settings: run.settings.clone(),
+            measurements: record.measurements.len(),
+            measured: record.measurements.iter().filter(|m| m.outcome.is_measured()).count(),
+            warnings: record.warnings.clone(),
+        }
+    }
+
+    /// Processor and cores in one line.
+    pub fn machine_line(&self) -> String {
+        machine_line(&self.environment)
+    }
+
+    /// The measured limits of the machine.
+    pub fn ceilings(&self) -> &[Ceiling] {
+        &self.environment.ceilings
+    }
+}
+
+/// A word of a command as a POSIX shell reads it back.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
+    let word = crate::units::clean(word);
+    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Date and time of a Unix time stamp (civil-from-days by the 400-year cycle of the Gregorian calendar).
+fn utc(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    // Count years from 1 March 0000, so that the leap day is the last day of a year.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_known_stamps() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_709_251_199_999), "2024-02-29T23:59:59Z");
+        assert_eq!(utc(1_709_251_200_000), "2024-03-01T00:00:00Z");
+        assert_eq!(utc(4_107_542_400_000), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        assert_eq!(quote("--batch=1,10"), "--batch=1,10");
+        assert_eq!(quote("my file"), "'my file'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+        assert_eq!(quote(""), "''");
+    }
+}

@@ -1,0 +1,120 @@
+//! Metrics of a row: a summary of the samples with its origin, or the reason why there is none.
+
+use ellwand_core::stats::{Summary, summary};
+use ellwand_core::{Better, Environment, METRICS, Measurement, Metric, Provenance};
+use serde::Serialize;
+
+use crate::units::below_resolution;
+
+/// What a metric means.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct MetricInfo {
+    /// Stable key.
+    pub id: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Direction.
+    pub better: Better,
+    /// Meaning.
+    pub about: &'static str,
+}
+
+/// Summary of the samples of a row.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq)]
+pub struct Stats {
+    /// Number of samples.
+    pub count: usize,
+    /// Smallest.
+    pub min: f64,
+    /// 10th percentile.
+    pub p10: f64,
+    /// Median.
+    pub median: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// Largest.
+    pub max: f64,
+    /// Lower end of the 95 % interval of the median inside this process; empty with fewer than 6 samples.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+impl From<Summary> for Stats {
+    fn from(s: Summary) -> Self {
+        Self {
+            count: s.count,
+            min: s.min,
+            p10: s.p10,
+            median: s.median,
+            p90: s.p90,
+            max: s.max,
+            low: s.interval.map(|(low, _)| low),
+            high: s.interval.map(|(_, high)| high),
+        }
+    }
+}
+
+/// One metric of one row.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct MetricValue {
+    /// Key of the metric.
+    #[serde(skip)]
+    pub id: &'static str,
+    /// Unit.
+    pub unit: &'static str,
+    /// Origin.
+    pub provenance: Provenance,
+    /// The summary; empty when unavailable.
+    #[serde(flatten)]
+    pub stats: Option<Stats>,
+    /// Why it is unavailable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+pub(super) fn info() -> Vec<MetricInfo> {
+    let one = |m: &Metric| MetricInfo { id: m.id, title: m.title, unit: m.unit, better: m.better, about: m.about };
+    METRICS.iter().map(one).collect()
+}
+
+/// All metrics of a measurement, in table order.
+pub(super) fn metrics(measurement: &Measurement, environment: &Environment) -> Vec<MetricValue> {
+    METRICS.iter().map(|metric| value(metric, measurement, environment)).collect()
+}
+
+fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) -> MetricValue {
+    let unavailable = |why: String| MetricValue {
+        id: metric.id,
+        unit: metric.unit,
+        provenance: Provenance::Unavailable,
+        stats: None,
+        why: Some(why),
+    };
+    if !measurement.outcome.is_measured() {
+        return unavailable(format!("the row is {}", measurement.outcome.word()));
+    }
+    if measurement.below_resolution() {
+        return unavailable(below_resolution(measurement.resolution_ns.map(|ns| ns * 1e-9)));
+    }
+    let values: Vec<f64> = measurement
+        .samples
+        .iter()
+        .filter_map(|sample| (metric.of)(measurement, sample, environment))
+        .filter(|value| value.is_finite())
+        .collect();
+    match summary(&values) {
+        None if measurement.samples.is_empty() => unavailable("there are no samples".into()),
+        None => unavailable("what it is computed from was not recorded".into()),
+        Some(summary) => MetricValue {
+            id: metric.id,
+            unit: metric.unit,
+            // Times are read off a clock; everything else is computed from them.
+            provenance: if metric.unit == "s" { Provenance::Measured } else { Provenance::Derived },
+            stats: Some(summary.into()),
+            why: None,
+        },
+    }
+}

@@ -1,0 +1,243 @@
+//! Numbers for people: a value with its unit, to three or four significant digits. Machine formats never come here.
+
+const DIGITS: usize = 3;
+
+/// Decimal prefixes of rates and operations.
+const RATE: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+/// Seconds.
+const TIME: &[(f64, &str)] = &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+/// Sizes, by powers of two.
+const SIZE: &[(f64, &str)] =
+    &[(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+
+/// What is written where a value could not be had.
+pub const UNAVAILABLE: &str = "n/a";
+
+/// `value` in `unit` as people read it: `12.3 µs`, `41.7 GB/s`, `120 M/s`, `62.1 %`, `3.21x`.
+///
+/// Units with a scale: `s`, `B`, `B/s`, `1/s`, `FLOP/s`; `1` is a fraction and shown in per cent; `x` is a ratio. Any
+/// other unit is written behind the plain number, and an empty one not at all.
+pub fn human(value: f64, unit: &str) -> String {
+    if !value.is_finite() {
+        return UNAVAILABLE.to_string();
+    }
+    match unit {
+        "1" => format!("{} %", significant(value * 100.0, DIGITS)),
+        "x" | "ratio" => ratio(value),
+        _ => {
+            let scale = scale_of(value, unit);
+            join(&significant(value / scale.factor, DIGITS), &scale.suffix)
+        }
+    }
+}
+
+/// A ratio: `3.21x`.
+pub fn ratio(value: f64) -> String {
+    if value.is_finite() { format!("{}x", significant(value, DIGITS)) } else { UNAVAILABLE.to_string() }
+}
+
+/// A range at one scale, without saying the unit twice: `12.1–12.9 µs`.
+pub fn range(low: f64, high: f64, unit: &str) -> String {
+    if !low.is_finite() || !high.is_finite() {
+        return UNAVAILABLE.to_string();
+    }
+    match unit {
+        "1" => format!("{}–{} %", significant(low * 100.0, DIGITS), significant(high * 100.0, DIGITS)),
+        "x" | "ratio" => format!("{}–{}", significant(low, DIGITS), significant(high, DIGITS)),
+        _ => {
+            let scale = scale_of(if low.abs() > high.abs() { low } else { high }, unit);
+            let text =
+                format!("{}–{}", significant(low / scale.factor, DIGITS), significant(high / scale.factor, DIGITS));
+            join(&text, &scale.suffix)
+        }
+    }
+}
+
+/// A time that is too short to be told from nothing.
+pub fn below_resolution(seconds: Option<f64>) -> String {
+    match seconds {
+        Some(seconds) => format!("below resolution ({})", human(seconds, "s")),
+        None => "below resolution".to_string(),
+    }
+}
+
+/// A tick of an axis or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
+pub fn short(value: f64) -> String {
+    let (factor, prefix) = choose(RATE, value);
+    let text = if value.abs() < 1e-3 && value != 0.0 {
+        format!("{value:e}")
+    } else {
+        trim(&significant(value / factor, DIGITS))
+    };
+    format!("{text}{prefix}")
+}
+
+/// A whole number with thin groups, for counts that must be exact: `1 000 000` stays readable, `10000` stays short.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    if digits.len() <= 4 {
+        return digits;
+    }
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `value` with `digits` significant digits; in scientific notation outside 0.001 .. 100000.
+pub fn significant(value: f64, digits: usize) -> String {
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    // Rounding first settles the decade: 9.996 is 10.0 and not 10.00.
+    let scientific = format!("{value:.*e}", digits - 1);
+    let exponent: i32 = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
+    if !(-3..5).contains(&exponent) {
+        return scientific;
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+struct Scale {
+    factor: f64,
+    suffix: String,
+}
+
+fn scale_of(value: f64, unit: &str) -> Scale {
+    let (factor, suffix) = match unit {
+        "s" => {
+            let (factor, name) = choose(TIME, value);
+            (factor, name.to_string())
+        }
+        "B" => {
+            let (factor, name) = choose(SIZE, value);
+            (factor, name.to_string())
+        }
+        "B/s" | "FLOP/s" => {
+            let (factor, prefix) = choose(RATE, value);
+            (factor, format!("{prefix}{unit}"))
+        }
+        "1/s" => {
+            let (factor, prefix) = choose(RATE, value);
+            (factor, format!("{prefix}/s"))
+        }
+        other => (1.0, other.to_string()),
+    };
+    Scale { factor, suffix }
+}
+
+/// The largest scale at which the rounded value is at least 1; the smallest one for less.
+fn choose(scales: &[(f64, &'static str)], value: f64) -> (f64, &'static str) {
+    let rounded: f64 = format!("{:.*e}", DIGITS - 1, value.abs()).parse().unwrap_or(0.0);
+    let fits = |(factor, _): &&(f64, &'static str)| rounded >= *factor * 0.999_999;
+    let last = scales.last().copied().unwrap_or((1.0, ""));
+    if rounded == 0.0 {
+        scales.iter().find(|(f, _)| *f == 1.0).copied().unwrap_or(last)
+    } else {
+        scales.iter().find(fits).copied().unwrap_or(last)
+    }
+}
+
+fn join(number: &str, suffix: &str) -> String {
+    if suffix.is_empty() { number.to_string() } else { format!("{number} {suffix}") }
+}
+
+fn trim(text: &str) -> String {
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text.to_string()
+    }
+}
+
+/// Text of a record made safe for a terminal or a table: control characters cannot move the cursor or break a line.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_written_with_their_unit() {
+        let cases = [
+            (12.34e-6, "s", "12.3 µs"),
+            (999.96e-9, "s", "1.00 µs"),
+            (0.42e-9, "s", "0.420 ns"),
+            (61.0, "s", "61.0 s"),
+            (41.72e9, "B/s", "41.7 GB/s"),
+            (1536.0, "B", "1.50 KiB"),
+            (120.4e6, "1/s", "120 M/s"),
+            (7.5, "1/s", "7.50 /s"),
+            (0.6213, "1", "62.1 %"),
+            (1.043, "1", "104 %"),
+            (3.2149, "x", "3.21x"),
+            (123.4, "x", "123x"),
+            (0.076_603, "", "0.0766"),
+            (7.66e-5, "", "7.66e-5"),
+            (4.25, "bits", "4.25 bits"),
+            (0.0, "s", "0 s"),
+            (f64::NAN, "s", "n/a"),
+        ];
+        for (value, unit, expected) in cases {
+            assert_eq!(human(value, unit), expected, "{value} {unit}");
+        }
+    }
+
+    #[test]
+    fn ranges_and_ticks() {
+        assert_eq!(range(12.1e-6, 12.94e-6, "s"), "12.1–12.9 µs");
+        assert_eq!(range(900e-9, 1.1e-6, "s"), "0.900–1.10 µs");
+        assert_eq!(range(0.5, 0.625, "1"), "50.0–62.5 %");
+        for (value, text) in
+            [(1.0, "1"), (10.0, "10"), (1000.0, "1k"), (10_000.0, "10k"), (1.5e6, "1.5M"), (0.25, "0.25")]
+        {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(count(1_000_000), "1\u{202f}000\u{202f}000");
+        assert_eq!(count(9999), "9999");
+        assert_eq!(clean("a\u{1b}[31mb\nc"), "a [31mb c");
+    }
+
+    /// Reads a human number back, by the units above.
+    fn parse(text: &str) -> f64 {
+        let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+e".contains(c))).unwrap_or(text.len());
+        let number: f64 = text[..end].trim().parse().unwrap();
+        let suffix = text[end..].trim();
+        let factor = match suffix.chars().next() {
+            None => 1.0,
+            Some('%') => 0.01,
+            Some('n') => 1e-9,
+            Some('µ') => 1e-6,
+            Some('m') => 1e-3,
+            Some('k') => 1e3,
+            Some('M') => 1e6,
+            Some('G') => 1e9,
+            Some('T') => 1e12,
+            _ => 1.0,
+        };
+        number * factor
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_the_value_to_three_digits(exponent in -12.0_f64..15.0, unit in prop::sample::select(vec!["s", "B/s", "1/s", "FLOP/s", "1", "x", ""])) {
+            let value = 10_f64.powf(exponent);
+            let shown = human(value, unit);
+            prop_assert!((parse(&shown) / value - 1.0).abs() <= 0.005_001, "{} {} -> {}", value, unit, shown);
+            prop_assert!(shown.chars().count() <= 16, "{}", shown);
+        }
+
+        #[test]
+        fn order_is_kept_within_a_unit(a in 1e-9_f64..1e3, factor in 1.02_f64..1e3) {
+            prop_assert!(parse(&human(a, "s")) < parse(&human(a * factor, "s")));
+        }
+    }
+}
