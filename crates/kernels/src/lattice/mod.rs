@@ -13,6 +13,7 @@ mod centre;
 mod codes;
 mod decode;
 mod digits;
+pub mod dot;
 mod encode;
 mod error;
 mod layout;
@@ -24,6 +25,7 @@ mod scalar;
 mod simd;
 mod workload;
 mod workload_code;
+mod workload_dot;
 mod workload_run;
 
 use ellwand_core::Registry;
@@ -52,4 +54,5 @@ pub enum Method {
 /// Adds the lattice workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     workload_code::register(registry);
+    workload_dot::register(registry);
 }

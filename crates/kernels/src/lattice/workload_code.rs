@@ -283,14 +283,14 @@ impl Code {
         let mut decoded = vec![0.0; padded.len()];
         codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
         // Flags come from encoding again: not every mode and task has them.
-        let flagging = Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?;
+        let flagging = match codec.has_retries() {
+            true => codec.clone(),
+            false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?,
+        };
         let mut flags = vec![0; layout.vectors()];
-        let mut ignored = vec![0; packed.len()];
-        let out = CodesMut { packed: &mut ignored, overload: Some(&mut flags), retries: None };
+        let mut ignored = (vec![0; packed.len()], flagging.has_retries().then(|| vec![0; layout.vectors()]));
+        let out = CodesMut { packed: &mut ignored.0, overload: Some(&mut flags), retries: ignored.1.as_deref_mut() };
         flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
-        if self.task != Task::Decode && codec.has_retries() {
-            flags.copy_from_slice(codes.u8("overload")?);
-        }
         let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
         if !layout.is_exact() {
             let (seen, values) = (layout.values() as f64, padded.len() as f64);

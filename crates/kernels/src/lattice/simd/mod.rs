@@ -9,6 +9,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod decode;
+mod dots;
 mod encode;
 mod kind;
 mod lanes;
@@ -48,10 +49,11 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("fma")
             {
                 found.push(Isa(Set::Avx512));
             }
-            if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 found.push(Isa(Set::Avx2));
             }
         }
@@ -127,6 +129,26 @@ mod switched {
         by_lattice!(decode::decode, s, codec, request, out)
     }
 
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    pub(super) fn f32_dot_avx512(a: &[f32], b: &[f32]) -> f32 {
+        dots::f32_dot::<true>(a, b)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn f32_dot_avx2(a: &[f32], b: &[f32]) -> f32 {
+        dots::f32_dot::<true>(a, b)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn i16_dot_avx512(a: &[i16], b: &[i16]) -> i32 {
+        dots::i16_dot(a, b)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn i16_dot_avx2(a: &[i16], b: &[i16]) -> i32 {
+        dots::i16_dot(a, b)
+    }
+
     #[target_feature(enable = "avx2")]
     pub(super) fn decode_avx2(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
         // SAFETY: this function runs only where these instructions exist.
@@ -158,5 +180,31 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
         #[cfg(target_arch = "x86_64")]
         Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
         Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
+    }
+}
+
+/// Sum of products in f32; partial sums may be fused and are added in an order of their own.
+pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
+    match isa.0 {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::f32_dot_avx512(a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::f32_dot_avx2(a, b) },
+        Set::Baseline => dots::f32_dot::<false>(a, b),
+    }
+}
+
+/// Sum of products of i16, modulo 2^32.
+pub(super) fn i16_dot(isa: Isa, a: &[i16], b: &[i16]) -> i32 {
+    match isa.0 {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::i16_dot_avx512(a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::i16_dot_avx2(a, b) },
+        Set::Baseline => dots::i16_dot(a, b),
     }
 }

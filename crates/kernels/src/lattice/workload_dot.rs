@@ -1,0 +1,255 @@
+//! The workload `lattice-dot`: scores of coded rows against one coded query.
+//!
+//! It shows when products on codes pay: they read fewer bytes than a plain f32 dot product over
+//! decoded rows, and do more work for each.
+
+use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::{
+    Axis, Better, Case, Implementation, InputError, PrepareError, Prepared, Reading, Registry, Size, Tensor, Tensors,
+    Tolerance, Value, Work, Workload,
+};
+
+use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
+use super::error::LatticeError;
+use super::params::{Codec, Overload, Params};
+use super::workload::{self as shared, input_error};
+use super::{CodesMut, Isa, Method};
+
+const NAME: &str = "lattice-dot";
+
+struct Dot {
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+/// Adds the workload and its implementations.
+pub(super) fn register(registry: &mut Registry) {
+    let mut axes = shared::code_axes();
+    axes.extend([
+        Axis::int("rows", "coded rows scored per iteration", 1, 1 << 24, 1000).sweep([10_i64, 1000]).unit("rows"),
+        Axis::int("dimension", "values in a row; a tail is padded to whole vectors", 8, 1 << 16, 1024).unit("values"),
+    ]);
+    let size = |name, rows| Size { name, values: vec![("rows", vec![Value::Int(rows)])] };
+    let sizes = vec![size("tiny", 10), size("small", 100), size("medium", 10_000), size("large", 100_000)];
+    registry.workload(Dot { axes, sizes });
+    let row = |name: &'static str, about: &str| {
+        Implementation::cpu(NAME, name, about, move |case, inputs, _| Ok(Box::new(Job::new(name, case, inputs)?)))
+    };
+    registry.implementation(row("reference", "decoded one value at a time, exact integers"));
+    registry.implementation(row("two-sided", "table of the products of all pairs of points, M^2 look-ups a block"));
+    registry.implementation(row("one-sided", "tables made from the query inside the run, M look-ups a block"));
+    registry.implementation(row("i8", "rows turned into integers by table, then an integer dot product"));
+    registry.implementation(row("f32", "dot product over rows decoded beforehand: reads 4 bytes a value"));
+}
+
+fn whole(case: &Case, axis: &str, default: usize) -> usize {
+    case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
+}
+
+/// Rows, blocks in a row, and the code.
+fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
+    let spec = shared::spec(case)?;
+    let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
+    let blocks = whole(case, "dimension", 1024).div_ceil(codec.dimension());
+    Ok((whole(case, "rows", 1000), blocks, codec))
+}
+
+impl Workload for Dot {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn about(&self) -> &str {
+        "inner products of lattice-coded rows with one coded query"
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        shape(case).map(drop)
+    }
+
+    fn footprint(&self, case: &Case) -> u64 {
+        let Ok((rows, blocks, codec)) = shape(case) else { return 0 };
+        // Values made for encoding and kept decoded by f32; indices and digits; packed codes.
+        let values = (rows * blocks * codec.dimension()) as u64;
+        values * 12 + 4 * codec.packed_len(rows * blocks) as u64 + (1 << 20)
+    }
+
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let (rows, blocks, codec) = shape(case)?;
+        let d = codec.dimension();
+        let spread = shared::spec(case)?.spread;
+        let coded = |rows: usize, seed| -> Result<Tensor, InputError> {
+            let mut x = shared::normal(rows, blocks * d, spread, seed)?;
+            // The last block of a row may be partly padding.
+            let length = whole(case, "dimension", blocks * d);
+            x.f32_mut()?.chunks_exact_mut(blocks * d).for_each(|row| row[length..].fill(0.0));
+            let mut packed = vec![0; codec.packed_len(rows * blocks)];
+            let out = CodesMut { packed: &mut packed, overload: None, retries: None };
+            codec.encode(Method::Simd(Isa::best()), x.f32()?, out).map_err(input_error)?;
+            Ok(Tensor::vector(&packed[..]))
+        };
+        Ok(Tensors::new().with("rows", coded(rows, seed)?).with("query", coded(1, seed ^ 0x9e37_79b9_7f4a_7c15)?))
+    }
+
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let mut job = Job::new("reference", case, inputs)
+            .map_err(|error| InputError::new("inputs", error.to_string(), "inputs of this case"))?;
+        job.run();
+        job.output().map_err(|problem| InputError::new("inputs", problem, "inputs of this case"))
+    }
+
+    fn work(&self, case: &Case) -> Work {
+        let Ok((rows, blocks, codec)) = shape(case) else { return Work::items("rows", 0) };
+        let values = (rows * blocks * codec.dimension()) as f64;
+        let read = codec.packed_len(rows * blocks) + codec.packed_len(blocks);
+        Work::items("rows", rows as u64).flops(2.0 * values).bytes(read as u64, 4 * rows as u64)
+    }
+
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        // f32 sums of n products of size spread^2 err by a few sqrt(n) units in the last place of
+        // their partial sums, which are of size spread^2 sqrt(n).
+        let spread = shared::spec(case).map_or(1.0, |spec| spec.spread);
+        let n = whole(case, "dimension", 1024) as f64;
+        Tolerance::Close { absolute: 8.0 * f64::from(f32::EPSILON) * n * spread * spread, relative: 1e-5 }
+    }
+
+    fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {
+        let Ok((_, _, codec)) = shape(case) else { return Vec::new() };
+        let rate = codec.vector_bits() as f64 / codec.dimension() as f64;
+        vec![Reading::derived(
+            "stored-rate",
+            "stored",
+            "bits/dim",
+            Better::Lower,
+            rate,
+            "bits of a packed row per value",
+        )]
+    }
+
+    fn baseline(&self) -> &str {
+        "f32"
+    }
+}
+
+/// One way of scoring, with what it needs.
+enum Way {
+    Reference { rows: Vec<i64>, query: Vec<i64>, unit: f64 },
+    TwoSided { table: TwoSided, rows: CodedRows, query: CodedRows },
+    OneSided { tables: OneSided, rows: CodedRows, query: Vec<f32> },
+    Integers { table: Integers, rows: CodedRows, query: Vec<i16> },
+    Decoded { rows: Buffer<f32>, query: Buffer<f32> },
+}
+
+struct Job {
+    way: Way,
+    scores: Vec<f32>,
+    problem: Option<LatticeError>,
+}
+
+fn prepare_error(error: LatticeError) -> PrepareError {
+    match error {
+        LatticeError::Unsupported(why) => PrepareError::Unsupported(why),
+        other => PrepareError::Failed(other.to_string()),
+    }
+}
+
+impl Job {
+    fn new(name: &str, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
+        let (rows, blocks, codec) = shape(case)?;
+        let way =
+            Job::way(name, inputs.u8("rows")?, inputs.u8("query")?, rows, blocks, &codec).map_err(prepare_error)?;
+        Ok(Job { way, scores: vec![0.0; rows], problem: None })
+    }
+
+    fn way(
+        name: &str,
+        packed: &[u8],
+        packed_query: &[u8],
+        n: usize,
+        blocks: usize,
+        codec: &Codec,
+    ) -> Result<Way, LatticeError> {
+        let decode = |codec: &Codec, method, packed: &[u8], n: usize| {
+            let mut x = Buffer::with_capacity(ALIGNMENT, n * blocks * codec.dimension());
+            x.resize(n * blocks * codec.dimension(), 0.0);
+            codec.decode(method, packed, None, &mut x).map(|()| x)
+        };
+        if name == "reference" {
+            // At scale 1 the decoded values are the lattice points, whole or half numbers.
+            let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
+            let scale = codec.lattice().scale() as f32;
+            let integers = |packed, n| -> Result<Vec<i64>, LatticeError> {
+                Ok(decode(&plain, Method::Reference, packed, n)?.iter().map(|&x| (x * scale) as i64).collect())
+            };
+            let unit = (f64::from(codec.params().beta) / f64::from(scale)).powi(2);
+            return Ok(Way::Reference { rows: integers(packed, n)?, query: integers(packed_query, 1)?, unit });
+        }
+        let best = Method::Simd(Isa::best());
+        if name == "f32" {
+            let (rows, query) = (decode(codec, best, packed, n)?, decode(codec, best, packed_query, 1)?);
+            return Ok(Way::Decoded { rows, query });
+        }
+        let rows = CodedRows::new(codec, packed, n, blocks)?;
+        let query = CodedRows::new(codec, packed_query, 1, blocks)?;
+        Ok(match name {
+            "two-sided" => Way::TwoSided { table: TwoSided::new(&rows)?, rows, query },
+            "one-sided" => {
+                let query = decode(codec, best, packed_query, 1)?.to_vec();
+                Way::OneSided { tables: OneSided::new(&rows)?, rows, query }
+            }
+            _ => {
+                let table = Integers::new(&rows, Isa::best())?;
+                let query = table.row(&query, 0);
+                Way::Integers { table, rows, query }
+            }
+        })
+    }
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        let scores = &mut self.scores;
+        let done = match &mut self.way {
+            Way::Reference { rows, query, unit } => {
+                for (row, score) in rows.chunks_exact(query.len()).zip(scores) {
+                    let sum: i64 = row.iter().zip(&*query).map(|(a, b)| a * b).sum();
+                    *score = (sum as f64 * *unit) as f32;
+                }
+                Ok(())
+            }
+            Way::TwoSided { table, rows, query } => table.scores(rows, query, scores),
+            Way::OneSided { tables, rows, query } => tables.scores(rows, query, scores),
+            Way::Integers { table, rows, query } => table.scores(rows, query, scores),
+            Way::Decoded { rows, query } => f32_scores(Isa::best(), rows, query, scores),
+        };
+        self.problem = done.err();
+    }
+
+    fn poison(&mut self) {
+        self.problem = None;
+        self.scores.fill(f32::NAN);
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Tensors::new().with("scores", Tensor::vector(&self.scores[..]))),
+        }
+    }
+
+    fn what_ran(&self) -> String {
+        match &self.way {
+            Way::Reference { .. } => "64-bit integers".to_owned(),
+            Way::TwoSided { .. } | Way::OneSided { .. } => "scalar look-ups".to_owned(),
+            Way::Integers { .. } | Way::Decoded { .. } => Isa::best().name().to_owned(),
+        }
+    }
+}
