@@ -73,22 +73,35 @@ pub const PROBES: &[Probe] = &[
 ];
 
 /// Readings begun and not yet ended.
-pub struct Running<'a>(Vec<(&'a Probe, Option<u64>)>);
+pub struct Running<'a> {
+    probes: Vec<&'a Probe>,
+    before: Vec<Option<u64>>,
+    after: Vec<Option<u64>>,
+}
 
 /// Begins the probes of `span`.
 pub fn begin(probes: &[Probe], span: Span) -> Running<'_> {
-    Running(probes.iter().filter(|probe| probe.span == span).map(|probe| (probe, (probe.begin)())).collect())
+    let probes: Vec<&Probe> = probes.iter().filter(|probe| probe.span == span).collect();
+    let after = Vec::with_capacity(probes.len());
+    let mut before = Vec::with_capacity(probes.len());
+    // Everything is allocated by now: from the first reading to the last one, only the run itself allocates.
+    for probe in &probes {
+        before.push((probe.begin)());
+    }
+    Running { probes, before, after }
 }
 
 impl Running<'_> {
     /// Ends them: the difference of each, or why there is none.
-    pub fn end(self) -> Vec<Reading> {
-        // Ended in reverse, so that the first begun spans the others as little as possible; reported in table order.
-        let mut ended: Vec<Reading> = self
-            .0
-            .into_iter()
-            .rev()
-            .map(|(probe, before)| match before.zip((probe.end)()) {
+    pub fn end(mut self) -> Vec<Reading> {
+        for probe in self.probes.iter().rev() {
+            self.after.push((probe.end)());
+        }
+        let pairs = self.before.iter().zip(self.after.iter().rev());
+        self.probes
+            .iter()
+            .zip(pairs)
+            .map(|(probe, (before, after))| match before.zip(*after) {
                 Some((before, after)) => Reading::measured(
                     probe.id,
                     probe.title,
@@ -99,9 +112,7 @@ impl Running<'_> {
                 ),
                 None => Reading::unavailable(probe.id, probe.title, probe.unit, Better::Lower, probe.without),
             })
-            .collect();
-        ended.reverse();
-        ended
+            .collect()
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Roof {
 /// The limit that binds `work` on a machine with `ceilings`: the larger of its traffic at the copy bandwidth of its
 /// footprint, and its operations at the multiply-add peak. `None` when nothing fitting was measured.
 pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Roof> {
-    let mine = |ceiling: &&Ceiling| ceiling.parallelism == parallelism && ceiling.value > 0.0;
+    let mine = |ceiling: &&Ceiling| allowed(ceiling, parallelism);
     let compute = ceilings
         .iter()
         .filter(mine)
@@ -76,6 +76,12 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Opti
         (Some(c), Some(m)) => Some(if c.limit_s > m.limit_s { c } else { m }),
         (c, m) => c.or(m),
     }
+}
+
+/// Several threads may do what one can do: at small footprints waking them costs more than they bring, and the limit of
+/// the machine is what one thread reaches.
+fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
+    ceiling.value > 0.0 && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
 }
 
 /// The best copy bandwidth measured at the footprint nearest to `bytes` (on a logarithmic scale).
@@ -136,7 +142,17 @@ mod tests {
     fn nothing_measured_means_no_roof() {
         let work = Work::items("calls", 1);
         assert!(roof(&machine(), &work, Parallelism::Single).is_none());
-        assert!(roof(&[], &work.clone().bytes(1, 1), Parallelism::Single).is_none());
-        assert!(roof(&machine(), &work.bytes(1, 1), Parallelism::Many).is_none());
+        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single).is_none());
+    }
+
+    #[test]
+    fn several_threads_are_held_against_the_better_of_one_and_all() {
+        let mut machine = machine();
+        let all = |value| Ceiling { parallelism: Parallelism::Many, ..ceiling(CeilingKind::Copy, 16 << 10, value) };
+        machine.push(all(1e9));
+        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Many).unwrap().value, 200e9, "waking them cost more");
+        machine.push(all(380e9));
+        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Many).unwrap().value, 380e9);
+        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Single).unwrap().value, 200e9);
     }
 }

@@ -70,7 +70,9 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
                         continue;
                     }
                     let error = (h - w).abs();
-                    if !(error <= absolute + relative * w.abs()) {
+                    let allowed = absolute + relative * w.abs();
+                    // NaN where a number belongs is beyond any tolerance, as is an infinity that is not the reference's own.
+                    if error.is_nan() || error > allowed || error.is_infinite() {
                         return Verdict {
                             passed: false,
                             max_error: Some(error),

@@ -24,7 +24,11 @@ pub fn read(bindings: &[String]) -> Result<Tensors, InputError> {
     for binding in bindings {
         for (name, tensor) in read_one(binding)? {
             if arrays.find(&name).is_some() {
-                return Err(InputError::new(format!("--input {binding}"), format!("the array {name} is given twice"), "each name once"));
+                return Err(InputError::new(
+                    format!("--input {binding}"),
+                    format!("the array {name} is given twice"),
+                    "each name once",
+                ));
             }
             arrays.insert(&name, tensor);
         }
@@ -44,14 +48,18 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
     let all = match extension(path).as_str() {
         "npy" => {
             let name = name.ok_or_else(|| {
-                within("a .npy file holds one array without a name".into(), "NAME=FILE.npy").help(format!("for example --input x={path}"))
+                within("a .npy file holds one array without a name".into(), "NAME=FILE.npy")
+                    .help(format!("for example --input x={path}"))
             })?;
             return Ok(vec![(name.to_string(), npy::parse(&argument, &bytes)?)]);
         }
         "npz" => npz::parse(&argument, &bytes, member)?,
         "safetensors" => safetensors::parse(&argument, &bytes, member)?,
         other => {
-            return Err(within(format!("the file type '.{other}' is unknown"), "a file ending in .npy, .npz or .safetensors"));
+            return Err(within(
+                format!("the file type '.{other}' is unknown"),
+                "a file ending in .npy, .npz or .safetensors",
+            ));
         }
     };
     match (name, member) {
@@ -62,8 +70,15 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
             Err(all) => {
                 let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
                 let shown = names.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-                Err(within(format!("the file holds {} arrays ({shown}{})", names.len(), if names.len() > 8 { ", …" } else { "" }), "one of them by name")
-                    .help(format!("write --input {name}={path}:{}", names.first().unwrap_or(&"ARRAY"))))
+                Err(within(
+                    format!(
+                        "the file holds {} arrays ({shown}{})",
+                        names.len(),
+                        if names.len() > 8 { ", …" } else { "" }
+                    ),
+                    "one of them by name",
+                )
+                .help(format!("write --input {name}={path}:{}", names.first().unwrap_or(&"ARRAY"))))
             }
         },
     }
@@ -84,20 +99,34 @@ fn extension(path: &str) -> String {
 }
 
 fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
-    let failed = |error: std::io::Error| InputError::new(argument, format!("{path} cannot be read: {error}"), "a file that can be read");
+    let failed = |error: std::io::Error| {
+        InputError::new(argument, format!("{path} cannot be read: {error}"), "a file that can be read")
+    };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > LARGEST_FILE {
-        return Err(InputError::new(argument, format!("{path} has {size} bytes"), format!("at most {LARGEST_FILE} bytes")));
+        return Err(InputError::new(
+            argument,
+            format!("{path} has {size} bytes"),
+            format!("at most {LARGEST_FILE} bytes"),
+        ));
     }
     std::fs::read(path).map_err(failed)
 }
 
 /// Elements of any type from bytes in the given byte order.
-fn elements(argument: &str, kind: Element, big_endian: bool, shape: &[usize], bytes: &[u8]) -> Result<Tensor, InputError> {
+fn elements(
+    argument: &str,
+    kind: Element,
+    big_endian: bool,
+    shape: &[usize],
+    bytes: &[u8],
+) -> Result<Tensor, InputError> {
     macro_rules! read {
         ($type:ty) => {{
             let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
-            let one = |chunk: &[u8; size_of::<$type>()]| if big_endian { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) };
+            let one = |chunk: &[u8; size_of::<$type>()]| {
+                if big_endian { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) }
+            };
             let values: Vec<$type> = chunks.iter().map(one).collect();
             Tensor::new(shape, &values[..])
         }};
@@ -146,7 +175,11 @@ impl Element {
 /// Number of bytes that `shape` of `kind` takes; an error when that cannot be addressed.
 fn byte_count(argument: &str, kind: Element, shape: &[usize]) -> Result<usize, InputError> {
     shape.iter().try_fold(kind.size(), |bytes, extent| bytes.checked_mul(*extent)).ok_or_else(|| {
-        InputError::new(argument, format!("the header claims the shape {shape:?}, which cannot be addressed"), "an array that fits in memory")
+        InputError::new(
+            argument,
+            format!("the header claims the shape {shape:?}, which cannot be addressed"),
+            "an array that fits in memory",
+        )
     })
 }
 

@@ -21,11 +21,15 @@ pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> 
         .map_err(|_| damaged("its header claims an impossible shape".into()))?
         .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
     let (kind, big_endian) = element(argument, &header.dtype())?;
-    let shape: Vec<usize> = header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
+    let shape: Vec<usize> =
+        header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
     let expected = byte_count(argument, kind, &shape)?;
     if rest.len() != expected {
         let what = if rest.len() < expected { "it is truncated" } else { "bytes follow the array" };
-        return Err(damaged(format!("{what}: the header promises {expected} bytes for the shape {shape:?}, the file has {}", rest.len())));
+        return Err(damaged(format!(
+            "{what}: the header promises {expected} bytes for the shape {shape:?}, the file has {}",
+            rest.len()
+        )));
     }
     if header.order() == Order::Fortran && shape.len() > 1 {
         let reordered = from_fortran(&shape, kind.size(), rest);
@@ -36,7 +40,12 @@ pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> 
 
 fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError> {
     let unsupported = |name: String, help: &str| {
-        InputError::new(argument, format!("it holds {name}, which is not supported"), "float32, float64 or an integer type").help(help.to_string())
+        InputError::new(
+            argument,
+            format!("it holds {name}, which is not supported"),
+            "float32, float64 or an integer type",
+        )
+        .help(help.to_string())
     };
     let DType::Plain(plain) = dtype else {
         return Err(unsupported("a structured type".into(), "save one field as an array of its own"));
@@ -44,7 +53,9 @@ fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError>
     let kind = match (plain.type_char(), plain.size_field()) {
         (TypeChar::Float, 4) => Element::F32,
         (TypeChar::Float, 8) => Element::F64,
-        (TypeChar::Float, 2) => return Err(unsupported("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))")),
+        (TypeChar::Float, 2) => {
+            return Err(unsupported("float16".into(), "convert it first: numpy.save(path, x.astype('float32'))"));
+        }
         (TypeChar::Int, 1) => Element::I8,
         (TypeChar::Int, 2) => Element::I16,
         (TypeChar::Int, 4) => Element::I32,

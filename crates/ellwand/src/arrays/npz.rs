@@ -14,8 +14,10 @@ use super::{LARGEST_FILE, npy};
 /// When it is not a zip, an entry is damaged or no .npy, or there is no such member.
 pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Result<Vec<(String, Tensor)>, InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npz file as numpy.savez writes it");
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(format!("it is not a readable zip ({error})")))?;
-    let names: Vec<String> = archive.file_names().filter_map(|name| name.strip_suffix(".npy").map(str::to_string)).collect();
+    let mut archive =
+        ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(format!("it is not a readable zip ({error})")))?;
+    let names: Vec<String> =
+        archive.file_names().filter_map(|name| name.ok()?.strip_suffix(".npy").map(str::to_string)).collect();
     if names.is_empty() {
         return Err(damaged("it holds no .npy array".into()));
     }
@@ -44,8 +46,13 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
 /// An error that lists the arrays there are.
 pub(super) fn missing(argument: &str, member: &str, names: &[String]) -> InputError {
     let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
-    let more = if names.len() > shown.len() { format!(" and {} more", names.len() - shown.len()) } else { String::new() };
-    let error = InputError::new(argument, format!("there is no array {member} in it"), format!("one of {}{more}", shown.join(", ")));
+    let more =
+        if names.len() > shown.len() { format!(" and {} more", names.len() - shown.len()) } else { String::new() };
+    let error = InputError::new(
+        argument,
+        format!("there is no array {member} in it"),
+        format!("one of {}{more}", shown.join(", ")),
+    );
     match nearest(member, names.iter().map(String::as_str)) {
         Some(name) => error.help(format!("did you mean {name}?")),
         None => error,

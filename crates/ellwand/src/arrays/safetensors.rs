@@ -23,14 +23,19 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
     }
     let mut arrays = Vec::new();
     for name in names.iter().filter(|name| member.is_none_or(|member| member == *name)) {
-        let view = file.tensor(name).map_err(|error| InputError::new(argument, format!("{name}: {error}"), "a whole file"))?;
+        let view =
+            file.tensor(name).map_err(|error| InputError::new(argument, format!("{name}: {error}"), "a whole file"))?;
         match element(view.dtype()) {
             Some(kind) => arrays.push((name.clone(), elements(argument, kind, false, view.shape(), view.data())?)),
             // A file of many arrays may hold types that nobody asked for; the one asked for must be readable.
             None if member.is_none() && names.len() > 1 => {}
             None => {
-                return Err(InputError::new(argument, format!("{name} holds {:?}, which is not supported", view.dtype()), "float32, float64 or an integer type")
-                    .help("convert it to float32 first"));
+                return Err(InputError::new(
+                    argument,
+                    format!("{name} holds {:?}, which is not supported", view.dtype()),
+                    "float32, float64 or an integer type",
+                )
+                .help("convert it to float32 first"));
             }
         }
     }

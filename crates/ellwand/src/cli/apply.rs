@@ -24,7 +24,9 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     let name = selection.workloads.first().map(String::as_str).unwrap_or_default();
     let workload = registry.select(&selection.workloads)?;
     let [workload] = &workload[..] else {
-        return Err(InputError::new("WORKLOAD", format!("'{name}' stands for several workloads"), "one workload").into());
+        return Err(
+            InputError::new("WORKLOAD", format!("'{name}' stands for several workloads"), "one workload").into()
+        );
     };
     let dir = Path::new(text(matches, "output").unwrap_or("."));
     let given = super::run::given(matches)?.unwrap_or_default();
@@ -38,9 +40,11 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     let mut prepared = guarded("prepare", || (implementation.prepare)(&case, &inputs, device))
         .map_err(|error| broken(format!("failed: {error}")))?
         .map_err(|error| match error {
-            PrepareError::Unsupported(why) => Failure::Input(
-                InputError::new("--implementation", format!("{} is unsupported for this case: {why}", implementation.name), "another implementation or case"),
-            ),
+            PrepareError::Unsupported(why) => Failure::Input(InputError::new(
+                "--implementation",
+                format!("{} is unsupported for this case: {why}", implementation.name),
+                "another implementation or case",
+            )),
             PrepareError::Failed(error) => broken(format!("failed: {error}")),
         })?;
     guarded("run", || {
@@ -49,12 +53,19 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     })
     .and_then(|synced| synced)
     .map_err(|error| broken(format!("failed: {error}")))?;
-    let outputs = guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| broken(format!("failed: {error}")))?;
+    let outputs = guarded("output", || prepared.output())
+        .and_then(|output| output)
+        .map_err(|error| broken(format!("failed: {error}")))?;
     if is_set(matches, "verify") {
         let expected = workload.reference(&case, &inputs)?;
         let verdict = workload.judge(&case, &inputs, &expected, &outputs);
         if !verdict.passed {
-            output::note(&format!("error: {}:{} is wrong: {}; nothing was written", workload.name(), implementation.name, verdict.detail));
+            output::note(&format!(
+                "error: {}:{} is wrong: {}; nothing was written",
+                workload.name(),
+                implementation.name,
+                verdict.detail
+            ));
             return Ok(Exit::Wrong);
         }
     }
@@ -73,18 +84,30 @@ fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, Inpu
         if let Some(text) = names.filter_map(|name| selection.axes.get(*name)).next()
             && axis.parse_list(text)?.len() > 1
         {
-            return Err(InputError::new(format!("--{}", axis.name), format!("'{text}' is a sweep"), "one value, since `apply` runs one case"));
+            return Err(InputError::new(
+                format!("--{}", axis.name),
+                format!("'{text}' is a sweep"),
+                "one value, since `apply` runs one case",
+            ));
         }
     }
     if let Some(unknown) = selection.axes.keys().find(|name| !workload.axes().iter().any(|axis| axis.name == **name)) {
-        return Err(InputError::new(format!("--{unknown}"), format!("{} has no such axis", workload.name()), "an axis that `list` shows"));
+        return Err(InputError::new(
+            format!("--{unknown}"),
+            format!("{} has no such axis", workload.name()),
+            "an axis that `list` shows",
+        ));
     }
     let cases = cases(workload, selection)?;
     cases.into_iter().next().ok_or_else(|| InputError::new(workload.name(), "it has no case", "a workload with a case"))
 }
 
 /// The implementation named, or the last of the single-threaded ones that can run here: registration goes from plain to fast.
-fn implementation<'a>(registry: &'a Registry, workload: &str, name: Option<&str>) -> Result<(&'a Implementation, &'a dyn Device), InputError> {
+fn implementation<'a>(
+    registry: &'a Registry,
+    workload: &str,
+    name: Option<&str>,
+) -> Result<(&'a Implementation, &'a dyn Device), InputError> {
     let device = |implementation: &Implementation| {
         registry.devices().iter().map(AsRef::as_ref).find(|device| device.kind() == implementation.needs)
     };
@@ -92,7 +115,11 @@ fn implementation<'a>(registry: &'a Registry, workload: &str, name: Option<&str>
     let chosen = match name {
         Some(name) => all.iter().copied().find(|implementation| implementation.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|implementation| implementation.name.as_str()).collect();
-            let error = InputError::new("--implementation", format!("'{name}' is unknown"), format!("one of {}", names.join(", ")));
+            let error = InputError::new(
+                "--implementation",
+                format!("'{name}' is unknown"),
+                format!("one of {}", names.join(", ")),
+            );
             match nearest(name, names) {
                 Some(near) => error.help(format!("did you mean {near}?")),
                 None => error,
@@ -102,26 +129,48 @@ fn implementation<'a>(registry: &'a Registry, workload: &str, name: Option<&str>
             .iter()
             .copied()
             .rfind(|i| device(i).is_some() && i.parallelism == ellwand_core::Parallelism::Single)
-            .ok_or_else(|| InputError::new("--implementation", format!("{workload} has none that can run here"), "another workload"))?,
+            .ok_or_else(|| {
+                InputError::new(
+                    "--implementation",
+                    format!("{workload} has none that can run here"),
+                    "another workload",
+                )
+            })?,
     };
     let device = device(chosen).ok_or_else(|| {
-        InputError::new("--implementation", format!("{} needs a {} device and none was found here", chosen.name, chosen.needs), "one that `list` shows as available")
+        InputError::new(
+            "--implementation",
+            format!("{} needs a {} device and none was found here", chosen.name, chosen.needs),
+            "one that `list` shows as available",
+        )
     })?;
     Ok((chosen, device))
 }
 
 /// What ran, as JSON: enough to repeat it and to read the arrays.
-fn about(case: &Case, implementation: &Implementation, what_ran: &str, outputs: &Tensors, readings: &[Reading], line: &[String]) -> serde_json::Value {
+fn about(
+    case: &Case,
+    implementation: &Implementation,
+    what_ran: &str,
+    outputs: &Tensors,
+    readings: &[Reading],
+    line: &[String],
+) -> serde_json::Value {
     let arrays: serde_json::Map<String, serde_json::Value> = outputs
         .iter()
         .map(|(name, tensor)| {
-            (name.to_string(), json!({ "file": format!("{name}.npy"), "dtype": tensor.dtype().name(), "shape": tensor.shape() }))
+            (
+                name.to_string(),
+                json!({ "file": format!("{name}.npy"), "dtype": tensor.dtype().name(), "shape": tensor.shape() }),
+            )
         })
         .collect();
     let params: serde_json::Map<String, serde_json::Value> = case
         .params
         .iter()
-        .map(|(axis, value)| (axis.clone(), serde_json::to_value(ellwand_core::record::ParamValue::from(value)).unwrap_or_default()))
+        .map(|(axis, value)| {
+            (axis.clone(), serde_json::to_value(ellwand_core::record::ParamValue::from(value)).unwrap_or_default())
+        })
         .collect();
     json!({
         "ellwand": env!("CARGO_PKG_VERSION"),
@@ -139,7 +188,8 @@ fn about(case: &Case, implementation: &Implementation, what_ran: &str, outputs: 
 fn write(dir: &Path, outputs: &Tensors, about: &serde_json::Value) -> Result<(), Failure> {
     for (name, tensor) in outputs.iter() {
         let path = dir.join(format!("{name}.npy"));
-        arrays::write(&path, tensor).map_err(|error| anyhow::anyhow!("{} cannot be written: {error}", path.display()))?;
+        arrays::write(&path, tensor)
+            .map_err(|error| anyhow::anyhow!("{} cannot be written: {error}", path.display()))?;
     }
     output::text_file(&dir.join("apply.json"), &format!("{about:#}\n"))
 }
@@ -150,10 +200,13 @@ fn tell(dir: &Path, outputs: &Tensors, readings: &[Reading]) -> Outcome {
             writeln!(out, "{} {} {:?}", dir.join(format!("{name}.npy")).display(), tensor.dtype(), tensor.shape())?;
         }
         for reading in readings {
-            let value = reading.value.map_or_else(|| format!("unavailable ({})", reading.about), |value| ellwand_report::units::human(value, &reading.unit));
+            let value = reading.value.map_or_else(
+                || format!("unavailable ({})", reading.about),
+                |value| ellwand_report::units::human(value, &reading.unit),
+            );
             writeln!(out, "{:28} {value}", reading.title)?;
         }
-        Ok(())
+        Ok::<_, std::io::Error>(())
     })?;
     Ok(Exit::Ok)
 }

@@ -27,7 +27,8 @@ pub(super) fn measure(
         resolutions: Default::default(),
     };
     let mut progress = Progress::new(machine::cells(registry, environment).len());
-    let measured = machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
+    let measured =
+        machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
     progress.finish();
     let measured = measured?;
     keep(environment, &measured.0);
@@ -46,7 +47,11 @@ pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("ellwand").join(format!("ceilings-{}-{}.json", environment.fingerprint(), env!("CARGO_PKG_VERSION"))))
+    Some(cache.join("ellwand").join(format!(
+        "ceilings-{}-{}.json",
+        environment.fingerprint(),
+        env!("CARGO_PKG_VERSION")
+    )))
 }
 
 /// Keeps what was measured. A cache that cannot be written costs time at the next run and nothing else.
@@ -54,7 +59,9 @@ fn keep(environment: &Environment, ceilings: &[Ceiling]) {
     let Some(path) = path(environment) else { return };
     let Ok(text) = serde_json::to_string(ceilings) else { return };
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let kept = path.parent().map_or(Ok(()), std::fs::create_dir_all)
+    let kept = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::write(&partial, text))
         .and_then(|()| std::fs::rename(&partial, &path));
     if let Err(error) = kept {

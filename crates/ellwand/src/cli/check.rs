@@ -43,10 +43,16 @@ pub(super) fn once(registry: &Registry, plan: &Plan, seed: u64, given: Option<&T
     Ok(exit(&lines))
 }
 
-fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>) -> Result<Vec<Line>, super::exit::Failure> {
+fn judge_all(
+    registry: &Registry,
+    plan: &Plan,
+    seed: u64,
+    given: Option<&Tensors>,
+) -> Result<Vec<Line>, super::exit::Failure> {
     let interrupt = signals::stop_on_ctrl_c();
     let settings = ellwand_bench::Effort::Quick.settings();
-    let instrument = Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
+    let instrument =
+        Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
     let mut progress = Progress::new(plan.cells.len());
     let mut lines = Vec::new();
     for (index, cell) in plan.cells.iter().enumerate() {
@@ -61,7 +67,11 @@ fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors
 }
 
 fn judge_cell(instrument: &Instrument, cell: &Cell) -> Vec<Line> {
-    let line = |implementation: &str, outcome| Line { case: cell.case.id(), implementation: implementation.to_string(), outcome };
+    let line = |implementation: &str, outcome| Line {
+        case: cell.case.id(),
+        implementation: implementation.to_string(),
+        outcome,
+    };
     let made = guarded("the workload's inputs and reference", || {
         let (case, inputs) = instrument.inputs(cell.workload.as_ref(), &cell.case)?;
         let expected = cell.workload.reference(&case, &inputs)?;
@@ -82,7 +92,9 @@ fn judge_cell(instrument: &Instrument, cell: &Cell) -> Vec<Line> {
             let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
             let outcome = match device {
                 Some(device) => ready(&task, implementation, device.as_ref()).map(|Ready { verdict, .. }| verdict),
-                None => Err(Fate::Unsupported { why: format!("it needs a {} device and none was found here", implementation.needs) }),
+                None => Err(Fate::Unsupported {
+                    why: format!("it needs a {} device and none was found here", implementation.needs),
+                }),
             };
             line(&implementation.name, outcome)
         })
@@ -121,7 +133,14 @@ fn write_table(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "  {:width$}  {word:11}  {detail}", line.implementation)?;
     }
     let count = |wanted: &str| lines.iter().filter(|line| words(&line.outcome).0 == wanted).count();
-    writeln!(out, "{} right, {} wrong, {} failed, {} unsupported", count("right"), count("wrong"), count("failed"), count("unsupported"))
+    writeln!(
+        out,
+        "{} right, {} wrong, {} failed, {} unsupported",
+        count("right"),
+        count("wrong"),
+        count("failed"),
+        count("unsupported")
+    )
 }
 
 fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {

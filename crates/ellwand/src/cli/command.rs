@@ -9,8 +9,26 @@ use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
 const OWN: [&str; 20] = [
-    "size", "implementation", "device", "output", "format", "no-plot", "effort", "seed", "baseline", "resume", "overwrite", "once",
-    "input", "ceilings", "quiet", "help", "version", "verify", "no-ceilings", "output-dir",
+    "size",
+    "implementation",
+    "device",
+    "output",
+    "format",
+    "no-plot",
+    "effort",
+    "seed",
+    "baseline",
+    "resume",
+    "overwrite",
+    "once",
+    "input",
+    "ceilings",
+    "quiet",
+    "help",
+    "version",
+    "verify",
+    "no-ceilings",
+    "output-dir",
 ];
 
 /// The whole command line for a registry.
@@ -32,7 +50,12 @@ pub(super) fn command(registry: &Registry) -> Command {
 fn list() -> Command {
     Command::new("list")
         .about("Workloads, axes with defaults, implementations and devices, and why one is unavailable")
-        .arg(Arg::new("pattern").value_name("PATTERN").num_args(0..).help("Workloads, groups or patterns; all if none is given"))
+        .arg(
+            Arg::new("pattern")
+                .value_name("PATTERN")
+                .num_args(0..)
+                .help("Workloads, groups or patterns; all if none is given"),
+        )
         .arg(format(&["table", "json"]))
 }
 
@@ -71,9 +94,28 @@ fn apply(registry: &Registry) -> Command {
     let command = Command::new("apply")
         .about("Runs one implementation on your own arrays and writes its outputs as .npy files")
         .arg(workloads(false))
-        .arg(Arg::new("implementation").short('i').long("implementation").value_name("NAME").help("Implementation [default: the first that runs here, fastest kind last listed]"))
-        .arg(inputs("Arrays: NAME=FILE.npy, FILE.npz or FILE.safetensors (every array by its name), NAME=FILE.npz:ARRAY").required(true))
-        .arg(Arg::new("output").short('o').long("output").visible_alias("output-dir").value_name("DIR").required(true).help("Directory for the outputs: one .npy an array, and apply.json"))
+        .arg(
+            Arg::new("implementation")
+                .short('i')
+                .long("implementation")
+                .value_name("NAME")
+                .help("Implementation [default: the first that runs here, fastest kind last listed]"),
+        )
+        .arg(
+            inputs(
+                "Arrays: NAME=FILE.npy, FILE.npz or FILE.safetensors (every array by its name), NAME=FILE.npz:ARRAY",
+            )
+            .required(true),
+        )
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .visible_alias("output-dir")
+                .value_name("DIR")
+                .required(true)
+                .help("Directory for the outputs: one .npy an array, and apply.json"),
+        )
         .arg(switch("verify", "Also compute the reference and refuse to write a wrong answer"));
     axes(registry, command)
 }
@@ -91,27 +133,55 @@ fn report() -> Command {
         .about("Turns records into any format")
         .arg(Arg::new("file").value_name("FILE").required(true).num_args(1..).help("Records (record.jsonl)"))
         .arg(format(&["table", "json", "jsonl", "csv", "markdown"]))
-        .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
-        .arg(Arg::new("output").short('o').long("output").visible_alias("output-dir").value_name("DIR").help("Also write run.json, summary.csv, report.md and plots into DIR"))
+        .arg(
+            Arg::new("baseline")
+                .long("baseline")
+                .value_name("IMPLEMENTATION")
+                .help("State speed-ups against this implementation"),
+        )
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .visible_alias("output-dir")
+                .value_name("DIR")
+                .help("Also write run.json, summary.csv, report.md and plots into DIR"),
+        )
         .arg(switch("no-plot", "Draw no plots"))
 }
 
 fn machine() -> Command {
     Command::new("machine")
-        .about("Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock and call cost")
+        .about(
+            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock and call cost",
+        )
         .arg(format(&["table", "json"]))
         .arg(
-            Arg::new("effort").long("effort").value_name("EFFORT").value_parser(Effort::NAMES.map(|(name, _)| name)).default_value("normal").help("How long to measure each ceiling"),
+            Arg::new("effort")
+                .long("effort")
+                .value_name("EFFORT")
+                .value_parser(Effort::NAMES.map(|(name, _)| name))
+                .default_value("normal")
+                .help("How long to measure each ceiling"),
         )
 }
 
 fn workloads(many: bool) -> Arg {
     let arg = Arg::new("workload").value_name("WORKLOAD").required(true);
-    if many { arg.num_args(1..).help("Workloads, groups or patterns such as 'lattice-*'") } else { arg.help("Workload") }
+    if many {
+        arg.num_args(1..).help("Workloads, groups or patterns such as 'lattice-*'")
+    } else {
+        arg.help("Workload")
+    }
 }
 
 fn format(names: &[&'static str]) -> Arg {
-    Arg::new("format").long("format").value_name("FORMAT").value_parser(names.to_vec()).default_value("table").help("Form of the result on stdout")
+    Arg::new("format")
+        .long("format")
+        .value_name("FORMAT")
+        .value_parser(names.to_vec())
+        .default_value("table")
+        .help("Form of the result on stdout")
 }
 
 fn switch(name: &'static str, help: &'static str) -> Arg {
@@ -125,9 +195,29 @@ fn inputs(help: &'static str) -> Arg {
 fn selection(command: Command) -> Command {
     command
         .arg(Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload"))
-        .arg(Arg::new("implementation").short('i').long("implementation").value_name("NAME,..").value_delimiter(',').help("Implementations or patterns; all if none is given"))
-        .arg(Arg::new("device").long("device").value_name("DEVICE,..").value_delimiter(',').help("Devices: cpu, cuda, wgpu, or one with an index"))
-        .arg(Arg::new("seed").long("seed").value_name("N").value_parser(clap::value_parser!(u64)).default_value("42").help("Seed of inputs and of the order of rounds"))
+        .arg(
+            Arg::new("implementation")
+                .short('i')
+                .long("implementation")
+                .value_name("NAME,..")
+                .value_delimiter(',')
+                .help("Implementations or patterns; all if none is given"),
+        )
+        .arg(
+            Arg::new("device")
+                .long("device")
+                .value_name("DEVICE,..")
+                .value_delimiter(',')
+                .help("Devices: cpu, cuda, wgpu, or one with an index"),
+        )
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u64))
+                .default_value("42")
+                .help("Seed of inputs and of the order of rounds"),
+        )
 }
 
 /// A flag for each axis of any workload, with its aliases; help shows which workloads have it.
@@ -161,9 +251,16 @@ fn axes(registry: &Registry, mut command: Command) -> Command {
         }
     }
     for (name, flag) in flags {
-        let help = format!("{} ({}) [default: {}] [{}]", flag.about, flag.expected, flag.default, flag.workloads.join(", "));
+        let help =
+            format!("{} ({}) [default: {}] [{}]", flag.about, flag.expected, flag.default, flag.workloads.join(", "));
         let long: Vec<&'static str> = flag.aliases.iter().copied().filter(|alias| alias.len() > 1).collect();
-        let mut arg = Arg::new(name).long(name).value_name("V,..").action(ArgAction::Append).help(help).help_heading("Axes").visible_aliases(long);
+        let mut arg = Arg::new(name)
+            .long(name)
+            .value_name("V,..")
+            .action(ArgAction::Append)
+            .help(help)
+            .help_heading("Axes")
+            .visible_aliases(long);
         // One-letter names of the mathematics (--q, --M) are long flags, as users of such tools write them.
         for alias in flag.aliases.iter().filter(|alias| alias.len() == 1) {
             arg = arg.visible_alias(*alias);

@@ -4,10 +4,11 @@ use std::io;
 
 use ellwand_bench::{Interrupted, WriterError};
 use ellwand_core::InputError;
+use ellwand_report::ReportError;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(super) enum Exit {
     /// All is well.
     Ok,
     /// Something broke.
@@ -24,7 +25,7 @@ pub enum Exit {
 
 impl Exit {
     /// The code that the shell sees.
-    pub fn code(self) -> i32 {
+    pub(super) fn code(self) -> i32 {
         match self {
             Exit::Ok => 0,
             Exit::Error => 1,
@@ -38,7 +39,7 @@ impl Exit {
 
 /// Why a command stopped.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// The user must change something.
     Input(InputError),
     /// The system or a file refused.
@@ -52,7 +53,7 @@ pub enum Failure {
 impl Failure {
     /// Tells the user on stderr and returns the exit code.
     #[allow(clippy::print_stderr)]
-    pub fn tell(self) -> i32 {
+    pub(super) fn tell(self) -> i32 {
         match self {
             Failure::Input(error) => {
                 eprintln!("error: {error}");
@@ -98,5 +99,25 @@ impl From<anyhow::Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Failure::Unread } else { Failure::Other(error.into()) }
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            _ if error.is_broken_pipe() => Failure::Unread,
+            ReportError::UnknownBaseline { name, known, nearest } => {
+                let error = InputError::new(
+                    "--baseline",
+                    format!("no measurement has the implementation '{name}'"),
+                    format!("one of {}", known.join(", ")),
+                );
+                Failure::Input(match nearest {
+                    Some(near) => error.help(format!("did you mean {near}?")),
+                    None => error,
+                })
+            }
+            other => Failure::Other(other.into()),
+        }
     }
 }

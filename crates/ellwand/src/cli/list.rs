@@ -18,7 +18,8 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let workloads = registry.select(&patterns)?;
     if text(matches, "format") == Some("json") {
         let rows: Vec<Value> = workloads.iter().map(|workload| as_json(registry, workload.as_ref())).collect();
-        let devices: Vec<Value> = registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
+        let devices: Vec<Value> =
+            registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
         output::result(|out| writeln!(out, "{:#}", json!({ "workloads": rows, "devices": devices })))?;
         return Ok(Exit::Ok);
     }
@@ -30,7 +31,7 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
         for device in registry.devices() {
             writeln!(out, "  {:18} {}", device.id(), device.about())?;
         }
-        Ok(())
+        Ok::<_, std::io::Error>(())
     })?;
     Ok(Exit::Ok)
 }
@@ -46,11 +47,19 @@ fn defaults(axis: &ellwand_core::Axis) -> String {
 }
 
 fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> std::io::Result<()> {
-    let groups = if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
+    let groups =
+        if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
     writeln!(out, "{}{groups}\n  {}", workload.name(), workload.about())?;
     for axis in workload.axes() {
         let aliases: String = axis.aliases.iter().map(|alias| format!(", --{alias}")).collect();
-        writeln!(out, "  --{:16} {} ({}; default {}{aliases})", axis.name, axis.about, axis.expected(), defaults(axis))?;
+        writeln!(
+            out,
+            "  --{:16} {} ({}; default {}{aliases})",
+            axis.name,
+            axis.about,
+            axis.expected(),
+            defaults(axis)
+        )?;
     }
     if !workload.sizes().is_empty() {
         let sizes: Vec<&str> = workload.sizes().iter().map(|size| size.name).collect();

@@ -24,7 +24,12 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
     }
     here.ceilings = measured;
     if here.ceilings.is_empty() {
-        return Err(InputError::new("machine", "no workload here measures a ceiling", "a registry with calibration workloads").into());
+        return Err(InputError::new(
+            "machine",
+            "no workload here measures a ceiling",
+            "a registry with calibration workloads",
+        )
+        .into());
     }
     if text(matches, "format") == Some("json") {
         let json = serde_json::to_string_pretty(&here).map_err(anyhow::Error::from)?;
@@ -40,17 +45,34 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
 
 fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{}", here.cpu)?;
-    let caches: Vec<String> = here.caches.iter().map(|c| format!("{} {} shared by {}", c.level, units::human(c.bytes as f64, "B"), c.shared_by)).collect();
+    let caches: Vec<String> = here
+        .caches
+        .iter()
+        .map(|c| format!("{} {} shared by {}", c.level, units::human(c.bytes as f64, "B"), c.shared_by))
+        .collect();
     writeln!(out, "{} cores, {}, {}", here.cores, caches.join(", "), here.os)?;
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unavailable".into());
     let load = here.load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
-    writeln!(out, "load {load}, governor {}, transparent huge pages {}", or_unknown(&here.governor), or_unknown(&here.huge_pages))?;
+    writeln!(
+        out,
+        "load {load}, governor {}, transparent huge pages {}",
+        or_unknown(&here.governor),
+        or_unknown(&here.huge_pages)
+    )?;
     let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
     writeln!(out, "clock: a pair of readings {}, smallest step {}\n", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
-    writeln!(out, "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}", "ceiling", "level", "footprint", "implementation", "peak", "median to best slot")?;
+    writeln!(
+        out,
+        "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}",
+        "ceiling", "level", "footprint", "implementation", "peak", "median to best slot"
+    )?;
     for ceiling in &here.ceilings {
         let threads = if ceiling.parallelism == Parallelism::Many { "all threads" } else { "1 thread" };
-        let footprint = if ceiling.footprint_bytes == 0 { String::new() } else { units::human(ceiling.footprint_bytes as f64, "B") };
+        let footprint = if ceiling.footprint_bytes == 0 {
+            String::new()
+        } else {
+            units::human(ceiling.footprint_bytes as f64, "B")
+        };
         let range = format!("{} to {}", value(ceiling, ceiling.low), value(ceiling, ceiling.high));
         writeln!(
             out,
@@ -61,7 +83,10 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
             value(ceiling, ceiling.value),
         )?;
     }
-    writeln!(out, "\npeak: the better decile of the slots. A ceiling is a property of this machine under its load while it was measured.")
+    writeln!(
+        out,
+        "\npeak: the better decile of the slots. A ceiling is a property of this machine under its load while it was measured."
+    )
 }
 
 fn name(kind: CeilingKind) -> &'static str {

@@ -17,8 +17,7 @@ use std::ffi::OsString;
 
 use ellwand_core::Registry;
 
-pub use exit::Exit;
-use exit::Failure;
+use exit::{Exit, Failure};
 
 /// One line about the processor, for the list of devices.
 pub(crate) fn cpu_description() -> String {

@@ -15,7 +15,10 @@ pub(super) fn note(text: &str) {
 }
 
 /// Writes a result to stdout in one go.
-pub(super) fn result(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+pub(super) fn result<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), Failure>
+where
+    Failure: From<E>,
+{
     let mut out = io::BufWriter::new(io::stdout().lock());
     write(&mut out)?;
     out.flush()?;
@@ -39,7 +42,11 @@ pub(super) fn color() -> bool {
 /// Makes the directory and proves that it can be written.
 pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     let refused = |error: io::Error| {
-        Failure::Input(InputError::new(argument, format!("{} cannot be written ({error})", dir.display()), "a directory that can be written"))
+        Failure::Input(InputError::new(
+            argument,
+            format!("{} cannot be written ({error})", dir.display()),
+            "a directory that can be written",
+        ))
     };
     std::fs::create_dir_all(dir).map_err(refused)?;
     let probe = dir.join(".ellwand-probe");
@@ -76,7 +83,9 @@ pub(super) fn stamp(unix_ms: u64) -> String {
 
 /// Now, in milliseconds since 1970.
 pub(super) fn unix_ms() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

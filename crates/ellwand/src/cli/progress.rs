@@ -20,8 +20,14 @@ impl Progress {
     pub(super) fn new(cells: usize) -> Self {
         let bar = ProgressBar::new(cells as u64 * PARTS);
         // No steady tick: a background thread would draw while a slot is being timed.
-        bar.set_draw_target(if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr_with_hz(4) } else { ProgressDrawTarget::hidden() });
-        if let Ok(style) = ProgressStyle::with_template("{bar:28} {percent:>3}%  {elapsed} gone, {eta} to go  {wide_msg}") {
+        bar.set_draw_target(if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(4)
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:28} {percent:>3}%  {elapsed} gone, {eta} to go  {wide_msg}")
+        {
             bar.set_style(style);
         }
         Self { bar, last: Instant::now() }

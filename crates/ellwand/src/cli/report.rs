@@ -17,8 +17,9 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
     let mut records = Vec::new();
     for file in &files {
         let path = if file.is_dir() { file.join("record.jsonl") } else { file.clone() };
-        let record = writer::read(&path)
-            .map_err(|error| InputError::new("FILE", error.to_string(), "a record as `run` writes it (record.jsonl)"))?;
+        let record = writer::read(&path).map_err(|error| {
+            InputError::new("FILE", error.to_string(), "a record as `run` writes it (record.jsonl)")
+        })?;
         for warning in &record.warnings {
             output::note(&format!("note: {}: {warning}", path.display()));
         }
@@ -44,7 +45,7 @@ fn options(matches: &ArgMatches) -> Options {
 
 /// The report in the format asked for, on stdout.
 pub(super) fn print(matches: &ArgMatches, records: &[Record]) -> Result<(), Failure> {
-    let report = Report::from_records(records, &options(matches)).map_err(|error| Failure::Other(error.into()))?;
+    let report = Report::from_records(records, &options(matches))?;
     let name = text(matches, "format").unwrap_or("table");
     let format = ellwand_report::format(name).ok_or_else(|| {
         let known: Vec<&str> = ellwand_report::FORMATS.iter().map(|format| format.name).collect();
@@ -57,7 +58,7 @@ pub(super) fn print(matches: &ArgMatches, records: &[Record]) -> Result<(), Fail
 pub(super) fn write_directory(matches: &ArgMatches, records: &[Record], dir: &Path) -> Result<(), Failure> {
     // Files are for everyone: no terminal width and no colour.
     let options = Options { width: None, color: false, ..options(matches) };
-    let report = Report::from_records(records, &options).map_err(|error| Failure::Other(error.into()))?;
-    ellwand_report::write_all(&report, dir, &options).map_err(|error| Failure::Other(error.into()))?;
+    let report = Report::from_records(records, &options)?;
+    ellwand_report::write_all(&report, dir, &options)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::{Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, VERSION};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
@@ -27,12 +28,14 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         bind(&mut plan, given)?;
     }
     ceilings::check_memory(&plan.cells)?;
+    check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     if is_set(matches, "once") {
         return super::check::once(registry, &plan, seed, given.as_ref());
     }
     let started = output::unix_ms();
-    let dir = text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
+    let dir =
+        text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
     let (resume, overwrite) = (is_set(matches, "resume"), is_set(matches, "overwrite"));
     let record_path = dir.join(RECORD);
     if record_path.exists() && !resume && !overwrite {
@@ -72,7 +75,12 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
 }
 
 /// Measures cell after cell; returns whether the user interrupted.
-fn measure(instrument: &Instrument, plan: Plan, record: &mut Writer, finished: &BTreeSet<String>) -> Result<bool, Failure> {
+fn measure(
+    instrument: &Instrument,
+    plan: Plan,
+    record: &mut Writer,
+    finished: &BTreeSet<String>,
+) -> Result<bool, Failure> {
     let mut progress = Progress::new(plan.cells.len());
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
@@ -130,6 +138,27 @@ fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: boo
     })
 }
 
+/// A baseline that nobody will measure is told now, not after the sweep.
+fn check_baseline(plan: &Plan, matches: &ArgMatches) -> Result<(), InputError> {
+    let Some(name) = text(matches, "baseline") else { return Ok(()) };
+    let mut known: Vec<&str> =
+        plan.cells.iter().flat_map(|cell| cell.implementations.iter().map(|i| i.name.as_str())).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let error = InputError::new(
+        "--baseline",
+        format!("'{name}' is not among the implementations to measure"),
+        format!("one of {}", known.join(", ")),
+    );
+    Err(match nearest(name, known) {
+        Some(near) => error.help(format!("did you mean {near}?")),
+        None => error,
+    })
+}
+
 /// Arrays that the user gave.
 pub(super) fn given(matches: &ArgMatches) -> Result<Option<Tensors>, InputError> {
     match matches.get_many::<String>("input") {
@@ -149,7 +178,11 @@ fn bind(plan: &mut Plan, given: &Tensors) -> Result<(), InputError> {
 }
 
 /// Kept ceilings, or measured now unless the user does not want to wait.
-fn known_ceilings(registry: &Registry, here: &Environment, matches: &ArgMatches) -> Result<Vec<ellwand_core::Ceiling>, Failure> {
+fn known_ceilings(
+    registry: &Registry,
+    here: &Environment,
+    matches: &ArgMatches,
+) -> Result<Vec<ellwand_core::Ceiling>, Failure> {
     if let Some(kept) = ceilings::kept(here) {
         return Ok(kept);
     }

@@ -135,9 +135,10 @@ mod x86 {
                 let (a, b) = ($set(A), $set(B));
                 // Twelve chains at a time stay in registers: with 16 of them there is room left for a and b.
                 for block in lanes.as_chunks_mut::<{ 12 * $width }>().0 {
-                    // SAFETY: vector `i` of 12 lies within the block of 12 vectors.
-                    let mut x: [$vector; 12] =
-                        std::array::from_fn(|i| unsafe { $load(block.as_ptr().add(i * $width)) });
+                    let mut x: [$vector; 12] = std::array::from_fn(|i| {
+                        // SAFETY: vector `i` of 12 lies within the block of 12 vectors.
+                        unsafe { $load(block.as_ptr().add(i * $width)) }
+                    });
                     for _ in 0..steps {
                         for chain in &mut x {
                             *chain = $fma(*chain, a, b);
