@@ -21,9 +21,9 @@ pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
         Some(Finding {
             title: format!("overhead dominates small cases: the time per {item} falls {} from the smallest to the largest", crate::units::ratio(ratio)),
             evidence: vec![
-                evidence(format!("time per {item} at {} {}", small.work.items, small.work.item), per_item(small)?, "s"),
+                evidence(format!("time per {item} at {}", small.work.items), per_item(small)?, "s"),
                 evidence(format!("at {}", large.work.items), per_item(large)?, "s"),
-                evidence("call takes", small.median("time")?, "s"),
+                evidence("time of the small call", small.median("time")?, "s"),
             ],
             saving_upper_bound: Some(1.0 - 1.0 / ratio),
             next_experiment: "batch small inputs into one call where you can; otherwise look for allocation, thread wake-ups and table building inside the call".into(),

@@ -42,7 +42,8 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
         metric_columns(metric, section, &mut columns, &mut missing);
     }
     speedup_columns(section, &mut columns, &mut missing);
-    let first: Vec<String> = rows.iter().map(|row| seconds(row.first_run_s)).collect();
+    let first: Vec<String> =
+        rows.iter().map(|row| row.first_run_s.map_or_else(|| nothing(row), |value| human(value, "s"))).collect();
     if rows.iter().any(|row| row.first_run_s.is_some()) {
         columns.push(Column::new("first run", true, 8, first));
     }
@@ -53,8 +54,9 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     (columns, missing)
 }
 
-fn seconds(value: Option<f64>) -> String {
-    value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "s"))
+/// What stands where there is no value: a dash where nothing was measured, since the row says so already.
+fn nothing(row: &Row) -> String {
+    if row.measured() { UNAVAILABLE.to_string() } else { "–".to_string() }
 }
 
 /// The heading of a metric: `vectors/s` for a throughput of vectors.
@@ -81,9 +83,9 @@ fn metric_columns(metric: &MetricInfo, section: &Section, columns: &mut Vec<Colu
     let cells = section.rows.iter().zip(&values).map(|(row, value)| cell(row, *value, metric)).collect();
     columns.push(Column::new(head, true, rank, cells));
     if let Some(rank) = spread {
-        let cells = values.iter().map(|value| {
+        let cells = section.rows.iter().zip(&values).map(|(row, value)| {
             let stats = value.and_then(|value| value.stats);
-            stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| range(stats.p10, stats.p90, metric.unit))
+            stats.map_or_else(|| nothing(row), |stats| range(stats.p10, stats.p90, metric.unit))
         });
         columns.push(Column::new("p10–p90", true, rank, cells.collect()));
     }
@@ -94,7 +96,7 @@ fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
         Some(stats) if metric.unit == "1/s" => human(stats.median, "1/s").trim_end_matches("/s").trim_end().to_string(),
         Some(stats) if metric.id == "roofline-fraction" => format!("{}{}", human(stats.median, "1"), binding(row)),
         Some(stats) => human(stats.median, metric.unit),
-        None if metric.id != "time" => UNAVAILABLE.to_string(),
+        None if metric.id != "time" => nothing(row),
         None if row.below_resolution => below_resolution(row.resolution_s),
         None if !row.measured() => row.status.word.to_string(),
         None => UNAVAILABLE.to_string(),
@@ -122,12 +124,12 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
     let ratio = |row: &Row| match row.speedup.ratio {
         Some(_) if row.speedup.is_baseline => "baseline".to_string(),
         Some(ratio) => units::ratio(ratio),
-        None => UNAVAILABLE.to_string(),
+        None => nothing(row),
     };
     let interval = |row: &Row| match (row.speedup.low, row.speedup.high) {
         _ if row.speedup.is_baseline => String::new(),
         (Some(low), Some(high)) => range(low, high, "x"),
-        _ => UNAVAILABLE.to_string(),
+        _ => nothing(row),
     };
     columns.push(Column::new("speed-up", true, 1, rows.iter().map(ratio).collect()));
     columns.push(Column::new("95 % interval", true, 8, rows.iter().map(interval).collect()));

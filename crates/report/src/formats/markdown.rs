@@ -218,13 +218,19 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
         embed(plot, out)?;
     }
     let tables = readings::tables(report, section);
-    for (title, columns) in [
+    for (title, block) in [
         ("Quality of the outputs (the same for all implementations of a case)", tables.outputs),
         ("Readings by implementation", tables.implementations),
     ] {
-        if !columns.is_empty() {
-            writeln!(out, "### {title}\n")?;
-            markdown(&columns, out)?;
+        if block.is_empty() {
+            continue;
+        }
+        writeln!(out, "### {title}\n")?;
+        if !block.fixed.is_empty() {
+            writeln!(out, "The same in every case: {}.\n", block.fixed.join(", "))?;
+        }
+        if !block.columns.is_empty() {
+            markdown(&block.columns, out)?;
             writeln!(out)?;
         }
     }
@@ -270,7 +276,7 @@ fn one(number: usize, finding: &Finding, several_runs: bool, out: &mut dyn Write
     )?;
     writeln!(out, "   Evidence: {}; {} of {} cases.  ", finding.evidence_line(), finding.cases.0, finding.cases.1)?;
     if let Some(saving) = finding.saving_upper_bound {
-        writeln!(out, "   At most {} of the time could be saved.  ", human(saving, "1"))?;
+        writeln!(out, "   At most {} of the time of this case could be saved.  ", human(saving, "1"))?;
     }
     writeln!(out, "   Next: {}.", finding.next_experiment)
 }

@@ -5,12 +5,27 @@ use ellwand_core::Reading;
 
 use crate::grid::Column;
 use crate::model::{Report, Row, Section};
-use crate::units::{UNAVAILABLE, human};
+use crate::units::{UNAVAILABLE, clean, human};
 
-/// The two tables: of the outputs, and of the implementations. A table without readings has no columns.
+/// Readings of one kind: those that vary in a table, the others in one line.
+#[derive(Default)]
+pub(crate) struct Block {
+    /// Readings with the same value in every row: `overload 1.25 %`.
+    pub(crate) fixed: Vec<String>,
+    /// Place and values of those that vary; no column when none does.
+    pub(crate) columns: Vec<Column>,
+}
+
+impl Block {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fixed.is_empty() && self.columns.is_empty()
+    }
+}
+
+/// Readings of the outputs, and of the implementations.
 pub(crate) struct Tables {
-    pub(crate) outputs: Vec<Column>,
-    pub(crate) implementations: Vec<Column>,
+    pub(crate) outputs: Block,
+    pub(crate) implementations: Block,
 }
 
 pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
@@ -21,19 +36,43 @@ pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
         }
     }
     let (alike, own): (Vec<&Reading>, Vec<&Reading>) = ids.into_iter().partition(|reading| alike(section, &reading.id));
-    let mut outputs = Vec::new();
-    if !alike.is_empty() {
-        let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
-        outputs = places(report, section, &first, false);
-        outputs.extend(values(&first, &alike));
+    let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
+    let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
+    Tables {
+        outputs: block(report, section, &first, &alike, false),
+        implementations: block(report, section, &rows, &own, true),
     }
-    let mut implementations = Vec::new();
-    if !own.is_empty() {
-        let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
-        implementations = places(report, section, &rows, true);
-        implementations.extend(values(&rows, &own));
+}
+
+fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading], implementation: bool) -> Block {
+    let texts = |reading: &Reading| -> Vec<String> { rows.iter().map(|row| text(row, reading)).collect() };
+    let mut block = Block::default();
+    let mut varying = Vec::new();
+    for (index, reading) in readings.iter().enumerate() {
+        let cells = texts(reading);
+        match cells.first() {
+            Some(first) if cells.len() > 1 && cells.iter().all(|cell| cell == first) => {
+                block.fixed.push(format!("{} {first}", clean(&reading.title)));
+            }
+            _ => {
+                // Readings come in the order of their importance: the last ones are left out first.
+                let rank = u8::try_from(index + 1).unwrap_or(u8::MAX);
+                varying.push(Column::new(clean(&reading.title), true, rank, cells));
+            }
+        }
     }
-    Tables { outputs, implementations }
+    if !varying.is_empty() {
+        block.columns = places(report, section, rows, implementation);
+        block.columns.extend(varying);
+    }
+    block
+}
+
+/// The value of a reading in a row; the unit is left out where the heading is the unit.
+fn text(row: &Row, reading: &Reading) -> String {
+    let own = row.readings.iter().find(|own| own.id == reading.id).and_then(|own| own.value);
+    let unit = if reading.unit == reading.title { "" } else { &reading.unit };
+    own.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, unit))
 }
 
 /// Whether every row of each case that has the reading has the same value of it, and some case has two such rows.
@@ -70,7 +109,13 @@ fn places(report: &Report, section: &Section, rows: &[&Row], implementation: boo
         columns.push(Column::new("run", true, 1, rows.iter().map(|row| (row.run + 1).to_string()).collect()));
     }
     for axis in &section.swept {
-        let cells = rows.iter().map(|row| row.param(&axis.name).unwrap_or_else(|| "–".into())).collect();
+        let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
+        let cells = rows.iter().enumerate().map(|(index, row)| {
+            let repeated =
+                implementation && index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
+            if repeated { String::new() } else { value(row) }
+        });
+        let cells = cells.collect();
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cells));
     }
     if implementation {
@@ -82,19 +127,6 @@ fn places(report: &Report, section: &Section, rows: &[&Row], implementation: boo
         ));
     }
     columns
-}
-
-fn values(rows: &[&Row], readings: &[&Reading]) -> Vec<Column> {
-    let column = |(index, reading): (usize, &&Reading)| {
-        let cell = |row: &&Row| {
-            let own = row.readings.iter().find(|own| own.id == reading.id);
-            own.and_then(|own| own.value).map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, &reading.unit))
-        };
-        // Readings come in the order of their importance: the last ones are left out first.
-        let rank = u8::try_from(index + 1).unwrap_or(u8::MAX);
-        Column::new(crate::units::clean(&reading.title), true, rank, rows.iter().map(cell).collect())
-    };
-    readings.iter().enumerate().map(column).collect()
 }
 
 /// Readings of a section with their meaning, each once.

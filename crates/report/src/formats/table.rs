@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use super::{columns, readings};
+use super::columns;
+use super::readings::{self, Block};
 use crate::diagnose::{Finding, select};
-use crate::grid::{self, Column, Tone, paint, wrap};
+use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
 use crate::{Options, ReportError};
 
@@ -23,10 +24,10 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out)?;
         results(report, section, out)?;
         let tables = readings::tables(report, section);
-        for (title, columns) in [("outputs", tables.outputs), ("probes", tables.implementations)] {
-            if !columns.is_empty() {
+        for (title, block) in [("outputs", tables.outputs), ("by implementation", tables.implementations)] {
+            if !block.is_empty() {
                 writeln!(out)?;
-                block(&format!("{} · {title}", section.workload), columns, report, |_| Tone::Plain, out)?;
+                readings_block(&format!("{} · {title}", section.workload), block, report, out)?;
             }
         }
         for remark in &section.remarks {
@@ -71,17 +72,15 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-fn block(
-    title: &str,
-    mut columns: Vec<Column>,
-    report: &Report,
-    tone: impl Fn(usize) -> Tone,
-    out: &mut dyn Write,
-) -> Result<(), ReportError> {
+fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let Options { width, color, .. } = report.options;
-    writeln!(out, "{}", paint(title, Tone::Strong, color))?;
-    let left_out = grid::fit(&mut columns, width);
-    grid::write(&columns, color, tone, out)?;
+    let title = [&[title.to_string()], block.fixed.as_slice()].concat().join(" · ");
+    writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+    if block.columns.is_empty() {
+        return Ok(());
+    }
+    let left_out = grid::fit(&mut block.columns, width);
+    grid::write(&block.columns, color, |_| Tone::Plain, out)?;
     if !left_out.is_empty() {
         let line = format!("left out at this width: {}", left_out.join(", "));
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;

@@ -156,7 +156,7 @@ fn push_new(list: &mut Vec<String>, text: &str) {
 }
 
 fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Environment, options: &Options) -> Row {
-    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let seconds = |ns: u64| ns as f64 / 1e9;
     let below_resolution = m.outcome.is_measured() && m.below_resolution();
     let metrics = stats::metrics(m, environment);
     let steady = metrics.iter().find(|metric| metric.id == "time").and_then(|metric| metric.stats);
@@ -177,7 +177,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         work: m.work.clone(),
         samples: m.samples.len(),
         below_resolution,
-        resolution_s: m.resolution_ns.map(|ns| ns * 1e-9),
+        resolution_s: m.resolution_ns.map(|ns| ns / 1e9),
         prepare_s: m.prepare_ns.map(seconds),
         first_run_s,
         first_over_steady: first_run_s

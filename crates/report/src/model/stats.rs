@@ -97,7 +97,7 @@ fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) 
         return unavailable(format!("the row is {}", measurement.outcome.word()));
     }
     if measurement.below_resolution() {
-        return unavailable(below_resolution(measurement.resolution_ns.map(|ns| ns * 1e-9)));
+        return unavailable(below_resolution(measurement.resolution_ns.map(|ns| ns / 1e9)));
     }
     let values: Vec<f64> = measurement
         .samples
