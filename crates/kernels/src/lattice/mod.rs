@@ -23,6 +23,8 @@ mod quality;
 mod reference;
 mod scalar;
 mod simd;
+#[cfg(test)]
+mod tests;
 mod workload;
 mod workload_code;
 mod workload_dot;
