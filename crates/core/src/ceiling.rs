@@ -87,8 +87,7 @@ fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
 /// The best copy bandwidth measured at the footprint nearest to `bytes` (on a logarithmic scale).
 pub fn bandwidth(ceilings: &[Ceiling], bytes: u64, parallelism: Parallelism) -> Option<Ceiling> {
     let distance = |footprint: u64| ((footprint.max(1) as f64).ln() - (bytes.max(1) as f64).ln()).abs();
-    let copies =
-        || ceilings.iter().filter(|c| c.kind == CeilingKind::Copy && c.parallelism == parallelism && c.value > 0.0);
+    let copies = || ceilings.iter().filter(|c| c.kind == CeilingKind::Copy && allowed(c, parallelism));
     let nearest = copies().map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))?;
     copies().filter(|c| c.footprint_bytes == nearest).max_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }

@@ -1,0 +1,157 @@
+//! Everything a user can get wrong: a clear message that names the argument, exit code 2 (or 1 for the system), no panic,
+//! nothing left behind that looks whole.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{Box, QUICK, npy, npy_f32};
+
+#[test]
+fn axes_out_of_range() {
+    let here = Box::default();
+    let run = |more: &[&'static str]| [&["run", "lattice-encode", "-o", "out"], more].concat();
+    for (flags, parts) in [
+        (&["--q", "0"][..], &["--q", "too small", "2 to 256"][..]),
+        (&["--q", "1"], &["--q", "2 to 256"]),
+        (&["--q", "257"], &["--q", "too large", "2 to 256"]),
+        (&["--q", "four"], &["--q", "not a whole number"]),
+        (&["--q", "256", "--levels", "3"], &["--levels", "2^20"]),
+        (&["--levels", "0"], &["--levels", "too small"]),
+        (&["--M", "0"], &["--levels", "too small"]),
+        (&["--lattice", "D5"], &["--lattice", "did you mean D4?"]),
+        (&["--batch", "0"], &["--batch", "too small"]),
+        (&["--batch", "-3"], &["--batch"]),
+        (&["--batch", "4000000000"], &["GiB", "smaller"]),
+        (&["--beta", "0"], &["--beta", "above 0"]),
+        (&["--beta", "nan"], &["--beta"]),
+        (&["--centred", "maybe"], &["--centred", "on or off"]),
+        (&["--overload", "ignore"], &["--overload", "none, flag, retry"]),
+        (&["--size", "gigantic"], &["--size", "tiny"]),
+        (&["--implementation", "smid"], &["--implementation", "did you mean simd?"]),
+        (&["--baseline", "scaler"], &["--baseline", "did you mean scalar?"]),
+        (&["--device", "abacus"], &["--device", "cpu"]),
+        (&["--bytes", "8"], &["--bytes", "no such axis"]),
+        (&["--seed", "-1"], &["--seed"]),
+    ] {
+        here.refused(&run(flags), parts);
+    }
+    assert!(!here.path("out").exists(), "nothing was begun");
+    here.refused(&["run", "latice"], &["did you mean lattice?"]);
+    here.refused(&["run", "lattice", "--latice", "D4"], &["--latice"]);
+    here.refused(&["run"], &["WORKLOAD"]);
+    here.refused(&["rnu"], &["run"]);
+    here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
+    here.refused(&["run", "lattice-encode", "--device", "cuda"], &["nothing is left to measure"]);
+}
+
+#[test]
+fn arrays_that_cannot_be_encoded() {
+    let here = Box::default();
+    let encode = |here: &Box, parts: &[&str]| {
+        here.refused(&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes"], parts);
+        assert!(!here.path("codes").exists(), "nothing was begun");
+    };
+    here.write("x.npy", &npy_f32("(4,)", &[1.0, f32::NAN, 0.0, 0.0]));
+    encode(&here, &["x", "NaN", "finite"]);
+    here.write("x.npy", &npy_f32("(4,)", &[1.0, f32::INFINITY, 0.0, 0.0]));
+    encode(&here, &["x", "inf", "finite"]);
+    here.write("x.npy", &npy("<f2", false, "(4,)", &[0; 8]));
+    encode(&here, &["float16", "float32"]);
+    here.write("x.npy", &npy("<i4", false, "(4,)", &[0; 16]));
+    encode(&here, &["x", "int32", "float32"]);
+    here.write("x.npy", &npy_f32("()", &[1.0]));
+    encode(&here, &["x", "shape"]);
+    here.write("x.npy", &npy_f32("(0, 4)", &[]));
+    encode(&here, &["x", "shape"]);
+    let whole = npy_f32("(4,)", &[1.0, 2.0, 3.0, 4.0]);
+    here.write("x.npy", &whole[..whole.len() - 2]);
+    encode(&here, &["truncated"]);
+    here.write("x.npy", b"no array at all");
+    encode(&here, &["x.npy", "header"]);
+    here.write("x.npy", &whole);
+    here.refused(&["apply", "lattice-encode", "--input", "y=x.npy", "-o", "codes"], &["x", "missing", "y"]);
+    here.refused(&["apply", "lattice-encode", "--input", "x=none.npy", "-o", "codes"], &["none.npy", "No such file"]);
+    here.refused(&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "--q", "2,4"], &["--q", "sweep"]);
+    here.refused(&["apply", "lattice", "--input", "x=x.npy", "-o", "codes"], &["several workloads"]);
+    here.refused(
+        &["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "-i", "cuda"],
+        &["--implementation", "'cuda' is unknown"],
+    );
+    // Big-endian and Fortran order are only another way of writing the same numbers.
+    let big: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_be_bytes()).collect();
+    here.write("x.npy", &npy(">f4", true, "(2, 2)", &big));
+    here.ok(&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes"]);
+}
+
+#[test]
+fn codes_that_cannot_be_decoded() {
+    let here = Box::default();
+    let decode = |parts: &[&str], more: &[&str]| {
+        here.refused(&[&["apply", "lattice-decode", "-o", "back"], more].concat(), parts);
+        assert!(!here.path("back").exists());
+    };
+    here.write("digits.npy", &npy("|u1", false, "(1, 2, 4)", &[0, 1, 2, 3, 4, 0, 0, 0]));
+    decode(&["digit", "4"], &["--input", "digits=digits.npy"]);
+    here.write("digits.npy", &npy("|u1", false, "(1, 3, 4)", &[0; 12]));
+    decode(&["digits", "[1, 3, 4]", "[N, 2, 4]"], &["--input", "digits=digits.npy"]);
+    here.write("packed.npy", &npy("|u1", false, "(3,)", &[0; 3]));
+    decode(&["packed", "no whole number of vectors"], &["--input", "packed=packed.npy"]);
+    here.write("packed.npy", &npy("|u1", false, "(4,)", &[0; 4]));
+    decode(&["--beta", "auto"], &["--input", "packed=packed.npy", "--beta", "auto"]);
+    decode(&["retries"], &["--input", "packed=packed.npy", "--overload", "retry"]);
+}
+
+#[test]
+fn directories_that_cannot_be_written() {
+    let here = Box::default();
+    here.write("file", b"in the way");
+    here.refused(&[&QUICK[..], &["-o", "file/out"]].concat(), &["-o", "file/out", "cannot be written"]);
+    here.refused(&[&QUICK[..], &["-o", "/proc/ellwand"]].concat(), &["-o", "/proc/ellwand"]);
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_its_name() {
+    let here = Box::default();
+    std::fs::create_dir(here.path("out")).unwrap();
+    // A record that lies on a device without room (full(4)).
+    std::os::unix::fs::symlink("/dev/full", here.path("out/record.jsonl")).unwrap();
+    let told = here.sweep(&["-o", "out", "--overwrite"]);
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    assert!(told.stderr.contains("record.jsonl") && told.stderr.contains("No space left"), "{}", told.stderr);
+    assert!(!here.path("out/report.md").exists());
+}
+
+#[test]
+fn records_that_are_damaged() {
+    let here = Box::default();
+    assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
+    let whole = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    here.write("cut.jsonl", &whole.as_bytes()[..whole.len() - 100]);
+    let told = here.ok(&["report", "cut.jsonl"]);
+    assert!(told.stderr.contains("cut off"), "{}", told.stderr);
+    here.write("newer.jsonl", whole.replacen("\"version\":1", "\"version\":2", 1).as_bytes());
+    here.refused(&["report", "newer.jsonl"], &["newer.jsonl", "version 2", "newer Ellwand"]);
+    here.write("damaged.jsonl", whole.replacen("\"samples\"", "\"sample", 1).as_bytes());
+    here.refused(&["report", "damaged.jsonl"], &["damaged.jsonl", "line 2"]);
+    here.write("empty.jsonl", b"");
+    here.refused(&["report", "empty.jsonl"], &["empty"]);
+    here.refused(&["report", "out", "--baseline", "simt"], &["--baseline", "did you mean simd?"]);
+}
+
+#[test]
+fn a_closed_stdout_is_no_fault() {
+    let here = Box::default();
+    for args in [&["list"][..], &["run", "--help"], &[&QUICK[..], &["-o", "out"]].concat()] {
+        let mut child = here.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let status = child.wait().unwrap();
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+        assert_eq!(status.code(), Some(0), "{args:?}: {stderr}");
+    }
+    assert!(here.path("out/report.md").exists(), "the files are written although nobody read the table");
+}

@@ -1,0 +1,183 @@
+//! The commands end to end.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Box, QUICK, lines, npy_f32};
+
+#[test]
+fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
+    let here = Box::default();
+    let told = here.sweep(&["-o", "out"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    for name in ["scalar", "simd", "parallel", "reference", "lattice-encode"] {
+        assert!(told.stdout.contains(name), "{}", told.stdout);
+    }
+    // 1 run line, and 2 cases with 4 implementations each.
+    assert_eq!(lines(&here.path("out/record.jsonl")).len(), 9);
+    for file in ["run.json", "summary.csv", "report.md"] {
+        assert!(here.path("out").join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    for (format, file) in [("json", "run.json"), ("csv", "summary.csv")] {
+        let again = here.ok(&["report", "out", "--format", format]);
+        assert_eq!(again.stdout, std::fs::read_to_string(here.path("out").join(file)).unwrap(), "{format}");
+    }
+    let again = here.ok(&["report", "out/record.jsonl"]);
+    assert_eq!(again.stdout, told.stdout, "the table of the record is the table of the run");
+}
+
+#[test]
+fn seed_flags_of_the_profiling_scripts_are_understood() {
+    let here = Box::default();
+    let told = here.ok(&[
+        "run",
+        "lattice",
+        "--lattice",
+        "D4",
+        "--q",
+        "4",
+        "--M",
+        "2",
+        "--batch-sizes",
+        "1,10",
+        "--output-dir",
+        "results",
+        "--no-plot",
+        "--effort",
+        "quick",
+        "--no-ceilings",
+        "--data",
+        "seed",
+    ]);
+    assert!(told.stdout.contains("lattice-decode") && told.stdout.contains("lattice-quantize"));
+    let report = std::fs::read_to_string(here.path("results/report.md")).unwrap();
+    assert!(report.contains("leaves level 1 and above unused"), "the warning about the seed's data is in the report");
+}
+
+#[test]
+fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
+    let here = Box::default();
+    assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
+    let record = here.path("out/record.jsonl");
+    let whole = std::fs::read(&record).unwrap();
+    here.refused(&[&QUICK[..], &["-o", "out"]].concat(), &["holds a record already", "--resume", "--overwrite"]);
+    assert_eq!(std::fs::read(&record).unwrap(), whole);
+    assert_eq!(here.sweep(&["-o", "out", "--resume"]).code, Some(0));
+    assert_eq!(std::fs::read(&record).unwrap(), whole, "no finished cell was measured again");
+
+    // Killed in the middle of a line: everything before it is kept to the byte, the rest is measured.
+    let kept: usize = whole.split_inclusive(|byte| *byte == b'\n').take(6).map(<[u8]>::len).sum();
+    std::fs::write(&record, &whole[..kept + 40]).unwrap();
+    assert_eq!(here.sweep(&["-o", "out", "--resume"]).code, Some(0));
+    let resumed = std::fs::read(&record).unwrap();
+    assert_eq!(&resumed[..kept], &whole[..kept]);
+    assert_eq!(lines(&record).len(), 9);
+
+    here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(), &["another seed or effort"]);
+    assert_eq!(here.sweep(&["-o", "out", "--overwrite"]).code, Some(0));
+}
+
+#[test]
+fn check_judges_every_implementation_and_times_nothing() {
+    let here = Box::default();
+    let told = here.ok(&["check", "lattice", "--batch", "33", "--lattice", "Z2,D4,E8", "--overload", "retry"]);
+    assert!(told.stdout.contains("36 right, 0 wrong, 0 failed, 0 unsupported"), "{}", told.stdout);
+    let json = here.ok(&["check", "null", "--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(rows[0]["outcome"], "right");
+    let once = here.ok(&["run", "lattice-encode", "--batch", "5", "--once"]);
+    assert!(once.stdout.contains("4 right"), "{}", once.stdout);
+    assert!(!here.path("ellwand-out").exists(), "--once writes nothing");
+}
+
+#[test]
+fn list_shows_what_there_is() {
+    let here = Box::default();
+    let told = here.ok(&["list"]);
+    for text in ["lattice-encode", "--batch", "simd", "--M", "devices", "cpu"] {
+        assert!(told.stdout.contains(text), "{text}\n{}", told.stdout);
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&here.ok(&["list", "lattice", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["workloads"].as_array().unwrap().len(), 3);
+    here.refused(&["list", "latice"], &["did you mean lattice?"]);
+}
+
+#[test]
+fn apply_encodes_and_decodes_the_users_arrays() {
+    let here = Box::default();
+    let values: Vec<f32> = (0..30).map(|i| (f32::from(i as i8) * 0.37).sin() * 3.0).collect();
+    here.write("x.npy", &npy_f32("(5, 6)", &values));
+    here.ok(&[
+        "apply",
+        "lattice-encode",
+        "--input",
+        "x=x.npy",
+        "-o",
+        "codes",
+        "--lattice",
+        "D4",
+        "--q",
+        "8",
+        "--overload",
+        "retry",
+        "--verify",
+    ]);
+    let about: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(here.path("codes/apply.json")).unwrap()).unwrap();
+    assert_eq!(about["implementation"], "simd");
+    // Five rows of six are cut into two blocks of four each, the second padded.
+    assert_eq!(about["arrays"]["digits"]["shape"], serde_json::json!([10, 2, 4]));
+    for array in ["digits", "packed", "overload", "retries"] {
+        assert!(here.path(&format!("codes/{array}.npy")).exists(), "{array}");
+    }
+    for codes in ["digits=codes/digits.npy", "packed=codes/packed.npy"] {
+        let flags = ["--lattice", "D4", "--q", "8", "--overload", "retry", "--verify", "-o", "back"];
+        here.ok(&[&["apply", "lattice-decode", "--input", codes, "--input", "retries=codes/retries.npy"], &flags[..]]
+            .concat());
+        let back = ellwand::arrays::read(&[format!("x={}", here.path("back/x.npy").display())]).unwrap();
+        let back = back.get("x").unwrap();
+        assert_eq!(back.shape(), &[10, 4]);
+        let restored: Vec<f32> = back.f32().unwrap().chunks(8).flat_map(|row| row[..6].to_vec()).collect();
+        // Covering radius of D4 is 1; values up to 3 never overload at q = 8, M = 2, so each is within beta = 1.
+        let worst = values.iter().zip(&restored).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst <= 1.0 && worst > 0.0, "{worst}");
+    }
+}
+
+#[test]
+fn the_same_input_binds_by_name_from_an_archive_and_runs() {
+    let here = Box::default();
+    let values: Vec<f32> = (0..400).map(|i| (i as f32 * 0.11).cos()).collect();
+    here.write("x.npy", &npy_f32("(100, 4)", &values));
+    let told = here.run(&[
+        "run",
+        "lattice-encode",
+        "--input",
+        "x=x.npy",
+        "--batch",
+        "1,100",
+        "--effort",
+        "quick",
+        "--no-ceilings",
+        "--no-plot",
+        "-o",
+        "out",
+        "-i",
+        "scalar,simd",
+    ]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(
+        lines(&here.path("out/record.jsonl"))[1].contains("input#"),
+        "the case says that its data are not the workload's own"
+    );
+    here.refused(&["run", "lattice-encode", "--input", "x=x.npy", "--batch", "101"], &["100 vectors", "--batch"]);
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let here = Box::default();
+    assert!(here.ok(&["--help"]).stdout.contains("Exit codes"));
+    assert!(here.ok(&["run", "--help"]).stdout.contains("--lattice"));
+    assert!(here.ok(&["--version"]).stdout.starts_with("ellwand "));
+}
