@@ -1,0 +1,92 @@
+//! Records: what was written once can be read for ever.
+#![allow(clippy::unwrap_used)]
+
+use ellwand_core::record::{self, Outcome, RecordError, VERSION};
+
+const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
+
+#[test]
+fn version_1_is_read() {
+    let record = record::parse(V1).unwrap();
+    assert_eq!(record.run.version, 1);
+    assert_eq!(record.run.environment.cores, 2);
+    let words: Vec<(&str, &str)> =
+        record.measurements.iter().map(|m| (m.implementation.as_str(), m.outcome.word())).collect();
+    assert_eq!(
+        words,
+        [
+            ("scalar", "measured"),
+            ("simd", "measured"),
+            ("parallel", "measured"),
+            ("cuda", "unsupported"),
+            ("crooked", "wrong"),
+            ("broken", "failed")
+        ]
+    );
+    let scalar = &record.measurements[0];
+    assert_eq!(
+        scalar.case.id,
+        "lattice-encode/batch=2,beta=1,centred=off,data=matched,lattice=D4,levels=2,overload=flag,q=4"
+    );
+    assert_eq!(scalar.samples.len(), 5);
+    assert!(
+        scalar.samples.iter().all(|sample| sample.wall_ns > 0 && sample.cpu_ns.is_some() && sample.device_ns.is_none())
+    );
+    assert_eq!(scalar.reading("spare").unwrap().value, None);
+    assert!(record.warnings.is_empty());
+}
+
+#[test]
+fn what_is_read_is_written_the_same() {
+    let record = record::parse(V1).unwrap();
+    let mut text = record::line(&record.run).unwrap() + "\n";
+    for measurement in &record.measurements {
+        text += &record::line(measurement).unwrap();
+        text += "\n";
+    }
+    assert_eq!(record::parse(&text).unwrap(), record);
+}
+
+#[test]
+fn a_cut_last_line_is_left_out_and_told() {
+    let record = record::parse(&V1[..V1.len() - 20]).unwrap();
+    assert_eq!(record.measurements.len(), 5);
+    assert!(record.warnings[0].contains("line 7 was cut off"), "{:?}", record.warnings);
+}
+
+#[test]
+fn a_damaged_line_in_the_middle_is_an_error_with_its_number() {
+    let damaged = V1.replacen("\"status\":\"measured\"", "\"status\":\"mesured\"", 1);
+    assert!(matches!(record::parse(&damaged), Err(RecordError::Damaged { line: 2, .. })));
+    let garbage = V1.replacen("{\"kind\":\"measurement\"", "garbage", 1);
+    assert!(matches!(record::parse(&garbage), Err(RecordError::Damaged { line: 2, .. })));
+    let lengths = V1.replacen("\"round\":[0,", "\"round\":[", 1);
+    assert!(record::parse(&lengths).unwrap_err().to_string().contains("different lengths"));
+}
+
+#[test]
+fn lines_of_a_kind_to_come_are_left_out_and_told() {
+    let with_spans = format!("{V1}{{\"kind\":\"spans\",\"lanes\":[]}}\n");
+    let record = record::parse(&with_spans).unwrap();
+    assert_eq!(record.measurements.len(), 6);
+    assert!(record.warnings[0].contains("kind \"spans\""), "{:?}", record.warnings);
+}
+
+#[test]
+fn a_newer_format_and_a_foreign_file_are_refused() {
+    let newer = V1.replacen("\"version\":1", &format!("\"version\":{}", VERSION + 1), 1);
+    assert_eq!(record::parse(&newer).unwrap_err(), RecordError::Newer { found: VERSION + 1 });
+    assert_eq!(record::parse("").unwrap_err(), RecordError::Empty);
+    assert!(matches!(record::parse("[1, 2]\n"), Err(RecordError::NoRun(_))));
+    assert!(matches!(record::parse("{\"kind\":\"measurement\"}\n"), Err(RecordError::NoRun(_))));
+}
+
+#[test]
+fn a_cell_measured_again_replaces_the_first() {
+    let last =
+        V1.lines().nth(1).unwrap().replace("\"status\":\"measured\"", "\"status\":\"failed\",\"error\":\"later\"");
+    let record = record::parse(&format!("{V1}{last}\n")).unwrap();
+    assert_eq!(record.measurements.len(), 6);
+    let again = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
+    assert_eq!(again.outcome, Outcome::Failed { error: "later".into() });
+}
