@@ -3,6 +3,8 @@
 //!
 //! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
 
+pub mod block;
+pub mod blocks;
 pub mod check;
 pub mod cpu;
 pub mod environment;
@@ -13,8 +15,10 @@ pub mod probe;
 pub mod sample;
 pub mod settings;
 pub mod stop;
+pub mod worker;
 pub mod writer;
 
+pub use blocks::Blocks;
 pub use cpu::Cpu;
 pub use measure::{Event, Instrument, Interrupted, resolutions};
 pub use plan::{Cell, Plan, Selection};

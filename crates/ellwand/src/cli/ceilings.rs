@@ -69,11 +69,13 @@ fn keep(environment: &Environment, ceilings: &[Ceiling]) {
     }
 }
 
-/// Refuses cells that would not fit into this machine's memory, before anything is allocated.
-pub(super) fn check_memory(cells: &[Cell]) -> Result<(), InputError> {
+/// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
+/// implementation holds inputs of its own.
+pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputError> {
     let Some(available) = ellwand_bench::environment::available_memory() else { return Ok(()) };
     for cell in cells {
-        let needed = cell.workload.footprint(&cell.case);
+        let copies = if workers { cell.implementations.len() as u64 } else { 1 };
+        let needed = cell.workload.footprint(&cell.case).saturating_mul(copies);
         if needed > available {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             return Err(InputError::new(

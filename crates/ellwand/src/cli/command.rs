@@ -1,14 +1,16 @@
 //! The tree of commands. Axes of the registered workloads become flags.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
+use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 20] = [
+const OWN: [&str; 23] = [
     "size",
     "implementation",
     "device",
@@ -29,6 +31,9 @@ const OWN: [&str; 20] = [
     "verify",
     "no-ceilings",
     "output-dir",
+    "blocks",
+    "in-process",
+    "time-limit",
 ];
 
 /// The whole command line for a registry.
@@ -44,6 +49,11 @@ pub(super) fn command(registry: &Registry) -> Command {
         .subcommand(check(registry))
         .subcommand(report())
         .subcommand(machine())
+        .subcommand(
+            Command::new(ellwand_bench::worker::COMMAND)
+                .about("Answers a parent's questions about one implementation on stdin and stdout")
+                .hide(true),
+        )
         .after_help("Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted.")
 }
 
@@ -85,6 +95,9 @@ fn run(registry: &Registry) -> Command {
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
         .arg(switch("overwrite", "Replace the record in the output directory"))
         .arg(switch("once", "Run each implementation one time and time nothing, for perf, nsys or ncu"))
+        .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
+        .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
+        .arg(time_limit())
         .arg(switch("no-ceilings", "Do not measure this machine's ceilings where none are cached"))
         .arg(inputs("Arrays in place of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY"));
     axes(registry, selection(command))
@@ -164,6 +177,23 @@ fn machine() -> Command {
                 .default_value("normal")
                 .help("How long to measure each ceiling"),
         )
+}
+
+fn blocks(help: &'static str) -> Arg {
+    Arg::new("blocks")
+        .long("blocks")
+        .value_name("N")
+        .value_parser(clap::value_parser!(u32).range(1..=1000))
+        .help(help)
+}
+
+fn time_limit() -> Arg {
+    Arg::new("time-limit")
+        .long("time-limit")
+        .value_name("SECONDS")
+        .value_parser(clap::value_parser!(u64).range(1..=86_400))
+        .default_value("600")
+        .help("Longest time for making an implementation ready and judging it; after that its process is killed")
 }
 
 fn workloads(many: bool) -> Arg {
@@ -300,6 +330,13 @@ fn given_axes(registry: &Registry, matches: &ArgMatches) -> BTreeMap<String, Str
 pub(super) fn effort(matches: &ArgMatches) -> Effort {
     let name = matches.try_get_one::<String>("effort").ok().flatten().map_or("normal", String::as_str);
     Effort::NAMES.iter().find(|(known, _)| *known == name).map_or(Effort::Normal, |(_, effort)| *effort)
+}
+
+/// How long workers may take to answer.
+pub(super) fn limits(matches: &ArgMatches) -> Limits {
+    let open = matches.try_get_one::<u64>("time-limit").ok().flatten().map(|seconds| Duration::from_secs(*seconds));
+    let usual = Limits::default();
+    Limits { open: open.unwrap_or(usual.open), ..usual }
 }
 
 /// The text of a flag.

@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod run;
 mod signals;
+mod worker;
 
 use std::ffi::OsString;
 
@@ -46,6 +47,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some(("check", matches)) => check::check(registry, matches),
         Some(("report", matches)) => report::report(matches),
         Some(("machine", matches)) => machine::machine(registry, matches, line),
+        Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),
     };
     match outcome {
