@@ -190,7 +190,9 @@ impl Arm {
         match answer {
             None => {}
             Some(Answer::Ended { outcome }) => self.end(outcome),
-            Some(_) => self.end(Outcome::Failed { error: "the worker answered another question than was asked".into() }),
+            Some(_) => {
+                self.end(Outcome::Failed { error: "the worker answered another question than was asked".into() })
+            }
         }
         Ok(None)
     }

@@ -97,11 +97,12 @@ impl Blocks<'_> {
         coin: &mut ChaCha8Rng,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
-        let specs: Vec<Spec> =
-            taking.iter().map(|index| self.spec(cell, &cell.implementations[*index].name)).collect();
+        let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index].name)).collect();
         let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt)?;
         let shares: Vec<Option<u32>> = (0..taking.len())
-            .map(|arm| open.state(arm).ok().map(|opened| self.instrument.share(opened.slot).div_ceil(self.blocks.max(1))))
+            .map(|arm| {
+                open.state(arm).ok().map(|opened| self.instrument.share(opened.slot).div_ceil(self.blocks.max(1)))
+            })
             .collect();
         let planned = shares.iter().flatten().copied().max().unwrap_or(0);
         let mut samples: Vec<Vec<Sample>> = taking.iter().map(|_| Vec::new()).collect();

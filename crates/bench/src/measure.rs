@@ -286,8 +286,7 @@ impl Runner<'_> {
     fn take(&mut self, round: u32, position: u32) {
         let State::Alive { ready, slot, samples } = &mut self.state else { return };
         let scope = self.implementation.parallelism.scope();
-        let timing =
-            check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), *slot));
+        let timing = check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), *slot));
         match timing.and_then(|timing| timing) {
             Ok((timing, fastest_ns)) => {
                 samples.push(Sample { round, position, ..sample::sample(*slot, timing, fastest_ns) });

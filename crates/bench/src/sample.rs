@@ -32,8 +32,11 @@ pub fn slot(
             synced = done;
         }
     };
-    let timed =
-        if shape.parts > 1 { device.time_parts(scope, shape.parts, &mut part) } else { (device.time(scope, &mut part), None) };
+    let timed = if shape.parts > 1 {
+        device.time_parts(scope, shape.parts, &mut part)
+    } else {
+        (device.time(scope, &mut part), None)
+    };
     synced.map(|()| timed)
 }
 

@@ -174,7 +174,10 @@ impl Worker {
             if left.is_zero() {
                 self.kill();
                 let words = self.words();
-                return Err(Lost::Broken(format!("it did not answer within {} s and was killed{words}", limit.as_secs_f64())));
+                return Err(Lost::Broken(format!(
+                    "it did not answer within {} s and was killed{words}",
+                    limit.as_secs_f64()
+                )));
             }
             let readable = match self.wait_readable(left.min(GLANCE)) {
                 Ok(readable) => readable,

@@ -214,9 +214,20 @@ mod tests {
             verdict: verdict.clone(),
             readings: Vec::new(),
         })));
-        let sample = Sample { iterations: 9, wall_ns: 8, cpu_ns: Some(7), parts: Some(3), fastest_ns: Some(2), ..Sample::default() };
+        let sample = Sample {
+            iterations: 9,
+            wall_ns: 8,
+            cpu_ns: Some(7),
+            parts: Some(3),
+            fastest_ns: Some(2),
+            ..Sample::default()
+        };
         there_and_back(&Answer::Slot { sample });
-        there_and_back(&Answer::Judged(Box::new(Judged { digest: 1, readings: Vec::new(), warnings: vec!["w".into()] })));
+        there_and_back(&Answer::Judged(Box::new(Judged {
+            digest: 1,
+            readings: Vec::new(),
+            warnings: vec!["w".into()],
+        })));
         there_and_back(&Answer::Ended { outcome: Outcome::Wrong { verdict } });
         there_and_back(&Answer::Ended { outcome: Outcome::Failed { error: "line\nbreak".into() } });
     }

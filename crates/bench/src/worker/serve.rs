@@ -48,7 +48,9 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
     while let Some(ask) = next(&mut lines)? {
         let answered = match ask {
             Ask::Slot => arm.slot().map(|sample| Answer::Slot { sample }),
-            Ask::Again => arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged))),
+            Ask::Again => {
+                arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
+            }
             Ask::Close => break,
             Ask::Open(_) => Err(refused("it is open already")),
         };

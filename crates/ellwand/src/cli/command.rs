@@ -180,11 +180,7 @@ fn machine() -> Command {
 }
 
 fn blocks(help: &'static str) -> Arg {
-    Arg::new("blocks")
-        .long("blocks")
-        .value_name("N")
-        .value_parser(clap::value_parser!(u32).range(1..=1000))
-        .help(help)
+    Arg::new("blocks").long("blocks").value_name("N").value_parser(clap::value_parser!(u32).range(1..=1000)).help(help)
 }
 
 fn time_limit() -> Arg {
