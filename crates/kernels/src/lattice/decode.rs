@@ -1,5 +1,7 @@
 //! Decoding: checks once, then one of the implementations.
 
+use std::sync::OnceLock;
+
 use super::bits::BitReader;
 use super::encode::present;
 use super::error::LatticeError;
@@ -9,6 +11,13 @@ use super::{Method, parallel, reference, simd};
 
 /// Largest table of a level's points, in bytes: it shares the second-level cache with the data.
 const TABLE_BYTES: u128 = 256 << 10;
+
+/// Tables that decoding makes at its first use.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tables {
+    points: OnceLock<Box<[f32]>>,
+    bytes: OnceLock<Option<ByteTable>>,
+}
 
 /// What is decoded; already checked.
 #[derive(Clone, Copy)]
@@ -85,11 +94,61 @@ impl Codec {
         if (d as u128 * 4) << self.level_bits() > TABLE_BYTES {
             return None;
         }
-        Some(self.table_cell().get_or_init(|| match self.lattice() {
+        Some(self.tables().points.get_or_init(|| match self.lattice() {
             Lattice::Z2 => table::<scalar::Z2, 2>(self),
             Lattice::D4 => table::<scalar::D4, 4>(self),
             Lattice::E8 => table::<scalar::E8, 8>(self),
         }))
+    }
+
+    /// The points as bytes, if they fit.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AVX-512 VBMI looks up bytes"))]
+    pub(super) fn byte_table(&self) -> Option<&ByteTable> {
+        self.tables().bytes.get_or_init(|| ByteTable::new(self)).as_ref()
+    }
+}
+
+/// Points of every level times its weight q^m as bytes, for look-ups in registers: 256 bytes for
+/// each level and coordinate.
+#[derive(Debug, Clone)]
+pub(super) struct ByteTable {
+    rows: Vec<ByteRow>,
+}
+
+/// The values of one coordinate at one level, by index, on cache lines of their own.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct ByteRow(pub(super) [i8; 256]);
+
+impl ByteTable {
+    /// Rows of each level, one a coordinate.
+    pub(super) fn levels<const D: usize>(&self) -> &[[ByteRow; D]] {
+        self.rows.as_chunks().0
+    }
+
+    /// `None` if an index has more than 8 bits, a vector more than 32, or a sum no room in a byte.
+    fn new(codec: &Codec) -> Option<ByteTable> {
+        if codec.level_bits() > 8 || codec.vector_bits() > 32 {
+            return None;
+        }
+        let points = codec.level_table()?;
+        let (d, scale) = (codec.dimension(), codec.lattice().scale() as f32);
+        let largest = points.iter().fold(0.0f32, |largest, y| largest.max(y.abs())) * scale;
+        let weights: Vec<f32> = (0..codec.levels() as i32).map(|m| (codec.q() as f32).powi(m)).collect();
+        if largest * weights.iter().sum::<f32>() > 127.0 {
+            return None;
+        }
+        let mut rows = Vec::with_capacity(codec.levels() * d);
+        for weight in weights {
+            for k in 0..d {
+                let mut row = ByteRow([0; 256]);
+                for (byte, y) in row.0.iter_mut().zip(points.iter().skip(k).step_by(d)) {
+                    *byte = (weight * y * scale) as i8;
+                }
+                rows.push(row);
+            }
+        }
+        Some(ByteTable { rows })
     }
 }
 

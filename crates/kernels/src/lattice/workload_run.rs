@@ -107,6 +107,8 @@ impl Job {
     fn warm(&mut self) -> Result<(), LatticeError> {
         if self.task != Task::Encode {
             self.codec.level_table();
+            #[cfg(target_arch = "x86_64")]
+            self.codec.byte_table();
         }
         Ok(())
     }

@@ -8,13 +8,13 @@ use crate::lattice::error::LatticeError;
 use crate::lattice::params::Codec;
 
 /// Vectors unpacked at a time.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 /// Largest number of lanes.
 const WIDEST: usize = 16;
 
 /// How the packed codes of a chunk are laid out for the arithmetic.
 #[derive(Clone, Copy, PartialEq)]
-enum Layout {
+pub(super) enum Layout {
     /// One word a vector holds all levels.
     Word,
     /// A row of indices for each level (they fit 32 bits).
@@ -38,7 +38,7 @@ impl Layout {
 
 /// Unpacks vectors `first..first + n` and checks that every index is a code.
 #[inline(always)]
-fn unpack(
+pub(super) fn unpack(
     codec: &Codec,
     layout: Layout,
     packed: &[u8],

@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bytes;
 mod decode;
 mod dots;
 mod encode;
@@ -175,7 +177,18 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
     match isa.0 {
         // SAFETY: an `Isa` of this set exists only after it was detected.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { switched::decode_avx512(codec, request, out) },
+        Set::Avx512 => match codec.byte_table() {
+            // SAFETY: as above, and VBMI was detected just here.
+            Some(table) if is_x86_feature_detected!("avx512vbmi") => unsafe {
+                match codec.lattice() {
+                    Lattice::Z2 => bytes::decode::<2>(codec, table, request, out),
+                    Lattice::D4 => bytes::decode::<4>(codec, table, request, out),
+                    Lattice::E8 => bytes::decode::<8>(codec, table, request, out),
+                }
+            },
+            // SAFETY: as above.
+            _ => unsafe { switched::decode_avx512(codec, request, out) },
+        },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
