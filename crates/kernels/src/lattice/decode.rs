@@ -194,12 +194,42 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
     request: &Request<'_>,
     out: &mut [f32],
 ) -> Result<(), LatticeError> {
-    let table = codec.level_table();
+    match codec.level_table() {
+        Some(_) => read_and_look_up::<D>(codec, request, out),
+        None => read_and_sum::<D>(codec, request, out, |index, weight, sum| {
+            let y = index_point::<K, D>(index, codec.q());
+            (0..D).for_each(|k| sum[k] += weight * (y[k] as f32 / K::SCALE as f32));
+        }),
+    }
+}
+
+/// Decodes vector by vector with the table of points, which must be there.
+#[inline(always)]
+pub(super) fn read_and_look_up<const D: usize>(
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+) -> Result<(), LatticeError> {
+    let points = codec.level_table().unwrap_or_default().as_chunks::<D>().0;
+    read_and_sum::<D>(codec, request, out, |index, weight, sum| {
+        let point = &points[index as usize];
+        (0..D).for_each(|k| sum[k] += weight * point[k]);
+    })
+}
+
+/// Reads the indices of each vector, adds up their points by `add(index, q^m, sum)`, and scales.
+#[inline(always)]
+fn read_and_sum<const D: usize>(
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+    add: impl Fn(u64, f32, &mut [f32; D]),
+) -> Result<(), LatticeError> {
     let dropped = codec.levels() - request.depth;
-    let q = codec.q();
     let limit = codec.level_points();
     let mut reader = BitReader::new(request.packed);
     for (v, x) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
+        // Sums of integers, or halves of them, far below 2^24: exact.
         let mut sum = [0.0f32; D];
         let mut weight = 1.0;
         for level in 0..codec.levels() {
@@ -208,16 +238,9 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
                 return Err(LatticeError::Index { vector: v, level, index, limit: limit as u64 });
             }
             if level >= dropped {
-                // Sums of integers, or halves of them, far below 2^24: exact.
-                if let Some(table) = table {
-                    let point = &table[index as usize * D..][..D];
-                    (0..D).for_each(|k| sum[k] += weight * point[k]);
-                } else {
-                    let y = index_point::<K, D>(index, q);
-                    (0..D).for_each(|k| sum[k] += weight * (y[k] as f32 / K::SCALE as f32));
-                }
+                add(index, weight, &mut sum);
             }
-            weight *= q as f32;
+            weight *= codec.q() as f32;
         }
         let scale = codec.scales()[usize::from(request.retries.map_or(0, |t| t[v]))];
         for k in 0..D {

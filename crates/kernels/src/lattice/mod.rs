@@ -28,6 +28,8 @@ mod tests;
 mod workload;
 mod workload_code;
 mod workload_dot;
+mod workload_given;
+mod workload_readings;
 mod workload_run;
 
 use ellwand_core::Registry;
