@@ -149,7 +149,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "contended",
-        about: "wall time is at least 1.2 times the CPU time, or every fifth sample lost the processor",
+        about: "wall time is at least 1.2 times the CPU time; where that cannot be told, every second sample lost the processor",
         apply: quality::contended,
     },
     Rule {

@@ -12,6 +12,8 @@ use crate::units::{UNAVAILABLE, clean, human};
 pub(crate) struct Block {
     /// Readings with the same value in every row: `overload 1.25 %`.
     pub(crate) fixed: Vec<String>,
+    /// Headings of all readings of the block.
+    pub(crate) titles: Vec<String>,
     /// Place and values of those that vary; no column when none does.
     pub(crate) columns: Vec<Column>,
 }
@@ -50,6 +52,7 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
     let mut varying = Vec::new();
     for (index, reading) in readings.iter().enumerate() {
         let cells = texts(reading);
+        block.titles.push(clean(&reading.title));
         match cells.first() {
             Some(first) if cells.len() > 1 && cells.iter().all(|cell| cell == first) => {
                 block.fixed.push(format!("{} {first}", clean(&reading.title)));

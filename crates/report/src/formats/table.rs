@@ -24,11 +24,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out)?;
         results(report, section, out)?;
         let tables = readings::tables(report, section);
-        for (title, block) in [("outputs", tables.outputs), ("by implementation", tables.implementations)] {
-            if !block.is_empty() {
-                writeln!(out)?;
-                readings_block(&format!("{} · {title}", section.workload), block, report, out)?;
-            }
+        if !tables.outputs.is_empty() {
+            writeln!(out)?;
+            readings_block(&format!("{} · outputs", section.workload), tables.outputs, report, out)?;
+        }
+        // One line a row would double the length of the page for what few people ask for first.
+        let own = tables.implementations.titles;
+        if !own.is_empty() {
+            let line = format!("by implementation in the Markdown report: {}", own.join(", "));
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
         }
         for remark in &section.remarks {
             let scope = if remark.rows == remark.of {

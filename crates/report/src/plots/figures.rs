@@ -19,6 +19,8 @@ struct Quantity {
     /// Axis label; `{item}` becomes the name of an item.
     label: &'static str,
     unit: &'static str,
+    /// What markers and whiskers are.
+    marks: &'static str,
     /// Value, lower and upper end of the whisker.
     of: fn(&Row) -> Option<(f64, f64, f64)>,
     /// Whether 1 is a line of its own.
@@ -33,24 +35,27 @@ const QUANTITIES: &[Quantity] = &[
     Quantity {
         id: "time",
         title: "time of an iteration",
-        label: "time of one iteration (median; whiskers p10–p90)",
+        label: "time of one iteration",
         unit: "s",
+        marks: "medians, whiskers p10–p90",
         of: |row| row.stats("time").map(spread),
         reference: false,
     },
     Quantity {
         id: "throughput",
         title: "throughput",
-        label: "{item} per second (median; whiskers p10–p90)",
+        label: "{item} per second",
         unit: "1/s",
+        marks: "medians, whiskers p10–p90",
         of: |row| row.stats("throughput").map(spread),
         reference: false,
     },
     Quantity {
         id: "speedup",
         title: "speed-up",
-        label: "times the speed of {baseline} (whiskers 95 % interval)",
+        label: "times the speed of {baseline}",
         unit: "x",
+        marks: "medians of ratios by round, whiskers 95 % interval in this process",
         of: |row| {
             let speedup = &row.speedup;
             let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
@@ -90,9 +95,10 @@ fn style(names: &[String], implementation: &str, run: usize) -> Style {
     Style(index + run * names.len())
 }
 
-fn footer(report: &Report) -> String {
+fn footer(report: &Report, marks: &str) -> String {
     let one = |run: &RunInfo| format!("{} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
-    report.runs.iter().map(one).collect::<Vec<_>>().join(" | ")
+    let runs = report.runs.iter().map(one).collect::<Vec<_>>().join(" | ");
+    if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
 }
 
 /// The axis that goes to the right: the numeric one with most values.
@@ -113,7 +119,7 @@ fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[
         name,
         title,
         subtitle: section.fixed_line(),
-        footer: footer(report),
+        footer: footer(report, quantity.marks),
         workload: Some(section.workload.clone()),
         body,
     };
@@ -222,7 +228,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[String
     (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0) })
 }
 
-/// All workloads that sweep the same axis, side by side at the same scale: throughput.
+/// All workloads that sweep the same axis, side by side at the same scale.
 fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for quantity in QUANTITIES.iter().filter(|quantity| !quantity.reference) {
@@ -248,7 +254,7 @@ fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
                 name: format!("overview-{}-{}", quantity.id, file_name(&axis)),
                 title: format!("all workloads: {} against {axis}", quantity.title),
                 subtitle: common(sections()),
-                footer: footer(report),
+                footer: footer(report, quantity.marks),
                 workload: None,
                 body: Body::Lines(panels),
             });

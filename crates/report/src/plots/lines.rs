@@ -9,12 +9,12 @@ use super::style::NEUTRAL;
 
 const TICK: f32 = 13.0;
 const LABEL: f32 = 14.0;
-const LEGEND: f32 = 26.0;
+const LEGEND: f32 = 34.0;
 
 fn columns(panels: usize) -> usize {
     match panels {
         0 | 1 => 1,
-        2..=4 => 2,
+        2 | 4 => 2,
         _ => 3,
     }
 }
@@ -22,7 +22,7 @@ fn columns(panels: usize) -> usize {
 /// Height of the panels together, in pixels.
 pub(super) fn height(panels: &[Lines]) -> f32 {
     let rows = panels.len().div_ceil(columns(panels.len())).max(1) as f32;
-    if panels.len() <= 1 { 640.0 } else { LEGEND + rows * if panels.len() <= 4 { 420.0 } else { 360.0 } }
+    if panels.len() <= 1 { 640.0 } else { LEGEND + rows * if panels.len() <= 4 { 440.0 } else { 380.0 } }
 }
 
 /// Draws the panels into `area`. All have the same range upwards, so that heights can be compared across them.
@@ -91,8 +91,8 @@ fn legend(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scene) {
     let mut x = area.left;
     for series in seen {
         let name = fonts.cut(&series.label, LABEL, false, 220.0);
-        let right = series.style.sample(scene, x, area.top + 4.0, series.joined);
-        scene.text((right + 8.0, area.top + 9.0), &name, LABEL, Anchor::Start, INK);
+        let right = series.style.sample(scene, x, area.top + 12.0, series.joined);
+        scene.text((right + 8.0, area.top + 17.0), &name, LABEL, Anchor::Start, INK);
         x = right + 8.0 + fonts.width(&name, LABEL, false) + 28.0;
     }
 }

@@ -1,11 +1,13 @@
-//! Rate against distortion: what a code costs and what it loses.
+//! Distortion against rate: what a code costs and what it loses.
 
 use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
 use super::super::style::Style;
 use super::{file_name, footer};
 use crate::model::{AxisInfo, Report, Row, Section};
+use crate::units::human;
 
-const RATE: &str = "bits-per-dim";
+/// Readings that state a rate in bits per dimension with all side information; the first one that a row has counts.
+const RATES: [&str; 2] = ["bits-per-dim", "rate"];
 const DISTORTION: &str = "mse";
 
 /// One figure per workload whose outputs have a rate and a distortion, unless an earlier workload shows the same points.
@@ -23,9 +25,9 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         let scale = |label: &str, log| Scale { label: label.into(), unit: String::new(), log, at: Vec::new() };
         figures.push(Figure {
             name: format!("{}-rate-distortion", file_name(&section.workload)),
-            title: format!("{}: rate against distortion", section.workload),
+            title: format!("{}: distortion against rate", section.workload),
             subtitle: section.fixed_line(),
-            footer: footer(report),
+            footer: footer(report, ""),
             workload: Some(section.workload.clone()),
             body: Body::Lines(vec![Lines {
                 title: section.workload.clone(),
@@ -64,7 +66,9 @@ fn series(section: &Section) -> Vec<Series> {
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
         let label: Vec<String> = others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
-        let label = (!label.is_empty()).then(|| label.join(", "));
+        // A point that no axis tells from others says its own numbers.
+        let numbers = || format!("{} bits/dim, MSE {}", human(x, ""), human(y, ""));
+        let label = Some(if label.is_empty() { numbers() } else { label.join(", ") });
         let point = Point { x, y, low: y, high: y, label };
         match all.iter_mut().find(|series| series.label == name) {
             Some(series) => series.points.push(point),
@@ -75,7 +79,8 @@ fn series(section: &Section) -> Vec<Series> {
 }
 
 fn rate_and_distortion(row: &Row) -> Option<(f64, f64)> {
-    let (rate, distortion) = (row.reading(RATE)?, row.reading(DISTORTION)?);
+    let rate = RATES.iter().find_map(|id| row.reading(id))?;
+    let distortion = row.reading(DISTORTION)?;
     (rate.is_finite() && distortion.is_finite() && distortion > 0.0).then_some((rate, distortion))
 }
 
