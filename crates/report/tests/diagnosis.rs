@@ -13,7 +13,12 @@ const MIB: u64 = 1 << 20;
 fn stream(bytes_per_s: f64) -> Measurement {
     let bytes = 64 * MIB;
     let seconds = bytes as f64 / bytes_per_s;
-    common::measured(&common::lattice_case("w", 1000), "simd", seconds, Work::items("vectors", 1000).bytes(bytes / 2, bytes / 2))
+    common::measured(
+        &common::lattice_case("w", 1000),
+        "simd",
+        seconds,
+        Work::items("vectors", 1000).bytes(bytes / 2, bytes / 2),
+    )
 }
 
 fn sized(batch: i64, implementation: &str, seconds: f64) -> Measurement {

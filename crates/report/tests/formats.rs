@@ -42,7 +42,11 @@ fn csv() {
 fn json() {
     // One workload without its neighbours: the whole would be read by nobody.
     let mut record = common::small_record();
-    record.measurements.retain(|m| m.case.workload == "null" || (m.case.id.contains("batch=100,") && ["reference", "simd", "cuda", "sloppy"].contains(&m.implementation.as_str())));
+    record.measurements.retain(|m| {
+        m.case.workload == "null"
+            || (m.case.id.contains("batch=100,")
+                && ["reference", "simd", "cuda", "sloppy"].contains(&m.implementation.as_str()))
+    });
     insta::assert_snapshot!(text(&report(&[record], &Options::default()), "json"));
 }
 
@@ -65,7 +69,10 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn colour_repeats_what_the_text_says() {
     let plain = text(&small(Some(100)), "table");
-    let coloured = text(&report(&[common::small_record()], &Options { width: Some(100), color: true, ..Options::default() }), "table");
+    let coloured = text(
+        &report(&[common::small_record()], &Options { width: Some(100), color: true, ..Options::default() }),
+        "table",
+    );
     assert!(coloured.contains("\u{1b}["));
     assert!(!plain.contains('\u{1b}'));
     let mut bare = String::new();
@@ -89,7 +96,8 @@ fn of_model(report: &Report) -> Numbers {
     for section in &report.workloads {
         for row in &section.rows {
             if let Some(time) = row.median("time") {
-                let key = (section.workload.clone(), row.param("batch").unwrap_or_default(), row.implementation.clone());
+                let key =
+                    (section.workload.clone(), row.param("batch").unwrap_or_default(), row.implementation.clone());
                 numbers.insert(key, (time, row.speedup.ratio));
             }
         }
@@ -153,7 +161,10 @@ fn formats_for_people_hold_the_same_numbers_rounded() {
             let start = whole.find(mark).unwrap() + mark.len();
             whole[start..].to_string()
         };
-        let (table, markdown) = (part(&table, &format!("\n{}", section.workload)), part(&markdown, &format!("\n## {}\n", section.workload)));
+        let (table, markdown) = (
+            part(&table, &format!("\n{}", section.workload)),
+            part(&markdown, &format!("\n## {}\n", section.workload)),
+        );
         let mut rest = (table.as_str(), markdown.as_str());
         for row in section.rows.iter() {
             let Some(time) = row.median("time") else { continue };
@@ -187,7 +198,12 @@ fn unavailable_is_never_zero() {
     assert!(row["speedup"]["ratio"].is_null());
     assert!(row["speedup"]["unavailable"].as_str().unwrap().contains("somebody-else"));
     let table = text(&report, "table");
-    assert!(table.contains("unavailable: CPU time") && table.contains("of ceiling") && table.contains("speed-up (somebody-else"), "{table}");
+    assert!(
+        table.contains("unavailable: CPU time")
+            && table.contains("of ceiling")
+            && table.contains("speed-up (somebody-else"),
+        "{table}"
+    );
     let numbers = text(&report, "csv");
     let mut reader = csv::Reader::from_reader(numbers.as_bytes());
     let head = reader.headers().unwrap().clone();
@@ -222,7 +238,12 @@ fn csv_columns_have_one_name_each() {
     let mut record = common::small_record();
     // An axis called like a column of ours.
     for measurement in &mut record.measurements {
-        measurement.case.params.iter_mut().filter(|param| param.axis == "data").for_each(|param| param.axis = "device".into());
+        measurement
+            .case
+            .params
+            .iter_mut()
+            .filter(|param| param.axis == "data")
+            .for_each(|param| param.axis = "device".into());
     }
     let numbers = text(&report(&[record], &Options::default()), "csv");
     let mut reader = csv::Reader::from_reader(numbers.as_bytes());

@@ -49,7 +49,8 @@ fn a_run_and_a_measurement_of_every_outcome_are_accepted() {
 
 #[test]
 fn the_record_kept_for_ever_is_accepted() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1.jsonl")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1.jsonl")).unwrap();
     assert!(text.lines().count() > 1);
     text.lines().for_each(accepted);
 }

@@ -177,6 +177,11 @@ pub const RULES: &[Rule] = &[
         about: "an implementation with several threads is slower than one with a single thread at the same case",
         apply: peers::threads_do_not_pay,
     },
+    Rule {
+        id: "threads-idle",
+        about: "at its largest case an implementation with several threads keeps less than 60 % of the processors busy",
+        apply: peers::threads_idle,
+    },
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule { id: "memory-bound", about: "at least 60 % of the measured copy bandwidth", apply: ceiling::memory_bound },
 ];

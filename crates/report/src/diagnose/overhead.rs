@@ -52,8 +52,7 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
 
 pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let hit =
-            group.worst(FIRST_OVER_STEADY, |row| {
+        let hit = group.worst(FIRST_OVER_STEADY, |row| {
             // A first run that is short in itself is not worth a word, however short the others are.
             let long = row.first_run_s.is_some_and(|first| first >= FIRST_S);
             row.first_over_steady.map(|ratio| if long { ratio } else { 0.0 })

@@ -106,7 +106,11 @@ pub(super) fn tick_text(value: f64, unit: &str) -> String {
 }
 
 fn trim(number: &str) -> &str {
-    if number.contains('.') && !number.contains('e') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+    if number.contains('.') && !number.contains('e') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
 }
 
 #[cfg(test)]

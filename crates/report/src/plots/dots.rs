@@ -25,7 +25,12 @@ pub(super) fn draw(chart: &Dots, area: Area, fonts: &Fonts, scene: &mut Scene) {
     let name = |text: &str| fonts.cut(text, TEXT, false, 320.0);
     let widest = every().map(|dot| fonts.width(&name(&dot.label), TEXT, false)).fold(0.0, f32::max);
     let beside = every().map(|dot| fonts.width(&dot.text, TEXT, false)).fold(0.0, f32::max);
-    let plot = Area { left: area.left + widest + 40.0, right: area.right - beside - 24.0, top: area.top + 4.0, bottom: area.bottom - AXIS };
+    let plot = Area {
+        left: area.left + widest + 40.0,
+        right: area.right - beside - 24.0,
+        top: area.top + 4.0,
+        bottom: area.bottom - AXIS,
+    };
     let mut free = f32::NEG_INFINITY;
     for tick in x.ticks(&chart.scale.unit, 8) {
         let at = plot.x(&x, tick.value);
@@ -53,6 +58,7 @@ pub(super) fn draw(chart: &Dots, area: Area, fonts: &Fonts, scene: &mut Scene) {
         for dot in dots {
             let at = y + LINE / 2.0 - 4.0;
             scene.text((plot.left - 14.0, at + 5.0), &name(&dot.label), TEXT, Anchor::End, INK);
+            scene.line(vec![(plot.left, at), (plot.right + 10.0, at)], 1.0, GRID, &[1.5, 3.0]);
             let (low, high) = (plot.x(&x, dot.low), plot.x(&x, dot.high));
             if high - low >= 1.0 {
                 scene.segment((low, at), (high, at), 1.6, dot.style.color());

@@ -195,12 +195,17 @@ fn series(
                 let (y, low, high) = (quantity.of)(row)?;
                 Some(Point { x: row.number(&axis.name)?, y, low, high, label: None })
             };
-            let mut points: Vec<Point> = section.rows_of(run, implementation).filter(&inside).filter_map(point).collect();
+            let mut points: Vec<Point> =
+                section.rows_of(run, implementation).filter(&inside).filter_map(point).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             if points.is_empty() {
                 continue;
             }
-            let label = if report.runs.len() > 1 { format!("{implementation} (run {})", run + 1) } else { implementation.clone() };
+            let label = if report.runs.len() > 1 {
+                format!("{implementation} (run {})", run + 1)
+            } else {
+                implementation.clone()
+            };
             all.push(Series { label, style: style(names, implementation, run), joined: true, points });
         }
     }
@@ -213,7 +218,14 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[String
         let dot = |row: &Row| {
             let (value, low, high) = (quantity.of)(row)?;
             let text = if quantity.unit == "x" { ratio(value) } else { human(value, quantity.unit) };
-            Some(Dot { label: row.implementation.clone(), style: style(names, &row.implementation, row.run), value, low, high, text })
+            Some(Dot {
+                label: row.implementation.clone(),
+                style: style(names, &row.implementation, row.run),
+                value,
+                low,
+                high,
+                text,
+            })
         };
         let rows: Vec<&Row> = case.rows.iter().map(|index| &section.rows[*index]).collect();
         let dots: Vec<Dot> = rows.iter().filter_map(|row| dot(row)).collect();
@@ -246,7 +258,8 @@ fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
             }
         }
         for (axis, panels) in by_axis.into_iter().filter(|(_, panels)| panels.len() > 1) {
-            let sections = || report.workloads.iter().filter(|section| main_axis(section).is_some_and(|own| own.name == axis));
+            let sections =
+                || report.workloads.iter().filter(|section| main_axis(section).is_some_and(|own| own.name == axis));
             if sections().count() < 2 || panels.len() > PANELS {
                 continue;
             }
@@ -267,7 +280,8 @@ fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
 fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
     let mut shared: Option<Vec<String>> = None;
     for section in sections {
-        let own: Vec<String> = section.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+        let own: Vec<String> =
+            section.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
         shared = Some(match shared {
             None => own,
             Some(known) => known.into_iter().filter(|text| own.contains(text)).collect(),

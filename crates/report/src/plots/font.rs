@@ -14,8 +14,10 @@ pub(super) struct Fonts {
 impl Fonts {
     pub(super) fn load() -> Result<Self, ReportError> {
         let face = |data| {
-            Face::parse(data, 0)
-                .map_err(|error| ReportError::Plot { name: "all".into(), problem: format!("the font cannot be read: {error}") })
+            Face::parse(data, 0).map_err(|error| ReportError::Plot {
+                name: "all".into(),
+                problem: format!("the font cannot be read: {error}"),
+            })
         };
         Ok(Self { regular: face(dejavu::sans::regular())?, bold: face(dejavu::sans::bold())? })
     }

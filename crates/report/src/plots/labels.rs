@@ -42,10 +42,12 @@ pub(super) fn beside(points: &[((f32, f32), &str)], plot: Area, fonts: &Fonts, s
             (x + 8.0, y - 9.0),
             (x + 8.0, y + 18.0),
         ];
-        let boxed = |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
+        let boxed =
+            |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
         let free = sides.iter().find(|side| {
             let own = boxed(side);
-            let inside = own.left >= plot.left && own.right <= plot.right && own.top >= plot.top && own.bottom <= plot.bottom;
+            let inside =
+                own.left >= plot.left && own.right <= plot.right && own.top >= plot.top && own.bottom <= plot.bottom;
             inside && !taken.iter().any(|other| overlap(&own, other))
         });
         if let Some(side) = free {

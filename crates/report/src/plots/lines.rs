@@ -66,7 +66,9 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     let ends: Vec<(f32, f32)> = panel
         .series
         .iter()
-        .map(|series| series.points.last().map_or((plot.right, plot.top), |point| (plot.x(&x, point.x), plot.y(y, point.y))))
+        .map(|series| {
+            series.points.last().map_or((plot.right, plot.top), |point| (plot.x(&x, point.x), plot.y(y, point.y)))
+        })
         .collect();
     let wanted: Vec<f32> = ends.iter().map(|(_, y)| *y).collect();
     let heights = labels::spread(&wanted, 22.0, plot.top + 8.0, plot.bottom - 4.0);
@@ -99,10 +101,15 @@ fn legend(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scene) {
 
 /// Draws grid, ticks and axis labels; returns the area of the data and the x axis.
 fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) -> Option<(Area, Axis)> {
-    let xs = panel.series.iter().flat_map(|series| &series.points).map(|point| point.x).chain(panel.x.at.iter().copied());
+    let xs =
+        panel.series.iter().flat_map(|series| &series.points).map(|point| point.x).chain(panel.x.at.iter().copied());
     let x = Axis::over(xs, panel.x.log)?;
     let y_ticks = y.ticks(&panel.y.unit, 8);
-    let widest = y_ticks.iter().filter_map(|tick| tick.label.as_ref()).map(|label| fonts.width(label, TICK, false)).fold(0.0, f32::max);
+    let widest = y_ticks
+        .iter()
+        .filter_map(|tick| tick.label.as_ref())
+        .map(|label| fonts.width(label, TICK, false))
+        .fold(0.0, f32::max);
     let plot = Area { left: area.left + 34.0 + widest, bottom: area.bottom - 50.0, ..area };
     for tick in &y_ticks {
         let at = plot.y(y, tick.value);
@@ -129,7 +136,9 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
             free = at + half + 8.0;
         }
     }
-    for corner in [[(plot.left, plot.top), (plot.left, plot.bottom)], [(plot.left, plot.bottom), (plot.right, plot.bottom)]] {
+    for corner in
+        [[(plot.left, plot.top), (plot.left, plot.bottom)], [(plot.left, plot.bottom), (plot.right, plot.bottom)]]
+    {
         scene.segment(corner[0], corner[1], 1.2, GREY);
     }
     scene.text(((plot.left + plot.right) / 2.0, area.bottom - 6.0), &panel.x.label, LABEL, Anchor::Middle, INK);

@@ -19,11 +19,35 @@ pub(super) enum Anchor {
 
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
-    Line { points: Vec<(f32, f32)>, width: f32, color: Color, dash: &'static [f32] },
+    Line {
+        points: Vec<(f32, f32)>,
+        width: f32,
+        color: Color,
+        dash: &'static [f32],
+    },
     /// A closed polygon with its outline.
-    Polygon { points: Vec<(f32, f32)>, fill: Color, stroke: Color, width: f32 },
-    Circle { centre: (f32, f32), radius: f32, fill: Color, stroke: Color, width: f32 },
-    Text { at: (f32, f32), text: String, size: f32, bold: bool, anchor: Anchor, color: Color, upwards: bool },
+    Polygon {
+        points: Vec<(f32, f32)>,
+        fill: Color,
+        stroke: Color,
+        width: f32,
+    },
+    Circle {
+        centre: (f32, f32),
+        radius: f32,
+        fill: Color,
+        stroke: Color,
+        width: f32,
+    },
+    Text {
+        at: (f32, f32),
+        text: String,
+        size: f32,
+        bold: bool,
+        anchor: Anchor,
+        color: Color,
+        upwards: bool,
+    },
 }
 
 /// A picture.
@@ -63,7 +87,16 @@ impl Scene {
     }
 
     #[allow(clippy::too_many_arguments)] // The one place where a text is made of its parts.
-    fn styled(&mut self, at: (f32, f32), text: &str, size: f32, anchor: Anchor, color: Color, bold: bool, upwards: bool) {
+    fn styled(
+        &mut self,
+        at: (f32, f32),
+        text: &str,
+        size: f32,
+        anchor: Anchor,
+        color: Color,
+        bold: bool,
+        upwards: bool,
+    ) {
         self.shapes.push(Shape::Text { at, text: text.to_string(), size, bold, anchor, color, upwards });
     }
 }

@@ -56,7 +56,20 @@ impl Style {
             _ => {
                 // A plus.
                 let (l, t) = (r * 1.3, r * 0.45);
-                let outline = [(-t, -l), (t, -l), (t, -t), (l, -t), (l, t), (t, t), (t, l), (-t, l), (-t, t), (-l, t), (-l, -t), (-t, -t)];
+                let outline = [
+                    (-t, -l),
+                    (t, -l),
+                    (t, -t),
+                    (l, -t),
+                    (l, t),
+                    (t, t),
+                    (t, l),
+                    (-t, l),
+                    (-t, t),
+                    (-l, t),
+                    (-l, -t),
+                    (-t, -t),
+                ];
                 polygon(outline.iter().map(|(dx, dy)| (x + dx, y + dy)).collect())
             }
         };

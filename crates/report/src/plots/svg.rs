@@ -22,7 +22,12 @@ pub(super) fn svg(scene: &Scene) -> String {
 fn element(shape: &Shape, out: &mut String) -> std::fmt::Result {
     match shape {
         Shape::Line { points, width, color, dash } => {
-            write!(out, "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"", coordinates(points), hex(*color))?;
+            write!(
+                out,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"",
+                coordinates(points),
+                hex(*color)
+            )?;
             if !dash.is_empty() {
                 let lengths: Vec<String> = dash.iter().map(f32::to_string).collect();
                 write!(out, " stroke-dasharray=\"{}\"", lengths.join(" "))?;
@@ -51,7 +56,11 @@ fn element(shape: &Shape, out: &mut String) -> std::fmt::Result {
                 Anchor::End => "end",
             };
             let (x, y) = at;
-            write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{}\"", hex(*color))?;
+            write!(
+                out,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{}\"",
+                hex(*color)
+            )?;
             if *bold {
                 write!(out, " font-weight=\"bold\"")?;
             }

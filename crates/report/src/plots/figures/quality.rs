@@ -16,8 +16,11 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let mut figures = Vec::new();
     for section in &report.workloads {
         let series = series(section);
-        let points: Vec<(u64, u64)> =
-            series.iter().flat_map(|series| &series.points).map(|point| (point.x.to_bits(), point.y.to_bits())).collect();
+        let points: Vec<(u64, u64)> = series
+            .iter()
+            .flat_map(|series| &series.points)
+            .map(|point| (point.x.to_bits(), point.y.to_bits()))
+            .collect();
         if points.is_empty() || known.contains(&points) {
             continue;
         }
@@ -47,7 +50,10 @@ fn series(section: &Section) -> Vec<Series> {
     let sizes = |axis: &&AxisInfo| {
         // An axis along which the rate does not change and the number of items does is a size, not a setting.
         let items = |row: &Row| row.work.items;
-        section.rows.iter().any(|a| section.rows.iter().any(|b| differ_only_in(a, b, &axis.name) && items(a) != items(b)))
+        section
+            .rows
+            .iter()
+            .any(|a| section.rows.iter().any(|b| differ_only_in(a, b, &axis.name) && items(a) != items(b)))
     };
     let settings: Vec<&AxisInfo> = section.swept.iter().filter(|axis| !sizes(axis)).collect();
     let word = settings.iter().find(|axis| !axis.numeric).copied();
@@ -65,7 +71,8 @@ fn series(section: &Section) -> Vec<Series> {
         let Some((x, y)) = rate_and_distortion(row) else { continue };
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
-        let label: Vec<String> = others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
+        let label: Vec<String> =
+            others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
         // A point that no axis tells from others says its own numbers.
         let numbers = || format!("{} bits/dim, MSE {}", human(x, ""), human(y, ""));
         let label = Some(if label.is_empty() { numbers() } else { label.join(", ") });
@@ -85,5 +92,6 @@ fn rate_and_distortion(row: &Row) -> Option<(f64, f64)> {
 }
 
 fn differ_only_in(a: &Row, b: &Row, axis: &str) -> bool {
-    a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(|(x, y)| (x.value == y.value) == (x.axis != axis))
+    a.params.len() == b.params.len()
+        && a.params.iter().zip(&b.params).all(|(x, y)| (x.value == y.value) == (x.axis != axis))
 }
