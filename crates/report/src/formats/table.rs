@@ -57,7 +57,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     let (mut columns, missing) = columns::columns(report, section, false);
     let left_out = grid::fit(&mut columns, width);
     grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-    let mut notes = Vec::new();
+    let mut notes = vec!["times measured, the rest derived".to_string()];
     if columns.iter().any(|column| column.head == "speed-up") {
         notes.push(format!("speed-up against {}", section.baselines.join(", ")));
     }
@@ -67,9 +67,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     if !missing.is_empty() {
         notes.push(format!("unavailable: {}", missing.join("; ")));
     }
-    if !notes.is_empty() {
-        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    }
+    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     for reason in columns::reasons(section) {
         writeln!(out, "{}", wrap(&format!("! {reason}"), width, 2))?;
     }
