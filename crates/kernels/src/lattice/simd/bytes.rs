@@ -42,9 +42,26 @@ pub(super) fn decode<const D: usize>(
         scale: _mm512_set1_ps(if request.retries.is_some() { 1.0 } else { codec.scales()[0] }),
     };
     let bits = codec.level_bits();
+    // Two levels of one byte each are told apart by a permutation, without unpacking; with 256
+    // points every byte is a code.
+    let mut begin = 0;
+    if codec.level_points() == 256 && levels.len() == 2 && request.retries.is_none() {
+        let blocks = out.as_chunks_mut::<64>().0.as_chunks_mut::<D>().0;
+        for (block, codes) in blocks.iter_mut().zip(request.packed.as_chunks::<128>().0) {
+            let index = [even_bytes(codes), odd_bytes(codes)];
+            let mut sums = [_mm512_setzero_si512(); D];
+            for m in dropped..2 {
+                add_level::<D, true>(&levels[m], index[m], &mut sums);
+            }
+            widen::<D>(sums, &affine, block);
+            begin += 64;
+        }
+    }
+    let out = &mut out[begin * D..];
+    let packed = &request.packed[begin * codec.vector_bits() / 8..];
     for (c, out) in out.chunks_mut(CHUNK * D).enumerate() {
         let (first, n) = (c * CHUNK, out.len() / D);
-        unpack(codec, Layout::Word, request.packed, first, n, &mut words)?;
+        unpack(codec, Layout::Word, packed, first, n, &mut words)?;
         let (whole, rest) = out.as_chunks_mut::<64>();
         let (groups, odd) = whole.as_chunks_mut::<D>();
         for (group, words) in groups.iter_mut().zip(words.as_chunks().0) {
@@ -101,23 +118,65 @@ fn sixty_four<const D: usize>(
         let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(part!(0)), part!(1));
         let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(part!(2)), part!(3));
         let index = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        let upper = _mm512_movepi8_mask(index);
-        for k in 0..D {
-            macro_rules! table {
-                ($j:literal) => {
-                    // SAFETY: a row is four registers long.
-                    unsafe { _mm512_loadu_si512(rows[k].0.as_ptr().add(64 * $j).cast()) }
-                };
-            }
-            let mut value = _mm512_permutex2var_epi8(table!(0), index, table!(1));
-            if bits == 8 {
-                let other = _mm512_permutex2var_epi8(table!(2), index, table!(3));
-                value = _mm512_mask_blend_epi8(upper, value, other);
-            }
-            sums[k] = _mm512_add_epi8(sums[k], value);
+        if bits == 8 {
+            add_level::<D, true>(rows, index, &mut sums);
+        } else {
+            add_level::<D, false>(rows, index, &mut sums);
         }
     }
     widen::<D>(sums, affine, out);
+}
+
+/// Adds the points of one level for 64 indices; `FULL` if they have 8 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2")]
+fn add_level<const D: usize, const FULL: bool>(rows: &[ByteRow; D], index: __m512i, sums: &mut [__m512i; D]) {
+    let upper = _mm512_movepi8_mask(index);
+    for k in 0..D {
+        macro_rules! table {
+            ($j:literal) => {
+                // SAFETY: a row is four registers long.
+                unsafe { _mm512_loadu_si512(rows[k].0.as_ptr().add(64 * $j).cast()) }
+            };
+        }
+        let mut value = _mm512_permutex2var_epi8(table!(0), index, table!(1));
+        if FULL {
+            let other = _mm512_permutex2var_epi8(table!(2), index, table!(3));
+            value = _mm512_mask_blend_epi8(upper, value, other);
+        }
+        sums[k] = _mm512_add_epi8(sums[k], value);
+    }
+}
+
+/// Bytes 0, 2, .. of 128.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn even_bytes(codes: &[u8; 128]) -> __m512i {
+    let (a, b) = halves(codes);
+    let low = _mm512_set1_epi16(0x00ff);
+    in_order(_mm512_packus_epi16(_mm512_and_si512(a, low), _mm512_and_si512(b, low)))
+}
+
+/// Bytes 1, 3, .. of 128.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn odd_bytes(codes: &[u8; 128]) -> __m512i {
+    let (a, b) = halves(codes);
+    in_order(_mm512_packus_epi16(_mm512_srli_epi16::<8>(a), _mm512_srli_epi16::<8>(b)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn halves(codes: &[u8; 128]) -> (__m512i, __m512i) {
+    // SAFETY: 128 bytes are two registers.
+    unsafe { (_mm512_loadu_si512(codes.as_ptr().cast()), _mm512_loadu_si512(codes.as_ptr().add(64).cast())) }
+}
+
+/// Undoes the interleaving of lanes by a pack instruction.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn in_order(packed: __m512i) -> __m512i {
+    _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed)
 }
 
 /// Coordinate by coordinate to vector by vector, to f32, un-centred and scaled.
