@@ -160,12 +160,18 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
             scene.line(path, 2.0, series.style.color(), series.style.dash());
         }
     }
-    // Whiskers and markers above all lines.
+    // Markers above whiskers, whiskers above lines.
     for series in &panel.series {
         for point in &series.points {
-            let at = place(point.x, point.y);
-            series.style.whisker(scene, at.0, plot.y(y, point.low), plot.y(y, point.high));
-            series.style.marker(scene, at, 5.5);
+            let (low, high) = (plot.y(y, point.low), plot.y(y, point.high));
+            series.style.whisker(scene, plot.x(x, point.x), low, high);
+        }
+    }
+    for (index, series) in panel.series.iter().enumerate() {
+        // The first ones are larger, so that one behind another still shows.
+        let radius = (7.0 - 0.7 * index as f32).max(4.5);
+        for point in &series.points {
+            series.style.marker(scene, place(point.x, point.y), radius);
         }
     }
     let named: Vec<((f32, f32), &str)> = panel
