@@ -115,7 +115,7 @@ impl Figure {
         let subtitle = subtitle(&self.subtitle, fonts);
         let head = 52.0 + 19.0 * subtitle.len() as f32;
         let body = match &self.body {
-            Body::Lines(panels) => lines::height(panels),
+            Body::Lines(panels) => lines::height(panels, fonts, WIDTH - 2.0 * MARGIN),
             Body::Dots(chart) => dots::height(chart),
         };
         let height = head + body + FOOTER;

@@ -2,7 +2,7 @@
 
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
 use super::style::Style;
-use crate::model::{AxisInfo, Report, Row, RunInfo, Section, Stats};
+use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 
 mod quality;
@@ -91,13 +91,21 @@ fn names(report: &Report) -> Vec<String> {
 }
 
 fn style(names: &[String], implementation: &str, run: usize) -> Style {
-    let index = names.iter().position(|name| name == implementation).unwrap_or(0);
-    Style(index + run * names.len())
+    Style { number: names.iter().position(|name| name == implementation).unwrap_or(0), run }
 }
 
 fn footer(report: &Report, marks: &str) -> String {
-    let one = |run: &RunInfo| format!("{} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
-    let runs = report.runs.iter().map(one).collect::<Vec<_>>().join(" | ");
+    // Runs of the same machine and program name them once.
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for run in &report.runs {
+        let machine = format!("{} · ellwand {}", run.machine_line(), run.ellwand);
+        match groups.iter_mut().find(|(known, _)| *known == machine) {
+            Some((_, starts)) => starts.push(&run.started),
+            None => groups.push((machine, vec![&run.started])),
+        }
+    }
+    let runs = groups.iter().map(|(machine, starts)| format!("{machine} · {}", starts.join(", ")));
+    let runs = runs.collect::<Vec<_>>().join(" | ");
     if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
 }
 

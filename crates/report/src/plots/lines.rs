@@ -19,10 +19,14 @@ fn columns(panels: usize) -> usize {
     }
 }
 
-/// Height of the panels together, in pixels.
-pub(super) fn height(panels: &[Lines]) -> f32 {
+/// Height of the panels together, in pixels, where they are `width` wide.
+pub(super) fn height(panels: &[Lines], fonts: &Fonts, width: f32) -> f32 {
     let rows = panels.len().div_ceil(columns(panels.len())).max(1) as f32;
-    if panels.len() <= 1 { 640.0 } else { LEGEND + rows * if panels.len() <= 4 { 440.0 } else { 380.0 } }
+    if panels.len() <= 1 {
+        return 640.0;
+    }
+    let (_, legend) = legend(panels, fonts, width);
+    legend + rows * if panels.len() <= 4 { 440.0 } else { 380.0 }
 }
 
 /// Draws the panels into `area`. All have the same range upwards, so that heights can be compared across them.
@@ -34,14 +38,18 @@ pub(super) fn draw(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scen
     if let [panel] = panels {
         return alone(panel, &y, area, fonts, scene);
     }
-    legend(panels, area, fonts, scene);
+    let (entries, legend) = legend(panels, fonts, area.right - area.left);
+    for (series, name, x, y) in entries {
+        let right = series.style.sample(scene, area.left + x, area.top + y + 12.0, series.joined);
+        scene.text((right + 8.0, area.top + y + 17.0), &name, LABEL, Anchor::Start, INK);
+    }
     let columns = columns(panels.len());
     let rows = panels.len().div_ceil(columns);
     let width = (area.right - area.left) / columns as f32;
-    let tall = (area.bottom - area.top - LEGEND) / rows as f32;
+    let tall = (area.bottom - area.top - legend) / rows as f32;
     for (index, panel) in panels.iter().enumerate() {
         let (column, row) = (index % columns, index / columns);
-        let (left, top) = (area.left + width * column as f32, area.top + LEGEND + tall * row as f32);
+        let (left, top) = (area.left + width * column as f32, area.top + legend + tall * row as f32);
         let own = Area { left, top: top + 30.0, right: left + width - 14.0, bottom: top + tall - 8.0 };
         if let Some((plot, x)) = frame(panel, &y, own, fonts, scene) {
             let title = fonts.cut(&panel.title, LABEL, true, plot.right - plot.left);
@@ -83,20 +91,24 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     }
 }
 
-fn legend(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scene) {
-    let mut seen: Vec<&Series> = Vec::new();
+/// The entries of the legend with their places relative to its corner, and its height. They go on in the next line
+/// where one is full.
+fn legend<'a>(panels: &'a [Lines], fonts: &Fonts, width: f32) -> (Vec<(&'a Series, String, f32, f32)>, f32) {
+    let mut entries: Vec<(&Series, String, f32, f32)> = Vec::new();
+    let (mut x, mut y) = (0.0, 0.0);
     for series in panels.iter().flat_map(|panel| &panel.series) {
-        if !seen.iter().any(|known| known.label == series.label) {
-            seen.push(series);
+        if entries.iter().any(|(known, ..)| known.label == series.label) {
+            continue;
         }
-    }
-    let mut x = area.left;
-    for series in seen {
         let name = fonts.cut(&series.label, LABEL, false, 220.0);
-        let right = series.style.sample(scene, x, area.top + 12.0, series.joined);
-        scene.text((right + 8.0, area.top + 17.0), &name, LABEL, Anchor::Start, INK);
-        x = right + 8.0 + fonts.width(&name, LABEL, false) + 28.0;
+        let long = 34.0 + 8.0 + fonts.width(&name, LABEL, false);
+        if x > 0.0 && x + long > width {
+            (x, y) = (0.0, y + 24.0);
+        }
+        entries.push((series, name, x, y));
+        x += long + 28.0;
     }
+    (entries, y + LEGEND)
 }
 
 /// Draws grid, ticks and axis labels; returns the area of the data and the x axis.

@@ -15,27 +15,31 @@ const COLORS: [Color; 7] = [
 
 const DASHES: [&[f32]; 6] = [&[], &[9.0, 4.0], &[2.5, 3.0], &[11.0, 3.5, 2.5, 3.5], &[16.0, 5.0], &[5.0, 2.5]];
 
-/// Look of a series by its number.
+/// Look of a series: the number of what it shows, and of the run. The same thing in another run keeps its colour and
+/// form and changes its filling and its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Style(pub(super) usize);
+pub(super) struct Style {
+    pub(super) number: usize,
+    pub(super) run: usize,
+}
 
 impl Style {
     pub(super) fn color(self) -> Color {
-        COLORS[self.0 % COLORS.len()]
+        COLORS[self.number % COLORS.len()]
     }
 
     pub(super) fn dash(self) -> &'static [f32] {
-        DASHES[self.0 % DASHES.len()]
+        DASHES[(self.number + 3 * self.run) % DASHES.len()]
     }
 
     /// Draws the marker at `at`. After six forms they come back hollow.
     pub(super) fn marker(self, scene: &mut Scene, at: (f32, f32), r: f32) {
         let (x, y) = at;
-        let hollow = (self.0 / 6) % 2 == 1;
+        let hollow = (self.number / 6 + self.run) % 2 == 1;
         let (fill, stroke) = if hollow { (WHITE, self.color()) } else { (self.color(), WHITE) };
         let width = if hollow { 1.6 } else { 0.8 };
         let polygon = |points: Vec<(f32, f32)>| Shape::Polygon { points, fill, stroke, width };
-        let shape = match self.0 % 6 {
+        let shape = match self.number % 6 {
             0 => Shape::Circle { centre: at, radius: r, fill, stroke, width },
             1 => {
                 let s = r * 0.9;

@@ -79,7 +79,12 @@ fn series(section: &Section) -> Vec<Series> {
         let point = Point { x, y, low: y, high: y, label };
         match all.iter_mut().find(|series| series.label == name) {
             Some(series) => series.points.push(point),
-            None => all.push(Series { label: name, style: Style(all.len()), joined: false, points: vec![point] }),
+            None => all.push(Series {
+                label: name,
+                style: Style { number: all.len(), run: 0 },
+                joined: false,
+                points: vec![point],
+            }),
         }
     }
     all
