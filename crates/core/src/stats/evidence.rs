@@ -89,10 +89,10 @@ pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
     Ok(Evidence { slower: capital(1.0), faster: capital(-1.0) })
 }
 
-/// The fewest blocks after which the capital can have reached `1 / alpha`: less than a doubling a block.
+/// No fewer blocks than these can take the capital to `1 / alpha`: it less than doubles with a block.
 pub fn fewest_blocks(alpha: f64) -> usize {
     // At 1 / alpha = 2^k exactly, k doublings would do and the mean over stakes is a little below: k + 1.
-    (1.0 / alpha).log2().floor() as usize + 1
+    ((1.0 / alpha).log2().floor() as usize).saturating_add(1)
 }
 
 /// The region of practical equivalence as a log ratio.
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn unanimous_blocks_reach_one_percent_at_the_fewest_blocks() {
         let reached = |n: usize| evidence(&vec![0.05; n], 0.0).unwrap().slower.peak >= 200.0;
-        assert_eq!(fewest_blocks(0.005), 8);
+        assert_eq!((fewest_blocks(0.005), fewest_blocks(0.25), fewest_blocks(0.0)), (8, 3, usize::MAX));
         assert!(!reached(7) && reached(8));
     }
 
