@@ -8,7 +8,7 @@ use ellwand_core::{
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
-use super::workload_given::given_codes;
+use super::workload_given::{from_code_file, given_codes};
 use super::workload_readings::readings;
 use super::workload_run::{Job, implementations};
 use super::{CodesMut, Isa, Method};
@@ -124,7 +124,8 @@ impl Workload for Code {
         let digits = |required| u8s("digits", "[N, M, d]", "digits of each vector, level 0 the finest", required);
         let packed = |required| u8s("packed", "[bytes]", "bit-packed level indices", required);
         let retries = u8s("retries", "[N]", "retries T of each vector: its scale is beta * 2^(T/3)", true);
-        let mut codes = vec![digits(true), packed(true)];
+        let file = |required| u8s("codes", "[bytes]", "code file: header, packed, overload, retries", required);
+        let mut codes = vec![digits(true), packed(true), file(true)];
         if overload != "none" {
             codes.push(u8s("overload", "[N]", "1 for vectors outside the codebook", true));
         }
@@ -134,7 +135,7 @@ impl Workload for Code {
         match self.task {
             Task::Encode => Ports { inputs: vec![x("values, rows cut into vectors of d")], outputs: codes },
             Task::Decode => {
-                let mut inputs = vec![digits(false), packed(false)];
+                let mut inputs = vec![digits(false), packed(false), file(false)];
                 inputs.extend(retry.then_some(retries));
                 Ports { inputs, outputs: vec![x("decoded values, [N, d]")] }
             }
@@ -155,6 +156,16 @@ impl Workload for Code {
         let spec = shared::spec(case)?;
         let d = spec.params.lattice.dimension();
         let mut case = case.clone();
+        if let (Task::Decode, Some(_)) = (self.task, given.find("codes")) {
+            if fit == Fit::Case {
+                return Err(InputError::new(
+                    "codes",
+                    "a code file is decoded as a whole",
+                    "packed or digits for a sweep",
+                ));
+            }
+            return from_code_file(&case, given.u8("codes")?);
+        }
         if self.task == Task::Decode {
             let codec = Codec::new(spec.params).map_err(input_error)?;
             if spec.automatic {

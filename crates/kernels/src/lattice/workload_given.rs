@@ -1,8 +1,9 @@
-//! Codes that the user gives: digits or packed bytes, checked and brought into packed form.
+//! Codes that the user gives: a whole code file, digits or packed bytes, checked and brought into packed form.
 
-use ellwand_core::{Fit, InputError, Tensor, Tensors};
+use ellwand_core::{Case, Fit, InputError, Tensor, Tensors};
 
-use super::params::Codec;
+use super::Codes;
+use super::params::{Codec, Overload};
 use super::workload::input_error;
 
 /// Packed codes from `packed` or `digits`, and the number of vectors.
@@ -53,4 +54,39 @@ pub(super) fn given_codes(
         *last &= (1u8 << rest) - 1;
     }
     Ok((Tensor::vector(&packed[..]), n))
+}
+
+/// The inputs of decoding from `codes`, a code file that says everything itself: its header decides the axes of the case,
+/// and the decoded array has the shape of the one that was encoded.
+pub(super) fn from_code_file(case: &Case, bytes: &[u8]) -> Result<(Case, Tensors), InputError> {
+    let codes = Codes::from_bytes(bytes).map_err(input_error)?;
+    let params = codes.codec().params();
+    let overload = match params.overload {
+        Overload::None => "none",
+        Overload::Flag => "flag",
+        Overload::RETRY => "retry",
+        Overload::Retry { alpha, cap } => {
+            let problem = format!("its retries use alpha = {alpha}, cap = {cap}");
+            return Err(InputError::new("codes", problem, "alpha = 1/3 and cap = 16, which this workload decodes"));
+        }
+    };
+    let mut case = case.clone();
+    case.set("lattice", params.lattice.name());
+    case.set("q", i64::from(params.q));
+    case.set("levels", i64::from(params.levels));
+    case.set("overload", overload);
+    case.set("centred", params.centred);
+    case.set("beta", f64::from(params.beta));
+    case.set("batch", codes.layout().vectors() as i64);
+    // Damaged codes are found here, not by an implementation.
+    codes.codec().digits(codes.packed(), codes.layout().vectors()).map_err(input_error)?;
+    let shape: Vec<u64> = codes.layout().shape().iter().map(|&extent| extent as u64).collect();
+    let mut inputs = Tensors::new()
+        .with("packed", Tensor::vector(codes.packed()))
+        .with("beta", Tensor::scalar(f64::from(params.beta)))
+        .with("shape", Tensor::vector(&shape[..]));
+    if let Some(retries) = codes.retries() {
+        inputs.insert("retries", Tensor::vector(retries));
+    }
+    Ok((case, inputs))
 }

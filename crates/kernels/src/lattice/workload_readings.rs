@@ -5,13 +5,17 @@ use ellwand_core::{Better, Case, InputError, Reading, Tensors};
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::quality::Quality;
+use super::scalar_rival::scalar_rival;
 use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{CodesMut, Isa, Method};
 
 /// The readings of one measurement; none when the original values are not known.
 pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
-    quality(task, case, inputs, outputs).map(|(codec, quality)| list(&codec, quality)).unwrap_or_default()
+    let Ok((codec, quality)) = quality(task, case, inputs, outputs) else { return Vec::new() };
+    let values = inputs.f32(if task == Task::Decode { "original" } else { "x" }).unwrap_or_default();
+    let rival = scalar_rival(values, quality.rate);
+    list(&codec, quality, rival)
 }
 
 /// Error and rate of what was computed. Without the original values there is nothing to say.
@@ -48,10 +52,18 @@ fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Resu
     Ok((codec, quality))
 }
 
-fn list(codec: &Codec, quality: Quality) -> Vec<Reading> {
+fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Reading> {
     use Better::{Higher, Lower, Neither};
     let mut list = vec![
         Reading::measured("mse", "MSE", "", Lower, quality.mse, "mean squared error per value"),
+        Reading::measured(
+            "mse-inside",
+            "MSE inside",
+            "",
+            Lower,
+            quality.mse_inside,
+            "mean squared error per value of the vectors inside the codebook: what is left when no vector wraps",
+        ),
         Reading::derived("snr", "SNR", "dB", Higher, quality.snr_db(), "10 log10 of power over mean squared error"),
         Reading::measured(
             "overload-rate",
@@ -116,6 +128,12 @@ fn list(codec: &Codec, quality: Quality) -> Vec<Reading> {
             "scale of the finest lattice that was used",
         ),
     ]);
+    if let Some((snr, levels)) = rival {
+        let about = format!(
+            "SNR of a saturating uniform scalar quantizer with {levels} levels, no fewer bits than the rate, at its best step on the same values"
+        );
+        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, &about));
+    }
     list.retain(|reading| reading.value.is_none_or(f64::is_finite));
     list
 }
