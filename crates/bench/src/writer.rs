@@ -17,6 +17,14 @@ pub enum WriterError {
         /// What the system said.
         source: io::Error,
     },
+    /// It cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The record.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// What is there cannot be continued.
     #[error("{path}: {source}")]
     Unreadable {
@@ -91,7 +99,7 @@ impl Writer {
 /// # Errors
 /// When it cannot be read or is not a record; names the file.
 pub fn read(path: &Path) -> Result<Record, WriterError> {
-    let bytes = std::fs::read(path).map_err(|source| WriterError::Io { path: path.into(), source })?;
+    let bytes = std::fs::read(path).map_err(|source| WriterError::Read { path: path.into(), source })?;
     record::parse(&String::from_utf8_lossy(&bytes))
         .map_err(|source| WriterError::Unreadable { path: path.into(), source })
 }

@@ -42,7 +42,7 @@ fn axes_out_of_range() {
     here.refused(&["run", "latice"], &["did you mean lattice?"]);
     here.refused(&["run", "lattice", "--latice", "D4"], &["--latice"]);
     here.refused(&["run"], &["WORKLOAD"]);
-    here.refused(&["rnu"], &["run"]);
+    here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
     here.refused(&["run", "lattice-encode", "--device", "cuda"], &["nothing is left to measure"]);
 }

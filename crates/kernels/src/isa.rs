@@ -1,55 +1,67 @@
 //! Which vector instructions this processor has.
 
-/// Instruction sets for which kernels are compiled, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// What every processor of the architecture has.
-    Baseline,
-    /// AVX2 with FMA.
-    Avx2,
-    /// AVX-512 F, BW, CD, DQ, VL.
+/// An instruction set that a kernel can use on this machine.
+///
+/// Values other than `BASELINE` come only from detection, so holding one proves that it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(Set);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Baseline,
 }
 
 impl Isa {
-    /// The strongest set that this processor has.
-    pub fn best() -> Self {
-        Self::available().last().copied().unwrap_or(Isa::Baseline)
-    }
+    /// What every machine of the target architecture has.
+    pub const BASELINE: Isa = Isa(Set::Baseline);
 
-    /// Every set that this processor has, weakest first.
-    pub fn available() -> Vec<Self> {
-        let mut sets = vec![Isa::Baseline];
+    /// The instruction sets of this machine, fastest first; the last is `BASELINE`.
+    #[must_use]
+    pub fn available() -> Vec<Isa> {
+        let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("fma")
+            {
+                found.push(Isa(Set::Avx512));
+            }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                sets.push(Isa::Avx2);
-                if ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"].iter().all(|f| has(f)) {
-                    sets.push(Isa::Avx512);
-                }
+                found.push(Isa(Set::Avx2));
             }
         }
-        sets
+        found.push(Isa::BASELINE);
+        found
     }
 
-    /// Name for records.
+    /// The fastest of this machine.
+    #[must_use]
+    pub fn best() -> Isa {
+        static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *BEST.get_or_init(|| Isa::available()[0])
+    }
+
+    /// The set, for choosing a kernel.
+    pub(crate) fn set(self) -> Set {
+        self.0
+    }
+
+    /// Its name: "avx512", "avx2" or "baseline".
+    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Isa::Baseline => "baseline",
-            Isa::Avx2 => "avx2",
-            Isa::Avx512 => "avx512",
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            Set::Baseline => "baseline",
         }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has(feature: &str) -> bool {
-    match feature {
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        "avx512bw" => is_x86_feature_detected!("avx512bw"),
-        "avx512cd" => is_x86_feature_detected!("avx512cd"),
-        "avx512dq" => is_x86_feature_detected!("avx512dq"),
-        "avx512vl" => is_x86_feature_detected!("avx512vl"),
-        _ => false,
     }
 }

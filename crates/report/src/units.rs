@@ -77,22 +77,6 @@ pub fn short(value: f64) -> String {
     format!("{text}{prefix}")
 }
 
-/// A whole number with thin groups, for counts that must be exact: `1 000 000` stays readable, `10000` stays short.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    if digits.len() <= 4 {
-        return digits;
-    }
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// `value` with `digits` significant digits; in scientific notation outside 0.001 .. 100000.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
@@ -206,8 +190,6 @@ mod tests {
         {
             assert_eq!(short(value), text);
         }
-        assert_eq!(count(1_000_000), "1\u{202f}000\u{202f}000");
-        assert_eq!(count(9999), "9999");
         assert_eq!(clean("a\u{1b}[31mb\nc"), "a [31mb c");
     }
 

@@ -240,6 +240,7 @@ fn selection(command: Command) -> Command {
             Arg::new("seed")
                 .long("seed")
                 .value_name("N")
+                .allow_negative_numbers(true)
                 .value_parser(clap::value_parser!(u64))
                 .default_value("42")
                 .help("Seed of inputs and of the order of rounds"),
@@ -284,6 +285,7 @@ fn axes(registry: &Registry, mut command: Command) -> Command {
             .long(name)
             .value_name("V,..")
             .action(ArgAction::Append)
+            .allow_negative_numbers(true)
             .help(help)
             .help_heading("Axes")
             .visible_aliases(long);

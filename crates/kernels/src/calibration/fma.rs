@@ -7,7 +7,7 @@ use ellwand_core::{
 };
 use rayon::prelude::*;
 
-use crate::isa::Isa;
+use crate::isa::{Isa, Set};
 
 /// Independent chains: 12 vectors of 16, enough to cover the latency of two units of any width.
 const LANES: usize = 192;
@@ -108,13 +108,13 @@ impl Prepared for Ready {
 
 /// Runs the chains of one group `steps` times.
 fn chains(isa: Isa, lanes: &mut [f32; LANES], steps: usize) {
-    match isa {
+    match isa.set() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `prepare` saw this instruction set on this processor.
-        Isa::Avx512 => unsafe { x86::chains_avx512(lanes, steps) },
+        Set::Avx512 => unsafe { x86::chains_avx512(lanes, steps) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Isa::Avx2 => unsafe { x86::chains_avx2(lanes, steps) },
+        Set::Avx2 => unsafe { x86::chains_avx2(lanes, steps) },
         _ => lanes.iter_mut().for_each(|x| (0..steps).for_each(|_| *x = x.mul_add(A, B))),
     }
 }
@@ -159,7 +159,7 @@ mod x86 {
 
 fn prepare(parallel: bool, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
     let isa = Isa::best();
-    if isa < Isa::Avx2 {
+    if isa == Isa::BASELINE {
         return Err(PrepareError::Unsupported(
             "this processor has no fused multiply-add that this kernel is written for".into(),
         ));

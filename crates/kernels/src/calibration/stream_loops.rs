@@ -2,7 +2,7 @@
 //! into a library call with a policy of its own.
 #![allow(unsafe_code)]
 
-use crate::isa::Isa;
+use crate::isa::{Isa, Set};
 
 /// How stores are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Loops {
     /// Loops for `stores`; `None` where the processor lacks the instructions.
     pub(super) fn new(stores: Stores) -> Option<Self> {
         let isa = Isa::best();
-        (stores == Stores::System || isa >= Isa::Avx2).then_some(Self { stores, isa })
+        (stores == Stores::System || isa != Isa::BASELINE).then_some(Self { stores, isa })
     }
 
     pub(super) fn name(self) -> String {
@@ -41,51 +41,51 @@ impl Loops {
     pub(super) fn copy(self, x: &[u64], y: &mut [u64]) {
         let n = x.len().min(y.len());
         let (x, y) = (&x[..n], &mut y[..n]);
-        match (self.stores, self.isa) {
+        match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `new` saw this instruction set on this processor.
-            (Stores::Ordinary, Isa::Avx512) => unsafe { x86::copy_avx512::<false>(x, y) },
+            (Stores::Ordinary, Set::Avx512) => unsafe { x86::copy_avx512::<false>(x, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::NonTemporal, Isa::Avx512) => unsafe { x86::copy_avx512::<true>(x, y) },
+            (Stores::NonTemporal, Set::Avx512) => unsafe { x86::copy_avx512::<true>(x, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::Ordinary, Isa::Avx2) => unsafe { x86::copy_avx2::<false>(x, y) },
+            (Stores::Ordinary, Set::Avx2) => unsafe { x86::copy_avx2::<false>(x, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::NonTemporal, Isa::Avx2) => unsafe { x86::copy_avx2::<true>(x, y) },
+            (Stores::NonTemporal, Set::Avx2) => unsafe { x86::copy_avx2::<true>(x, y) },
             _ => y.copy_from_slice(x),
         }
     }
 
     /// Sum of the words, wrapping.
     pub(super) fn sum(self, x: &[u64]) -> u64 {
-        match (self.stores, self.isa) {
+        match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `new` saw this instruction set on this processor.
-            (Stores::Ordinary, Isa::Avx512) => unsafe { x86::sum_avx512(x) },
+            (Stores::Ordinary, Set::Avx512) => unsafe { x86::sum_avx512(x) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::Ordinary, Isa::Avx2) => unsafe { x86::sum_avx2(x) },
+            (Stores::Ordinary, Set::Avx2) => unsafe { x86::sum_avx2(x) },
             _ => x.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word)),
         }
     }
 
     /// Writes `word` everywhere.
     pub(super) fn fill(self, word: u64, y: &mut [u64]) {
-        match (self.stores, self.isa) {
+        match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `new` saw this instruction set on this processor.
-            (Stores::Ordinary, Isa::Avx512) => unsafe { x86::fill_avx512::<false>(word, y) },
+            (Stores::Ordinary, Set::Avx512) => unsafe { x86::fill_avx512::<false>(word, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::NonTemporal, Isa::Avx512) => unsafe { x86::fill_avx512::<true>(word, y) },
+            (Stores::NonTemporal, Set::Avx512) => unsafe { x86::fill_avx512::<true>(word, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::Ordinary, Isa::Avx2) => unsafe { x86::fill_avx2::<false>(word, y) },
+            (Stores::Ordinary, Set::Avx2) => unsafe { x86::fill_avx2::<false>(word, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            (Stores::NonTemporal, Isa::Avx2) => unsafe { x86::fill_avx2::<true>(word, y) },
+            (Stores::NonTemporal, Set::Avx2) => unsafe { x86::fill_avx2::<true>(word, y) },
             _ => y.fill(word),
         }
     }

@@ -57,6 +57,13 @@ impl<'a> BitReader<'a> {
         BitReader { from, at: 0, held: 0, fill: 0 }
     }
 
+    /// Starts at a bit of the stream.
+    pub(super) fn starting_at(from: &'a [u8], bit: usize) -> Self {
+        let mut reader = BitReader::new(from.get(bit / 8..).unwrap_or_default());
+        reader.get((bit % 8) as u32);
+        reader
+    }
+
     /// The next `bits` bits; past the end of the stream they read as zero.
     #[inline(always)]
     pub(super) fn get(&mut self, bits: u32) -> u64 {

@@ -47,6 +47,23 @@ impl Codes {
         Ok(Codes { codec: codec.clone(), layout, packed, overload, retries })
     }
 
+    /// Codes that an implementation has computed, put together.
+    pub(super) fn from_parts(
+        codec: &Codec,
+        layout: &Layout,
+        packed: &[u8],
+        overload: Option<&[u8]>,
+        retries: Option<&[u8]>,
+    ) -> Codes {
+        Codes {
+            codec: codec.clone(),
+            layout: layout.clone(),
+            packed: packed.to_vec(),
+            overload: overload.map(<[u8]>::to_vec),
+            retries: retries.map(<[u8]>::to_vec),
+        }
+    }
+
     /// The array in its original shape.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Decoding: checks once, then one of the implementations.
 
+use std::sync::OnceLock;
+
 use super::bits::BitReader;
 use super::encode::present;
 use super::error::LatticeError;
@@ -9,6 +11,13 @@ use super::{Method, parallel, reference, simd};
 
 /// Largest table of a level's points, in bytes: it shares the second-level cache with the data.
 const TABLE_BYTES: u128 = 256 << 10;
+
+/// Tables that decoding makes at its first use.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tables {
+    points: OnceLock<Box<[f32]>>,
+    bytes: OnceLock<Option<ByteTable>>,
+}
 
 /// What is decoded; already checked.
 #[derive(Clone, Copy)]
@@ -85,11 +94,61 @@ impl Codec {
         if (d as u128 * 4) << self.level_bits() > TABLE_BYTES {
             return None;
         }
-        Some(self.table_cell().get_or_init(|| match self.lattice() {
+        Some(self.tables().points.get_or_init(|| match self.lattice() {
             Lattice::Z2 => table::<scalar::Z2, 2>(self),
             Lattice::D4 => table::<scalar::D4, 4>(self),
             Lattice::E8 => table::<scalar::E8, 8>(self),
         }))
+    }
+
+    /// The points as bytes, if they fit.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AVX-512 VBMI looks up bytes"))]
+    pub(super) fn byte_table(&self) -> Option<&ByteTable> {
+        self.tables().bytes.get_or_init(|| ByteTable::new(self)).as_ref()
+    }
+}
+
+/// Points of every level times its weight q^m as bytes, for look-ups in registers: 256 bytes for
+/// each level and coordinate.
+#[derive(Debug, Clone)]
+pub(super) struct ByteTable {
+    rows: Vec<ByteRow>,
+}
+
+/// The values of one coordinate at one level, by index, on cache lines of their own.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct ByteRow(pub(super) [i8; 256]);
+
+impl ByteTable {
+    /// Rows of each level, one a coordinate.
+    pub(super) fn levels<const D: usize>(&self) -> &[[ByteRow; D]] {
+        self.rows.as_chunks().0
+    }
+
+    /// `None` if an index has more than 8 bits, a vector more than 32, or a sum no room in a byte.
+    fn new(codec: &Codec) -> Option<ByteTable> {
+        if codec.level_bits() > 8 || codec.vector_bits() > 32 {
+            return None;
+        }
+        let points = codec.level_table()?;
+        let (d, scale) = (codec.dimension(), codec.lattice().scale() as f32);
+        let largest = points.iter().fold(0.0f32, |largest, y| largest.max(y.abs())) * scale;
+        let weights: Vec<f32> = (0..codec.levels() as i32).map(|m| (codec.q() as f32).powi(m)).collect();
+        if largest * weights.iter().sum::<f32>() > 127.0 {
+            return None;
+        }
+        let mut rows = Vec::with_capacity(codec.levels() * d);
+        for weight in weights {
+            for k in 0..d {
+                let mut row = ByteRow([0; 256]);
+                for (byte, y) in row.0.iter_mut().zip(points.iter().skip(k).step_by(d)) {
+                    *byte = (weight * y * scale) as i8;
+                }
+                rows.push(row);
+            }
+        }
+        Some(ByteTable { rows })
     }
 }
 
@@ -135,12 +194,42 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
     request: &Request<'_>,
     out: &mut [f32],
 ) -> Result<(), LatticeError> {
-    let table = codec.level_table();
+    match codec.level_table() {
+        Some(_) => read_and_look_up::<D>(codec, request, out),
+        None => read_and_sum::<D>(codec, request, out, |index, weight, sum| {
+            let y = index_point::<K, D>(index, codec.q());
+            (0..D).for_each(|k| sum[k] += weight * (y[k] as f32 / K::SCALE as f32));
+        }),
+    }
+}
+
+/// Decodes vector by vector with the table of points, which must be there.
+#[inline(always)]
+pub(super) fn read_and_look_up<const D: usize>(
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+) -> Result<(), LatticeError> {
+    let points = codec.level_table().unwrap_or_default().as_chunks::<D>().0;
+    read_and_sum::<D>(codec, request, out, |index, weight, sum| {
+        let point = &points[index as usize];
+        (0..D).for_each(|k| sum[k] += weight * point[k]);
+    })
+}
+
+/// Reads the indices of each vector, adds up their points by `add(index, q^m, sum)`, and scales.
+#[inline(always)]
+fn read_and_sum<const D: usize>(
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+    add: impl Fn(u64, f32, &mut [f32; D]),
+) -> Result<(), LatticeError> {
     let dropped = codec.levels() - request.depth;
-    let q = codec.q();
     let limit = codec.level_points();
     let mut reader = BitReader::new(request.packed);
     for (v, x) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
+        // Sums of integers, or halves of them, far below 2^24: exact.
         let mut sum = [0.0f32; D];
         let mut weight = 1.0;
         for level in 0..codec.levels() {
@@ -149,16 +238,9 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
                 return Err(LatticeError::Index { vector: v, level, index, limit: limit as u64 });
             }
             if level >= dropped {
-                // Sums of integers, or halves of them, far below 2^24: exact.
-                if let Some(table) = table {
-                    let point = &table[index as usize * D..][..D];
-                    (0..D).for_each(|k| sum[k] += weight * point[k]);
-                } else {
-                    let y = index_point::<K, D>(index, q);
-                    (0..D).for_each(|k| sum[k] += weight * (y[k] as f32 / K::SCALE as f32));
-                }
+                add(index, weight, &mut sum);
             }
-            weight *= q as f32;
+            weight *= codec.q() as f32;
         }
         let scale = codec.scales()[usize::from(request.retries.map_or(0, |t| t[v]))];
         for k in 0..D {

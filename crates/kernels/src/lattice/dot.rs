@@ -7,8 +7,9 @@
 
 use super::error::LatticeError;
 use super::params::{Codec, Overload};
-use super::simd::{self, Isa};
+use super::simd;
 use super::{CodesMut, Method};
+use crate::isa::Isa;
 
 /// Largest two-sided table, in entries.
 const TWO_SIDED: u128 = 1 << 17;

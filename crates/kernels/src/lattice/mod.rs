@@ -22,23 +22,28 @@ mod params;
 mod quality;
 mod reference;
 mod scalar;
+mod scalar_rival;
 mod simd;
 #[cfg(test)]
 mod tests;
 mod workload;
 mod workload_code;
 mod workload_dot;
+mod workload_given;
+mod workload_readings;
 mod workload_run;
 
 use ellwand_core::Registry;
 
+pub use crate::isa::Isa;
 pub use codes::Codes;
 pub use encode::CodesMut;
 pub use error::LatticeError;
 pub use layout::Layout;
 pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
 pub use quality::{Quality, choose_beta, smallest_scale};
-pub use simd::{Isa, isa};
+pub use scalar_rival::scalar_rival;
+pub use simd::isa;
 
 /// Which implementation does the work. They differ in speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use super::decode::Request;
 use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::Codec;
-use super::simd::{self, Isa};
+use super::simd;
+use crate::isa::Isa;
 
 /// Fewer vectors than this are not worth waking a thread for.
 const SMALLEST_PIECE: usize = 4096;

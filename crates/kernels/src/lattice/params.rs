@@ -1,8 +1,7 @@
 //! What a code is: lattice, nesting ratio, levels, scale, centring and what happens on overload.
 
-use std::sync::OnceLock;
-
 use super::centre;
+use super::decode::Tables;
 use super::error::LatticeError;
 
 /// Largest codebook side: q^M may not exceed 2^20, so that every intermediate stays exact in i32.
@@ -171,7 +170,7 @@ pub struct Codec {
     shift: [f32; MAX_DIMENSION],
     level_points: u128,
     level_bits: u32,
-    table: OnceLock<Box<[f32]>>,
+    tables: Tables,
 }
 
 impl Codec {
@@ -206,7 +205,7 @@ impl Codec {
         let level_points = u128::from(q).pow(lattice.dimension() as u32);
         let level_bits = u128::BITS - (level_points - 1).leading_zeros();
         let shift = if centred { centre::shift(lattice, q, levels) } else { [0.0; MAX_DIMENSION] };
-        Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits, table: OnceLock::new() })
+        Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits, tables: Tables::default() })
     }
 
     /// The parameters it was made from.
@@ -259,9 +258,9 @@ impl Codec {
         &self.shift
     }
 
-    /// Where decoding keeps its table of level points, made at the first use.
-    pub(super) fn table_cell(&self) -> &OnceLock<Box<[f32]>> {
-        &self.table
+    /// What decoding keeps between calls.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Points of one level, q^d.

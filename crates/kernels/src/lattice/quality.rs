@@ -10,6 +10,8 @@ use super::{CodesMut, Isa, Method};
 pub struct Quality {
     /// Mean squared error per value.
     pub mse: f64,
+    /// Mean squared error per value of the vectors inside the codebook; NaN when there is none.
+    pub mse_inside: f64,
     /// Mean square of the values.
     pub power: f64,
     /// Share of vectors outside the codebook (at the first scale, in the mode retry).
@@ -84,6 +86,14 @@ impl Quality {
         let per = |count: usize| if n == 0 { 0.0 } else { count as f64 / n as f64 };
         let mean = |sum: f64| if x.is_empty() { 0.0 } else { sum / x.len() as f64 };
         let mse = mean(x.iter().zip(decoded).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)).sum());
+        let inside: Vec<f64> = x
+            .chunks_exact(d)
+            .zip(decoded.chunks_exact(d))
+            .zip(overload)
+            .filter(|(_, flag)| **flag == 0)
+            .flat_map(|((x, y), _)| x.iter().zip(y).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)))
+            .collect();
+        let mse_inside = inside.iter().sum::<f64>() / inside.len() as f64;
         let power = mean(x.iter().map(|&x| f64::from(x).powi(2)).sum());
         let lost_rate = per(overload.iter().filter(|&&flag| flag != 0).count());
         let overload_rate = match retries {
@@ -104,6 +114,7 @@ impl Quality {
         let bits = (8 * codec.packed_len(n) + side_bits) as f64;
         Quality {
             mse,
+            mse_inside,
             power,
             overload_rate,
             lost_rate,

@@ -25,10 +25,15 @@ pub(super) fn split(t: f32) -> (i32, i32) {
 #[inline(always)]
 pub(super) fn round_even(v: f32) -> i32 {
     const BIG: f32 = 8_388_608.0;
+    const BIG_BITS: u32 = 0x4b00_0000;
     let size = v.abs();
-    // From 2^23 up every f32 is an integer already.
-    let rounded = if size < BIG { (size + BIG) - BIG } else { size };
-    rounded.copysign(v) as i32
+    // Between 2^23 and 2^24 the distance of bit patterns is the distance of integers. From 2^23
+    // up every f32 is an integer already.
+    let small = (size + BIG).to_bits() - BIG_BITS;
+    let large = size.to_bits().wrapping_sub(BIG_BITS).wrapping_add(1 << 23);
+    let whole = (if size < BIG { small } else { large }) as i32;
+    let sign = (v.to_bits() as i32) >> 31;
+    (whole ^ sign) - sign
 }
 
 /// A lattice of dimension `D`: nearest points from residuals, coordinates, and points back.
@@ -75,16 +80,17 @@ impl Kind<4> for D4 {
 
     #[inline(always)]
     fn settle(f: &mut [i32; 4], r: &mut [i32; 4], unit: i32) {
-        if (f[0] + f[1] + f[2] + f[3]) & 1 != 0 {
-            let mut k = 0;
-            for i in 1..4 {
-                if r[i].abs() > r[k].abs() {
-                    k = i;
-                }
-            }
+        // Size first, then the smaller index: the largest key is the first largest residual. Half
+        // of all vectors flip, so a branch would often be mispredicted.
+        let key = |k: usize| r[k].abs() << 2 | (3 - k as i32);
+        let keys = [key(0), key(1), key(2), key(3)];
+        let largest = keys[0].max(keys[1]).max(keys[2].max(keys[3]));
+        let odd = (f[0] + f[1] + f[2] + f[3]) & 1;
+        for k in 0..4 {
             let sign = if r[k] >= 0 { 1 } else { -1 };
-            f[k] += sign;
-            r[k] -= sign * unit;
+            let step = if keys[k] == largest { sign * odd } else { 0 };
+            f[k] += step;
+            r[k] -= step * unit;
         }
     }
 
@@ -109,41 +115,40 @@ impl Kind<8> for E8 {
     #[inline(always)]
     fn settle(f: &mut [i32; 8], r: &mut [i32; 8], unit: i32) {
         let (mut sum, mut negative, mut total) = (0, 0, 0);
-        let (mut largest, mut at_largest) = (-1, 0);
-        let (mut smallest, mut at_smallest) = (i32::MAX, 0);
+        // Keys as in D4, for the largest and the smallest residual.
+        let (mut largest, mut smallest) = (0, i32::MAX);
         for k in 0..8 {
             let size = r[k].abs();
             sum += f[k];
             negative += i32::from(r[k] < 0);
             total += size;
-            if size > largest {
-                (largest, at_largest) = (size, k);
-            }
-            if size < smallest {
-                (smallest, at_smallest) = (size, k);
-            }
+            largest = largest.max(size << 3 | (7 - k as i32));
+            smallest = smallest.min(size << 3 | k as i32);
         }
         // The two cosets round to f and to floor(x) + 1/2.
         let odd_whole = sum & 1 != 0;
         let odd_half = (sum - negative) & 1 != 0;
-        let mut difference = total - 2 * unit;
-        if odd_whole {
-            difference += unit - 2 * largest;
-        }
-        if odd_half {
-            difference -= 2 * smallest;
-        }
+        let (at_largest, at_smallest) = (7 - (largest & 7), smallest & 7);
+        let whole_cost = if odd_whole { unit - 2 * (largest >> 3) } else { 0 };
+        let half_cost = if odd_half { 2 * (smallest >> 3) } else { 0 };
+        let difference = total - 2 * unit + whole_cost - half_cost;
         // With s the sign of the residual, the doubled coordinate is 2f + s c, where c is 0, or 2
         // if flipped, in the whole coset and 1, or -1 if flipped, in the half coset.
         let sign = |r: i32| if r >= 0 { 1 } else { -1 };
-        let whole = |k: usize| if odd_whole && k == at_largest { 2 } else { 0 };
-        let half = |k: usize| if odd_half && k == at_smallest { -1 } else { 1 };
+        let whole = |k: i32| if odd_whole && k == at_largest { 2 } else { 0 };
+        let half = |k: i32| if odd_half && k == at_smallest { -1 } else { 1 };
         let first = sign(r[0]);
         let take_half = difference > 0 || (difference == 0 && first * half(0) < first * whole(0));
+        let (plain, turned) = if take_half { (1, -1) } else { (0, 2) };
+        let flipped = match (take_half, odd_half, odd_whole) {
+            (true, true, _) => at_smallest,
+            (false, _, true) => at_largest,
+            _ => -1,
+        };
         for k in 0..8 {
-            let step = sign(r[k]) * if take_half { half(k) } else { whole(k) };
+            let step = sign(r[k]) * if k as i32 == flipped { turned } else { plain };
             f[k] = 2 * f[k] + step;
-            r[k] -= step * (unit / 2);
+            r[k] -= step * (unit >> 1);
         }
     }
 

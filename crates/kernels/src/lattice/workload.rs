@@ -83,20 +83,49 @@ pub(super) fn sizes() -> Vec<Size> {
     ]
 }
 
-/// An error of the quantizer as an error about an argument of the command line.
+/// An error of the quantizer as an error about an argument of the command line or an array.
 pub(super) fn input_error(error: LatticeError) -> InputError {
-    let argument = match &error {
-        LatticeError::Q { .. } => "--q",
-        LatticeError::Levels { .. } => "--levels",
-        LatticeError::Beta { .. } => "--beta",
-        LatticeError::UnknownLattice { .. } => "--lattice",
-        LatticeError::Digit { .. } => "digits",
-        LatticeError::Retries { .. } => "retries",
-        LatticeError::Index { .. } => "packed",
-        LatticeError::Shape { .. } => "x",
-        _ => "codes",
-    };
-    InputError::new(argument, error.to_string(), "a value in range")
+    match &error {
+        LatticeError::UnknownLattice { given, nearest } => {
+            let unknown = InputError::new("--lattice", format!("'{given}' is unknown"), "one of Z2, D4, E8");
+            match nearest {
+                Some(name) => unknown.help(format!("did you mean {name}?")),
+                None => unknown,
+            }
+        }
+        LatticeError::Q { given } => {
+            InputError::new("--q", format!("{given} is out of range"), "a whole number from 2 to 256")
+        }
+        LatticeError::Levels { q, levels, most } => {
+            let problem = format!("{levels} levels with q = {q} give q^M above 2^20 = 1048576");
+            InputError::new("--levels", problem, format!("1 to {most} levels for this q"))
+        }
+        LatticeError::Beta { given } => {
+            InputError::new("--beta", format!("{given} is out of range"), "a scale between 1e-30 and 1e30, or auto")
+        }
+        LatticeError::Digit { digit, vector, q } => InputError::new(
+            "digits",
+            format!("digit {digit} of vector {vector} is not below q = {q}"),
+            "the digits that encoding wrote, with the same q",
+        ),
+        LatticeError::Retries { vector, retries, cap } => InputError::new(
+            "retries",
+            format!("vector {vector} has {retries}, above the cap {cap}"),
+            "the retries that encoding wrote",
+        ),
+        LatticeError::Index { vector, level, index, limit } => InputError::new(
+            "packed",
+            format!("index {index} of vector {vector}, level {level} is not below q^d = {limit}"),
+            "the bytes that encoding wrote, with the same lattice, q and levels",
+        ),
+        LatticeError::Shape { shape, problem } => {
+            InputError::new("x", format!("shape {shape:?}: {problem}"), "an array with at least one axis")
+        }
+        LatticeError::Container(problem) => {
+            InputError::new("codes", problem.clone(), "a whole code file as encoding writes it (codes.npy)")
+        }
+        _ => InputError::new("codes", error.to_string(), "a value in range"),
+    }
 }
 
 /// Reads the code of a case. Axes that the case does not have take their defaults.

@@ -1,14 +1,15 @@
 //! The workloads `lattice-encode`, `lattice-decode` and `lattice-quantize` (group `lattice`).
 
 use ellwand_core::{
-    Axis, Better, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance, Work,
+    Axis, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
-use super::quality::Quality;
 use super::workload::{self as shared, input_error};
+use super::workload_given::{from_code_file, given_codes};
+use super::workload_readings::readings;
 use super::workload_run::{Job, implementations};
 use super::{CodesMut, Isa, Method};
 
@@ -123,7 +124,8 @@ impl Workload for Code {
         let digits = |required| u8s("digits", "[N, M, d]", "digits of each vector, level 0 the finest", required);
         let packed = |required| u8s("packed", "[bytes]", "bit-packed level indices", required);
         let retries = u8s("retries", "[N]", "retries T of each vector: its scale is beta * 2^(T/3)", true);
-        let mut codes = vec![digits(true), packed(true)];
+        let file = |required| u8s("codes", "[bytes]", "code file: header, packed, overload, retries", required);
+        let mut codes = vec![digits(true), packed(true), file(true)];
         if overload != "none" {
             codes.push(u8s("overload", "[N]", "1 for vectors outside the codebook", true));
         }
@@ -133,7 +135,7 @@ impl Workload for Code {
         match self.task {
             Task::Encode => Ports { inputs: vec![x("values, rows cut into vectors of d")], outputs: codes },
             Task::Decode => {
-                let mut inputs = vec![digits(false), packed(false)];
+                let mut inputs = vec![digits(false), packed(false), file(false)];
                 inputs.extend(retry.then_some(retries));
                 Ports { inputs, outputs: vec![x("decoded values, [N, d]")] }
             }
@@ -154,6 +156,16 @@ impl Workload for Code {
         let spec = shared::spec(case)?;
         let d = spec.params.lattice.dimension();
         let mut case = case.clone();
+        if let (Task::Decode, Some(_)) = (self.task, given.find("codes")) {
+            if fit == Fit::Case {
+                return Err(InputError::new(
+                    "codes",
+                    "a code file is decoded as a whole",
+                    "packed or digits for a sweep",
+                ));
+            }
+            return from_code_file(&case, given.u8("codes")?);
+        }
         if self.task == Task::Decode {
             let codec = Codec::new(spec.params).map_err(input_error)?;
             if spec.automatic {
@@ -233,8 +245,7 @@ impl Workload for Code {
     }
 
     fn readings(&self, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
-        let Ok((codec, quality)) = self.quality(case, inputs, outputs) else { return Vec::new() };
-        self.list(&codec, quality)
+        readings(self.task, case, inputs, outputs)
     }
 
     fn baseline(&self) -> &str {
@@ -270,155 +281,4 @@ impl Code {
         }
         Ok(inputs)
     }
-
-    /// Error and rate of what was computed. Without the original values there is nothing to say.
-    fn quality(&self, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality), InputError> {
-        let codec = shared::codec(case, inputs)?;
-        let x = inputs.get(if self.task == Task::Decode { "original" } else { "x" })?;
-        let layout = Layout::new(x.shape(), codec.dimension()).map_err(input_error)?;
-        let padded = layout.pad(x.f32()?).map_err(input_error)?;
-        let codes = if self.task == Task::Decode { inputs } else { outputs };
-        let packed = codes.u8("packed")?;
-        let retries = if codec.has_retries() { Some(codes.u8("retries")?) } else { None };
-        let mut decoded = vec![0.0; padded.len()];
-        codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
-        // Flags come from encoding again: not every mode and task has them.
-        let flagging = match codec.has_retries() {
-            true => codec.clone(),
-            false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?,
-        };
-        let mut flags = vec![0; layout.vectors()];
-        let mut ignored = (vec![0; packed.len()], flagging.has_retries().then(|| vec![0; layout.vectors()]));
-        let out = CodesMut { packed: &mut ignored.0, overload: Some(&mut flags), retries: ignored.1.as_deref_mut() };
-        flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
-        let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
-        if !layout.is_exact() {
-            let (seen, values) = (layout.values() as f64, padded.len() as f64);
-            let trimmed = layout.trim(&decoded).map_err(input_error)?;
-            quality.power *= values / seen;
-            quality.mse =
-                x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>() / seen;
-            quality.stored_rate *= values / seen;
-            quality.payload_rate *= values / seen;
-            quality.rate *= values / seen;
-        }
-        Ok((codec, quality))
-    }
-
-    fn list(&self, codec: &Codec, quality: Quality) -> Vec<Reading> {
-        use Better::{Higher, Lower, Neither};
-        let mut list = vec![
-            Reading::measured("mse", "MSE", "", Lower, quality.mse, "mean squared error per value"),
-            Reading::derived("snr", "SNR", "dB", Higher, quality.snr_db(), "10 log10 of power over mean squared error"),
-            Reading::measured(
-                "overload-rate",
-                "overload",
-                "1",
-                Lower,
-                quality.overload_rate,
-                "share of vectors outside the codebook at the first scale",
-            ),
-        ];
-        if codec.has_retries() {
-            let lost = "share of vectors that no retry brought into the codebook";
-            list.push(Reading::measured("lost-rate", "lost", "1", Lower, quality.lost_rate, lost));
-            let about = "entropy H(T) of the retry counts per vector";
-            list.push(Reading::measured("retry-entropy", "H(T)", "bits", Lower, quality.retry_entropy, about));
-        }
-        for (level, &used) in quality.level_use.iter().enumerate() {
-            let (id, title) = (format!("level-{level}-used"), format!("level {level} used"));
-            let about = "share of vectors with a non-zero digit at this level (0 is the finest)";
-            list.push(Reading::measured(&id, &title, "1", Neither, used, about));
-        }
-        list.extend([
-            Reading::derived("payload-rate", "payload", "bits/dim", Lower, quality.payload_rate, "M log2 q"),
-            Reading::derived(
-                "rate",
-                "rate",
-                "bits/dim",
-                Lower,
-                quality.rate,
-                "M log2 q + H(T)/d: payload and entropy of the retries",
-            ),
-            Reading::derived(
-                "stored-rate",
-                "stored",
-                "bits/dim",
-                Lower,
-                quality.stored_rate,
-                "bits really stored: packed codes, 1 bit a vector for overload, 8 for retries",
-            ),
-            Reading::derived(
-                "compression",
-                "compression",
-                "x",
-                Higher,
-                quality.compression(),
-                "32-bit input over stored bits",
-            ),
-            Reading::derived(
-                "bound-distance",
-                "MSE 2^2R",
-                "",
-                Lower,
-                quality.distance_to_bound(),
-                "MSE / power * 2^(2 rate): 1 is the limit for a normal source",
-            ),
-            Reading::measured(
-                "beta",
-                "beta",
-                "",
-                Neither,
-                f64::from(codec.params().beta),
-                "scale of the finest lattice that was used",
-            ),
-        ]);
-        list.retain(|reading| reading.value.is_none_or(f64::is_finite));
-        list
-    }
-}
-
-/// Packed codes from `packed` or `digits`, and the number of vectors.
-fn given_codes(codec: &Codec, given: &Tensors, batch: usize, fit: Fit) -> Result<(Tensor, usize), InputError> {
-    let bits = codec.vector_bits();
-    let few = |have: usize| {
-        InputError::new("packed", format!("it holds {have} vectors, the case asks for {batch}"), "at least as many")
-    };
-    if given.find("digits").is_some() {
-        let digits = given.get("digits")?;
-        let vector = codec.levels() * codec.dimension();
-        let expected = format!("[N, {}, {}]", codec.levels(), codec.dimension());
-        if digits.shape().len() != 3 || digits.shape()[1..] != [codec.levels(), codec.dimension()] || digits.is_empty()
-        {
-            return Err(InputError::new("digits", format!("its shape is {:?}", digits.shape()), expected));
-        }
-        let all = given.u8("digits")?;
-        let have = all.len() / vector;
-        let n = if fit == Fit::Whole { have } else { batch };
-        let wanted = all.get(..n * vector).ok_or_else(|| few(have))?;
-        let packed = codec.pack(wanted).map_err(input_error)?;
-        return Ok((Tensor::vector(&packed[..]), n));
-    }
-    if given.find("packed").is_none() {
-        return Err(InputError::new("digits", "neither digits nor packed was given", "one of the two arrays"));
-    }
-    let all = given.u8("packed")?;
-    let have = all.len() * 8 / bits;
-    // A last byte may hold room for vectors that are not there; retries tell their number.
-    let have = given.find("retries").map_or(have, |retries| retries.len().min(have));
-    let n = if fit == Fit::Whole { have } else { batch };
-    if n == 0 || (fit == Fit::Whole && codec.packed_len(n) != all.len()) {
-        let problem = format!("{} bytes are no whole number of vectors of {bits} bits", all.len());
-        return Err(InputError::new(
-            "packed",
-            problem,
-            "the bytes that encoding wrote, with the same lattice, q and levels",
-        ));
-    }
-    let wanted = all.get(..codec.packed_len(n)).ok_or_else(|| few(have))?;
-    let mut packed = wanted.to_vec();
-    if let (Some(last), rest @ 1..) = (packed.last_mut(), n * bits % 8) {
-        *last &= (1u8 << rest) - 1;
-    }
-    Ok((Tensor::vector(&packed[..]), n))
 }

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::params::Codec;
 use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
-use super::{CodesMut, Isa, Method};
+use super::{Codes, CodesMut, Isa, Method};
 
 /// The rows of the table.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
@@ -55,8 +55,13 @@ impl Job {
         let codec = shared::codec(case, inputs)?;
         let d = codec.dimension();
         let (layout, x) = if task == Task::Decode {
-            let n = shared::spec(case)?.batch;
-            (Layout::new(&[n, d], d).map_err(input_error)?, Buffer::new(ALIGNMENT))
+            let shape = match inputs.find("shape") {
+                Some(shape) => {
+                    shape.u64()?.iter().map(|&extent| usize::try_from(extent).unwrap_or(usize::MAX)).collect()
+                }
+                None => vec![shared::spec(case)?.batch, d],
+            };
+            (Layout::new(&shape, d).map_err(input_error)?, Buffer::new(ALIGNMENT))
         } else {
             let x = inputs.get("x")?;
             let layout = Layout::new(x.shape(), d).map_err(input_error)?;
@@ -107,6 +112,8 @@ impl Job {
     fn warm(&mut self) -> Result<(), LatticeError> {
         if self.task != Task::Encode {
             self.codec.level_table();
+            #[cfg(target_arch = "x86_64")]
+            self.codec.byte_table();
         }
         Ok(())
     }
@@ -162,6 +169,10 @@ impl Job {
             if self.codec.has_retries() {
                 outputs.insert("retries", Tensor::vector(&self.retries[..]));
             }
+            let overload = self.codec.has_overload().then_some(&self.overload[..]);
+            let retries = self.codec.has_retries().then_some(&self.retries[..]);
+            let codes = Codes::from_parts(&self.codec, &self.layout, &self.packed, overload, retries);
+            outputs.insert("codes", Tensor::vector(&codes.to_bytes()[..]));
         }
         Ok(outputs)
     }

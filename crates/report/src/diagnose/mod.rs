@@ -149,7 +149,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "contended",
-        about: "wall time is at least 1.2 times the CPU time, or every fifth sample lost the processor",
+        about: "wall time is at least 1.2 times the CPU time; where that cannot be told, every second sample lost the processor",
         apply: quality::contended,
     },
     Rule {
@@ -176,6 +176,11 @@ pub const RULES: &[Rule] = &[
         id: "threads-do-not-pay",
         about: "an implementation with several threads is slower than one with a single thread at the same case",
         apply: peers::threads_do_not_pay,
+    },
+    Rule {
+        id: "threads-idle",
+        about: "at its largest case an implementation with several threads keeps less than 60 % of the processors busy",
+        apply: peers::threads_idle,
     },
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule { id: "memory-bound", about: "at least 60 % of the measured copy bandwidth", apply: ceiling::memory_bound },

@@ -52,8 +52,11 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
 
 pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let hit =
-            group.worst(FIRST_OVER_STEADY, |row| row.first_over_steady.filter(|_| row.first_run_s >= Some(FIRST_S)))?;
+        let hit = group.worst(FIRST_OVER_STEADY, |row| {
+            // A first run that is short in itself is not worth a word, however short the others are.
+            let long = row.first_run_s.is_some_and(|first| first >= FIRST_S);
+            row.first_over_steady.map(|ratio| if long { ratio } else { 0.0 })
+        })?;
         Some(Finding {
             title: "the first run costs much more than the steady state".into(),
             evidence: vec![

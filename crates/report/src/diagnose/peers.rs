@@ -2,10 +2,11 @@
 
 use ellwand_core::Parallelism;
 
-use super::{Class, Confidence, Finding, Rule, evidence, groups};
+use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
 const WEAK: f64 = 2.0;
+const BUSY: f64 = 0.6;
 
 /// A speed-up against a slow and obvious baseline flatters. Names the slowest implementation that is not the baseline
 /// as the more sober choice, at the case where the gap is widest.
@@ -117,4 +118,29 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// CPU time over wall time is the number of processors that worked.
+pub(super) fn threads_idle(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let one = |group: Group<'_>| {
+        let row = group.largest().filter(|row| row.parallelism == Parallelism::Many)?;
+        let cores = f64::from(report.runs.get(group.run)?.environment.cores);
+        let busy = row.median("cpu-time")? / row.median("time")?;
+        if cores < 2.0 || busy >= BUSY * cores {
+            return None;
+        }
+        Some(Finding {
+            title: "its threads hardly work at the same time".into(),
+            evidence: vec![
+                evidence("processors busy on average", busy, ""),
+                evidence("processors there are", cores, ""),
+                evidence("time", row.median("time")?, "s"),
+            ],
+            saving_upper_bound: Some((1.0 - busy / cores).max(0.0)),
+            next_experiment: "check whether the work is split at this size, whether one part is much larger than the others, and whether other programs hold the processors".into(),
+            confidence: Confidence::Medium,
+            ..group.finding(rule, Class::Advice, row, (1, 1))
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
 }

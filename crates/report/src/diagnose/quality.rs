@@ -4,7 +4,7 @@ use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
 const WALL_OVER_CPU: f64 = 1.2;
-const SWITCHED: f64 = 0.2;
+const SWITCHED: f64 = 0.5;
 const FAULTS: f64 = 0.5;
 
 pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
@@ -23,11 +23,11 @@ pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
 
 pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        // Both signs are brought to one scale: 1 is the threshold.
-        let strength = |row: &Row| {
-            let waiting = row.wall_over_cpu.map(|ratio| ratio / WALL_OVER_CPU);
-            let switched = row.switched_share.map(|share| share / SWITCHED);
-            waiting.into_iter().chain(switched).max_by(f64::total_cmp)
+        // CPU time tells directly how much was lost. A switch need not cost anything: a sample of several milliseconds
+        // nearly always sees one, so switches count only where CPU time cannot tell.
+        let strength = |row: &Row| match row.wall_over_cpu {
+            Some(ratio) => Some(ratio / WALL_OVER_CPU),
+            None => row.switched_share.map(|share| share / SWITCHED),
         };
         let hit = group.worst(1.0, strength)?;
         let mut numbers = Vec::new();
@@ -37,13 +37,17 @@ pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
             report.runs.get(group.run)?.environment.load.map(|load| evidence("load average at the start", load, "")),
         );
         Some(Finding {
-            title: "it had to share the processor: wall times include waiting".into(),
+            title: if hit.row.wall_over_cpu.is_some() {
+                "it had to share the processor: wall times include waiting".into()
+            } else {
+                "the scheduler interrupted it again and again: wall times may include waiting".into()
+            },
             evidence: numbers,
             saving_upper_bound: hit.row.wall_over_cpu.filter(|ratio| *ratio > 1.0).map(|ratio| 1.0 - 1.0 / ratio),
             next_experiment:
                 "stop other work and run again; until then read the CPU time and the smallest times, which suffer least"
                     .into(),
-            confidence: Confidence::High,
+            confidence: if hit.row.wall_over_cpu.is_some() { Confidence::High } else { Confidence::Low },
             ..group.finding(rule, Class::Caution, hit.row, hit.cases)
         })
     };

@@ -7,9 +7,11 @@ use ellwand_core::Reading;
 use crate::model::{Report, Row, Section};
 use crate::{ReportError, model};
 
+type Cell<'a> = dyn Fn(&Section, &Row) -> String + 'a;
+
 struct Column<'a> {
     name: String,
-    cell: Box<dyn Fn(&Section, &Row) -> String + 'a>,
+    cell: Box<Cell<'a>>,
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::{columns, readings};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
-use crate::model::{Report, RunInfo, Section, settings_line};
+use crate::model::{Report, Row, RunInfo, Section, settings_line};
 use crate::plots::Plot;
 use crate::units::{UNAVAILABLE, clean, human, range};
 use crate::{RULES, ReportError};
@@ -164,6 +164,11 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         if let (Some(ratio), false) = (row.speedup.ratio, row.speedup.is_baseline) {
             parts.push(format!("{} the speed of {}", crate::units::ratio(ratio), row.speedup.baseline));
         }
+        if parts.is_empty() {
+            let why = crate::units::below_resolution(row.resolution_s);
+            writeln!(out, "- **{}**: {}: {why}.", section.workload, row.implementation)?;
+            continue;
+        }
         writeln!(
             out,
             "- **{}**: {} reaches {} at {}.",
@@ -217,6 +222,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     for plot in plots.iter().filter(|plot| plot.workload.as_ref() == Some(&section.workload)) {
         embed(plot, out)?;
     }
+    steadiness(section, out)?;
     let tables = readings::tables(report, section);
     for (title, block) in [
         ("Quality of the outputs (the same for all implementations of a case)", tables.outputs),
@@ -235,6 +241,39 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
         }
     }
     Ok(())
+}
+
+/// How far the times can be trusted: what disturbed the samples.
+fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
+    let rows: Vec<&Row> = section.rows.iter().filter(|row| row.measured()).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let column = |head: &str, cell: &dyn Fn(&Row) -> Option<String>| {
+        let cells = rows.iter().map(|row| cell(row).unwrap_or_else(|| UNAVAILABLE.to_string())).collect();
+        Column::new(head, true, 0, cells)
+    };
+    let seconds = |value: f64| human(value, "s");
+    let mut columns: Vec<Column> = section
+        .swept
+        .iter()
+        .map(|axis| column(&axis.name, &|row| Some(row.param(&axis.name).unwrap_or_else(|| "–".into()))))
+        .collect();
+    let names = rows.iter().map(|row| row.implementation.clone()).collect();
+    columns.push(Column::new("implementation", false, 0, names));
+    columns.extend([
+        column("samples", &|row| Some(row.samples.to_string())),
+        column("smallest time", &|row| row.stats("time").map(|stats| seconds(stats.min))),
+        column("largest time", &|row| row.stats("time").map(|stats| seconds(stats.max))),
+        column("wall over CPU", &|row| row.wall_over_cpu.map(|ratio| human(ratio, "x"))),
+        column("samples with switches", &|row| row.switched_share.map(|share| human(share, "1"))),
+        column("page faults an iteration", &|row| row.faults_per_iteration.map(|faults| human(faults, ""))),
+        column("first run over steady", &|row| row.first_over_steady.map(|ratio| human(ratio, "x"))),
+        column("preparation", &|row| row.prepare_s.map(seconds)),
+    ]);
+    writeln!(out, "### How steady the samples were\n")?;
+    markdown(&columns, out)?;
+    writeln!(out)
 }
 
 fn what_ran(section: &Section) -> Vec<String> {
@@ -285,12 +324,14 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## What the columns mean\n")?;
     for metric in &report.metrics {
         let direction = crate::model::direction(metric.better);
-        writeln!(out, "- **{}**: {} ({direction}).", metric.title, metric.about)?;
+        // As in the model: times are read off a clock, the rest is computed from them.
+        let origin = if metric.unit == "s" { "measured" } else { "derived" };
+        writeln!(out, "- **{}**: {} ({origin}; {direction}).", metric.title, metric.about)?;
     }
     writeln!(out, "- **p10–p90**: four fifths of the samples lie between these.")?;
     writeln!(
         out,
-        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round; **95 % interval**: of that median, inside this process."
+        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round (derived; higher is better); **95 % interval**: of that median, inside this process."
     )?;
     let mut seen: Vec<String> = Vec::new();
     for (title, about) in report.workloads.iter().flat_map(readings::meanings) {

@@ -1,7 +1,7 @@
 //! Tables of readings. What every implementation of a case reads alike (error, rate, compression: a property of the
 //! outputs) takes one line a case; what differs (memory) takes one line a row.
 
-use ellwand_core::Reading;
+use ellwand_core::{Provenance, Reading};
 
 use crate::grid::Column;
 use crate::model::{Report, Row, Section};
@@ -12,6 +12,8 @@ use crate::units::{UNAVAILABLE, clean, human};
 pub(crate) struct Block {
     /// Readings with the same value in every row: `overload 1.25 %`.
     pub(crate) fixed: Vec<String>,
+    /// Headings of all readings of the block.
+    pub(crate) titles: Vec<String>,
     /// Place and values of those that vary; no column when none does.
     pub(crate) columns: Vec<Column>,
 }
@@ -50,14 +52,15 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
     let mut varying = Vec::new();
     for (index, reading) in readings.iter().enumerate() {
         let cells = texts(reading);
+        block.titles.push(title(reading));
         match cells.first() {
             Some(first) if cells.len() > 1 && cells.iter().all(|cell| cell == first) => {
-                block.fixed.push(format!("{} {first}", clean(&reading.title)));
+                block.fixed.push(format!("{} {first}", title(reading)));
             }
             _ => {
                 // Readings come in the order of their importance: the last ones are left out first.
                 let rank = u8::try_from(index + 1).unwrap_or(u8::MAX);
-                varying.push(Column::new(clean(&reading.title), true, rank, cells));
+                varying.push(Column::new(title(reading), true, rank, cells));
             }
         }
     }
@@ -66,6 +69,12 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
         block.columns.extend(varying);
     }
     block
+}
+
+/// The heading of a reading; a prediction says that it is one.
+fn title(reading: &Reading) -> String {
+    let estimated = if reading.provenance == Provenance::Estimated { " (estimated)" } else { "" };
+    format!("{}{estimated}", clean(&reading.title))
 }
 
 /// The value of a reading in a row; the unit is left out where the heading is the unit.

@@ -24,11 +24,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out)?;
         results(report, section, out)?;
         let tables = readings::tables(report, section);
-        for (title, block) in [("outputs", tables.outputs), ("by implementation", tables.implementations)] {
-            if !block.is_empty() {
-                writeln!(out)?;
-                readings_block(&format!("{} · {title}", section.workload), block, report, out)?;
-            }
+        if !tables.outputs.is_empty() {
+            writeln!(out)?;
+            readings_block(&format!("{} · outputs", section.workload), tables.outputs, report, out)?;
+        }
+        // One line a row would double the length of the page for what few people ask for first.
+        let own = tables.implementations.titles;
+        if !own.is_empty() {
+            let line = format!("by implementation in the Markdown report: {}", own.join(", "));
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
         }
         for remark in &section.remarks {
             let scope = if remark.rows == remark.of {
@@ -53,7 +57,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     let (mut columns, missing) = columns::columns(report, section, false);
     let left_out = grid::fit(&mut columns, width);
     grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-    let mut notes = Vec::new();
+    let mut notes = vec!["times measured, the rest derived".to_string()];
     if columns.iter().any(|column| column.head == "speed-up") {
         notes.push(format!("speed-up against {}", section.baselines.join(", ")));
     }
@@ -63,9 +67,7 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     if !missing.is_empty() {
         notes.push(format!("unavailable: {}", missing.join("; ")));
     }
-    if !notes.is_empty() {
-        writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
-    }
+    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     for reason in columns::reasons(section) {
         writeln!(out, "{}", wrap(&format!("! {reason}"), width, 2))?;
     }

@@ -242,7 +242,7 @@ impl Section {
 
 impl From<&Outcome> for Status {
     fn from(outcome: &Outcome) -> Self {
-        Self { word: outcome.word(), reason: outcome.reason().map(|reason| crate::units::clean(reason)) }
+        Self { word: outcome.word(), reason: outcome.reason().map(crate::units::clean) }
     }
 }
 

@@ -1,6 +1,24 @@
 //! Plots as PNG and SVG, drawn from the model.
+//!
+//! `figures` decides what is shown, `chart`, `lines` and `dots` lay it out as a scene of lines and texts, and `svg` and
+//! `png` write the same scene. Colour, marker and line style each tell series apart; nothing needs a system font.
+
+mod axis;
+mod chart;
+mod dots;
+mod figures;
+mod font;
+mod labels;
+mod lines;
+mod png;
+mod scene;
+mod style;
+mod svg;
 
 use crate::{Report, ReportError};
+
+/// Pixels of the raster form a unit of the vector form: sharp on dense screens and in print.
+const ZOOM: f32 = 1.5;
 
 /// A finished plot.
 #[derive(Debug, Clone)]
@@ -21,6 +39,13 @@ pub struct Plot {
 ///
 /// # Errors
 /// When a plot cannot be encoded.
-pub fn draw(_report: &Report) -> Result<Vec<Plot>, ReportError> {
-    Ok(Vec::new())
+pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
+    let fonts = font::Fonts::load()?;
+    let one = |figure: chart::Figure| {
+        let scene = figure.scene(&fonts);
+        let png = png::png(&scene, &fonts, ZOOM)
+            .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?;
+        Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
+    };
+    figures::figures(report).into_iter().map(one).collect()
 }

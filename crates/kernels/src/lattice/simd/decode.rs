@@ -3,22 +3,20 @@
 use super::kind::{Kind, Steps};
 use super::lanes::Lanes;
 use crate::lattice::bits::BitReader;
-use crate::lattice::decode::Request;
+use crate::lattice::decode::{Request, read_and_look_up};
 use crate::lattice::error::LatticeError;
 use crate::lattice::params::Codec;
 
 /// Vectors unpacked at a time.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 /// Largest number of lanes.
 const WIDEST: usize = 16;
 
 /// How the packed codes of a chunk are laid out for the arithmetic.
 #[derive(Clone, Copy, PartialEq)]
-enum Layout {
+pub(super) enum Layout {
     /// One word a vector holds all levels.
     Word,
-    /// A row of indices for each level (they fit 32 bits).
-    Levels,
     /// Two rows a level, the low and the high half of the digits (q a power of two).
     Halves,
     /// D/2 rows a level of digit pairs, the last pair first (q not a power of two).
@@ -29,7 +27,6 @@ impl Layout {
     fn rows(self, codec: &Codec) -> usize {
         match self {
             Layout::Word => 1,
-            Layout::Levels => codec.levels(),
             Layout::Halves => 2 * codec.levels(),
             Layout::Pairs => codec.levels() * codec.dimension() / 2,
         }
@@ -38,7 +35,7 @@ impl Layout {
 
 /// Unpacks vectors `first..first + n` and checks that every index is a code.
 #[inline(always)]
-fn unpack(
+pub(super) fn unpack(
     codec: &Codec,
     layout: Layout,
     packed: &[u8],
@@ -64,8 +61,20 @@ fn unpack(
                 }
             }
             _ => {
-                let mut reader = BitReader::new(from);
-                words[..n].iter_mut().for_each(|w| *w = reader.get(bits as u32) as u32);
+                // Eight bytes hold any vector of at most 32 bits wherever it begins, and the loads
+                // do not wait for each other as those of a bit reader do.
+                let mask = (1u64 << bits) - 1;
+                let safe = if from.len() < 8 { 0 } else { ((from.len() - 8) * 8 / bits + 1).min(n) };
+                for (v, word) in words[..safe].iter_mut().enumerate() {
+                    let at = v * bits;
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(&from[at / 8..at / 8 + 8]);
+                    *word = (u64::from_le_bytes(bytes) >> (at % 8) & mask) as u32;
+                }
+                let mut reader = BitReader::starting_at(from, safe * bits);
+                for word in &mut words[safe..n] {
+                    *word = reader.get(bits as u32) as u32;
+                }
             }
         }
         if !complete {
@@ -92,7 +101,7 @@ fn unpack(
             }
             let mut put = |row: usize, value: u64| words[(level * rows + row) * CHUNK + v] = value as u32;
             match layout {
-                Layout::Word | Layout::Levels => put(0, index),
+                Layout::Word => put(0, index),
                 Layout::Halves => {
                     let half = 4 * q.trailing_zeros();
                     put(0, index & ((1 << half) - 1));
@@ -128,7 +137,8 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let narrow = codec.vector_bits() <= 32;
     let layout = match (narrow, table.is_some(), POW2) {
         (true, true, _) | (true, false, true) => Layout::Word,
-        (false, true, _) => Layout::Levels,
+        // Reading bits takes longer than looking up: one pass does both.
+        (false, true, _) => return read_and_look_up::<D>(codec, request, out),
         (false, false, true) => Layout::Halves,
         (_, false, false) => Layout::Pairs,
     };
@@ -171,7 +181,7 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Sums table entries; `DEPTH` levels of a word, or, if 0, any number in any layout.
+    /// Sums table entries; `DEPTH` levels, or, if 0, any number.
     #[inline(always)]
     fn look_up<const D: usize, const DEPTH: usize>(&self, table: &[f32], out: &mut [f32]) {
         let codec = self.codec;
@@ -190,11 +200,7 @@ impl Chunk<'_> {
             let levels = if DEPTH == 0 { codec.levels() - self.dropped } else { DEPTH };
             for i in 0..levels {
                 let m = self.dropped + i;
-                let index = if codec.vector_bits() <= 32 {
-                    (self.words[v] >> (m as u32 * bits)) as usize & mask
-                } else {
-                    self.words[m * CHUNK + v] as usize & mask
-                };
+                let index = (self.words[v] >> (m as u32 * bits)) as usize & mask;
                 // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
                 let point = unsafe { &*table.as_ptr().add(index * D).cast::<[f32; D]>() };
                 for k in 0..D {

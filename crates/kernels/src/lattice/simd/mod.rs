@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bytes;
 mod decode;
 mod dots;
 mod encode;
@@ -18,68 +20,8 @@ use super::decode::Request;
 use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::{Codec, Lattice};
+use crate::isa::{Isa, Set};
 use lanes::Portable;
-
-/// An instruction set that the vector implementation can use on this machine.
-///
-/// Values other than `BASELINE` come only from detection, so holding one proves that it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Isa(Set);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Set {
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    Baseline,
-}
-
-impl Isa {
-    /// What every machine of the target architecture has.
-    pub const BASELINE: Isa = Isa(Set::Baseline);
-
-    /// The instruction sets of this machine, fastest first; the last is `BASELINE`.
-    #[must_use]
-    pub fn available() -> Vec<Isa> {
-        let mut found = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("fma")
-            {
-                found.push(Isa(Set::Avx512));
-            }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                found.push(Isa(Set::Avx2));
-            }
-        }
-        found.push(Isa::BASELINE);
-        found
-    }
-
-    /// The fastest of this machine.
-    #[must_use]
-    pub fn best() -> Isa {
-        static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
-        *BEST.get_or_init(|| Isa::available()[0])
-    }
-
-    /// Its name: "avx512", "avx2" or "baseline".
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Set::Avx512 => "avx512",
-            #[cfg(target_arch = "x86_64")]
-            Set::Avx2 => "avx2",
-            Set::Baseline => "baseline",
-        }
-    }
-}
 
 /// The name of the instruction set that `simd` and `parallel` use on this machine by default.
 #[must_use]
@@ -159,7 +101,7 @@ mod switched {
 
 /// Encodes whole vectors; arguments are already checked.
 pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
-    match isa.0 {
+    match isa.set() {
         // SAFETY: an `Isa` of this set exists only after it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::encode_avx512(codec, x, out) },
@@ -172,10 +114,21 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
 
 /// Decodes whole vectors; arguments are already checked.
 pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Decoded {
-    match isa.0 {
+    match isa.set() {
         // SAFETY: an `Isa` of this set exists only after it was detected.
         #[cfg(target_arch = "x86_64")]
-        Set::Avx512 => unsafe { switched::decode_avx512(codec, request, out) },
+        Set::Avx512 => match codec.byte_table() {
+            // SAFETY: as above, and VBMI was detected just here.
+            Some(table) if is_x86_feature_detected!("avx512vbmi") => unsafe {
+                match codec.lattice() {
+                    Lattice::Z2 => bytes::decode::<2>(codec, table, request, out),
+                    Lattice::D4 => bytes::decode::<4>(codec, table, request, out),
+                    Lattice::E8 => bytes::decode::<8>(codec, table, request, out),
+                }
+            },
+            // SAFETY: as above.
+            _ => unsafe { switched::decode_avx512(codec, request, out) },
+        },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
@@ -185,7 +138,7 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
 
 /// Sum of products in f32; partial sums may be fused and are added in an order of their own.
 pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
-    match isa.0 {
+    match isa.set() {
         // SAFETY: an `Isa` of this set exists only after it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::f32_dot_avx512(a, b) },
@@ -198,7 +151,7 @@ pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
 
 /// Sum of products of i16, modulo 2^32.
 pub(super) fn i16_dot(isa: Isa, a: &[i16], b: &[i16]) -> i32 {
-    match isa.0 {
+    match isa.set() {
         // SAFETY: an `Isa` of this set exists only after it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::i16_dot_avx512(a, b) },

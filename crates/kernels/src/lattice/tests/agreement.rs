@@ -118,12 +118,19 @@ fn not_a_number_and_infinity_overload_and_agree() {
 
 #[test]
 fn invalid_index_is_an_error_everywhere() {
-    // 81 points in 7 bits: 127 is no code.
-    let codec = Codec::new(Params { overload: Overload::None, ..params(Lattice::D4, 3, 2) }).unwrap();
-    let mut packed = vec![0; codec.packed_len(5000)];
-    packed[codec.vector_bits() * 4600 / 8] = 0xff;
-    for method in methods() {
-        let error = codec.decode(method, &packed, None, &mut vec![0.0; 5000 * 4]).unwrap_err();
-        assert!(error.to_string().contains("vector 4600, level 0"), "{method:?}: {error}");
+    // 81 points in 7 bits, 225 in 8, 6561 in 13, 49 in 6: all ones is no code.
+    for (lattice, q, levels) in
+        [(Lattice::D4, 3, 2), (Lattice::Z2, 15, 2), (Lattice::E8, 3, 1), (Lattice::E8, 5, 2), (Lattice::Z2, 7, 7)]
+    {
+        let codec = Codec::new(Params { overload: Overload::None, ..params(lattice, q, levels) }).unwrap();
+        let d = codec.dimension();
+        let mut packed = vec![0; codec.packed_len(5000)];
+        // Vector 4600 begins on a byte.
+        packed[codec.vector_bits() * 4600 / 8..][..4].fill(0xff);
+        for method in methods() {
+            let error = codec.decode(method, &packed, None, &mut vec![0.0; 5000 * d]).unwrap_err();
+            let named = matches!(error, crate::lattice::LatticeError::Index { vector: 4600, .. });
+            assert!(named, "{lattice} q {q}, {method:?}: {error}");
+        }
     }
 }

@@ -179,14 +179,10 @@ fn a_level_has_distinct_points_with_the_mean_that_centring_uses() {
                 x.chunks_exact(d).map(|p| p.iter().map(|v| v.to_bits()).collect()).collect();
             assert_eq!(distinct.len(), n, "{lattice} q {q}");
             let mean = centre::mean(lattice, q);
-            for k in 0..d {
+            for (k, mean) in mean.into_iter().enumerate().take(d) {
                 let sum: f64 = x.iter().skip(k).step_by(d).map(|&v| f64::from(v)).sum();
-                assert!(
-                    (sum / n as f64 - mean[k]).abs() < 1e-12,
-                    "{lattice} q {q} coordinate {k}: {} {}",
-                    sum / n as f64,
-                    mean[k]
-                );
+                let found = sum / n as f64;
+                assert!((found - mean).abs() < 1e-12, "{lattice} q {q} coordinate {k}: {found} {mean}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Statistics on slices: pure functions, no state, no clock.
+//! Describing one set of values: quantiles, the interval of a median, a summary, entropy, the geometric mean.
 
 /// The `p`-quantile (0 ..= 1) by linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
 /// `None` for an empty slice. NaN sorts last.

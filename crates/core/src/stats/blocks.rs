@@ -1,0 +1,163 @@
+//! Block values and their interval. A block is one fresh pair of processes; its value is the median over its rounds of
+//! ln(candidate / baseline). Rounds inside a block share one page placement and are no replicates of each other
+//! (Kalibera and Jones 2013), so a block gives one number and only blocks are counted.
+
+use super::describe::median;
+use super::error::{StatsError, check_finite, check_inside};
+use super::special::student_t_upper_quantile;
+
+/// The value of one block: the median over rounds of ln(candidate / baseline). Positive when the candidate is slower.
+///
+/// `baseline[i]` and `candidate[i]` are the times of round `i`, in any unit, the same for both. The median is odd: to swap
+/// the sides is to change the sign exactly, which the sign-flip test needs.
+///
+/// # Errors
+/// Slices of different lengths, no round, a time that is not positive and finite.
+pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
+    if baseline.len() != candidate.len() {
+        return Err(StatsError::Unpaired { baseline: baseline.len(), candidate: candidate.len() });
+    }
+    for (what, times) in [("baseline time", baseline), ("candidate time", candidate)] {
+        if let Some(index) = times.iter().position(|time| !(time.is_finite() && *time > 0.0)) {
+            let expected = "a positive, finite time";
+            return Err(StatsError::Value { what, index, value: times[index], expected });
+        }
+    }
+    // The difference of logarithms, not the logarithm of the quotient: exactly odd, and it cannot overflow.
+    let rounds: Vec<f64> = baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect();
+    median(&rounds).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
+}
+
+/// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanInterval {
+    /// Mean of the block values.
+    pub mean: f64,
+    /// Standard deviation of the block values (divisor n - 1).
+    pub sd: f64,
+    /// Half the width of the interval: it runs from `mean - half` to `mean + half`.
+    pub half: f64,
+}
+
+impl MeanInterval {
+    /// Lower end.
+    pub fn low(&self) -> f64 {
+        self.mean - self.half
+    }
+
+    /// Upper end.
+    pub fn high(&self) -> f64 {
+        self.mean + self.half
+    }
+}
+
+/// Student's interval for the mean of block values at `confidence`.
+///
+/// It takes the blocks as independent and their mean as near to normal. Few blocks with heavy tails make it too wide, not
+/// too narrow. Blocks that all agree to the last bit give an interval of no width: the clock did not resolve their spread.
+/// One block says nothing about the spread between blocks: with fewer than two there is no interval, rather than one from
+/// the rounds inside the block.
+///
+/// # Errors
+/// Fewer than two blocks, a value that is not finite, a confidence not strictly between 0 and 1.
+pub fn mean_interval(blocks: &[f64], confidence: f64) -> Result<MeanInterval, StatsError> {
+    check_inside("confidence", confidence, 0.0, 1.0, "a probability strictly between 0 and 1")?;
+    mean_interval_missing(blocks, 1.0 - confidence)
+}
+
+/// As [`mean_interval`], given the probability `miss` that the interval may miss: 1 - 0.0005 has fewer digits.
+pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
+    if blocks.len() < 2 {
+        return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
+    }
+    check_finite("block", blocks)?;
+    let (mean, sd) = mean_and_sd(blocks);
+    let n = blocks.len() as f64;
+    let half = student_t_upper_quantile(0.5 * miss, n - 1.0)? * sd / n.sqrt();
+    Ok(MeanInterval { mean, sd, half })
+}
+
+/// In two passes, about the first value: blocks that all agree have a spread of exactly zero.
+fn mean_and_sd(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let origin = values[0];
+    let offset = values.iter().map(|value| value - origin).sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - origin - offset).powi(2)).sum();
+    (origin + offset, (squares / (n - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_block_is_the_median_of_its_log_ratios() {
+        let value = block_value(&[1.0, 2.0, 4.0], &[1.02, 2.0, 40.0]).unwrap();
+        assert!((value - 1.02_f64.ln()).abs() < 1e-15, "{value}");
+    }
+
+    #[test]
+    fn the_interval_of_a_textbook_sample() {
+        // Student's (1908) sleep data, differences: mean 1.58, sd 1.230, 95 % interval 0.700 .. 2.460.
+        let sleep = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4];
+        let interval = mean_interval(&sleep, 0.95).unwrap();
+        assert!((interval.mean - 1.58).abs() < 1e-12);
+        assert!((interval.sd - 1.229_995).abs() < 1e-6);
+        assert!(
+            (interval.low() - 0.700_114).abs() < 1e-5 && (interval.high() - 2.459_886).abs() < 1e-5,
+            "{interval:?}"
+        );
+    }
+
+    #[test]
+    fn what_gives_no_interval_is_said() {
+        assert_eq!(mean_interval(&[0.1], 0.99).unwrap_err(), StatsError::TooFew { what: "blocks", got: 1, needed: 2 });
+        assert!(matches!(mean_interval(&[0.1, f64::NAN], 0.99), Err(StatsError::Value { index: 1, .. })));
+        assert!(matches!(mean_interval(&[0.1, 0.2], 1.0), Err(StatsError::Setting { name: "confidence", .. })));
+        assert_eq!(block_value(&[1.0], &[]).unwrap_err(), StatsError::Unpaired { baseline: 1, candidate: 0 });
+        assert!(matches!(block_value(&[], &[]), Err(StatsError::TooFew { what: "rounds", .. })));
+        for time in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = block_value(&[1.0, 1.0], &[1.0, time]).unwrap_err();
+            assert!(matches!(error, StatsError::Value { what: "candidate time", index: 1, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_agree_have_no_spread() {
+        let interval = mean_interval(&[0.1; 6], 0.99).unwrap();
+        assert_eq!((interval.mean, interval.half), (0.1, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_sides_changes_the_sign_exactly(pairs in proptest::collection::vec((1e-9_f64..1e3, 1e-9_f64..1e3), 1..20)) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            prop_assert_eq!(block_value(&a, &b).unwrap(), -block_value(&b, &a).unwrap());
+        }
+
+        #[test]
+        fn the_unit_of_time_does_not_matter(pairs in proptest::collection::vec((1e-3_f64..1e3, 1e-3_f64..1e3), 1..20), unit in 1e-6_f64..1e6) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            let scale = |times: &[f64]| times.iter().map(|time| time * unit).collect::<Vec<_>>();
+            let difference = block_value(&scale(&a), &scale(&b)).unwrap() - block_value(&a, &b).unwrap();
+            prop_assert!(difference.abs() < 1e-12);
+        }
+
+        #[test]
+        fn the_interval_shifts_scales_and_forgets_the_order(
+            mut blocks in proptest::collection::vec(-0.1_f64..0.1, 2..32),
+            shift in -1.0_f64..1.0,
+            scale in 0.1_f64..10.0,
+        ) {
+            let before = mean_interval(&blocks, 0.99).unwrap();
+            let moved: Vec<f64> = blocks.iter().map(|d| shift + scale * d).collect();
+            let after = mean_interval(&moved, 0.99).unwrap();
+            prop_assert!((after.mean - shift - scale * before.mean).abs() < 1e-12);
+            prop_assert!((after.half - scale * before.half).abs() < 1e-9 * (1.0 + after.half));
+            blocks.reverse();
+            let reversed = mean_interval(&blocks, 0.99).unwrap();
+            prop_assert!((reversed.mean - before.mean).abs() < 1e-14 && (reversed.half - before.half).abs() < 1e-12 + 1e-12 * before.half);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the outputs of the coding workloads say beside being right: error, rate, use of the levels.
+
+use ellwand_core::{Better, Case, InputError, Reading, Tensors};
+
+use super::layout::Layout;
+use super::params::{Codec, Overload, Params};
+use super::quality::Quality;
+use super::scalar_rival::scalar_rival;
+use super::workload::{self as shared, input_error};
+use super::workload_code::Task;
+use super::{CodesMut, Isa, Method};
+
+/// The readings of one measurement; none when the original values are not known.
+pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
+    let Ok((codec, quality)) = quality(task, case, inputs, outputs) else { return Vec::new() };
+    let values = inputs.f32(if task == Task::Decode { "original" } else { "x" }).unwrap_or_default();
+    let rival = scalar_rival(values, quality.rate);
+    list(&codec, quality, rival)
+}
+
+/// Error and rate of what was computed. Without the original values there is nothing to say.
+fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality), InputError> {
+    let codec = shared::codec(case, inputs)?;
+    let x = inputs.get(if task == Task::Decode { "original" } else { "x" })?;
+    let layout = Layout::new(x.shape(), codec.dimension()).map_err(input_error)?;
+    let padded = layout.pad(x.f32()?).map_err(input_error)?;
+    let codes = if task == Task::Decode { inputs } else { outputs };
+    let packed = codes.u8("packed")?;
+    let retries = if codec.has_retries() { Some(codes.u8("retries")?) } else { None };
+    let mut decoded = vec![0.0; padded.len()];
+    codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
+    // Flags come from encoding again: not every mode and task has them.
+    let flagging = match codec.has_retries() {
+        true => codec.clone(),
+        false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?,
+    };
+    let mut flags = vec![0; layout.vectors()];
+    let mut ignored = (vec![0; packed.len()], flagging.has_retries().then(|| vec![0; layout.vectors()]));
+    let out = CodesMut { packed: &mut ignored.0, overload: Some(&mut flags), retries: ignored.1.as_deref_mut() };
+    flagging.encode(Method::Simd(Isa::best()), &padded, out).map_err(input_error)?;
+    let mut quality = Quality::of(&codec, &padded, packed, &flags, retries, &decoded);
+    if !layout.is_exact() {
+        let (seen, values) = (layout.values() as f64, padded.len() as f64);
+        let trimmed = layout.trim(&decoded).map_err(input_error)?;
+        quality.power *= values / seen;
+        quality.mse =
+            x.f32()?.iter().zip(trimmed).map(|(&x, y)| (f64::from(x) - f64::from(y)).powi(2)).sum::<f64>() / seen;
+        quality.stored_rate *= values / seen;
+        quality.payload_rate *= values / seen;
+        quality.rate *= values / seen;
+    }
+    Ok((codec, quality))
+}
+
+fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Reading> {
+    use Better::{Higher, Lower, Neither};
+    let mut list = vec![
+        Reading::measured("mse", "MSE", "", Lower, quality.mse, "mean squared error per value"),
+        Reading::measured(
+            "mse-inside",
+            "MSE inside",
+            "",
+            Lower,
+            quality.mse_inside,
+            "mean squared error per value of the vectors inside the codebook: what is left when no vector wraps",
+        ),
+        Reading::derived("snr", "SNR", "dB", Higher, quality.snr_db(), "10 log10 of power over mean squared error"),
+        Reading::measured(
+            "overload-rate",
+            "overload",
+            "1",
+            Lower,
+            quality.overload_rate,
+            "share of vectors outside the codebook at the first scale",
+        ),
+    ];
+    if codec.has_retries() {
+        let lost = "share of vectors that no retry brought into the codebook";
+        list.push(Reading::measured("lost-rate", "lost", "1", Lower, quality.lost_rate, lost));
+        let about = "entropy H(T) of the retry counts per vector";
+        list.push(Reading::measured("retry-entropy", "H(T)", "bits", Lower, quality.retry_entropy, about));
+    }
+    for (level, &used) in quality.level_use.iter().enumerate() {
+        let (id, title) = (format!("level-{level}-used"), format!("level {level} used"));
+        let about = "share of vectors with a non-zero digit at this level (0 is the finest)";
+        list.push(Reading::measured(&id, &title, "1", Neither, used, about));
+    }
+    list.extend([
+        Reading::derived("payload-rate", "payload", "bits/dim", Lower, quality.payload_rate, "M log2 q"),
+        Reading::derived(
+            "rate",
+            "rate",
+            "bits/dim",
+            Lower,
+            quality.rate,
+            "M log2 q + H(T)/d: payload and entropy of the retries",
+        ),
+        Reading::derived(
+            "stored-rate",
+            "stored",
+            "bits/dim",
+            Lower,
+            quality.stored_rate,
+            "bits really stored: packed codes, 1 bit a vector for overload, 8 for retries",
+        ),
+        Reading::derived(
+            "compression",
+            "compression",
+            "x",
+            Higher,
+            quality.compression(),
+            "32-bit input over stored bits",
+        ),
+        Reading::derived(
+            "bound-distance",
+            "MSE 2^2R",
+            "",
+            Lower,
+            quality.distance_to_bound(),
+            "MSE / power * 2^(2 rate): 1 is the limit for a normal source",
+        ),
+        Reading::measured(
+            "beta",
+            "beta",
+            "",
+            Neither,
+            f64::from(codec.params().beta),
+            "scale of the finest lattice that was used",
+        ),
+    ]);
+    if let Some((snr, levels)) = rival {
+        let about = format!(
+            "SNR of a saturating uniform scalar quantizer with {levels} levels, no fewer bits than the rate, at its best step on the same values"
+        );
+        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, &about));
+    }
+    list.retain(|reading| reading.value.is_none_or(f64::is_finite));
+    list
+}

@@ -1,0 +1,148 @@
+//! Axes of a panel: from values to positions, and where the ticks go.
+
+use crate::units::{human, short};
+
+/// How values are spaced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+}
+
+/// A tick; those without a label are only grid lines.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tick {
+    pub(super) value: f64,
+    pub(super) label: Option<String>,
+}
+
+impl Axis {
+    /// An axis over all finite `values`, with some room at both ends. Logarithmic if asked for and all are above 0.
+    pub(super) fn over(values: impl Iterator<Item = f64>, log: bool) -> Option<Self> {
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        let low = values.iter().copied().min_by(f64::total_cmp)?;
+        let high = values.iter().copied().max_by(f64::total_cmp)?;
+        if log && low > 0.0 {
+            // At least a factor of 2.5, so that a flat line does not look like a cliff.
+            let room = (high / low).ln() * 0.05;
+            let grow = ((2.5_f64.ln() - (high / low).ln()) / 2.0).max(0.0) + room;
+            return Some(Self { low: (low.ln() - grow).exp(), high: (high.ln() + grow).exp(), log: true });
+        }
+        let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
+        Some(Self { low: low - room, high: high + room, log: false })
+    }
+
+    /// Position of a value, 0 at the lower end and 1 at the upper.
+    pub(super) fn position(&self, value: f64) -> f64 {
+        if self.log {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+
+    pub(super) fn contains(&self, value: f64) -> bool {
+        (-1e-9..=1.0 + 1e-9).contains(&self.position(value))
+    }
+
+    /// Ticks with labels in `unit`, about `wanted` of them.
+    pub(super) fn ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        if self.log { self.log_ticks(unit, wanted) } else { self.linear_ticks(unit, wanted) }
+    }
+
+    fn log_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        let decades = (self.high / self.low).log10();
+        let step = ((decades / wanted.max(1) as f64).ceil() as i32).max(1);
+        // With few decades, 2 and 5 are labelled as well; with very few, every multiple.
+        let labelled: &[i32] = match decades {
+            d if d < 0.7 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            d if d < 2.0 => &[1, 2, 5],
+            _ => &[1],
+        };
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let mut ticks = Vec::new();
+        for exponent in first..=last {
+            for multiple in 1..=9 {
+                // Parsing gives the nearest number to 2e-9; a product of powers would not.
+                let Ok(value) = format!("{multiple}e{exponent}").parse::<f64>() else { continue };
+                let major = labelled.contains(&multiple) && exponent.rem_euclid(step) == 0;
+                if self.contains(value) && (major || decades < 5.0) {
+                    ticks.push(Tick { value, label: major.then(|| tick_text(value, unit)) });
+                }
+            }
+        }
+        ticks
+    }
+
+    fn linear_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        let raw = (self.high - self.low) / wanted.max(1) as f64;
+        let decade = 10_f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|m| m * decade).find(|step| *step >= raw).unwrap_or(raw);
+        let first = (self.low / step).ceil() as i64;
+        (first..)
+            .map(|n| n as f64 * step)
+            .take_while(|value| *value <= self.high)
+            // 3 * 0.1 is not 0.3; a label has no use for the difference.
+            .map(|value| format!("{value:.12e}").parse().unwrap_or(value))
+            .map(|value| Tick { value, label: Some(tick_text(value, unit)) })
+            .collect()
+    }
+}
+
+/// A tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
+pub(super) fn tick_text(value: f64, unit: &str) -> String {
+    let text = match unit {
+        "s" | "1" | "B" => human(value, unit),
+        "1/s" => human(value, unit).trim_end_matches("/s").trim_end().to_string(),
+        "B/s" | "FLOP/s" => human(value, unit),
+        "x" => return format!("{}x", short(value)),
+        _ => return short(value),
+    };
+    match text.split_once(' ') {
+        Some((number, suffix)) => format!("{} {suffix}", trim(number)),
+        None => trim(&text).to_string(),
+    }
+}
+
+fn trim(number: &str) -> &str {
+    if number.contains('.') && !number.contains('e') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: Axis, unit: &str) -> Vec<String> {
+        axis.ticks(unit, 6).into_iter().filter_map(|tick| tick.label).collect()
+    }
+
+    #[test]
+    fn decades_are_labelled_with_their_unit() {
+        let axis = Axis::over([1e-7, 1e-3].into_iter(), true).unwrap();
+        assert_eq!(labels(axis, "s"), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
+        let axis = Axis::over([1.0, 1e4].into_iter(), true).unwrap();
+        assert_eq!(labels(axis, ""), ["1", "10", "100", "1k", "10k"]);
+    }
+
+    #[test]
+    fn a_short_range_has_labels_too() {
+        let axis = Axis::over([3.0e8, 3.1e8].into_iter(), true).unwrap();
+        assert!(labels(axis, "1/s").len() >= 2);
+        let axis = Axis::over([0.0, 1.0].into_iter(), false).unwrap();
+        assert_eq!(labels(axis, ""), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    }
+
+    #[test]
+    fn one_value_and_none() {
+        let axis = Axis::over([5.0].into_iter(), true).unwrap();
+        assert!((axis.position(5.0) - 0.5).abs() < 1e-12);
+        assert!(Axis::over([f64::NAN].into_iter(), true).is_none());
+        let axis = Axis::over([0.0].into_iter(), true).unwrap();
+        assert!((axis.position(0.0) - 0.5).abs() < 1e-12);
+    }
+}

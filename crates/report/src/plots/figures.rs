@@ -1,0 +1,305 @@
+//! Which figures a report has, and what they show.
+
+use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
+use super::style::Style;
+use crate::model::{AxisInfo, Report, Row, Section, Stats};
+use crate::units::{human, ratio};
+
+mod quality;
+
+/// Panels that one figure has room for.
+const PANELS: usize = 9;
+
+/// What is drawn upwards.
+struct Quantity {
+    /// Part of the file name.
+    id: &'static str,
+    /// First words of the title.
+    title: &'static str,
+    /// Axis label; `{item}` becomes the name of an item.
+    label: &'static str,
+    unit: &'static str,
+    /// What markers and whiskers are.
+    marks: &'static str,
+    /// Value, lower and upper end of the whisker.
+    of: fn(&Row) -> Option<(f64, f64, f64)>,
+    /// Whether 1 is a line of its own.
+    reference: bool,
+}
+
+fn spread(stats: &Stats) -> (f64, f64, f64) {
+    (stats.median, stats.p10, stats.p90)
+}
+
+const QUANTITIES: &[Quantity] = &[
+    Quantity {
+        id: "time",
+        title: "time of an iteration",
+        label: "time of one iteration",
+        unit: "s",
+        marks: "medians, whiskers p10–p90",
+        of: |row| row.stats("time").map(spread),
+        reference: false,
+    },
+    Quantity {
+        id: "throughput",
+        title: "throughput",
+        label: "{item} per second",
+        unit: "1/s",
+        marks: "medians, whiskers p10–p90",
+        of: |row| row.stats("throughput").map(spread),
+        reference: false,
+    },
+    Quantity {
+        id: "speedup",
+        title: "speed-up",
+        label: "times the speed of {baseline}",
+        unit: "x",
+        marks: "medians of ratios by round, whiskers 95 % interval in this process",
+        of: |row| {
+            let speedup = &row.speedup;
+            let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
+            Some((value, speedup.low.unwrap_or(value), speedup.high.unwrap_or(value)))
+        },
+        reference: true,
+    },
+];
+
+/// All figures of a report, those over all workloads first.
+pub(super) fn figures(report: &Report) -> Vec<Figure> {
+    let names = names(report);
+    let mut figures: Vec<Figure> = Vec::new();
+    figures.extend(overview(report, &names));
+    for section in &report.workloads {
+        for quantity in QUANTITIES {
+            figures.extend(of_section(report, section, quantity, &names));
+        }
+    }
+    figures.extend(quality::figures(report));
+    figures
+}
+
+/// Implementations in order of first appearance over the whole report: their number is their look in every figure.
+fn names(report: &Report) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in report.workloads.iter().flat_map(|section| &section.implementations) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn style(names: &[String], implementation: &str, run: usize) -> Style {
+    Style { number: names.iter().position(|name| name == implementation).unwrap_or(0), run }
+}
+
+fn footer(report: &Report, marks: &str) -> String {
+    // Runs of the same machine and program name them once.
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for run in &report.runs {
+        let machine = format!("{} · ellwand {}", run.machine_line(), run.ellwand);
+        match groups.iter_mut().find(|(known, _)| *known == machine) {
+            Some((_, starts)) => starts.push(&run.started),
+            None => groups.push((machine, vec![&run.started])),
+        }
+    }
+    let runs = groups.iter().map(|(machine, starts)| format!("{machine} · {}", starts.join(", ")));
+    let runs = runs.collect::<Vec<_>>().join(" | ");
+    if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
+}
+
+/// The axis that goes to the right: the numeric one with most values.
+fn main_axis(section: &Section) -> Option<&AxisInfo> {
+    let numeric = section.swept.iter().filter(|axis| axis.numeric && axis.values.len() > 1);
+    // Of equally long ones the last: workloads declare the size of the input last.
+    numeric.max_by_key(|axis| axis.values.len())
+}
+
+fn filled(quantity: &Quantity, section: &Section) -> String {
+    let item = section.item.as_deref().unwrap_or("items");
+    quantity.label.replace("{item}", item).replace("{baseline}", &section.baselines.join(", "))
+}
+
+fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[String]) -> Vec<Figure> {
+    let name = format!("{}-{}", file_name(&section.workload), quantity.id);
+    let figure = |name: String, title: String, body: Body| Figure {
+        name,
+        title,
+        subtitle: section.fixed_line(),
+        footer: footer(report, quantity.marks),
+        workload: Some(section.workload.clone()),
+        body,
+    };
+    let Some(axis) = main_axis(section) else {
+        let chart = dots(report, section, quantity, names);
+        let title = format!("{}: {}", section.workload, quantity.title);
+        return chart.map(|chart| figure(name, title, Body::Dots(chart))).into_iter().collect();
+    };
+    let panels = panels(report, section, axis, quantity, names);
+    let title = format!("{}: {} against {}", section.workload, quantity.title, axis.name);
+    let many = panels.len() > PANELS;
+    panels
+        .chunks(PANELS)
+        .enumerate()
+        .map(|(index, chunk)| {
+            let name = if many { format!("{name}-{}", index + 1) } else { name.clone() };
+            figure(name, title.clone(), Body::Lines(chunk.to_vec()))
+        })
+        .collect()
+}
+
+/// The other swept axes of a row in words: rows with the same ones share a panel.
+fn facet(section: &Section, axis: &AxisInfo, row: &Row) -> String {
+    let others = section.swept.iter().filter(|other| other.name != axis.name);
+    others
+        .filter_map(|other| row.param(&other.name).map(|value| format!("{} {value}", other.name)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn panels(report: &Report, section: &Section, axis: &AxisInfo, quantity: &Quantity, names: &[String]) -> Vec<Lines> {
+    let mut facets: Vec<String> = Vec::new();
+    for row in &section.rows {
+        let facet = facet(section, axis, row);
+        if !facets.contains(&facet) {
+            facets.push(facet);
+        }
+    }
+    let values: Vec<f64> = axis.values.iter().filter_map(|value| value.parse().ok()).collect();
+    let spread = values.first().zip(values.last()).is_some_and(|(low, high)| *low > 0.0 && high / low >= 8.0);
+    let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
+    let one = |facet_name: &String| {
+        let inside = |row: &&Row| facet(section, axis, row) == *facet_name;
+        let series = series(report, section, axis, quantity, names, inside);
+        (!series.is_empty()).then(|| Lines {
+            title: if facet_name.is_empty() { section.workload.clone() } else { facet_name.clone() },
+            x: Scale {
+                label: format!("{}{unit}", axis.name),
+                unit: String::new(),
+                log: spread,
+                at: if values.len() <= 16 { values.clone() } else { Vec::new() },
+            },
+            y: Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, at: Vec::new() },
+            series,
+            reference: quantity.reference.then(|| (1.0, section.baselines.join(", "))),
+        })
+    };
+    facets.iter().filter_map(one).collect()
+}
+
+fn series(
+    report: &Report,
+    section: &Section,
+    axis: &AxisInfo,
+    quantity: &Quantity,
+    names: &[String],
+    inside: impl Fn(&&Row) -> bool,
+) -> Vec<Series> {
+    let mut all = Vec::new();
+    for run in 0..report.runs.len() {
+        for implementation in &section.implementations {
+            let point = |row: &Row| {
+                let (y, low, high) = (quantity.of)(row)?;
+                Some(Point { x: row.number(&axis.name)?, y, low, high, label: None })
+            };
+            let mut points: Vec<Point> =
+                section.rows_of(run, implementation).filter(&inside).filter_map(point).collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            if points.is_empty() {
+                continue;
+            }
+            let label = if report.runs.len() > 1 {
+                format!("{implementation} (run {})", run + 1)
+            } else {
+                implementation.clone()
+            };
+            all.push(Series { label, style: style(names, implementation, run), joined: true, points });
+        }
+    }
+    all
+}
+
+fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[String]) -> Option<Dots> {
+    let mut groups: Vec<(String, Vec<Dot>)> = Vec::new();
+    for case in &section.cases {
+        let dot = |row: &Row| {
+            let (value, low, high) = (quantity.of)(row)?;
+            let text = if quantity.unit == "x" { ratio(value) } else { human(value, quantity.unit) };
+            Some(Dot {
+                label: row.implementation.clone(),
+                style: style(names, &row.implementation, row.run),
+                value,
+                low,
+                high,
+                text,
+            })
+        };
+        let rows: Vec<&Row> = case.rows.iter().map(|index| &section.rows[*index]).collect();
+        let dots: Vec<Dot> = rows.iter().filter_map(|row| dot(row)).collect();
+        let Some(first) = rows.first() else { continue };
+        let run = if report.runs.len() > 1 { format!("run {} ", case.run + 1) } else { String::new() };
+        let place = if section.swept.is_empty() { String::new() } else { section.place(first) };
+        if !dots.is_empty() {
+            groups.push((format!("{run}{place}").trim().to_string(), dots));
+        }
+    }
+    let scale = Scale { label: filled(quantity, section), unit: quantity.unit.into(), log: true, at: Vec::new() };
+    (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0) })
+}
+
+/// All workloads that sweep the same axis, side by side at the same scale.
+fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for quantity in QUANTITIES.iter().filter(|quantity| !quantity.reference) {
+        let mut by_axis: Vec<(String, Vec<Lines>)> = Vec::new();
+        for section in &report.workloads {
+            let Some(axis) = main_axis(section) else { continue };
+            for mut panel in panels(report, section, axis, quantity, names) {
+                if panel.title != section.workload {
+                    panel.title = format!("{}, {}", section.workload, panel.title);
+                }
+                match by_axis.iter_mut().find(|(name, _)| *name == axis.name) {
+                    Some((_, panels)) => panels.push(panel),
+                    None => by_axis.push((axis.name.clone(), vec![panel])),
+                }
+            }
+        }
+        for (axis, panels) in by_axis.into_iter().filter(|(_, panels)| panels.len() > 1) {
+            let sections =
+                || report.workloads.iter().filter(|section| main_axis(section).is_some_and(|own| own.name == axis));
+            if sections().count() < 2 || panels.len() > PANELS {
+                continue;
+            }
+            figures.push(Figure {
+                name: format!("overview-{}-{}", quantity.id, file_name(&axis)),
+                title: format!("all workloads: {} against {axis}", quantity.title),
+                subtitle: common(sections()),
+                footer: footer(report, quantity.marks),
+                workload: None,
+                body: Body::Lines(panels),
+            });
+        }
+    }
+    figures
+}
+
+/// The fixed parameters that all the sections share.
+fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
+    let mut shared: Option<Vec<String>> = None;
+    for section in sections {
+        let own: Vec<String> =
+            section.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
+        shared = Some(match shared {
+            None => own,
+            Some(known) => known.into_iter().filter(|text| own.contains(text)).collect(),
+        });
+    }
+    shared.unwrap_or_default().join(" · ")
+}
+
+/// A name that every file system takes.
+pub(super) fn file_name(text: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    text.chars().map(safe).collect()
+}

@@ -1,0 +1,86 @@
+//! Where texts go so that they do not lie on one another.
+
+use super::chart::Area;
+use super::font::Fonts;
+use super::scene::{Anchor, INK, Scene};
+
+/// Heights near the wanted ones, at least `gap` apart and between `top` and `bottom` as far as there is room.
+pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+    let mut heights: Vec<f32> = wanted.to_vec();
+    // Down from the top, then back up from the bottom.
+    let mut free = top;
+    for index in &order {
+        heights[*index] = heights[*index].max(free);
+        free = heights[*index] + gap;
+    }
+    let mut limit = bottom;
+    for index in order.iter().rev() {
+        heights[*index] = heights[*index].min(limit);
+        limit = heights[*index] - gap;
+    }
+    heights
+}
+
+const SIZE: f32 = 12.0;
+
+/// Writes texts beside their points, on the first side where each touches neither another text nor a point. One that
+/// finds no room is left out rather than made unreadable.
+pub(super) fn beside(points: &[((f32, f32), &str)], plot: Area, fonts: &Fonts, scene: &mut Scene) {
+    let mut taken: Vec<Area> = points
+        .iter()
+        .map(|((x, y), _)| Area { left: x - 6.0, top: y - 6.0, right: x + 6.0, bottom: y + 6.0 })
+        .collect();
+    for ((x, y), text) in points {
+        let width = fonts.width(text, SIZE, false);
+        let sides = [
+            (x + 10.0, y + 4.0),
+            (x - 10.0 - width, y + 4.0),
+            (x - width / 2.0, y - 11.0),
+            (x - width / 2.0, y + 20.0),
+            (x + 8.0, y - 9.0),
+            (x + 8.0, y + 18.0),
+        ];
+        let boxed =
+            |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
+        let free = sides.iter().find(|side| {
+            let own = boxed(side);
+            let inside =
+                own.left >= plot.left && own.right <= plot.right && own.top >= plot.top && own.bottom <= plot.bottom;
+            inside && !taken.iter().any(|other| overlap(&own, other))
+        });
+        if let Some(side) = free {
+            scene.text(*side, text, SIZE, Anchor::Start, INK);
+            taken.push(boxed(side));
+        }
+    }
+}
+
+fn overlap(a: &Area, b: &Area) -> bool {
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn spread_texts_keep_their_distance_and_order(wanted in proptest::collection::vec(0.0_f32..600.0, 1..12)) {
+            let heights = spread(&wanted, 20.0, 0.0, 600.0);
+            let mut order: Vec<usize> = (0..wanted.len()).collect();
+            order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+            for pair in order.windows(2) {
+                prop_assert!(heights[pair[1]] - heights[pair[0]] >= 19.99, "{:?}", heights);
+            }
+            prop_assert!(heights.iter().all(|height| (-0.01..=600.01).contains(height)));
+        }
+    }
+
+    #[test]
+    fn texts_that_have_room_stay() {
+        assert_eq!(spread(&[100.0, 50.0], 20.0, 0.0, 600.0), [100.0, 50.0]);
+    }
+}

@@ -1,0 +1,108 @@
+//! How series look: colour, marker and line style together, so that each alone tells them apart.
+
+use super::scene::{Color, INK, Scene, Shape, WHITE};
+
+/// Okabe and Ito's palette, told apart by people with any of the common forms of colour blindness.
+const COLORS: [Color; 7] = [
+    [0x00, 0x00, 0x00],
+    [0xd5, 0x5e, 0x00],
+    [0x00, 0x72, 0xb2],
+    [0x00, 0x9e, 0x73],
+    [0xcc, 0x79, 0xa7],
+    [0xe6, 0x9f, 0x00],
+    [0x56, 0xb4, 0xe9],
+];
+
+const DASHES: [&[f32]; 6] = [&[], &[9.0, 4.0], &[2.5, 3.0], &[11.0, 3.5, 2.5, 3.5], &[16.0, 5.0], &[5.0, 2.5]];
+
+/// Look of a series: the number of what it shows, and of the run. The same thing in another run keeps its colour and
+/// form and changes its filling and its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) number: usize,
+    pub(super) run: usize,
+}
+
+impl Style {
+    pub(super) fn color(self) -> Color {
+        COLORS[self.number % COLORS.len()]
+    }
+
+    pub(super) fn dash(self) -> &'static [f32] {
+        DASHES[(self.number + 3 * self.run) % DASHES.len()]
+    }
+
+    /// Draws the marker at `at`. After six forms they come back hollow.
+    pub(super) fn marker(self, scene: &mut Scene, at: (f32, f32), r: f32) {
+        let (x, y) = at;
+        let hollow = (self.number / 6 + self.run) % 2 == 1;
+        let (fill, stroke) = if hollow { (WHITE, self.color()) } else { (self.color(), WHITE) };
+        let width = if hollow { 1.6 } else { 0.8 };
+        let polygon = |points: Vec<(f32, f32)>| Shape::Polygon { points, fill, stroke, width };
+        let shape = match self.number % 6 {
+            0 => Shape::Circle { centre: at, radius: r, fill, stroke, width },
+            1 => {
+                let s = r * 0.9;
+                polygon(vec![(x - s, y - s), (x + s, y - s), (x + s, y + s), (x - s, y + s)])
+            }
+            2 => {
+                let s = r * 1.2;
+                polygon(vec![(x, y - s), (x + s, y + 0.75 * s), (x - s, y + 0.75 * s)])
+            }
+            3 => {
+                let s = r * 1.3;
+                polygon(vec![(x, y - s), (x + s, y), (x, y + s), (x - s, y)])
+            }
+            4 => {
+                let s = r * 1.2;
+                polygon(vec![(x, y + s), (x + s, y - 0.75 * s), (x - s, y - 0.75 * s)])
+            }
+            _ => {
+                // A plus.
+                let (l, t) = (r * 1.3, r * 0.45);
+                let outline = [
+                    (-t, -l),
+                    (t, -l),
+                    (t, -t),
+                    (l, -t),
+                    (l, t),
+                    (t, t),
+                    (t, l),
+                    (-t, l),
+                    (-t, t),
+                    (-l, t),
+                    (-l, -t),
+                    (-t, -t),
+                ];
+                polygon(outline.iter().map(|(dx, dy)| (x + dx, y + dy)).collect())
+            }
+        };
+        scene.shapes.push(shape);
+    }
+
+    /// A whisker from `low` to `high` at `x`, with caps.
+    pub(super) fn whisker(self, scene: &mut Scene, x: f32, low: f32, high: f32) {
+        // One that the marker hides says nothing and only thickens it.
+        if (low - high).abs() < 1.0 {
+            return;
+        }
+        let color = self.color();
+        scene.segment((x, low), (x, high), 1.4, color);
+        for y in [low, high] {
+            scene.segment((x - 4.0, y), (x + 4.0, y), 1.4, color);
+        }
+    }
+
+    /// A piece of line with the marker, for a legend; `x` is its left end. Returns its right end.
+    pub(super) fn sample(self, scene: &mut Scene, x: f32, y: f32, joined: bool) -> f32 {
+        let length = if joined { 34.0 } else { 14.0 };
+        if joined {
+            scene.line(vec![(x, y), (x + length, y)], 2.0, self.color(), self.dash());
+        }
+        self.marker(scene, (x + length / 2.0, y), 5.0);
+        x + length
+    }
+}
+
+/// Ink for what belongs to no series.
+pub(super) const NEUTRAL: Color = INK;

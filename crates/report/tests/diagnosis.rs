@@ -1,0 +1,155 @@
+//! Every rule speaks when its numbers are there and is silent when they are not.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::Record;
+use ellwand_core::{Measurement, Work};
+use ellwand_report::{Class, Finding, Options, RULES, Report};
+
+const MIB: u64 = 1 << 20;
+
+/// 64 MiB in and out at this speed; the ceiling of the made-up machine is 24 GB/s.
+fn stream(bytes_per_s: f64) -> Measurement {
+    let bytes = 64 * MIB;
+    let seconds = bytes as f64 / bytes_per_s;
+    common::measured(
+        &common::lattice_case("w", 1000),
+        "simd",
+        seconds,
+        Work::items("vectors", 1000).bytes(bytes / 2, bytes / 2),
+    )
+}
+
+fn sized(batch: i64, implementation: &str, seconds: f64) -> Measurement {
+    common::measured(&common::lattice_case("w", batch), implementation, seconds, Work::items("vectors", batch as u64))
+}
+
+fn findings(measurements: &[Measurement]) -> Vec<Finding> {
+    let record: Record = common::through_text(&common::run(), measurements);
+    Report::from_records(&[record], &Options::default()).unwrap().findings
+}
+
+fn of<'a>(rule: &str, findings: &'a [Finding]) -> Option<&'a Finding> {
+    assert!(RULES.iter().any(|known| known.id == rule), "no rule {rule}");
+    findings.iter().find(|finding| finding.rule == rule)
+}
+
+#[track_caller]
+fn speaks(rule: &str, measurements: &[Measurement]) -> Finding {
+    let all = findings(measurements);
+    let finding = of(rule, &all).unwrap_or_else(|| panic!("{rule} is silent: {all:#?}")).clone();
+    assert!(!finding.evidence.is_empty() && !finding.title.is_empty() && !finding.next_experiment.is_empty());
+    assert!(finding.evidence.iter().all(|evidence| evidence.value.is_finite()), "{finding:?}");
+    if let Some(saving) = finding.saving_upper_bound {
+        assert!((0.0..=1.0).contains(&saving), "{saving}");
+    }
+    finding
+}
+
+#[track_caller]
+fn silent(rule: &str, measurements: &[Measurement]) {
+    assert!(of(rule, &findings(measurements)).is_none(), "{rule} speaks");
+}
+
+#[test]
+fn memory_bound_and_above_ceiling() {
+    let near = stream(20e9);
+    let finding = speaks("memory-bound", std::slice::from_ref(&near));
+    assert!(finding.saving_upper_bound.unwrap() < 0.2);
+    silent("above-ceiling", &[near]);
+    silent("memory-bound", &[stream(10e9)]);
+    let finding = speaks("above-ceiling", &[stream(30e9)]);
+    assert_eq!(finding.class, Class::Fault);
+    silent("memory-bound", &[stream(30e9)]);
+    silent("above-ceiling", &[stream(24.5e9)]);
+}
+
+#[test]
+fn far_from_ceiling() {
+    speaks("far-from-ceiling", &[stream(2e9)]);
+    silent("far-from-ceiling", &[stream(12e9)]);
+    let mut run = common::run();
+    run.environment.ceilings.clear();
+    let report = Report::from_records(&[common::through_text(&run, &[stream(2e9)])], &Options::default()).unwrap();
+    assert!(of("far-from-ceiling", &report.findings).is_none());
+}
+
+#[test]
+fn overhead_of_small_cases() {
+    let finding = speaks("overhead-bound", &[sized(1, "simd", 1e-6), sized(1000, "simd", 5e-6)]);
+    assert_eq!(finding.place, "batch 1");
+    silent("overhead-bound", &[sized(1, "simd", 5e-9), sized(1000, "simd", 5e-6)]);
+    silent("overhead-bound", &[sized(1, "simd", 1e-6)]);
+}
+
+#[test]
+fn first_run() {
+    let mut slow = sized(1000, "simd", 5e-6);
+    slow.first_run_ns = Some(900_000);
+    speaks("first-run", &[slow.clone()]);
+    slow.first_run_ns = Some(60_000);
+    silent("first-run", &[slow]);
+}
+
+#[test]
+fn contended() {
+    let mut waited = sized(1000, "simd", 5e-6);
+    silent("contended", std::slice::from_ref(&waited));
+    waited.samples.iter_mut().for_each(|sample| sample.wall_ns *= 2);
+    let finding = speaks("contended", std::slice::from_ref(&waited));
+    assert!((finding.saving_upper_bound.unwrap() - 0.5).abs() < 0.02);
+    // Switches that cost no time are not contention.
+    let mut switched = sized(1000, "simd", 5e-3);
+    switched.samples.iter_mut().for_each(|sample| sample.switches = Some(1));
+    silent("contended", std::slice::from_ref(&switched));
+    // Where CPU time cannot tell, they are all there is.
+    switched.samples.iter_mut().for_each(|sample| sample.cpu_ns = None);
+    speaks("contended", &[switched]);
+}
+
+#[test]
+fn below_resolution() {
+    let mut tiny = sized(1, "simd", 5e-9);
+    silent("below-resolution", std::slice::from_ref(&tiny));
+    tiny.resolution_ns = Some(10.0);
+    speaks("below-resolution", &[tiny]);
+}
+
+#[test]
+fn page_faults() {
+    let mut faulting = sized(1000, "simd", 5e-6);
+    silent("page-faults", std::slice::from_ref(&faulting));
+    faulting.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
+    speaks("page-faults", &[faulting]);
+}
+
+#[test]
+fn weak_baseline() {
+    let three = |scalar: f64| [sized(10, "reference", 80e-6), sized(10, "scalar", scalar), sized(10, "simd", 1e-6)];
+    let finding = speaks("weak-baseline", &three(4e-6));
+    assert!(finding.title.contains("against reference flatter; against scalar"), "{}", finding.title);
+    silent("weak-baseline", &three(60e-6));
+    silent("weak-baseline", &three(4e-6)[..2]);
+}
+
+#[test]
+fn threads() {
+    let two = |many: f64| [sized(10, "simd", 2e-6), sized(10, "parallel", many)];
+    speaks("threads-do-not-pay", &two(9e-6));
+    silent("threads-do-not-pay", &two(1.2e-6));
+    // Within the spread of the samples nothing is said.
+    silent("threads-do-not-pay", &two(2.02e-6));
+    silent("threads-idle", &two(9e-6));
+    let mut idle = two(9e-6);
+    idle[1].samples.iter_mut().for_each(|sample| sample.cpu_ns = Some(sample.wall_ns));
+    speaks("threads-idle", &idle);
+}
+
+#[test]
+fn every_rule_is_tested_here() {
+    let text = include_str!("diagnosis.rs");
+    for rule in RULES {
+        assert!(text.contains(&format!("speaks(\"{}\"", rule.id)), "{}", rule.id);
+    }
+}

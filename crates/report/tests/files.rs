@@ -1,0 +1,148 @@
+//! The directory that a run leaves behind.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use ellwand_report::{Options, Report, draw, write_all};
+
+fn report(options: &Options) -> Report {
+    Report::from_records(&[common::record()], options).unwrap()
+}
+
+fn everything(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names.extend(everything(&path));
+        } else {
+            names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { plots: true, ..Options::default() };
+    let out = dir.path().join("new").join("out");
+    let written = write_all(&report(&options), &out, &options).unwrap();
+    let mut names: Vec<String> =
+        written.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    names.sort();
+    assert_eq!(names, everything(&out));
+    for name in [
+        "run.json",
+        "summary.csv",
+        "report.md",
+        "lattice-encode-time.png",
+        "lattice-encode-time.svg",
+        "lattice-decode-speedup.svg",
+        "overview-throughput-batch.png",
+    ] {
+        assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+    }
+    let markdown = fs::read_to_string(out.join("report.md")).unwrap();
+    let links: Vec<&str> =
+        markdown.split("](").skip(1).filter_map(|part| part.split_once(')')).map(|(link, _)| link).collect();
+    assert!(links.len() >= 10);
+    for link in links {
+        assert!(out.join(link).is_file(), "{link}");
+    }
+}
+
+#[test]
+fn without_plots_there_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default();
+    write_all(&report(&options), dir.path(), &options).unwrap();
+    assert_eq!(everything(dir.path()), ["report.md", "run.json", "summary.csv"]);
+    assert!(!fs::read_to_string(dir.path().join("report.md")).unwrap().contains("plots/"));
+}
+
+#[test]
+fn a_file_in_the_way_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("taken");
+    fs::write(&file, "x").unwrap();
+    let options = Options::default();
+    let error = write_all(&report(&options), &file, &options).unwrap_err().to_string();
+    assert!(error.contains("taken") && error.contains("choose a directory"), "{error}");
+    // A directory where a file belongs: the attempt is cleaned up and nothing looks whole.
+    let out = dir.path().join("out");
+    fs::create_dir_all(out.join("run.json").join("x")).unwrap();
+    let error = write_all(&report(&options), &out, &options).unwrap_err().to_string();
+    assert!(error.contains("run.json"), "{error}");
+    assert!(everything(&out).is_empty());
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_writer() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let report = report(&Options::default());
+    for format in ellwand_report::FORMATS {
+        assert!((format.write)(&report, &mut Full).is_err(), "{}", format.name);
+    }
+}
+
+#[test]
+fn plots_are_whole_pictures_with_their_words() {
+    let report = || Report::from_records(&[common::small_record()], &Options::default()).unwrap();
+    let plots = draw(&report()).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    for name in
+        ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup", "lattice-encode-rate-distortion"]
+    {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    for plot in &plots {
+        assert!(plot.png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", plot.name);
+        let width = u32::from_be_bytes(plot.png[16..20].try_into().unwrap());
+        assert_eq!(width, 1800);
+        assert!(plot.svg.starts_with("<svg ") && plot.svg.ends_with("</svg>\n"));
+        let shapes = plot.svg.lines().map(|line| line.split('>').next().unwrap());
+        assert!(shapes.into_iter().all(|shape| !shape.contains("NaN") && !shape.contains("inf")), "{}", plot.name);
+    }
+    let time = &plots.iter().find(|plot| plot.name == "lattice-encode-time").unwrap().svg;
+    for words in [
+        "batch (vectors)",
+        ">10k<",
+        ">10 µs<",
+        ">simd<",
+        ">parallel<",
+        "lattice D4 · q 4",
+        "Example Processor 9000",
+        "stroke-dasharray",
+    ] {
+        assert!(time.contains(words), "{words}");
+    }
+    // The same records draw the same bytes.
+    let again = draw(&report()).unwrap();
+    assert!(plots.iter().zip(&again).all(|(a, b)| a.svg == b.svg && a.png == b.png));
+}
+
+#[test]
+fn without_a_numeric_axis_there_are_dots() {
+    let mut record = common::record();
+    record.measurements.retain(|m| m.case.id.contains("batch=100,"));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let time = plots.iter().find(|plot| plot.name == "lattice-encode-time").unwrap();
+    assert!(time.svg.contains(">746 ns<") && time.svg.contains(">simd<"), "{}", time.svg);
+    if let Some(dir) = option_env!("ELLWAND_PLOTS") {
+        fs::write(Path::new(dir).join("dots.png"), &time.png).unwrap();
+    }
+}

@@ -1,0 +1,256 @@
+//! All formats print the numbers of one model, and what they print stays as it is.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::HashMap;
+
+use ellwand_core::record::Record;
+use ellwand_report::{FORMATS, Options, Report, format, units::human};
+use serde_json::Value;
+
+fn report(records: &[Record], options: &Options) -> Report {
+    Report::from_records(records, options).unwrap()
+}
+
+fn text(report: &Report, name: &str) -> String {
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn small(width: Option<usize>) -> Report {
+    report(&[common::small_record()], &Options { width, ..Options::default() })
+}
+
+#[test]
+fn table_at_80_columns() {
+    insta::assert_snapshot!(text(&small(Some(80)), "table"));
+}
+
+#[test]
+fn table_at_140_columns() {
+    insta::assert_snapshot!(text(&small(Some(140)), "table"));
+}
+
+#[test]
+fn csv() {
+    insta::assert_snapshot!(text(&small(None), "csv"));
+}
+
+#[test]
+fn json() {
+    // One workload without its neighbours: the whole would be read by nobody.
+    let mut record = common::small_record();
+    record.measurements.retain(|m| {
+        m.case.workload == "null"
+            || (m.case.id.contains("batch=100,")
+                && ["reference", "simd", "cuda", "sloppy"].contains(&m.implementation.as_str()))
+    });
+    insta::assert_snapshot!(text(&report(&[record], &Options::default()), "json"));
+}
+
+#[test]
+fn markdown() {
+    insta::assert_snapshot!(text(&small(None), "markdown"));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [60, 80, 100, 140, 200] {
+        for line in text(&small(Some(width)), "table").lines() {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+    }
+    // Too narrow for the columns that always stay: they are still there, and nothing breaks.
+    assert!(text(&small(Some(10)), "table").contains("implementation"));
+}
+
+#[test]
+fn colour_repeats_what_the_text_says() {
+    let plain = text(&small(Some(100)), "table");
+    let coloured = text(
+        &report(&[common::small_record()], &Options { width: Some(100), color: true, ..Options::default() }),
+        "table",
+    );
+    assert!(coloured.contains("\u{1b}["));
+    assert!(!plain.contains('\u{1b}'));
+    let mut bare = String::new();
+    let mut inside = false;
+    for c in coloured.chars() {
+        match c {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            c if !inside => bare.push(c),
+            _ => {}
+        }
+    }
+    assert_eq!(bare, plain);
+}
+
+/// Reads the numbers of a format by cell: workload, batch, implementation.
+type Numbers = HashMap<(String, String, String), (f64, Option<f64>)>;
+
+fn of_model(report: &Report) -> Numbers {
+    let mut numbers = Numbers::new();
+    for section in &report.workloads {
+        for row in &section.rows {
+            if let Some(time) = row.median("time") {
+                let key =
+                    (section.workload.clone(), row.param("batch").unwrap_or_default(), row.implementation.clone());
+                numbers.insert(key, (time, row.speedup.ratio));
+            }
+        }
+    }
+    numbers
+}
+
+fn of_csv(text: &str) -> Numbers {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let head = reader.headers().unwrap().clone();
+    let at = |name: &str| head.iter().position(|column| column == name).unwrap();
+    let mut numbers = Numbers::new();
+    for row in reader.records() {
+        let row = row.unwrap();
+        let get = |name: &str| row[at(name)].to_string();
+        if let Ok(time) = get("time_median_s").parse() {
+            numbers.insert((get("workload"), get("batch"), get("implementation")), (time, get("speedup").parse().ok()));
+        }
+    }
+    numbers
+}
+
+fn of_rows(rows: impl Iterator<Item = (String, Value)>) -> Numbers {
+    let mut numbers = Numbers::new();
+    for (workload, row) in rows {
+        let Some(time) = row["metrics"]["time"]["median"].as_f64() else { continue };
+        let batch = row["params"]["batch"].as_i64().map(|batch| batch.to_string()).unwrap_or_default();
+        let implementation = row["implementation"].as_str().unwrap().to_string();
+        numbers.insert((workload, batch, implementation), (time, row["speedup"]["ratio"].as_f64()));
+    }
+    numbers
+}
+
+#[test]
+fn machine_formats_hold_the_same_bits() {
+    let report = report(&[common::record()], &Options::default());
+    let model = of_model(&report);
+    assert_eq!(model.len(), 3 * 5 * 4);
+    assert_eq!(of_csv(&text(&report, "csv")), model);
+    let json: Value = serde_json::from_str(&text(&report, "json")).unwrap();
+    let sections = json["workloads"].as_array().unwrap();
+    let rows = sections.iter().flat_map(|section| {
+        let name = section["workload"].as_str().unwrap().to_string();
+        section["rows"].as_array().unwrap().iter().map(move |row| (name.clone(), row.clone()))
+    });
+    assert_eq!(of_rows(rows), model);
+    let lines = text(&report, "jsonl");
+    let rows = lines.lines().map(|line| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        (row["workload"].as_str().unwrap().to_string(), row)
+    });
+    assert_eq!(of_rows(rows), model);
+}
+
+#[test]
+fn formats_for_people_hold_the_same_numbers_rounded() {
+    let report = report(&[common::record()], &Options::default());
+    let (table, markdown) = (text(&report, "table"), text(&report, "markdown"));
+    for section in &report.workloads {
+        let part = |whole: &str, mark: &str| {
+            let start = whole.find(mark).unwrap() + mark.len();
+            whole[start..].to_string()
+        };
+        let (table, markdown) = (
+            part(&table, &format!("\n{}", section.workload)),
+            part(&markdown, &format!("\n## {}\n", section.workload)),
+        );
+        let mut rest = (table.as_str(), markdown.as_str());
+        for row in section.rows.iter() {
+            let Some(time) = row.median("time") else { continue };
+            // In order: each value is looked for behind the one before.
+            for value in [human(time, "s")].into_iter().chain(row.median("bandwidth").map(|rate| human(rate, "B/s"))) {
+                let at = rest.0.find(&value).unwrap_or_else(|| panic!("table: {value} of {}", row.case));
+                rest.0 = &rest.0[at + value.len()..];
+                let at = rest.1.find(&value).unwrap_or_else(|| panic!("markdown: {value} of {}", row.case));
+                rest.1 = &rest.1[at + value.len()..];
+            }
+        }
+    }
+}
+
+#[test]
+fn unavailable_is_never_zero() {
+    let mut record = common::small_record();
+    record.run.environment.ceilings.clear();
+    for measurement in &mut record.measurements {
+        measurement.baseline = "somebody-else".into();
+        measurement.samples.iter_mut().for_each(|sample| sample.cpu_ns = None);
+    }
+    let report = report(&[record], &Options::default());
+    let json: Value = serde_json::from_str(&text(&report, "json")).unwrap();
+    let row = &json["workloads"][0]["rows"][0];
+    for metric in ["roofline-fraction", "cpu-time"] {
+        assert_eq!(row["metrics"][metric]["provenance"], "unavailable");
+        assert!(row["metrics"][metric].get("median").is_none());
+        assert!(!row["metrics"][metric]["why"].as_str().unwrap().is_empty());
+    }
+    assert!(row["speedup"]["ratio"].is_null());
+    assert!(row["speedup"]["unavailable"].as_str().unwrap().contains("somebody-else"));
+    let table = text(&report, "table");
+    assert!(
+        table.contains("unavailable: CPU time")
+            && table.contains("of ceiling")
+            && table.contains("speed-up (somebody-else"),
+        "{table}"
+    );
+    let numbers = text(&report, "csv");
+    let mut reader = csv::Reader::from_reader(numbers.as_bytes());
+    let head = reader.headers().unwrap().clone();
+    let first = reader.records().next().unwrap().unwrap();
+    for column in ["speedup", "roofline_fraction_median", "cpu_time_median_s", "wall_over_cpu"] {
+        assert_eq!(&first[head.iter().position(|name| name == column).unwrap()], "", "{column}");
+    }
+}
+
+#[test]
+fn below_resolution_is_said_in_every_format() {
+    let report = small(None);
+    assert!(text(&report, "table").contains("below resolution (0.400 ns)"));
+    assert!(text(&report, "markdown").contains("below resolution (0.400 ns)"));
+    let json: Value = serde_json::from_str(&text(&report, "json")).unwrap();
+    let row = &json["workloads"][1]["rows"][0];
+    assert_eq!(row["below_resolution"], true);
+    assert!(row["metrics"]["time"].get("median").is_none());
+}
+
+#[test]
+fn formats_are_found_by_name_and_ending() {
+    for known in FORMATS {
+        assert_eq!(format(known.name).unwrap().name, known.name);
+    }
+    assert_eq!(format("md").unwrap().name, "markdown");
+    assert!(format("html5").is_none());
+}
+
+#[test]
+fn csv_columns_have_one_name_each() {
+    let mut record = common::small_record();
+    // An axis called like a column of ours.
+    for measurement in &mut record.measurements {
+        measurement
+            .case
+            .params
+            .iter_mut()
+            .filter(|param| param.axis == "data")
+            .for_each(|param| param.axis = "device".into());
+    }
+    let numbers = text(&report(&[record], &Options::default()), "csv");
+    let mut reader = csv::Reader::from_reader(numbers.as_bytes());
+    let head: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
+    assert!(head.contains(&"param_device".to_string()));
+    let mut unique = head.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), head.len(), "{head:?}");
+}

@@ -1,0 +1,141 @@
+//! What the model computes from records.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::{Record, parse};
+use ellwand_core::{Measurement, Outcome, Work};
+use ellwand_report::{Options, Report, ReportError, Row};
+use proptest::prelude::*;
+
+fn report_of(measurements: &[Measurement]) -> Report {
+    Report::from_records(&[common::through_text(&common::run(), measurements)], &Options::default()).unwrap()
+}
+
+fn row<'a>(report: &'a Report, implementation: &str) -> &'a Row {
+    report.workloads[0].rows.iter().find(|row| row.implementation == implementation).unwrap()
+}
+
+fn pair(base_s: f64, own_s: f64) -> Vec<Measurement> {
+    let case = common::lattice_case("w", 10);
+    let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);
+    vec![common::measured(&case, "reference", base_s, work.clone()), common::measured(&case, "simd", own_s, work)]
+}
+
+#[test]
+fn speed_up_pairs_samples_by_round() {
+    let mut both = pair(8e-6, 2e-6);
+    // A disturbance that slows both in half of the rounds must not show: the ratio of the medians would be unharmed
+    // only by luck, the ratio by round always is.
+    for measurement in &mut both {
+        for sample in &mut measurement.samples {
+            sample.wall_ns = if measurement.implementation == "reference" { 8000 } else { 2000 };
+            sample.iterations = 1;
+            if sample.round % 2 == 0 {
+                sample.wall_ns *= 3;
+            }
+        }
+    }
+    // One has two samples less: only common rounds count.
+    both[1].samples.truncate(18);
+    let report = report_of(&both);
+    let speedup = &row(&report, "simd").speedup;
+    assert_eq!((speedup.ratio, speedup.low, speedup.high, speedup.pairs), (Some(4.0), Some(4.0), Some(4.0), 18));
+    assert!(row(&report, "reference").speedup.is_baseline);
+    assert!(row(&report, "simd").best);
+}
+
+#[test]
+fn a_baseline_that_was_not_measured_gives_the_reason() {
+    let mut both = pair(8e-6, 2e-6);
+    both[0] = common::other(both[0].clone(), Outcome::Failed { error: "it stopped".into() });
+    let report = report_of(&both);
+    let speedup = &row(&report, "simd").speedup;
+    assert_eq!(speedup.ratio, None);
+    assert_eq!(speedup.unavailable.as_deref(), Some("reference is failed at this case"));
+}
+
+#[test]
+fn the_reader_may_choose_the_baseline() {
+    let record = common::through_text(&common::run(), &pair(8e-6, 2e-6));
+    let options = Options { baseline: Some("simd".into()), ..Options::default() };
+    let report = Report::from_records(std::slice::from_ref(&record), &options).unwrap();
+    let ratio = row(&report, "reference").speedup.ratio.unwrap();
+    assert!((ratio - 0.25).abs() < 0.02, "{ratio}");
+    let options = Options { baseline: Some("smid".into()), ..Options::default() };
+    let error = Report::from_records(&[record], &options).unwrap_err().to_string();
+    assert!(error.contains("baseline smid") && error.contains("did you mean simd?"), "{error}");
+    assert!(matches!(Report::from_records(&[], &Options::default()), Err(ReportError::NoRecords)));
+}
+
+#[test]
+fn axes_that_vary_are_told_from_those_that_do_not() {
+    let report = report_of(&common::lattice("lattice-encode", 1.0));
+    let section = &report.workloads[0];
+    assert_eq!(section.swept.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>(), ["batch"]);
+    assert_eq!(section.swept[0].values, ["1", "10", "100", "1000", "10000"]);
+    assert!(section.fixed_line().starts_with("lattice D4 · q 4 · levels 2"));
+}
+
+#[test]
+fn an_axis_that_only_some_cases_have_varies() {
+    let mut all = pair(8e-6, 2e-6);
+    all.extend(pair(9e-6, 3e-6).into_iter().map(|mut m| {
+        m.case.params.retain(|param| param.axis != "data");
+        m.case.id = "w/older".into();
+        m
+    }));
+    let report = report_of(&all);
+    assert_eq!(report.workloads[0].swept.iter().map(|axis| axis.name.as_str()).collect::<Vec<_>>(), ["data"]);
+}
+
+#[test]
+fn several_runs_stand_beside_each_other_and_are_not_mixed() {
+    let first = common::through_text(&common::run(), &pair(8e-6, 2e-6));
+    let mut run = common::run();
+    run.id = "second".into();
+    run.environment.cpu = "Another Processor".into();
+    let second = common::through_text(&run, &pair(8e-6, 4e-6));
+    let report = Report::from_records(&[first, second], &Options::default()).unwrap();
+    let rows = &report.workloads[0].rows;
+    assert_eq!(rows.iter().map(|row| row.run).collect::<Vec<_>>(), [0, 0, 1, 1]);
+    // Each against the baseline of its own run.
+    assert!((rows[1].speedup.ratio.unwrap() - 4.0).abs() < 0.2 && (rows[3].speedup.ratio.unwrap() - 2.0).abs() < 0.1);
+    assert!(report.warnings.iter().any(|warning| warning.contains("different machines")));
+}
+
+#[test]
+fn a_cut_record_and_an_empty_one_are_reported_with_a_warning() {
+    let run_line = ellwand_core::record::line(&common::run()).unwrap();
+    let record: Record = parse(&format!("{run_line}\n{{\"kind\":\"meas")).unwrap();
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    assert!(report.warnings.iter().any(|warning| warning.contains("cut off")));
+    assert!(report.warnings.iter().any(|warning| warning.contains("no measurement")));
+    for format in ellwand_report::FORMATS {
+        (format.write)(&report, &mut Vec::new()).unwrap();
+    }
+    assert!(ellwand_report::draw(&report).unwrap().is_empty());
+}
+
+#[test]
+fn text_of_a_record_cannot_drive_the_terminal() {
+    let mut both = pair(8e-6, 2e-6);
+    both[1].warnings.push("\u{1b}[2J\u{7}gone\nnext".into());
+    both[1] = common::other(both[1].clone(), Outcome::Failed { error: "\u{1b}[31mred\r".into() });
+    let report = report_of(&both);
+    let mut out = Vec::new();
+    (ellwand_report::format("table").unwrap().write)(&report, &mut out).unwrap();
+    assert!(!String::from_utf8(out).unwrap().chars().any(|c| c.is_control() && c != '\n'));
+}
+
+proptest! {
+    #[test]
+    fn the_interval_holds_the_ratio_and_the_ratio_is_that_of_the_times(base in 1e-7_f64..1e-2, factor in 0.01_f64..100.0) {
+        let report = report_of(&pair(base, base * factor));
+        let speedup = &row(&report, "simd").speedup;
+        let (ratio, low, high) = (speedup.ratio.unwrap(), speedup.low.unwrap(), speedup.high.unwrap());
+        prop_assert!(low <= ratio && ratio <= high);
+        // The zigzag of the samples is at most 10 % from end to end.
+        prop_assert!((ratio * factor - 1.0).abs() < 0.11, "{} {}", ratio, factor);
+    }
+}
