@@ -6,6 +6,7 @@
 pub mod block;
 pub mod blocks;
 pub mod check;
+pub mod compare;
 pub mod cpu;
 pub mod environment;
 pub mod machine;
@@ -13,6 +14,7 @@ pub mod measure;
 pub mod plan;
 pub mod probe;
 pub mod sample;
+pub mod selfcheck;
 pub mod settings;
 pub mod stop;
 pub mod worker;

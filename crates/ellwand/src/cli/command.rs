@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 23] = [
+const OWN: [&str; 27] = [
     "size",
     "implementation",
     "device",
@@ -34,6 +34,10 @@ const OWN: [&str; 23] = [
     "blocks",
     "in-process",
     "time-limit",
+    "rope",
+    "fail-on",
+    "quick",
+    "side",
 ];
 
 /// The whole command line for a registry.
@@ -48,7 +52,9 @@ pub(super) fn command(registry: &Registry) -> Command {
         .subcommand(apply(registry))
         .subcommand(check(registry))
         .subcommand(report())
+        .subcommand(compare(registry))
         .subcommand(machine())
+        .subcommand(selfcheck())
         .subcommand(
             Command::new(ellwand_bench::worker::COMMAND)
                 .about("Answers a parent's questions about one implementation on stdin and stdout")
@@ -163,6 +169,49 @@ fn report() -> Command {
         .arg(switch("no-plot", "Draw no plots"))
 }
 
+fn compare(registry: &Registry) -> Command {
+    let command = Command::new("compare")
+        .about("Verdicts: is the candidate slower or faster than the baseline, or the same? Fresh processes, in turns")
+        .arg(
+            Arg::new("side")
+                .value_names(["BASE", "CANDIDATE"])
+                .required(true)
+                .num_args(2)
+                .help("WORKLOAD:IMPLEMENTATION, twice"),
+        )
+        .arg(rope())
+        .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
+        .arg(
+            Arg::new("fail-on")
+                .long("fail-on")
+                .value_name("WHAT")
+                .value_parser(["slower", "undecided", "never"])
+                .default_value("undecided")
+                .help("slower: exit code 3 when the candidate is slower; undecided: also 4 when nothing is shown"),
+        )
+        .arg(format(&["table", "json"]))
+        .arg(time_limit())
+        .arg(size())
+        .arg(seed());
+    axes(registry, command)
+}
+
+fn selfcheck() -> Command {
+    Command::new("selfcheck")
+        .about("How often this machine calls equal things different, and how often it sees a planted slow-down")
+        .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
+        .arg(rope())
+        .arg(format(&["table", "json"]))
+}
+
+fn rope() -> Arg {
+    Arg::new("rope")
+        .long("rope")
+        .value_name("PERCENT")
+        .default_value("1")
+        .help("Region of practical equivalence: differences up to this count as the same")
+}
+
 fn machine() -> Command {
     Command::new("machine")
         .about(
@@ -220,7 +269,7 @@ fn inputs(help: &'static str) -> Arg {
 
 fn selection(command: Command) -> Command {
     command
-        .arg(Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload"))
+        .arg(size())
         .arg(
             Arg::new("implementation")
                 .short('i')
@@ -236,15 +285,20 @@ fn selection(command: Command) -> Command {
                 .value_delimiter(',')
                 .help("Devices: cpu, cuda, wgpu, or one with an index"),
         )
-        .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("N")
-                .allow_negative_numbers(true)
-                .value_parser(clap::value_parser!(u64))
-                .default_value("42")
-                .help("Seed of inputs and of the order of rounds"),
-        )
+        .arg(seed())
+}
+
+fn size() -> Arg {
+    Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload")
+}
+
+fn seed() -> Arg {
+    Arg::new("seed")
+        .long("seed")
+        .value_name("N")
+        .value_parser(clap::value_parser!(u64))
+        .default_value("42")
+        .help("Seed of inputs and of the order of rounds")
 }
 
 /// A flag for each axis of any workload, with its aliases; help shows which workloads have it.

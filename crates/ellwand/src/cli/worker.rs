@@ -9,7 +9,10 @@ use super::exit::Exit;
 
 /// Answers the parent's questions until it closes. Errors of the protocol go to stderr: they become the last words.
 pub(super) fn worker(registry: &Registry) -> Outcome {
-    let host = Host { registry, probes: PROBES, read_given: &crate::arrays::read };
+    // The kernels of the self-check live in every program that has a command line.
+    let mut all = registry.clone();
+    ellwand_bench::selfcheck::register(&mut all);
+    let host = Host { registry: &all, probes: PROBES, read_given: &crate::arrays::read };
     serve(&host, std::io::stdin().lock(), std::io::stdout().lock())?;
     Ok(Exit::Ok)
 }
