@@ -20,6 +20,8 @@ const TESTS: &[Test] = &[
     ("verdicts_and_exit_codes", verdicts_and_exit_codes),
     ("a_sweep_has_a_line_for_each_case", a_sweep_has_a_line_for_each_case),
     ("what_cannot_be_compared_is_refused", what_cannot_be_compared_is_refused),
+    ("programs_are_compared_at_every_implementation", programs_are_compared_at_every_implementation),
+    ("commands_that_end_badly_say_so", commands_that_end_badly_say_so),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),
 ];
@@ -96,9 +98,12 @@ impl Workload for Double {
     }
 }
 
+/// What a run costs in nanoseconds, given how many came before and itself.
+type Cost = fn(u64) -> u64;
+
 struct Toy {
     clock: Clock,
-    cost: fn(u64) -> u64,
+    cost: Cost,
     runs: u64,
     answer: f64,
     y: f64,
@@ -123,7 +128,7 @@ fn registry() -> Registry {
     let mut registry = Registry::new();
     registry.device(Arc::new(Fake(clock.clone())));
     registry.workload(Double(vec![Axis::int("n", "the number", 1, 100, 3)]));
-    let costs: [(&str, fn(u64) -> u64); 6] = [
+    let costs: [(&str, Cost); 6] = [
         ("plain", |_| 2_000_000),
         ("twin", |_| 2_004_000),
         ("slower", |_| 2_200_000),
@@ -220,6 +225,8 @@ fn what_cannot_be_compared_is_refused() {
         (&["compare", "double:plain", "double:twin", "--blocks", "0"], &["--blocks"]),
         (&["compare", "double:plain", "double:twin", "--blocks", "1"], &["--blocks", "too few"]),
         (&["compare", "double:plain", "double:twin", "--fail-on", "rain"], &["--fail-on"]),
+        (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is no file"]),
+        (&["compare", "--command", "true", " "], &["--command", "no command"]),
         (&["run", "double", "--blocks", "0"], &["--blocks"]),
         (&["run", "double", "--blocks", "2", "--in-process"], &["--in-process"]),
     ] {
@@ -230,6 +237,49 @@ fn what_cannot_be_compared_is_refused() {
         }
         assert!(told.stdout.is_empty(), "{args:?} wrote a result: {}", told.stdout);
     }
+}
+
+fn programs_are_compared_at_every_implementation() {
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let told = tell(&["compare", this, this, "--workload", "double", "-i", "plain,slower", "--n", "1,2"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let cases = ["double/n=1 plain", "double/n=1 slower", "double/n=2 plain", "double/n=2 slower"];
+    for (line, case) in told.stdout.lines().zip(cases) {
+        assert!(line.starts_with(case) && line.contains("same within 1 %"), "{line}");
+    }
+    assert_eq!(told.stdout.lines().count(), 4);
+    // The program that lacks what is asked for, and one that is not ours.
+    let other = tell(&["compare", this, "/bin/false", "--workload", "double", "-i", "plain"]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+    assert!(other.stdout.contains("the candidate failed: it exited with code 1"), "{}", other.stdout);
+}
+
+fn commands_that_end_badly_say_so() {
+    let compare =
+        |a: &str, b: &str, more: &[&str]| tell(&[&["compare", "--command", a, b, "--fail-on", "never"], more].concat());
+    for (command, parts) in [
+        ("exit 7", &["the candidate failed: it exited with code 7"][..]),
+        ("echo alas >&2; exit 1", &["exited with code 1; its last words: alas"]),
+        ("kill -9 $$", &["it was ended by a signal"]),
+        ("no-such-program-anywhere", &["exited with code 127", "not found"]),
+    ] {
+        let told = compare("true", command, &[]);
+        assert_eq!(told.code, Some(1), "{command}: {}{}", told.stdout, told.stderr);
+        for part in parts {
+            assert!(told.stdout.contains(part), "'{command}' does not say '{part}': {}", told.stdout);
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark").display().to_string();
+    // Quick once, to be found in order; then never.
+    let slow = format!("if [ -e {mark} ]; then sleep 1000; else touch {mark}; fi");
+    let slow = compare("true", &slow, &["--time-limit", "1"]);
+    assert!(slow.stdout.contains("it did not end within 1 s and was killed"), "{}", slow.stdout);
+    // Whatever a machine does meanwhile, two blocks decide nothing; that there is a line with both names is what counts.
+    let fine = compare("true", "exit 0", &["--blocks", "2"]);
+    assert_eq!(fine.code, Some(0), "{}", fine.stderr);
+    assert!(fine.stdout.contains("'exit 0'") && fine.stdout.contains("'true'"), "{}", fine.stdout);
 }
 
 fn json_says_everything() {

@@ -12,9 +12,13 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Known, Spec};
-use crate::compare::{Call, Decision, NoDecision, Sides, Terms, compare};
+use crate::arms::{SLOT_NS, Sides, WARM_UP_NS, compare};
+use crate::block::Spec;
+use crate::compare::{Call, Decision, NoDecision, Terms};
 use crate::worker::{Asked, Launch, Open};
+
+/// How exactly a share of more work takes that share of more time.
+const PLANT: f64 = 1.001;
 
 /// A planted difference and how often it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,8 @@ pub struct Row {
     pub withheld: u64,
     /// Comparisons that came to nothing.
     pub failed: u64,
-    /// Decisions whose interval holds the planted ratio.
+    /// Decisions whose interval, widened by 0.1 %, holds the planted ratio: more work of a share takes that share more time
+    /// only up to what starting and ending it costs.
     pub covered: u64,
     /// Median of the ratio found over the ratio planted, less one.
     pub bias: f64,
@@ -123,8 +128,8 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
         open: Open {
             asked: Asked::new(&case, implementation),
             seed,
-            slot_min_ns: crate::compare::SLOT_NS,
-            warm_up_ns: crate::compare::WARM_UP_NS,
+            slot_min_ns: SLOT_NS,
+            warm_up_ns: WARM_UP_NS,
             ..Open::default()
         },
     };
@@ -147,7 +152,7 @@ pub fn run(
     let mut failed = 0;
     for index in 0..trial.decisions {
         let terms = terms();
-        match compare(&sides(trial, launch, terms.coin), &terms, Known::default(), interrupt, &mut |_, _| {}) {
+        match compare(&sides(trial, launch, terms.coin), &terms, interrupt, &mut |_, _| {}) {
             Ok(decision) => {
                 on_decision(index, Some(&decision));
                 decisions.push(decision);
@@ -177,7 +182,10 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
         undecided: count(&|call| matches!(call, Call::As(Difference::Undecided { .. }))),
         withheld: count(&|call| matches!(call, Call::Withheld)),
         failed,
-        covered: decisions.iter().filter(|d| d.change.low <= planted && planted <= d.change.high).count() as u64,
+        covered: decisions
+            .iter()
+            .filter(|d| d.change.low / PLANT <= planted && planted <= d.change.high * PLANT)
+            .count() as u64,
         bias: median(&column(&|decision| decision.change.ratio / planted - 1.0)).unwrap_or(f64::NAN),
         seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
         blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),

@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 27] = [
+const OWN: [&str; 29] = [
     "size",
     "implementation",
     "device",
@@ -38,6 +38,8 @@ const OWN: [&str; 27] = [
     "fail-on",
     "quick",
     "side",
+    "workload",
+    "command",
 ];
 
 /// The whole command line for a registry.
@@ -177,8 +179,25 @@ fn compare(registry: &Registry) -> Command {
                 .value_names(["BASE", "CANDIDATE"])
                 .required(true)
                 .num_args(2)
-                .help("WORKLOAD:IMPLEMENTATION, twice"),
+                .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs built on Ellwand; with --command two shell commands"),
         )
+        .arg(
+            Arg::new("workload")
+                .long("workload")
+                .value_name("WORKLOAD")
+                .conflicts_with("command")
+                .help("The sides are programs: compare this workload in both"),
+        )
+        .arg(
+            Arg::new("implementation")
+                .short('i')
+                .long("implementation")
+                .value_name("NAME,..")
+                .value_delimiter(',')
+                .requires("workload")
+                .help("With --workload: implementations or patterns; all if none is given"),
+        )
+        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; what they answer is not judged"))
         .arg(rope())
         .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
         .arg(
