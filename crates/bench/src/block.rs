@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::verdict::Verdict;
 use rand::RngExt;
-use rand::seq::SliceRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::measure::Interrupted;
@@ -69,13 +69,14 @@ impl<'a> Block<'a> {
             let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
             spawned[*index] = Some(Worker::spawn(&specs[*index].launch, padding));
         }
+        let core = allowed_cores().choose(coin).copied();
         let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
         // One after the other: two preparations at once would disturb each other's first run, and what the first learns
         // about right answers spares the second the reference.
         for index in &order {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             let arm = match spawned[*index].take() {
-                Some(Ok(worker)) => Arm::open(worker, &specs[*index], padding, known, limits, interrupt)?,
+                Some(Ok(worker)) => Arm::open(worker, &specs[*index], padding, core, known, limits, interrupt)?,
                 Some(Err(Lost::Broken(error))) => Arm::ended(Outcome::Failed { error }),
                 Some(Err(Lost::Interrupted)) => return Err(Interrupted),
                 None => Arm::ended(Outcome::Failed { error: "it was never started".into() }),
@@ -134,6 +135,16 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Processors that this process, and so its workers, may use.
+fn allowed_cores() -> Vec<u32> {
+    #[cfg(target_os = "linux")]
+    if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
+        let count = nix::sched::CpuSet::count();
+        return (0..count).filter(|core| allowed.is_set(*core).unwrap_or(false)).map(|core| core as u32).collect();
+    }
+    Vec::new()
+}
+
 impl Arm {
     fn ended(outcome: Outcome) -> Self {
         Self { worker: None, state: Err(outcome) }
@@ -143,6 +154,7 @@ impl Arm {
         worker: Worker,
         spec: &Spec,
         padding: [u64; 2],
+        core: Option<u32>,
         known: &mut Known,
         limits: Limits,
         interrupt: &AtomicBool,
@@ -151,6 +163,7 @@ impl Arm {
         let implementation = (program.clone(), spec.open.asked.implementation.clone());
         let open = Open {
             padding,
+            core: core.filter(|_| spec.open.pin),
             known_right: known.right.keys().filter(|(known, _)| known == program).map(|(_, digest)| *digest).collect(),
             slot: known.slots.get(&implementation).copied(),
             ..spec.open.clone()

@@ -130,6 +130,7 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
             seed,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,
+            pin: true,
             ..Open::default()
         },
     };

@@ -13,7 +13,7 @@ use ellwand_bench::{Effort, Plan, commands, resolutions};
 use ellwand_core::error::nearest;
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::stats::{Difference, ebh};
-use ellwand_core::{Implementation, InputError, Registry};
+use ellwand_core::{Implementation, InputError, Parallelism, Registry};
 
 use super::command::{is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
@@ -249,6 +249,7 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], seed: u64) -> S
             seed,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,
+            pin: implementations.iter().all(|one| one.parallelism == Parallelism::Single),
             ..Open::default()
         },
     };
