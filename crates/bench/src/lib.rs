@@ -13,6 +13,7 @@ pub mod probe;
 pub mod sample;
 pub mod settings;
 pub mod stop;
+pub mod warm;
 pub mod writer;
 
 pub use cpu::Cpu;

@@ -21,7 +21,8 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             .flat_map(|series| &series.points)
             .map(|point| (point.x.to_bits(), point.y.to_bits()))
             .collect();
-        if points.is_empty() || known.contains(&points) {
+        // One point is a number, and the tables print it.
+        if points.len() < 2 || known.contains(&points) {
             continue;
         }
         known.push(points);
