@@ -103,11 +103,10 @@ fn plots_are_whole_pictures_with_their_words() {
     let report = || Report::from_records(&[common::small_record()], &Options::default()).unwrap();
     let plots = draw(&report()).unwrap();
     let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
-    for name in
-        ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup", "lattice-encode-rate-distortion"]
-    {
+    for name in ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
+    assert!(!names.contains(&"lattice-encode-rate-distortion"), "one point is no plot");
     for plot in &plots {
         assert!(plot.png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", plot.name);
         let width = u32::from_be_bytes(plot.png[16..20].try_into().unwrap());
@@ -144,5 +143,36 @@ fn without_a_numeric_axis_there_are_dots() {
     assert!(time.svg.contains(">746 ns<") && time.svg.contains(">simd<"), "{}", time.svg);
     if let Some(dir) = option_env!("ELLWAND_PLOTS") {
         fs::write(Path::new(dir).join("dots.png"), &time.png).unwrap();
+    }
+}
+
+#[test]
+fn distortion_is_drawn_against_rate_where_the_rate_varies() {
+    let mut record = common::small_record();
+    let finer: Vec<_> = record
+        .measurements
+        .iter()
+        .cloned()
+        .map(|mut m| {
+            m.case.id = m.case.id.replace("q=4", "q=8");
+            for param in m.case.params.iter_mut().filter(|param| param.axis == "q") {
+                param.value = ellwand_core::record::ParamValue::Int(8);
+            }
+            for reading in &mut m.readings {
+                match reading.id.as_str() {
+                    "bits-per-dim" => reading.value = Some(6.0),
+                    "mse" => reading.value = reading.value.map(|mse| mse / 16.0),
+                    _ => {}
+                }
+            }
+            m
+        })
+        .collect();
+    record.measurements.extend(finer);
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let plot = plots.iter().find(|plot| plot.name == "lattice-encode-rate-distortion").unwrap();
+    for words in ["bits per dimension", "mean squared error", "q 8"] {
+        assert!(plot.svg.contains(words), "{words} in {}", plot.svg);
     }
 }
