@@ -169,10 +169,16 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
         })
         .collect();
     record.measurements.extend(finer);
-    let report = Report::from_records(&[record], &Options::default()).unwrap();
-    let plots = draw(&report).unwrap();
-    let plot = plots.iter().find(|plot| plot.name == "lattice-encode-rate-distortion").unwrap();
-    for words in ["bits per dimension", "mean squared error", "q 8"] {
-        assert!(plot.svg.contains(words), "{words} in {}", plot.svg);
+    let drawn = |record: &ellwand_core::record::Record| {
+        let report = Report::from_records(std::slice::from_ref(record), &Options::default()).unwrap();
+        let plots = draw(&report).unwrap();
+        plots.into_iter().find(|plot| plot.name == "lattice-encode-rate-distortion").unwrap().svg
+    };
+    let svg = drawn(&record);
+    for words in ["bits per dimension", "signal-to-noise ratio (dB)", "q 8"] {
+        assert!(svg.contains(words), "{words} in {svg}");
     }
+    // Without a ratio the error itself is drawn.
+    record.measurements.iter_mut().for_each(|m| m.readings.retain(|reading| reading.id != "snr"));
+    assert!(drawn(&record).contains("mean squared error (log scale)"));
 }
