@@ -5,7 +5,7 @@ use super::*;
 /// A `.npy` file version 1 with this header text and these bytes, written by hand so that the reader is not tested against itself.
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
     let mut header = header.to_string();
-    while (10 + header.len() + 1) % 64 != 0 {
+    while !(10 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');
