@@ -36,14 +36,39 @@ pub struct Ready {
     pub verdict: Verdict,
 }
 
+/// An implementation that ran once, not yet judged.
+pub struct Ran {
+    /// It.
+    pub prepared: Box<dyn Prepared>,
+    /// Time to prepare it.
+    pub prepare_ns: u64,
+    /// Time of its first run.
+    pub first_run_ns: u64,
+}
+
 /// Prepares an implementation on its device, runs it once with spoiled outputs and judges the answer.
 ///
 /// # Errors
 /// The outcome when it is unsupported, breaks, or answers wrong.
 pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ready, Outcome> {
+    let Ran { mut prepared, prepare_ns, first_run_ns } = first_run(task.case, task.inputs, implementation, device)?;
+    let verdict = judge(task, &output(prepared.as_mut())?)?;
+    Ok(Ready { prepared, prepare_ns, first_run_ns, verdict })
+}
+
+/// Prepares an implementation on its device and runs it once with spoiled outputs.
+///
+/// # Errors
+/// The outcome when it is unsupported or breaks.
+pub fn first_run(
+    case: &Case,
+    inputs: &Tensors,
+    implementation: &Implementation,
+    device: &dyn Device,
+) -> Result<Ran, Outcome> {
     let mut made = None;
     let prepare = device.time(CpuScope::Process, &mut || {
-        made = Some(guarded("prepare", || (implementation.prepare)(task.case, task.inputs, device)));
+        made = Some(guarded("prepare", || (implementation.prepare)(case, inputs, device)));
     });
     let mut prepared = match made {
         Some(Ok(Ok(prepared))) => prepared,
@@ -61,8 +86,7 @@ pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) 
         });
     });
     flatten(ran)?;
-    let verdict = judge(task, prepared.as_mut())?;
-    Ok(Ready { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.device_ns.unwrap_or(first.wall_ns), verdict })
+    Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.device_ns.unwrap_or(first.wall_ns) })
 }
 
 /// Spoils the outputs, runs once more and judges: what was timed must still be right.
@@ -70,18 +94,37 @@ pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) 
 /// # Errors
 /// The outcome when it breaks or answers wrong.
 pub fn again(task: &Task, prepared: &mut dyn Prepared) -> Result<Verdict, Outcome> {
+    judge(task, &rerun(prepared)?)
+}
+
+/// Spoils the outputs, runs once more and returns what it answers now.
+///
+/// # Errors
+/// The outcome when it breaks.
+pub fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     flatten(guarded("run", || {
         prepared.poison();
         prepared.run();
         prepared.sync()
     }))?;
-    judge(task, prepared)
+    output(prepared)
 }
 
-fn judge(task: &Task, prepared: &mut dyn Prepared) -> Result<Verdict, Outcome> {
-    let output =
-        guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })?;
-    let verdict = task.workload.judge(task.case, task.inputs, task.expected, &output);
+/// The outputs of the last run.
+///
+/// # Errors
+/// The outcome when they cannot be had.
+pub fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
+    guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })
+}
+
+/// Judges outputs.
+///
+/// # Errors
+/// [`Outcome::Wrong`] when they are wrong, [`Outcome::Failed`] when the judge breaks.
+pub fn judge(task: &Task, output: &Tensors) -> Result<Verdict, Outcome> {
+    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, task.expected, output))
+        .map_err(|error| Outcome::Failed { error })?;
     if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
 }
 

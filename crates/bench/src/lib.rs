@@ -3,7 +3,10 @@
 //!
 //! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
 
+pub mod block;
+pub mod blocks;
 pub mod check;
+pub mod compare;
 pub mod cpu;
 pub mod environment;
 pub mod machine;
@@ -11,11 +14,14 @@ pub mod measure;
 pub mod plan;
 pub mod probe;
 pub mod sample;
+pub mod selfcheck;
 pub mod settings;
 pub mod stop;
 pub mod warm;
+pub mod worker;
 pub mod writer;
 
+pub use blocks::Blocks;
 pub use cpu::Cpu;
 pub use measure::{Event, Instrument, Interrupted, resolutions};
 pub use plan::{Cell, Plan, Selection};

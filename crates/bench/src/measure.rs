@@ -69,6 +69,12 @@ pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String,
     registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
 }
 
+/// Who takes a slot in `round`: an implementation with a share of the `planned` rounds takes part in every n-th.
+pub(crate) fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
+    let takes = |share: &Option<u32>| share.is_some_and(|share| round.is_multiple_of((planned / share.max(1)).max(1)));
+    (0..shares.len()).filter(|index| takes(&shares[*index])).collect()
+}
+
 /// An implementation on its way through a cell.
 struct Runner<'a> {
     implementation: &'a Implementation,
@@ -127,7 +133,7 @@ impl Instrument<'_> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
-    fn device(&self, implementation: &Implementation) -> Option<&dyn Device> {
+    pub(crate) fn device(&self, implementation: &Implementation) -> Option<&dyn Device> {
         self.registry.devices().iter().map(AsRef::as_ref).find(|device| device.kind() == implementation.needs)
     }
 
@@ -168,7 +174,7 @@ impl Instrument<'_> {
     }
 
     /// Samples of one implementation that fill its share of the time.
-    fn share(&self, slot: Slot) -> u32 {
+    pub(crate) fn share(&self, slot: Slot) -> u32 {
         let fits = self.settings.case_budget_ns / slot.cost_ns.max(1);
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(self.settings.samples_min.max(1), self.settings.rounds_max.max(1))
     }
@@ -187,9 +193,7 @@ impl Instrument<'_> {
         let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
         for round in 0..planned {
             self.check_interrupt()?;
-            let mut order: Vec<usize> = (0..runners.len())
-                .filter(|index| shares[*index].is_some_and(|share| round.is_multiple_of((planned / share).max(1))))
-                .collect();
+            let mut order = turns(round, planned, &shares);
             order.shuffle(&mut coin);
             for (position, index) in order.into_iter().enumerate() {
                 runners[index].take(round, position as u32);
@@ -248,7 +252,7 @@ impl Instrument<'_> {
         if matches!(ran, Ok(Ok(()))) { readings } else { Vec::new() }
     }
 
-    fn all_failed(&self, cell: &Cell, error: &str) -> Vec<Measurement> {
+    pub(crate) fn all_failed(&self, cell: &Cell, error: &str) -> Vec<Measurement> {
         let failed = |implementation| Measurement {
             outcome: Outcome::Failed { error: error.to_string() },
             ..self.blank(cell.workload.as_ref(), &cell.case, implementation)
@@ -256,7 +260,7 @@ impl Instrument<'_> {
         cell.implementations.iter().map(failed).collect()
     }
 
-    fn blank(&self, workload: &dyn Workload, case: &Case, implementation: &Implementation) -> Measurement {
+    pub(crate) fn blank(&self, workload: &dyn Workload, case: &Case, implementation: &Implementation) -> Measurement {
         let unit = |name: &str| workload.axes().iter().find(|axis| axis.name == name).map_or("", |axis| axis.unit);
         Measurement {
             case: CaseRecord::new(case, unit),
@@ -285,20 +289,12 @@ impl Runner<'_> {
         let scope = self.implementation.parallelism.scope();
         let timing = check::guarded("run", || {
             warm::before_slot(ready.prepared.as_mut(), *slot)?;
-            sample::slot(self.device, scope, ready.prepared.as_mut(), slot.iterations)
+            sample::slot(self.device, scope, ready.prepared.as_mut(), *slot)
         });
         match timing.and_then(|timing| timing) {
-            Ok(timing) => samples.push(Sample {
-                block: 0,
-                round,
-                position,
-                iterations: slot.iterations,
-                wall_ns: timing.wall_ns,
-                cpu_ns: timing.cpu_ns,
-                device_ns: timing.device_ns,
-                switches: timing.switches,
-                faults: timing.faults,
-            }),
+            Ok((timing, fastest_ns)) => {
+                samples.push(Sample { round, position, ..sample::sample(*slot, timing, fastest_ns) });
+            }
             Err(error) => self.state = State::Ended(Outcome::Failed { error }),
         }
     }

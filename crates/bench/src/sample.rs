@@ -2,11 +2,16 @@
 
 use ellwand_core::device::{CpuScope, Device, Timing};
 use ellwand_core::implementation::{Parallelism, Prepared};
+use ellwand_core::record::Sample;
+use serde::{Deserialize, Serialize};
 
 /// Most iterations a slot may hold; beyond this the loop itself is all there is to see.
 const MOST_ITERATIONS: u64 = 1 << 24;
 
-/// Times `iterations` runs together. Only `run` and `sync` lie between the clock readings.
+/// Most parts of a slot.
+const MOST_PARTS: u64 = 10;
+
+/// Times one slot: its iterations in equal parts, back to back. Only `run` and `sync` lie between the clock readings.
 ///
 /// # Errors
 /// When the work fails on its device.
@@ -14,25 +19,68 @@ pub fn slot(
     device: &dyn Device,
     scope: CpuScope,
     prepared: &mut dyn Prepared,
-    iterations: u64,
-) -> Result<Timing, String> {
+    shape: Slot,
+) -> Result<(Timing, Option<u64>), String> {
     let mut synced = Ok(());
-    let timing = device.time(scope, &mut || {
-        for _ in 0..iterations {
+    let each = shape.iterations / shape.parts.max(1);
+    let mut part = || {
+        for _ in 0..each {
             prepared.run();
         }
-        synced = prepared.sync();
-    });
-    synced.map(|()| timing)
+        let done = prepared.sync();
+        if synced.is_ok() {
+            synced = done;
+        }
+    };
+    let timed = if shape.parts > 1 {
+        device.time_parts(scope, shape.parts, &mut part)
+    } else {
+        (device.time(scope, &mut part), None)
+    };
+    synced.map(|()| timed)
+}
+
+/// The sample that a timed slot makes.
+pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
+    Sample {
+        iterations: shape.iterations,
+        wall_ns: timing.wall_ns,
+        cpu_ns: timing.cpu_ns,
+        device_ns: timing.device_ns,
+        switches: timing.switches,
+        faults: timing.faults,
+        parts: fastest_ns.map(|_| shape.parts),
+        fastest_ns,
+        ..Sample::default()
+    }
 }
 
 /// The shape of an implementation's slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// Runs timed together.
     pub iterations: u64,
+    /// Equal parts of the slot that are timed one by one; the iterations are a multiple of it.
+    pub parts: u64,
     /// What such a slot takes.
     pub cost_ns: u64,
+}
+
+impl Slot {
+    /// A slot in one part.
+    pub fn whole(iterations: u64, cost_ns: u64) -> Self {
+        Self { iterations, parts: 1, cost_ns }
+    }
+
+    /// The same slot cut into as many equal parts as the clock can tell apart, rounding the iterations up to a multiple.
+    #[must_use]
+    pub fn cut(self, finest_part_ns: Option<u64>) -> Self {
+        let Some(finest) = finest_part_ns else { return self };
+        let parts = (self.cost_ns / finest.max(1)).min(MOST_PARTS).min(self.iterations).max(1);
+        let iterations = self.iterations.div_ceil(parts) * parts;
+        let cost_ns = (u128::from(self.cost_ns) * u128::from(iterations) / u128::from(self.iterations.max(1))) as u64;
+        Self { iterations, parts, cost_ns }
+    }
 }
 
 /// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
@@ -53,7 +101,7 @@ pub fn calibrate(
     let mut fastest = u64::MAX;
     let mut tries = 0;
     loop {
-        let timing = slot(device, parallelism.scope(), prepared, iterations)?;
+        let (timing, _) = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?;
         let took = timing.device_ns.unwrap_or(timing.wall_ns);
         spent = spent.saturating_add(timing.wall_ns.max(1));
         fastest = fastest.min(took);
@@ -65,7 +113,7 @@ pub fn calibrate(
         } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
             let one = fastest.max(1) as f64 / iterations as f64;
             let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, MOST_ITERATIONS);
-            return Ok(Slot { iterations: wanted, cost_ns: (one * wanted as f64) as u64 });
+            return Ok(Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns()));
         }
     }
 }
@@ -95,8 +143,26 @@ pub fn empty_iteration_ns(device: &dyn Device, slot_ns: u64) -> Result<f64, Stri
     let Slot { iterations, .. } = calibrate(device, Parallelism::Single, nothing.as_mut(), slot_ns, 0)?;
     let mut costs = Vec::new();
     for _ in 0..15 {
-        let timing = slot(device, CpuScope::Thread, nothing.as_mut(), iterations)?;
+        let (timing, _) = slot(device, CpuScope::Thread, nothing.as_mut(), Slot::whole(iterations, 0))?;
         costs.push(timing.device_ns.unwrap_or(timing.wall_ns) as f64 / iterations as f64);
     }
     Ok(ellwand_core::stats::median(&costs).unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
+        // 200 us of 1 us each: ten parts of twenty.
+        assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), Slot { iterations: 200, parts: 10, cost_ns: 200_000 });
+        // 45 us each: as many parts as iterations.
+        assert_eq!(Slot::whole(5, 225_000).cut(Some(10_000)), Slot { iterations: 5, parts: 5, cost_ns: 225_000 });
+        // 23 iterations become 30 so that the parts are equal.
+        assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), Slot { iterations: 30, parts: 10, cost_ns: 300_000 });
+        assert_eq!(Slot::whole(4, 30_000).cut(Some(10_000)), Slot { iterations: 6, parts: 3, cost_ns: 45_000 });
+        assert_eq!(Slot::whole(1, 9_000).cut(Some(10_000)), Slot::whole(1, 9_000));
+        assert_eq!(Slot::whole(7, 7_000_000).cut(None), Slot::whole(7, 7_000_000));
+    }
 }

@@ -19,6 +19,15 @@ impl Effort {
     pub const NAMES: [(&'static str, Effort); 3] =
         [("quick", Effort::Quick), ("normal", Effort::Normal), ("thorough", Effort::Thorough)];
 
+    /// Fresh processes of each implementation, between which the samples are divided.
+    pub fn blocks(self) -> u32 {
+        match self {
+            Effort::Quick => 2,
+            Effort::Normal => 3,
+            Effort::Thorough => 6,
+        }
+    }
+
     /// The settings of this effort.
     ///
     /// Slots of 0.2 ms: on a shared machine 13-16 % of 0.5 ms slots are hit by a context switch and 1.5 % of 50 us slots,

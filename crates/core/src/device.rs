@@ -81,6 +81,22 @@ pub trait Device: Send + Sync {
     /// Runs `body` once between two clock readings and says what it cost.
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing;
 
+    /// Runs `body` `parts` times, one after the other, as one slot, and says what all of it cost; where the device's clock
+    /// can tell the parts apart ([`Device::finest_part_ns`]), also what the fastest of them took.
+    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut()) -> (Timing, Option<u64>) {
+        let timing = self.time(scope, &mut || {
+            for _ in 0..parts {
+                body();
+            }
+        });
+        (timing, None)
+    }
+
+    /// Shortest part of a slot that the clock can time without disturbing what runs; `None` where parts cannot be told apart.
+    fn finest_part_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// The state of the device now.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()

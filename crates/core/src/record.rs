@@ -229,12 +229,28 @@ pub struct Sample {
     pub switches: Option<u64>,
     /// Minor page faults meanwhile.
     pub faults: Option<u64>,
+    /// Equal parts that were timed one by one inside the slot.
+    pub parts: Option<u64>,
+    /// Elapsed time of the fastest of these parts.
+    pub fastest_ns: Option<u64>,
 }
 
 impl Sample {
     /// Seconds of one iteration, on the device's clock where there is one.
     pub fn seconds(&self) -> f64 {
         self.device_ns.unwrap_or(self.wall_ns) as f64 * 1e-9 / self.iterations.max(1) as f64
+    }
+
+    /// Seconds of one iteration in the fastest part of the slot, where the slot was timed in parts. A preemption that hits
+    /// the slot hits one or two of its parts, so that this value hardly knows how busy the machine was.
+    pub fn fastest_seconds(&self) -> Option<f64> {
+        let iterations = self.iterations as f64 / self.parts? as f64;
+        Some(self.fastest_ns? as f64 * 1e-9 / iterations.max(1.0))
+    }
+
+    /// Processor seconds of one iteration.
+    pub fn cpu_seconds(&self) -> Option<f64> {
+        Some(self.cpu_ns? as f64 * 1e-9 / self.iterations.max(1) as f64)
     }
 }
 

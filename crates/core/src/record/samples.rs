@@ -19,6 +19,10 @@ struct Columns {
     switches: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
     faults: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    parts: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    fastest_ns: Vec<Option<u64>>,
 }
 
 fn all_none(column: &[Option<u64>]) -> bool {
@@ -36,6 +40,8 @@ pub(super) fn serialize<S: Serializer>(samples: &[Sample], serializer: S) -> Res
         device_ns: samples.iter().map(|s| s.device_ns).collect(),
         switches: samples.iter().map(|s| s.switches).collect(),
         faults: samples.iter().map(|s| s.faults).collect(),
+        parts: samples.iter().map(|s| s.parts).collect(),
+        fastest_ns: samples.iter().map(|s| s.fastest_ns).collect(),
     }
     .serialize(serializer)
 }
@@ -44,7 +50,14 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     let columns = Columns::deserialize(deserializer)?;
     let n = columns.wall_ns.len();
     let lengths = [columns.block.len(), columns.round.len(), columns.position.len(), columns.iterations.len()];
-    let optional = [columns.cpu_ns.len(), columns.device_ns.len(), columns.switches.len(), columns.faults.len()];
+    let optional = [
+        columns.cpu_ns.len(),
+        columns.device_ns.len(),
+        columns.switches.len(),
+        columns.faults.len(),
+        columns.parts.len(),
+        columns.fastest_ns.len(),
+    ];
     if lengths.iter().any(|length| *length != n) || optional.iter().any(|length| *length != n && *length != 0) {
         return Err(serde::de::Error::custom("the columns of samples have different lengths"));
     }
@@ -60,6 +73,8 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
             device_ns: at(&columns.device_ns, i),
             switches: at(&columns.switches, i),
             faults: at(&columns.faults, i),
+            parts: at(&columns.parts, i),
+            fastest_ns: at(&columns.fastest_ns, i),
         })
         .collect())
 }

@@ -9,7 +9,7 @@ use ellwand_core::record::{Environment, Measurement};
 use ellwand_core::{InputError, Registry};
 
 use super::progress::Progress;
-use super::signals;
+use super::{cache, signals};
 
 /// Measures the ceilings afresh and keeps them.
 pub(super) fn measure(
@@ -31,7 +31,7 @@ pub(super) fn measure(
         machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
     progress.finish();
     let measured = measured?;
-    keep(environment, &measured.0);
+    cache::keep("ceilings", environment, &measured.0);
     Ok(measured)
 }
 
@@ -41,39 +41,18 @@ pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     serde_json::from_str(&text).ok()
 }
 
-/// Where they are kept: the user's cache directory, one file a machine and program version.
+/// Where they are kept.
 pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("ellwand").join(format!(
-        "ceilings-{}-{}.json",
-        environment.fingerprint(),
-        env!("CARGO_PKG_VERSION")
-    )))
+    cache::path("ceilings", environment)
 }
 
-/// Keeps what was measured. A cache that cannot be written costs time at the next run and nothing else.
-fn keep(environment: &Environment, ceilings: &[Ceiling]) {
-    let Some(path) = path(environment) else { return };
-    let Ok(text) = serde_json::to_string(ceilings) else { return };
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let kept = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&partial, text))
-        .and_then(|()| std::fs::rename(&partial, &path));
-    if let Err(error) = kept {
-        super::output::note(&format!("note: the ceilings could not be kept in {} ({error})", path.display()));
-    }
-}
-
-/// Refuses cells that would not fit into this machine's memory, before anything is allocated.
-pub(super) fn check_memory(cells: &[Cell]) -> Result<(), InputError> {
+/// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
+/// implementation holds inputs of its own.
+pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputError> {
     let Some(available) = ellwand_bench::environment::available_memory() else { return Ok(()) };
     for cell in cells {
-        let needed = cell.workload.footprint(&cell.case);
+        let copies = if workers { cell.implementations.len() as u64 } else { 1 };
+        let needed = cell.workload.footprint(&cell.case).saturating_mul(copies);
         if needed > available {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             return Err(InputError::new(

@@ -28,7 +28,7 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
         selection.workloads = vec!["*".into()];
     }
     let plan = Plan::expand(registry, &selection)?;
-    ceilings::check_memory(&plan.cells)?;
+    ceilings::check_memory(&plan.cells, false)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     let lines = judge_all(registry, &plan, seed, None)?;
     let json = text(matches, "format") == Some("json");

@@ -1,14 +1,16 @@
 //! The tree of commands. Axes of the registered workloads become flags.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
+use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 20] = [
+const OWN: [&str; 27] = [
     "size",
     "implementation",
     "device",
@@ -29,6 +31,13 @@ const OWN: [&str; 20] = [
     "verify",
     "no-ceilings",
     "output-dir",
+    "blocks",
+    "in-process",
+    "time-limit",
+    "rope",
+    "fail-on",
+    "quick",
+    "side",
 ];
 
 /// The whole command line for a registry.
@@ -43,7 +52,14 @@ pub(super) fn command(registry: &Registry) -> Command {
         .subcommand(apply(registry))
         .subcommand(check(registry))
         .subcommand(report())
+        .subcommand(compare(registry))
         .subcommand(machine())
+        .subcommand(selfcheck())
+        .subcommand(
+            Command::new(ellwand_bench::worker::COMMAND)
+                .about("Answers a parent's questions about one implementation on stdin and stdout")
+                .hide(true),
+        )
         .after_help("Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted.")
 }
 
@@ -85,6 +101,9 @@ fn run(registry: &Registry) -> Command {
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
         .arg(switch("overwrite", "Replace the record in the output directory"))
         .arg(switch("once", "Run each implementation one time and time nothing, for perf, nsys or ncu"))
+        .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
+        .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
+        .arg(time_limit())
         .arg(switch("no-ceilings", "Do not measure this machine's ceilings where none are cached"))
         .arg(inputs("Arrays in place of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY"));
     axes(registry, selection(command))
@@ -150,6 +169,49 @@ fn report() -> Command {
         .arg(switch("no-plot", "Draw no plots"))
 }
 
+fn compare(registry: &Registry) -> Command {
+    let command = Command::new("compare")
+        .about("Verdicts: is the candidate slower or faster than the baseline, or the same? Fresh processes, in turns")
+        .arg(
+            Arg::new("side")
+                .value_names(["BASE", "CANDIDATE"])
+                .required(true)
+                .num_args(2)
+                .help("WORKLOAD:IMPLEMENTATION, twice"),
+        )
+        .arg(rope())
+        .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
+        .arg(
+            Arg::new("fail-on")
+                .long("fail-on")
+                .value_name("WHAT")
+                .value_parser(["slower", "undecided", "never"])
+                .default_value("undecided")
+                .help("slower: exit code 3 when the candidate is slower; undecided: also 4 when nothing is shown"),
+        )
+        .arg(format(&["table", "json"]))
+        .arg(time_limit())
+        .arg(size())
+        .arg(seed());
+    axes(registry, command)
+}
+
+fn selfcheck() -> Command {
+    Command::new("selfcheck")
+        .about("How often this machine calls equal things different, and how often it sees a planted slow-down")
+        .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
+        .arg(rope())
+        .arg(format(&["table", "json"]))
+}
+
+fn rope() -> Arg {
+    Arg::new("rope")
+        .long("rope")
+        .value_name("PERCENT")
+        .default_value("1")
+        .help("Region of practical equivalence: differences up to this count as the same")
+}
+
 fn machine() -> Command {
     Command::new("machine")
         .about(
@@ -164,6 +226,19 @@ fn machine() -> Command {
                 .default_value("normal")
                 .help("How long to measure each ceiling"),
         )
+}
+
+fn blocks(help: &'static str) -> Arg {
+    Arg::new("blocks").long("blocks").value_name("N").value_parser(clap::value_parser!(u32).range(1..=1000)).help(help)
+}
+
+fn time_limit() -> Arg {
+    Arg::new("time-limit")
+        .long("time-limit")
+        .value_name("SECONDS")
+        .value_parser(clap::value_parser!(u64).range(1..=86_400))
+        .default_value("600")
+        .help("Longest time for making an implementation ready and judging it; after that its process is killed")
 }
 
 fn workloads(many: bool) -> Arg {
@@ -194,7 +269,7 @@ fn inputs(help: &'static str) -> Arg {
 
 fn selection(command: Command) -> Command {
     command
-        .arg(Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload"))
+        .arg(size())
         .arg(
             Arg::new("implementation")
                 .short('i')
@@ -210,15 +285,21 @@ fn selection(command: Command) -> Command {
                 .value_delimiter(',')
                 .help("Devices: cpu, cuda, wgpu, or one with an index"),
         )
-        .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("N")
-                .allow_negative_numbers(true)
-                .value_parser(clap::value_parser!(u64))
-                .default_value("42")
-                .help("Seed of inputs and of the order of rounds"),
-        )
+        .arg(seed())
+}
+
+fn size() -> Arg {
+    Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload")
+}
+
+fn seed() -> Arg {
+    Arg::new("seed")
+        .long("seed")
+        .value_name("N")
+        .allow_negative_numbers(true)
+        .value_parser(clap::value_parser!(u64))
+        .default_value("42")
+        .help("Seed of inputs and of the order of rounds")
 }
 
 /// A flag for each axis of any workload, with its aliases; help shows which workloads have it.
@@ -302,6 +383,13 @@ fn given_axes(registry: &Registry, matches: &ArgMatches) -> BTreeMap<String, Str
 pub(super) fn effort(matches: &ArgMatches) -> Effort {
     let name = matches.try_get_one::<String>("effort").ok().flatten().map_or("normal", String::as_str);
     Effort::NAMES.iter().find(|(known, _)| *known == name).map_or(Effort::Normal, |(_, effort)| *effort)
+}
+
+/// How long workers may take to answer.
+pub(super) fn limits(matches: &ArgMatches) -> Limits {
+    let open = matches.try_get_one::<u64>("time-limit").ok().flatten().map(|seconds| Duration::from_secs(*seconds));
+    let usual = Limits::default();
+    Limits { open: open.unwrap_or(usual.open), ..usual }
 }
 
 /// The text of a flag.

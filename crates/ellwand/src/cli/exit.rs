@@ -15,6 +15,10 @@ pub(super) enum Exit {
     Error,
     /// The command line or an input is not usable.
     Usage,
+    /// The candidate is slower.
+    Regression,
+    /// Neither a difference nor its absence was shown.
+    Undecided,
     /// An implementation computed something wrong.
     Wrong,
     /// Nothing could be measured.
@@ -30,6 +34,8 @@ impl Exit {
             Exit::Ok => 0,
             Exit::Error => 1,
             Exit::Usage => 2,
+            Exit::Regression => 3,
+            Exit::Undecided => 4,
             Exit::Wrong => 5,
             Exit::Nothing => 6,
             Exit::Interrupted => 130,

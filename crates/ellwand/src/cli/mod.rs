@@ -1,9 +1,11 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
 mod apply;
+mod cache;
 mod ceilings;
 mod check;
 mod command;
+mod compare;
 mod exit;
 mod list;
 mod machine;
@@ -11,7 +13,10 @@ mod output;
 mod progress;
 mod report;
 mod run;
+mod selfcheck;
 mod signals;
+mod verdict;
+mod worker;
 
 use std::ffi::OsString;
 
@@ -46,6 +51,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some(("check", matches)) => check::check(registry, matches),
         Some(("report", matches)) => report::report(matches),
         Some(("machine", matches)) => machine::machine(registry, matches, line),
+        Some(("compare", matches)) => compare::compare(registry, matches),
+        Some(("selfcheck", matches)) => selfcheck::selfcheck(matches),
+        Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),
     };
     match outcome {

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
-use ellwand_bench::{Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_bench::worker::Launch;
+use ellwand_bench::{Blocks, Event, Instrument, Plan, Writer, environment, resolutions, writer};
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, VERSION};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
 
-use super::command::{effort, is_set, selected, text};
+use super::command::{effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use super::{Outcome, ceilings, output, report, signals};
@@ -27,7 +28,12 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     if let Some(given) = &given {
         bind(&mut plan, given)?;
     }
-    ceilings::check_memory(&plan.cells)?;
+    let blocks = if is_set(matches, "in-process") {
+        None
+    } else {
+        Some(matches.get_one::<u32>("blocks").copied().unwrap_or(effort(matches).blocks()))
+    };
+    ceilings::check_memory(&plan.cells, blocks.is_some())?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     if is_set(matches, "once") {
@@ -69,14 +75,22 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         given: given.as_ref(),
         resolutions: resolutions(registry, &this_run.settings),
     };
-    let interrupted = measure(&instrument, plan, &mut record, &finished)?;
+    let workers = blocks.map(|blocks| Blocks {
+        instrument: &instrument,
+        launch: Launch::this_program(),
+        blocks,
+        limits: limits(matches),
+        given: matches.get_many::<String>("input").into_iter().flatten().cloned().collect(),
+    });
+    let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
     drop(record);
     finish(matches, &dir, &record_path, interrupted)
 }
 
-/// Measures cell after cell; returns whether the user interrupted.
+/// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
 fn measure(
     instrument: &Instrument,
+    workers: Option<&Blocks>,
     plan: Plan,
     record: &mut Writer,
     finished: &BTreeSet<String>,
@@ -93,11 +107,15 @@ fn measure(
             continue;
         }
         progress.cell(index, &cell.case.id());
-        let measured = instrument.measure(&cell, &mut |event| {
+        let mut on_event = |event: Event| {
             if let Event::Sampled { rounds, planned } = event {
                 progress.rounds(index, rounds, planned);
             }
-        });
+        };
+        let measured = match workers {
+            Some(workers) => workers.measure(&cell, &mut on_event),
+            None => instrument.measure(&cell, &mut on_event),
+        };
         match measured {
             Ok(measurements) => {
                 for measurement in &measurements {

@@ -1,0 +1,204 @@
+//! A block: the arms of a comparison, each in a fresh process, opened one after the other and asked in turns.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::verdict::Verdict;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::measure::Interrupted;
+use crate::sample::Slot;
+use crate::worker::{Answer, Ask, Judged, Launch, Limits, Lost, Open, Opened, Worker};
+
+/// Most bytes added to the environment of a worker, to its heap and to its mappings.
+const PADDING: [u64; 3] = [4 << 10, 64 << 10, 4 << 20];
+
+/// What an arm runs. The padding and what is known of outputs and slots are filled in by the block.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The program.
+    pub launch: Launch,
+    /// What it makes ready.
+    pub open: Open,
+}
+
+/// What earlier processes of the same cell found out: it is not found out again.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Outputs that were judged right, by digest.
+    pub right: BTreeMap<u64, Verdict>,
+    /// Shapes of slots, by implementation.
+    pub slots: BTreeMap<String, Slot>,
+}
+
+/// The arms of one block.
+#[derive(Debug)]
+pub struct Block<'a> {
+    arms: Vec<Arm>,
+    limits: Limits,
+    interrupt: &'a AtomicBool,
+}
+
+#[derive(Debug)]
+struct Arm {
+    worker: Option<Worker>,
+    state: Result<Opened, Outcome>,
+}
+
+impl<'a> Block<'a> {
+    /// Starts a process for each spec, in an order drawn by a coin and with random padding of environment, heap and
+    /// mappings, and makes each ready. One that fails has its outcome in [`Block::state`] and hinders nobody.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn open(
+        specs: &[Spec],
+        known: &mut Known,
+        limits: Limits,
+        coin: &mut ChaCha8Rng,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Self, Interrupted> {
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        order.shuffle(coin);
+        let mut spawned: Vec<Option<Result<Worker, Lost>>> = specs.iter().map(|_| None).collect();
+        for index in &order {
+            let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
+            spawned[*index] = Some(Worker::spawn(&specs[*index].launch, padding));
+        }
+        let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
+        // One after the other: two preparations at once would disturb each other's first run, and what the first learns
+        // about right answers spares the second the reference.
+        for index in &order {
+            let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
+            let arm = match spawned[*index].take() {
+                Some(Ok(worker)) => Arm::open(worker, &specs[*index].open, padding, known, limits, interrupt)?,
+                Some(Err(Lost::Broken(error))) => Arm::ended(Outcome::Failed { error }),
+                Some(Err(Lost::Interrupted)) => return Err(Interrupted),
+                None => Arm::ended(Outcome::Failed { error: "it was never started".into() }),
+            };
+            arms[*index] = Some(arm);
+        }
+        Ok(Self { arms: arms.into_iter().flatten().collect(), limits, interrupt })
+    }
+
+    /// What an arm found when it was made ready, or how it ended.
+    pub fn state(&self, arm: usize) -> Result<&Opened, &Outcome> {
+        self.arms[arm].state.as_ref()
+    }
+
+    /// Whether an arm can take slots.
+    pub fn alive(&self, arm: usize) -> bool {
+        self.arms[arm].state.is_ok()
+    }
+
+    /// Process ids of the arms that live.
+    pub fn processes(&self) -> Vec<u32> {
+        self.arms.iter().filter_map(|arm| arm.worker.as_ref().map(Worker::id)).collect()
+    }
+
+    /// Takes one slot of an arm; `None` when the arm has ended.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn slot(&mut self, arm: usize) -> Result<Option<Sample>, Interrupted> {
+        let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
+        let limit = self.limits.slot(opened.slot.cost_ns);
+        match self.arms[arm].ask(&Ask::Slot, limit, self.interrupt)? {
+            Some(Answer::Slot { sample }) => Ok(Some(sample)),
+            other => self.arms[arm].unexpected(other),
+        }
+    }
+
+    /// Spoils the outputs of an arm, runs it once more and judges; `None` when the arm has ended or ends so.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn again(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
+        match self.arms[arm].ask(&Ask::Again, self.limits.open, self.interrupt)? {
+            Some(Answer::Judged(judged)) => Ok(Some(*judged)),
+            other => self.arms[arm].unexpected(other),
+        }
+    }
+
+    /// Ends every process.
+    pub fn close(mut self) {
+        // All are told before any is waited for, so that they end side by side.
+        for worker in self.arms.iter_mut().filter_map(|arm| arm.worker.as_mut()) {
+            let _ = worker.put(&Ask::Close);
+        }
+        self.arms.into_iter().filter_map(|arm| arm.worker).for_each(Worker::close);
+    }
+}
+
+impl Arm {
+    fn ended(outcome: Outcome) -> Self {
+        Self { worker: None, state: Err(outcome) }
+    }
+
+    fn open(
+        worker: Worker,
+        open: &Open,
+        padding: [u64; 2],
+        known: &mut Known,
+        limits: Limits,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Interrupted> {
+        let open = Open {
+            padding,
+            known_right: known.right.keys().copied().collect(),
+            slot: known.slots.get(&open.asked.implementation).copied(),
+            ..open.clone()
+        };
+        let implementation = open.asked.implementation.clone();
+        let mut arm = Self { worker: Some(worker), state: Err(Outcome::Measured) };
+        match arm.ask(&Ask::Open(Box::new(open)), limits.open, interrupt)? {
+            Some(Answer::Ready(mut opened)) => {
+                opened.verdict = known.right.entry(opened.digest).or_insert(opened.verdict).clone();
+                known.slots.entry(implementation).or_insert(opened.slot);
+                arm.state = Ok(*opened);
+            }
+            other => {
+                arm.unexpected::<()>(other)?;
+            }
+        }
+        Ok(arm)
+    }
+
+    /// Asks a living worker; how it ended is noted.
+    fn ask(
+        &mut self,
+        ask: &Ask,
+        limit: std::time::Duration,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<Answer>, Interrupted> {
+        let Some(worker) = &mut self.worker else { return Ok(None) };
+        match worker.ask(ask, limit, interrupt) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Lost::Interrupted) => Err(Interrupted),
+            Err(Lost::Broken(error)) => {
+                self.end(Outcome::Failed { error });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Any answer but the one asked for ends the arm.
+    fn unexpected<T>(&mut self, answer: Option<Answer>) -> Result<Option<T>, Interrupted> {
+        match answer {
+            None => {}
+            Some(Answer::Ended { outcome }) => self.end(outcome),
+            Some(_) => {
+                self.end(Outcome::Failed { error: "the worker answered another question than was asked".into() })
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.state = Err(outcome);
+        self.worker = None;
+    }
+}

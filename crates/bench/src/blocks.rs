@@ -1,0 +1,191 @@
+//! A cell measured over process blocks: in each block every implementation runs in a fresh process, they take slots in
+//! turns, and each is judged again at the end. What the blocks saw becomes one measurement an implementation.
+
+use ellwand_core::case::Case;
+use ellwand_core::error::InputError;
+use ellwand_core::record::{Measurement, Outcome, Sample};
+use ellwand_core::verdict::{Tolerance, Verdict};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::block::{Block, Known, Spec};
+use crate::check::guarded;
+use crate::measure::{Event, Instrument, Interrupted, turns};
+use crate::plan::Cell;
+use crate::stop::{Progress, stopped};
+use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
+
+/// Measures cells over blocks of worker processes.
+pub struct Blocks<'a> {
+    /// Settings, seed, interrupt flag; the registry that tells what the workers will find too.
+    pub instrument: &'a Instrument<'a>,
+    /// How workers are started.
+    pub launch: Launch,
+    /// Fresh processes of each implementation.
+    pub blocks: u32,
+    /// How long answers may take.
+    pub limits: Limits,
+    /// Arrays of the user, as the command line names them, for the workers to read.
+    pub given: Vec<String>,
+}
+
+/// What became of an implementation so far.
+#[derive(Default)]
+struct Row {
+    opened: Option<Opened>,
+    judged: Option<Judged>,
+    samples: Vec<Sample>,
+    ended: Option<Outcome>,
+}
+
+impl Blocks<'_> {
+    /// Measures one cell: a measurement for each of its implementations, in their order.
+    ///
+    /// # Errors
+    /// When the user interrupts; every worker is dead by then.
+    pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
+        let (case, mut known) = match self.known(cell) {
+            Ok(known) => known,
+            Err(error) => return Ok(self.instrument.all_failed(cell, &error)),
+        };
+        let mut coin = ChaCha8Rng::seed_from_u64(self.instrument.seed ^ case.digest().rotate_left(17));
+        let mut rows: Vec<Row> = cell.implementations.iter().map(|_| Row::default()).collect();
+        for block in 0..self.blocks {
+            let taking: Vec<usize> = (0..rows.len()).filter(|index| rows[*index].ended.is_none()).collect();
+            if taking.is_empty() {
+                break;
+            }
+            if let Some(first) = taking.first() {
+                on_event(Event::Checking(&cell.implementations[*first].name));
+            }
+            self.one(block, cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
+        }
+        Ok(cell.implementations.iter().zip(rows).map(|(of, row)| self.finish(cell, &case, of, row)).collect())
+    }
+
+    /// The case as measured, and the digest of the only right answer where there is but one: then no worker needs to
+    /// compute the reference.
+    fn known(&self, cell: &Cell) -> Result<(Case, Known), String> {
+        let workload = cell.workload.as_ref();
+        let mut known = Known::default();
+        let exact = workload.tolerance(&cell.case) == Tolerance::Exact;
+        if !exact && self.given.is_empty() {
+            return Ok((cell.case.clone(), known));
+        }
+        let made = guarded("the workload's inputs and reference", || {
+            let (case, inputs) = self.instrument.inputs(workload, &cell.case)?;
+            let expected = if exact { Some(workload.reference(&case, &inputs)?) } else { None };
+            Ok::<_, InputError>((case, expected))
+        });
+        let (case, expected) = made.and_then(|made| made.map_err(|error| error.to_string()))?;
+        if let Some(expected) = expected {
+            let detail = "the same bits as the reference".to_string();
+            known.right.insert(expected.digest(), Verdict { passed: true, max_error: Some(0.0), detail });
+        }
+        Ok((case, known))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn one(
+        &self,
+        block: u32,
+        cell: &Cell,
+        taking: &[usize],
+        rows: &mut [Row],
+        known: &mut Known,
+        coin: &mut ChaCha8Rng,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), Interrupted> {
+        let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index].name)).collect();
+        let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt)?;
+        let shares: Vec<Option<u32>> = (0..taking.len())
+            .map(|arm| {
+                open.state(arm).ok().map(|opened| self.instrument.share(opened.slot).div_ceil(self.blocks.max(1)))
+            })
+            .collect();
+        let planned = shares.iter().flatten().copied().max().unwrap_or(0);
+        let mut samples: Vec<Vec<Sample>> = taking.iter().map(|_| Vec::new()).collect();
+        for round in 0..planned {
+            let mut order = turns(round, planned, &shares);
+            order.shuffle(coin);
+            for (position, arm) in order.into_iter().enumerate() {
+                if let Some(sample) = open.slot(arm)? {
+                    samples[arm].push(Sample { block, round, position: position as u32, ..sample });
+                }
+            }
+            on_event(Event::Sampled { rounds: block * planned + round + 1, planned: self.blocks * planned });
+            let seconds: Vec<Vec<f64>> = (0..taking.len())
+                .filter(|arm| open.alive(*arm))
+                .map(|arm| samples[arm].iter().map(Sample::seconds).collect())
+                .collect();
+            if seconds.is_empty() || stopped(&Progress { rounds: round + 1, planned, seconds: &seconds }).is_some() {
+                break;
+            }
+        }
+        for (arm, index) in taking.iter().enumerate() {
+            let judged = open.again(arm)?;
+            let row = &mut rows[*index];
+            match (open.state(arm), judged) {
+                (Ok(opened), Some(judged)) => {
+                    row.samples.append(&mut samples[arm]);
+                    row.opened.get_or_insert_with(|| opened.clone());
+                    row.judged.get_or_insert(judged);
+                }
+                (Err(outcome), _) => row.ended = Some(self.in_block(block, outcome)),
+                (Ok(_), None) => row.ended = Some(Outcome::Failed { error: "it was not judged again".into() }),
+            }
+        }
+        open.close();
+        Ok(())
+    }
+
+    /// A failure that some processes met and others did not says so.
+    fn in_block(&self, block: u32, outcome: &Outcome) -> Outcome {
+        match outcome {
+            Outcome::Failed { error } if block > 0 => {
+                Outcome::Failed { error: format!("in process {} of {}: {error}", block + 1, self.blocks) }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn spec(&self, cell: &Cell, implementation: &str) -> Spec {
+        let settings = &self.instrument.settings;
+        let open = Open {
+            asked: Asked::new(&cell.case, implementation),
+            given: self.given.clone(),
+            seed: self.instrument.seed,
+            slot_min_ns: settings.slot_min_ns,
+            warm_up_ns: settings.warm_up_ns / u64::from(self.blocks.max(1)),
+            probes: !self.instrument.probes.is_empty(),
+            ..Open::default()
+        };
+        Spec { launch: self.launch.clone(), open }
+    }
+
+    fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {
+        let mut measurement = self.instrument.blank(cell.workload.as_ref(), case, implementation);
+        if let Some(opened) = row.opened {
+            measurement.device = opened.device;
+            measurement.prepare_ns = Some(opened.prepare_ns);
+            measurement.first_run_ns = Some(opened.first_run_ns);
+            measurement.check = Some(opened.verdict);
+            measurement.what_ran = opened.what_ran;
+            measurement.readings = opened.readings;
+        } else if let Some(device) = self.instrument.device(implementation) {
+            measurement.device = device.id().to_string();
+        }
+        if let Some(outcome) = row.ended {
+            measurement.outcome = outcome;
+            return measurement;
+        }
+        if let Some(judged) = row.judged {
+            measurement.readings.extend(judged.readings);
+            measurement.warnings.extend(judged.warnings);
+        }
+        measurement.samples = row.samples;
+        measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
+        measurement
+    }
+}

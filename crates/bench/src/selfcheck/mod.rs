@@ -1,0 +1,185 @@
+//! The self-check: how often does this instrument, on this machine, call equal things different, and how often does it see
+//! a difference that was planted? It answers with counts, and a certificate keeps them.
+
+mod kernels;
+
+pub use kernels::{CHAIN, PLAIN, SLOWED, SUM, TAIL, register};
+
+use std::sync::atomic::AtomicBool;
+
+use ellwand_core::case::{Case, Value};
+use ellwand_core::implementation::Parallelism;
+use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
+use serde::{Deserialize, Serialize};
+
+use crate::block::{Known, Spec};
+use crate::compare::{Call, Decision, NoDecision, Sides, Terms, compare};
+use crate::worker::{Asked, Launch, Open};
+
+/// A planted difference and how often it is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// Kernel.
+    pub workload: &'static str,
+    /// Implementation of the candidate.
+    pub candidate: &'static str,
+    /// More work of the candidate, in per cent.
+    pub percent: i64,
+    /// How often the work is done in one run.
+    pub passes: i64,
+    /// Decisions.
+    pub decisions: u32,
+}
+
+/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick.
+pub fn trials(quick: bool) -> Vec<Trial> {
+    let (equal, planted) = if quick { (20, 6) } else { (200, 30) };
+    let mut trials = Vec::new();
+    for workload in [SUM, CHAIN] {
+        let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
+        trials.push(trial(PLAIN, 0, equal));
+        trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted)));
+    }
+    trials
+}
+
+/// What one trial came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Kernel.
+    pub workload: String,
+    /// More work of the candidate, in per cent; 0 compares equal things.
+    pub percent: i64,
+    /// Decisions taken.
+    pub decisions: u64,
+    /// Called slower.
+    pub slower: u64,
+    /// Called faster.
+    pub faster: u64,
+    /// Called the same.
+    pub same: u64,
+    /// Undecided at the last look.
+    pub undecided: u64,
+    /// Withheld, since the two copies of the baseline differed.
+    pub withheld: u64,
+    /// Comparisons that came to nothing.
+    pub failed: u64,
+    /// Decisions whose interval holds the planted ratio.
+    pub covered: u64,
+    /// Median of the ratio found over the ratio planted, less one.
+    pub bias: f64,
+    /// Median and 90th percentile of the elapsed seconds of a decision.
+    pub seconds: [f64; 2],
+    /// Median and 90th percentile of the blocks of a decision.
+    pub blocks: [f64; 2],
+}
+
+/// The result of a self-check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// Version of the program.
+    pub ellwand: String,
+    /// Fingerprint of the machine.
+    pub machine: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Load averages before and after.
+    pub load: [Option<f64>; 2],
+    /// Region of practical equivalence.
+    pub rope: f64,
+    /// Probability of a wrong verdict that was asked for.
+    pub alpha: f64,
+    /// The trials.
+    pub rows: Vec<Row>,
+}
+
+impl Certificate {
+    /// False alarms, of how many decisions on equal things, and the upper end of what their true share can be (95 %, one
+    /// sided, exact: Clopper and Pearson 1934). The bound is `None` without a decision.
+    pub fn false_alarms(&self) -> (u64, u64, Option<f64>) {
+        let equal = self.rows.iter().filter(|row| row.percent == 0);
+        let (alarms, trials) =
+            equal.fold((0, 0), |(alarms, trials), row| (alarms + row.slower + row.faster, trials + row.decisions));
+        (alarms, trials, proportion_upper_bound(alarms, trials, 0.95).ok())
+    }
+}
+
+impl Row {
+    /// Share called slower with its 95 % interval; `None` without a decision.
+    pub fn power(&self) -> Option<(f64, f64, f64)> {
+        let (low, high) = proportion_interval(self.slower, self.decisions, 0.95).ok()?;
+        Some((self.slower as f64 / self.decisions as f64, low, high))
+    }
+}
+
+/// What a trial compares.
+pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
+    let case = Case::new(
+        trial.workload,
+        vec![("percent".into(), Value::Int(trial.percent)), ("passes".into(), Value::Int(trial.passes))],
+    );
+    let spec = |implementation: &str| Spec {
+        launch: launch.clone(),
+        open: Open {
+            asked: Asked::new(&case, implementation),
+            seed,
+            slot_min_ns: crate::compare::SLOT_NS,
+            warm_up_ns: crate::compare::WARM_UP_NS,
+            ..Open::default()
+        },
+    };
+    Sides { baseline: spec(PLAIN), candidate: spec(trial.candidate), parallelism: [Parallelism::Single; 2] }
+}
+
+/// Takes the decisions of one trial. `terms` are made anew for each, with coins of its own; every comparison starts without
+/// knowledge from another one.
+///
+/// # Errors
+/// When the user interrupts, or the statistics refuse the terms.
+pub fn run(
+    trial: &Trial,
+    launch: &Launch,
+    terms: &mut dyn FnMut() -> Terms,
+    interrupt: &AtomicBool,
+    on_decision: &mut dyn FnMut(u32, Option<&Decision>),
+) -> Result<Row, NoDecision> {
+    let mut decisions = Vec::new();
+    let mut failed = 0;
+    for index in 0..trial.decisions {
+        let terms = terms();
+        match compare(&sides(trial, launch, terms.coin), &terms, Known::default(), interrupt, &mut |_, _| {}) {
+            Ok(decision) => {
+                on_decision(index, Some(&decision));
+                decisions.push(decision);
+            }
+            Err(NoDecision::Ended { .. }) => {
+                on_decision(index, None);
+                failed += 1;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(row(trial, &decisions, failed))
+}
+
+fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
+    let count = |is: &dyn Fn(&Call) -> bool| decisions.iter().filter(|decision| is(&decision.call)).count() as u64;
+    let planted = 1.0 + trial.percent as f64 / 100.0;
+    let column = |of: &dyn Fn(&Decision) -> f64| decisions.iter().map(of).collect::<Vec<f64>>();
+    let middle_and_tail = |values: &[f64]| [0.5, 0.9].map(|p| quantile(values, p).unwrap_or(f64::NAN));
+    Row {
+        workload: trial.workload.to_string(),
+        percent: trial.percent,
+        decisions: decisions.len() as u64,
+        slower: count(&|call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_))),
+        faster: count(&|call| matches!(call, Call::As(Difference::Faster))),
+        same: count(&|call| matches!(call, Call::As(Difference::Same))),
+        undecided: count(&|call| matches!(call, Call::As(Difference::Undecided { .. }))),
+        withheld: count(&|call| matches!(call, Call::Withheld)),
+        failed,
+        covered: decisions.iter().filter(|d| d.change.low <= planted && planted <= d.change.high).count() as u64,
+        bias: median(&column(&|decision| decision.change.ratio / planted - 1.0)).unwrap_or(f64::NAN),
+        seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
+        blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),
+    }
+}

@@ -1,0 +1,329 @@
+//! The parent's side: starting a worker, asking it with a time limit, and burying it whatever it does.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::COMMAND;
+use super::protocol::{Answer, Ask};
+
+/// How much of what a worker wrote to stderr is kept.
+const LAST_WORDS: usize = 2048;
+/// Longest answer; anything longer is no answer of ours.
+const LONGEST_ANSWER: usize = 16 << 20;
+/// How long a wait lasts before the interrupt flag is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long a worker that was told to close may take before it is killed.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How a worker is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments; the last one makes it a worker.
+    pub args: Vec<OsString>,
+}
+
+impl Launch {
+    /// A program built on Ellwand's facade.
+    pub fn program(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), args: vec![COMMAND.into()] }
+    }
+
+    /// This very program, even if its file has been replaced since it started.
+    pub fn this_program() -> Self {
+        let link = PathBuf::from("/proc/self/exe");
+        let program = if link.exists() { link } else { std::env::current_exe().unwrap_or(link) };
+        Self::program(program)
+    }
+
+    fn command(&self, padding: usize) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        // The environment lies above the stack: its size moves the stack's start (Mytkowicz et al. 2009).
+        command.env("ELLWAND_PADDING", "x".repeat(padding));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: Ctrl-C reaches the parent, which then decides what becomes of its workers.
+        command.process_group(0);
+        command
+    }
+}
+
+/// How long answers may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For inputs, preparation, first run, judgement and warm-up.
+    pub open: Duration,
+    /// For a slot, beyond fifty times what it took before.
+    pub slot: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { open: Duration::from_secs(600), slot: Duration::from_secs(30) }
+    }
+}
+
+impl Limits {
+    /// The limit for a slot that is expected to take `cost_ns`.
+    pub fn slot(&self, cost_ns: u64) -> Duration {
+        self.slot + Duration::from_nanos(cost_ns.saturating_mul(50))
+    }
+}
+
+/// Why no answer came.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// The user interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// The worker crashed, hung, was killed or said something that is no answer; with its last words.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// A worker process. It is killed and reaped when this is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    questions: Option<ChildStdin>,
+    answers: ChildStdout,
+    errors: Option<ChildStderr>,
+    heard: Vec<u8>,
+    last_words: Vec<u8>,
+}
+
+impl Worker {
+    /// Starts a worker with `padding` bytes of environment beside what there is.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn spawn(launch: &Launch, padding: usize) -> Result<Self, Lost> {
+        let refused = |error: &dyn std::fmt::Display| {
+            Lost::Broken(format!("the worker {} could not be started: {error}", launch.program.display()))
+        };
+        let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (questions @ Some(_), Some(answers), errors) => {
+                Ok(Self { child, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
+            }
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(refused(&"it has no pipes"))
+            }
+        }
+    }
+
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Lost`] when none comes; the worker is dead afterwards.
+    pub fn ask(&mut self, ask: &Ask, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
+        self.put(ask)?;
+        self.hear(limit, interrupt)
+    }
+
+    /// Asks without waiting for the answer, so that several workers can start at once.
+    ///
+    /// # Errors
+    /// When the worker is gone.
+    pub fn put(&mut self, ask: &Ask) -> Result<(), Lost> {
+        let line = match serde_json::to_string(ask) {
+            Ok(line) => line + "\n",
+            Err(error) => return Err(Lost::Broken(format!("the question cannot be written: {error}"))),
+        };
+        let told = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
+        // A worker that is gone closes the pipe; what it said before it went tells more than "broken pipe".
+        if told.is_err() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    /// Waits for the answer to the last question.
+    ///
+    /// # Errors
+    /// [`Lost`] when none comes; the worker is dead afterwards.
+    pub fn hear(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return match serde_json::from_slice(&line) {
+                    Ok(answer) => Ok(answer),
+                    Err(_) => Err(self.rubbish(&line)),
+                };
+            }
+            if self.heard.len() > LONGEST_ANSWER {
+                let start = self.heard[..200].to_vec();
+                return Err(self.rubbish(&start));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.kill();
+                let words = self.words();
+                return Err(Lost::Broken(format!(
+                    "it did not answer within {} s and was killed{words}",
+                    limit.as_secs_f64()
+                )));
+            }
+            let readable = match self.wait_readable(left.min(GLANCE)) {
+                Ok(readable) => readable,
+                Err(error) => return Err(Lost::Broken(format!("its pipes cannot be polled: {error}"))),
+            };
+            if interrupt.load(Relaxed) {
+                self.kill();
+                return Err(Lost::Interrupted);
+            }
+            if readable.errors {
+                self.read_errors();
+            }
+            if readable.answers {
+                let mut buffer = [0; 16 << 10];
+                match self.answers.read(&mut buffer) {
+                    Ok(0) => return Err(self.gone()),
+                    Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(Lost::Broken(format!("its answers cannot be read: {error}"))),
+                }
+            }
+        }
+    }
+
+    /// Tells the worker to go and waits for its end; kills it when it does not go.
+    pub fn close(mut self) {
+        let _ = self.put(&Ask::Close);
+        self.questions = None;
+        self.end_within(FAREWELL);
+    }
+
+    fn wait_readable(&self, limit: Duration) -> Result<Readable, Errno> {
+        let events = PollFlags::POLLIN | PollFlags::POLLHUP;
+        let mut fds = vec![PollFd::new(self.answers.as_fd(), events)];
+        if let Some(errors) = &self.errors {
+            fds.push(PollFd::new(errors.as_fd(), events));
+        }
+        let timeout = PollTimeout::try_from(limit + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Ok(Readable::default()),
+            Err(error) => return Err(error),
+        }
+        let ready = |fd: Option<&PollFd>| fd.and_then(PollFd::any).unwrap_or(false);
+        Ok(Readable { answers: ready(fds.first()), errors: ready(fds.get(1)) })
+    }
+
+    fn read_errors(&mut self) {
+        let Some(errors) = &mut self.errors else { return };
+        let mut buffer = [0; 4096];
+        match errors.read(&mut buffer) {
+            Ok(0) => self.errors = None,
+            Ok(n) => {
+                self.last_words.extend_from_slice(&buffer[..n]);
+                let surplus = self.last_words.len().saturating_sub(LAST_WORDS);
+                self.last_words.drain(..surplus);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => self.errors = None,
+        }
+    }
+
+    /// The worker went away in place of an answer.
+    fn gone(&mut self) -> Lost {
+        let status = self.end_within(FAREWELL);
+        let words = self.words();
+        Lost::Broken(match status {
+            None => format!("it closed its answers without ending and was killed{words}"),
+            Some(status) => match (status.signal(), status.code()) {
+                (Some(9), _) => format!("it was killed by signal 9 (SIGKILL; out of memory, perhaps){words}"),
+                (Some(signal), _) => format!("it was killed by signal {signal}{}{words}", name(signal)),
+                (None, code) => format!("it exited with code {} instead of answering{words}", code.unwrap_or(-1)),
+            },
+        })
+    }
+
+    fn rubbish(&mut self, line: &[u8]) -> Lost {
+        self.kill();
+        let text: String = String::from_utf8_lossy(line).trim().chars().take(200).collect();
+        let words = self.words();
+        Lost::Broken(format!(
+            "it wrote '{text}' to stdout where an answer was expected; a program under measurement must not print there{words}"
+        ))
+    }
+
+    /// What it wrote to stderr last.
+    fn words(&mut self) -> String {
+        // The process has ended: what is left in the pipe is all there will be, unless a process it started keeps it open.
+        while self.errors.is_some() {
+            match self.errors_waiting() {
+                true => self.read_errors(),
+                false => break,
+            }
+        }
+        let text = String::from_utf8_lossy(&self.last_words).trim().to_string();
+        if text.is_empty() { String::new() } else { format!("; its last words: {text}") }
+    }
+
+    fn errors_waiting(&self) -> bool {
+        let Some(errors) = &self.errors else { return false };
+        let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLIN | PollFlags::POLLHUP)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+    }
+
+    /// Waits for the end, kills after `limit`; the status unless it had to be killed.
+    fn end_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_micros(100);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    // A worker that writes its last words must not wait for a reader.
+                    while self.errors_waiting() {
+                        self.read_errors();
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(20));
+                }
+                _ => {
+                    self.kill();
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        // Both fail only when it is dead and reaped already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Readable {
+    answers: bool,
+    errors: bool,
+}
+
+fn name(signal: i32) -> String {
+    nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |signal| format!(" ({signal})"))
+}

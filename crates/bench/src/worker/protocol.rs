@@ -1,0 +1,234 @@
+//! What parent and worker say to each other: one JSON object a line, questions on stdin, answers on stdout.
+
+use ellwand_core::case::{Case, Value};
+use ellwand_core::reading::Reading;
+use ellwand_core::record::{Outcome, ParamValue, Sample};
+use ellwand_core::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Slot;
+
+/// A question of the parent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Ask {
+    /// Make an implementation ready; first and once. Answered by [`Answer::Ready`].
+    Open(Box<Open>),
+    /// Take one slot. Answered by [`Answer::Slot`].
+    Slot,
+    /// Spoil the outputs, run once more, judge, read the last probes. Answered by [`Answer::Judged`].
+    Again,
+    /// Go away. Not answered.
+    Close,
+}
+
+/// What a worker is to make ready.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Open {
+    /// The case and who computes it.
+    pub asked: Asked,
+    /// Arrays of the user in place of generated inputs, as the command line names them.
+    pub given: Vec<String>,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// Shortest slot, in nanoseconds.
+    pub slot_min_ns: u64,
+    /// Warm-up, in nanoseconds.
+    pub warm_up_ns: u64,
+    /// The shape of slots, when an earlier process found it; otherwise the worker finds one.
+    pub slot: Option<Slot>,
+    /// Digests of outputs that are known to be right for these inputs.
+    pub known_right: Vec<u64>,
+    /// Whether probes are read.
+    pub probes: bool,
+    /// Bytes to allocate and keep before anything else, so that no two processes lay out their heap alike: one block from
+    /// the heap proper and one large enough to be mapped on its own.
+    pub padding: [u64; 2],
+}
+
+/// A case and an implementation, by name.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Asked {
+    /// The workload.
+    pub workload: String,
+    /// Axis values.
+    pub params: Vec<(String, ParamValue)>,
+    /// Digest of arrays that the user gave.
+    pub input: Option<String>,
+    /// The implementation.
+    pub implementation: String,
+}
+
+impl Asked {
+    /// The implementation at the case.
+    pub fn new(case: &Case, implementation: &str) -> Self {
+        Self {
+            workload: case.workload.clone(),
+            params: case.params.iter().map(|(axis, value)| (axis.clone(), value.into())).collect(),
+            input: case.input.clone(),
+            implementation: implementation.to_string(),
+        }
+    }
+
+    /// The case.
+    pub fn case(&self) -> Case {
+        let params = self.params.iter().map(|(axis, value)| (axis.clone(), Value::from(value))).collect();
+        Case { input: self.input.clone(), ..Case::new(&self.workload, params) }
+    }
+}
+
+/// An answer of the worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// It answered right once, is warm, and its slots have a shape.
+    Ready(Box<Opened>),
+    /// A slot was taken. Block, round and position are the parent's to fill in.
+    Slot {
+        /// It.
+        #[serde(with = "slot")]
+        sample: Sample,
+    },
+    /// It still answers right.
+    Judged(Box<Judged>),
+    /// It is over; there will be no further answer.
+    Ended {
+        /// Why.
+        outcome: Outcome,
+    },
+}
+
+/// What a worker found when it made an implementation ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Id of the device.
+    pub device: String,
+    /// Time to prepare.
+    pub prepare_ns: u64,
+    /// Time of the first run.
+    pub first_run_ns: u64,
+    /// The shape of its slots.
+    pub slot: Slot,
+    /// What really ran.
+    pub what_ran: String,
+    /// Digest of the outputs, which were judged right.
+    pub digest: u64,
+    /// What the judge said.
+    pub verdict: Verdict,
+    /// Probes around preparation and first run.
+    pub readings: Vec<Reading>,
+}
+
+/// What a worker found at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Digest of the outputs, which were judged right.
+    pub digest: u64,
+    /// Probes around one run in steady state, and what the outputs say beside being right.
+    pub readings: Vec<Reading>,
+    /// What the reader must know.
+    pub warnings: Vec<String>,
+}
+
+/// A single sample as a JSON object; a record writes columns instead.
+mod slot {
+    use ellwand_core::record::Sample;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Wire {
+        iterations: u64,
+        wall_ns: u64,
+        cpu_ns: Option<u64>,
+        device_ns: Option<u64>,
+        switches: Option<u64>,
+        faults: Option<u64>,
+        parts: Option<u64>,
+        fastest_ns: Option<u64>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
+        let Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns, .. } = *sample;
+        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
+        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns } =
+            Wire::deserialize(deserializer)?;
+        let rest = Sample::default();
+        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns, ..rest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(answer: &Answer) {
+        let line = serde_json::to_string(answer).unwrap();
+        assert!(!line.contains('\n'), "one line: {line}");
+        assert_eq!(&serde_json::from_str::<Answer>(&line).unwrap(), answer);
+    }
+
+    #[test]
+    fn every_question_and_answer_survives_the_pipe() {
+        let case = Case {
+            input: Some("00ff".into()),
+            ..Case::new(
+                "w",
+                vec![
+                    ("n".into(), Value::Int(-3)),
+                    ("x".into(), Value::Float(0.1)),
+                    ("whole".into(), Value::Float(2.0)),
+                    ("word".into(), Value::from("a\nb")),
+                    ("on".into(), Value::Flag(true)),
+                ],
+            )
+        };
+        let open = Open {
+            asked: Asked::new(&case, "simd"),
+            given: vec!["x=x.npy".into()],
+            seed: u64::MAX,
+            known_right: vec![u64::MAX, 0],
+            slot: Some(Slot { iterations: 10, parts: 5, cost_ns: 200_000 }),
+            ..Open::default()
+        };
+        for ask in [Ask::Open(Box::new(open)), Ask::Slot, Ask::Again, Ask::Close] {
+            let line = serde_json::to_string(&ask).unwrap();
+            assert!(!line.contains('\n'), "one line: {line}");
+            let back: Ask = serde_json::from_str(&line).unwrap();
+            assert_eq!(back, ask);
+            if let Ask::Open(open) = back {
+                assert_eq!(open.asked.case(), case);
+                assert_eq!(open.asked.case().id(), case.id());
+            }
+        }
+        let verdict = Verdict { passed: true, max_error: Some(0.0), detail: "x".into() };
+        there_and_back(&Answer::Ready(Box::new(Opened {
+            device: "cpu".into(),
+            prepare_ns: 1,
+            first_run_ns: 2,
+            slot: Slot::whole(3, 4),
+            what_ran: "avx2".into(),
+            digest: u64::MAX,
+            verdict: verdict.clone(),
+            readings: Vec::new(),
+        })));
+        let sample = Sample {
+            iterations: 9,
+            wall_ns: 8,
+            cpu_ns: Some(7),
+            parts: Some(3),
+            fastest_ns: Some(2),
+            ..Sample::default()
+        };
+        there_and_back(&Answer::Slot { sample });
+        there_and_back(&Answer::Judged(Box::new(Judged {
+            digest: 1,
+            readings: Vec::new(),
+            warnings: vec!["w".into()],
+        })));
+        there_and_back(&Answer::Ended { outcome: Outcome::Wrong { verdict } });
+        there_and_back(&Answer::Ended { outcome: Outcome::Failed { error: "line\nbreak".into() } });
+    }
+}

@@ -1,0 +1,351 @@
+//! Worker processes that crash, hang, are killed, print rubbish, exit early or answer wrong: each becomes a row with its
+//! last words, the others are measured, and no process is left behind.
+//!
+//! This program is its own worker (`worker`), and a parent to be killed (`orphan`); otherwise it runs the tests.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use common::{AddOne, settings};
+use ellwand_bench::block::{Block, Known, Spec};
+use ellwand_bench::measure::{Event, Instrument, Interrupted};
+use ellwand_bench::plan::{Cell, Plan, Selection};
+use ellwand_bench::worker::{Asked, Host, Launch, Limits, Open, serve};
+use ellwand_bench::{Blocks, Cpu};
+use ellwand_core::record::{Measurement, Outcome, Settings};
+use ellwand_core::{Implementation, Prepared, Registry, Tensor, Tensors};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+type Test = (&'static str, fn());
+const TESTS: &[Test] = &[
+    ("blocks_are_merged_into_one_measurement", blocks_are_merged_into_one_measurement),
+    ("whatever_a_worker_does_becomes_a_row", whatever_a_worker_does_becomes_a_row),
+    ("a_failure_in_a_later_process_says_in_which", a_failure_in_a_later_process_says_in_which),
+    ("a_program_that_is_not_ours_is_a_row", a_program_that_is_not_ours_is_a_row),
+    ("an_interrupt_ends_a_hanging_worker", an_interrupt_ends_a_hanging_worker),
+    ("each_block_has_fresh_processes", each_block_has_fresh_processes),
+    ("a_killed_parent_takes_its_workers_along", a_killed_parent_takes_its_workers_along),
+    ("the_reference_is_computed_once", the_reference_is_computed_once),
+];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("worker") => {
+            let host = Host { registry: &registry(), probes: &[], read_given: &|_| Ok(Tensors::new()) };
+            serve(&host, std::io::stdin().lock(), std::io::stdout().lock()).unwrap();
+        }
+        Some("orphan") => orphan(),
+        _ if args.iter().any(|arg| arg == "--list") => TESTS.iter().for_each(|(name, _)| println!("{name}: test")),
+        _ => {
+            let filter = args.iter().find(|arg| !arg.starts_with('-'));
+            for (name, test) in TESTS.iter().filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter))) {
+                test();
+                assert_eq!(children(), BTreeSet::new(), "{name} left processes behind");
+                println!("test {name} ... ok");
+            }
+        }
+    }
+}
+
+/// What the toys do at a run. One that misbehaves is slower than a slot, so that it runs once to be judged, twice to find
+/// the shape of its slots, then once a slot: its fourth run is its first slot, its sixth the second judgement.
+fn act(name: &str, runs: u64) -> f64 {
+    let late = runs == 4;
+    if !["steady", "other"].contains(&name) {
+        std::thread::sleep(Duration::from_micros(30));
+    }
+    match name {
+        "wrong" => return 0.5,
+        "rotting" if runs > 5 => return 0.5,
+        "panics" if late => panic!("out of luck"),
+        "aborts" if late => std::process::abort(),
+        "exits" if late => {
+            eprintln!("I have had enough");
+            std::process::exit(3)
+        }
+        "killed" if late => drop(Command::new("kill").args(["-9", &std::process::id().to_string()]).status()),
+        "hangs" if late => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        "prints" if late => println!("hello from the kernel"),
+        "floods" if late => {
+            for line in 0..100_000 {
+                eprintln!("complaint {line}");
+            }
+            std::process::abort()
+        }
+        _ => {}
+    }
+    0.0
+}
+
+struct Toy {
+    name: &'static str,
+    runs: u64,
+    x: Vec<f64>,
+    y: Vec<f64>,
+}
+
+impl Prepared for Toy {
+    fn run(&mut self) {
+        self.runs += 1;
+        let error = act(self.name, self.runs);
+        for (y, x) in self.y.iter_mut().zip(&self.x) {
+            *y = std::hint::black_box(x + 1.0 + error);
+        }
+    }
+    fn poison(&mut self) {
+        self.y.fill(f64::NAN);
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
+    }
+    fn what_ran(&self) -> String {
+        std::process::id().to_string()
+    }
+}
+
+const TOYS: [&str; 12] = [
+    "steady", "other", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods",
+    "unsteady",
+];
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.device(Arc::new(Cpu::new("here")));
+    registry.workload(AddOne::default());
+    for name in TOYS {
+        registry.implementation(Implementation::cpu("add-one", name, "a toy", move |_, inputs, _| {
+            if name == "unsteady" {
+                // The second process of this implementation finds the mark that the first one left.
+                let mark = std::env::temp_dir().join(format!("ellwand-toy-{}", std::os::unix::process::parent_id()));
+                if mark.exists() {
+                    return Err(ellwand_core::PrepareError::Failed("no luck the second time".into()));
+                }
+                std::fs::write(mark, "").unwrap();
+            }
+            let x = inputs.get("x")?.f64()?.to_vec();
+            Ok(Box::new(Toy { name, runs: 0, y: vec![0.0; x.len()], x }))
+        }));
+    }
+    registry
+}
+
+fn cell(registry: &Registry, implementations: &[&str]) -> Cell {
+    let implementations = implementations.iter().map(ToString::to_string).collect();
+    let selection = Selection { workloads: vec!["add-one".into()], implementations, ..Selection::default() };
+    Plan::expand(registry, &selection).unwrap().cells.remove(0)
+}
+
+fn few() -> Settings {
+    Settings { slot_min_ns: 20_000, samples_min: 6, rounds_max: 6, warm_up_ns: 0, ..settings() }
+}
+
+fn this() -> Launch {
+    Launch::this_program()
+}
+
+fn measure(
+    launch: Launch,
+    implementations: &[&str],
+    interrupt: &AtomicBool,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<Vec<Measurement>, Interrupted> {
+    let registry = registry();
+    let instrument = Instrument {
+        registry: &registry,
+        settings: few(),
+        seed: 7,
+        probes: &[],
+        interrupt,
+        given: None,
+        resolutions: Default::default(),
+    };
+    let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
+    let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, given: Vec::new() };
+    blocks.measure(&cell(&registry, implementations), on_event)
+}
+
+/// Processes whose parent we are, dead or alive.
+fn children() -> BTreeSet<u32> {
+    let me = std::process::id().to_string();
+    let parent = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_string())
+    };
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent(*pid).as_ref() == Some(&me)).collect()
+}
+
+fn blocks_are_merged_into_one_measurement() {
+    let mut said = Vec::new();
+    let measured = measure(this(), &["steady", "other"], &NEVER, &mut |event| {
+        if let Event::Sampled { rounds, planned } = event {
+            said.push((rounds, planned));
+        }
+    })
+    .unwrap();
+    for m in &measured {
+        assert_eq!(m.outcome, Outcome::Measured, "{m:?}");
+        let at: Vec<(u32, u32)> = m.samples.iter().map(|s| (s.block, s.round)).collect();
+        assert_eq!(at, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)], "six rounds, two in each process");
+        for sample in &m.samples {
+            assert!(sample.wall_ns > 0 && sample.cpu_ns.is_some() && sample.switches.is_some());
+            let parts = sample.parts.unwrap_or(1);
+            assert_eq!(sample.iterations % parts, 0, "parts are equal");
+            assert!(sample.fastest_ns.is_none_or(|fastest| fastest * parts <= sample.wall_ns));
+        }
+        assert!(m.prepare_ns.is_some() && m.first_run_ns.is_some() && m.device == "cpu");
+        assert!(m.check.as_ref().is_some_and(|check| check.passed));
+        assert_ne!(m.what_ran, std::process::id().to_string(), "it ran in a process of its own");
+    }
+    let positions = |m: &Measurement| m.samples.iter().map(|s| s.position).collect::<Vec<_>>();
+    assert!(positions(&measured[0]).iter().zip(positions(&measured[1])).all(|(a, b)| a + b == 1), "side by side");
+    assert_eq!(said, (1..=6).map(|round| (round, 6)).collect::<Vec<_>>());
+}
+
+fn whatever_a_worker_does_becomes_a_row() {
+    let all = ["steady", "wrong", "rotting", "panics", "aborts", "exits", "killed", "hangs", "prints", "floods"];
+    let measured = measure(this(), &all, &NEVER, &mut |_| {}).unwrap();
+    let told = |name: &str| {
+        let m = measured.iter().find(|m| m.implementation == name).unwrap();
+        assert_eq!(m.samples.is_empty(), !m.outcome.is_measured(), "{name}: no times without a right answer");
+        (m.outcome.word(), m.outcome.reason().unwrap_or("").to_string())
+    };
+    assert_eq!(told("steady").0, "measured");
+    for (name, word, parts) in [
+        ("wrong", "wrong", &["y"][..]),
+        ("rotting", "wrong", &["y"]),
+        ("panics", "failed", &["it panicked in run: out of luck"]),
+        ("aborts", "failed", &["signal 6 (SIGABRT)"]),
+        ("exits", "failed", &["exited with code 3", "its last words: I have had enough"]),
+        ("killed", "failed", &["signal 9", "out of memory"]),
+        ("hangs", "failed", &["did not answer within", "was killed"]),
+        ("prints", "failed", &["hello from the kernel", "must not print"]),
+        ("floods", "failed", &["SIGABRT", "complaint 99999"]),
+    ] {
+        let (had, why) = told(name);
+        assert_eq!(had, word, "{name}: {why}");
+        for part in parts {
+            assert!(why.contains(part), "{name} does not say '{part}': {why}");
+        }
+        assert!(why.len() < 3000, "{name} says too much");
+    }
+}
+
+fn a_failure_in_a_later_process_says_in_which() {
+    let mark = std::env::temp_dir().join(format!("ellwand-toy-{}", std::process::id()));
+    let measured = measure(this(), &["steady", "unsteady"], &NEVER, &mut |_| {}).unwrap();
+    std::fs::remove_file(mark).unwrap();
+    assert_eq!(measured[0].outcome, Outcome::Measured);
+    assert_eq!(measured[0].samples.len(), 6, "the others go on");
+    assert_eq!(measured[1].outcome.reason(), Some("in process 2 of 3: no luck the second time"));
+    assert!(measured[1].samples.is_empty());
+}
+
+fn a_program_that_is_not_ours_is_a_row() {
+    for (program, part) in [("/bin/false", "exited with code 1"), ("/nowhere/at/all", "could not be started")] {
+        let measured = measure(Launch::program(program), &["steady"], &NEVER, &mut |_| {}).unwrap();
+        assert!(measured[0].outcome.reason().unwrap().contains(part), "{:?}", measured[0].outcome);
+    }
+    let echo = Launch { program: "/bin/cat".into(), args: Vec::new() };
+    let measured = measure(echo, &["steady"], &NEVER, &mut |_| {}).unwrap();
+    assert!(
+        measured[0].outcome.reason().unwrap().contains("where an answer was expected"),
+        "{:?}",
+        measured[0].outcome
+    );
+}
+
+fn an_interrupt_ends_a_hanging_worker() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let clock = std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(300));
+        STOP.store(true, SeqCst);
+    });
+    let outcome = measure(this(), &["hangs"], &STOP, &mut |_| {});
+    clock.join().unwrap();
+    // Had the worker's time limit come first, there would be a row that says so.
+    assert!(outcome.is_err(), "{outcome:?}");
+}
+
+fn spec(implementation: &str) -> Spec {
+    let registry = registry();
+    let asked = Asked::new(&cell(&registry, &["steady"]).case, implementation);
+    Spec { launch: this(), open: Open { asked, slot_min_ns: 20_000, seed: 7, ..Open::default() } }
+}
+
+fn open<'a>(specs: &[Spec], known: &mut Known) -> Block<'a> {
+    let mut coin = ChaCha8Rng::seed_from_u64(1);
+    Block::open(specs, known, Limits::default(), &mut coin, &NEVER).unwrap()
+}
+
+fn each_block_has_fresh_processes() {
+    let specs = [spec("steady"), spec("steady")];
+    let (mut known, mut seen) = (Known::default(), BTreeSet::new());
+    for _ in 0..2 {
+        let block = open(&specs, &mut known);
+        assert_eq!(children(), block.processes().into_iter().collect());
+        seen.extend(block.processes());
+        block.close();
+        assert_eq!(children(), BTreeSet::new());
+    }
+    assert_eq!(seen.len(), 4);
+    let dropped = open(&specs, &mut known);
+    assert_eq!(children().len(), 2);
+    drop(dropped);
+}
+
+fn the_reference_is_computed_once() {
+    let mut known = Known::default();
+    let specs = [spec("steady"), spec("other"), spec("wrong")];
+    let first = open(&specs, &mut known);
+    assert_eq!(known.right.len(), 1, "both right ones gave the same bits, and a wrong answer is never known as right");
+    let verdict = &first.state(1).unwrap().verdict;
+    assert_eq!(verdict, &first.state(0).unwrap().verdict, "the words of whoever judged first");
+    assert!(first.state(2).is_err() && !first.alive(2));
+    first.close();
+    assert_eq!(known.slots.keys().map(String::as_str).collect::<Vec<_>>(), ["other", "steady"]);
+    let again = open(&specs[..1], &mut known);
+    assert_eq!(again.state(0).unwrap().slot, known.slots["steady"], "the slots keep their shape");
+    again.close();
+}
+
+/// A parent that is going to be killed while its worker hangs.
+fn orphan() {
+    let mut block = open(&[spec("hangs")], &mut Known::default());
+    println!("{}", block.processes()[0]);
+    loop {
+        let _ = block.slot(0);
+    }
+}
+
+fn a_killed_parent_takes_its_workers_along() {
+    let mut parent =
+        Command::new(std::env::current_exe().unwrap()).arg("orphan").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let worker: u32 = line.trim().parse().unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{worker}")).exists());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // Whoever adopts it may be slow to reap it: dead is enough.
+    let dead = || {
+        std::fs::read_to_string(format!("/proc/{worker}/stat"))
+            .map_or(true, |stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+    };
+    let tries = (0..500).take_while(|_| !dead()).map(|_| std::thread::sleep(Duration::from_millis(20))).count();
+    assert!(tries < 500, "the worker outlived its parent");
+}

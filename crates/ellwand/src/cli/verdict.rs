@@ -1,0 +1,220 @@
+//! How verdicts are told: one line a case, or JSON.
+
+use std::io::{self, Write};
+
+use ellwand_bench::compare::{Call, Decision};
+use ellwand_core::stats::{Change, Difference};
+use ellwand_report::units;
+use serde_json::{Value, json};
+
+use super::compare::{Row, Said};
+
+/// One line a case, with what must be said beside it below.
+pub(super) fn write_lines(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+    for row in rows {
+        if rows.len() > 1 {
+            write!(out, "{}: ", row.case)?;
+        }
+        match &row.result {
+            Ok(decision) => {
+                writeln!(out, "{}", line(row, decision, rope))?;
+                for note in notes(row, decision) {
+                    writeln!(out, "  {note}")?;
+                }
+            }
+            Err((arm, fate)) => {
+                writeln!(out, "no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or(""))?
+            }
+        }
+    }
+    Ok(())
+}
+
+fn word(fate: &str) -> &str {
+    match fate {
+        "wrong" => "answers wrong",
+        "unsupported" => "cannot run here",
+        other => other,
+    }
+}
+
+fn line(row: &Row, decision: &Decision, rope: f64) -> String {
+    let [baseline, candidate] = names(row);
+    let cost = format!("{} blocks, {:.1} s", decision.blocks.len(), decision.elapsed_s);
+    let change = &decision.change;
+    let takes = format!(
+        "{candidate} takes {} the time of {baseline} ({})",
+        times(change.ratio),
+        interval(change.low, change.high)
+    );
+    match row.said {
+        Said::Call(Call::As(Difference::Slower)) => format!(
+            "{candidate} is {} slower than {baseline} ({}), {cost}",
+            times(change.ratio),
+            interval(change.low, change.high)
+        ),
+        Said::Call(Call::As(Difference::Faster)) => format!(
+            "{candidate} is {} faster than {baseline} ({}), {cost}",
+            times(1.0 / change.ratio),
+            interval(1.0 / change.high, 1.0 / change.low)
+        ),
+        Said::Call(Call::As(Difference::Same)) => {
+            format!("same within {}: {takes}, {cost}", percent(rope))
+        }
+        Said::Call(Call::As(Difference::Undecided { blocks_needed })) => {
+            format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
+        }
+        Said::Call(Call::SlowerBeside(name)) => {
+            let change = decision.sides.iter().find(|side| side.name == name).map_or(*change, |side| side.change);
+            format!(
+                "{candidate} is slower than {baseline} in its slow moments: {} {} ({}), while its fastest time is not, {cost}",
+                about(name),
+                times(change.ratio),
+                interval(change.low, change.high)
+            )
+        }
+        Said::Call(Call::Withheld) => format!(
+            "no verdict: two copies of {baseline} differ by {} ({}), so that this machine does not hold still enough now, {cost}",
+            times(decision.control.ratio),
+            interval(decision.control.low, decision.control.high)
+        ),
+        Said::OneOfMany => format!("undecided: {takes}, {cost}; among so many cases one such is no surprise"),
+        Said::BelowResolution(seconds) => format!(
+            "below resolution: both take less than {} an iteration, which cannot be told from nothing, {cost}",
+            units::human(seconds, "s")
+        ),
+        Said::Nothing => String::new(),
+    }
+}
+
+/// An implementation against itself is told apart from its other copy.
+fn names(row: &Row) -> [String; 2] {
+    let [baseline, candidate] = row.names.clone();
+    if baseline == candidate { [baseline, format!("another {candidate}")] } else { [baseline, candidate] }
+}
+
+fn needed(decision: &Decision, blocks: Option<usize>) -> String {
+    let Some(more) = blocks else { return "more blocks would hardly decide it".into() };
+    let done = decision.blocks.len();
+    let seconds = decision.elapsed_s / done.max(1) as f64;
+    format!(
+        "about {more} more blocks ({:.1} s) needed: --blocks {} ({:.1} s)",
+        more as f64 * seconds,
+        done + more,
+        (done + more) as f64 * seconds
+    )
+}
+
+fn notes(row: &Row, decision: &Decision) -> Vec<String> {
+    let mut notes = Vec::new();
+    let [baseline, candidate] = names(row);
+    if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
+        for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {
+            let slower = interval(side.change.low, side.change.high);
+            notes.push(format!(
+                "but in its slow moments {candidate} is slower: {} {} ({slower})",
+                about(side.name),
+                times(side.change.ratio)
+            ));
+        }
+    }
+    if decision.basis == ellwand_bench::compare::Basis::Wall && decision.disturbed > 0.5 {
+        notes.push(format!(
+            "contended: {} of the slots met a context switch, and {baseline} or {candidate} uses several threads",
+            percent(decision.disturbed)
+        ));
+    }
+    notes
+}
+
+/// A side question in words.
+fn about(name: &str) -> &str {
+    match name {
+        "median" => "its median slot takes",
+        "p90" => "its 90th percentile takes",
+        _ => "its mean slot takes",
+    }
+}
+
+fn times(ratio: f64) -> String {
+    format!("{}x", digits(ratio))
+}
+
+fn digits(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
+}
+
+fn interval(low: f64, high: f64) -> String {
+    format!("99 % interval {} to {}", digits(low), digits(high))
+}
+
+/// A share in per cent without needless zeros.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Everything that is known, for programs.
+pub(super) fn write_json(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+    let rows: Vec<Value> = rows.iter().map(|row| as_json(row, rope)).collect();
+    writeln!(out, "{:#}", Value::Array(rows))
+}
+
+fn as_json(row: &Row, rope: f64) -> Value {
+    let head = json!({ "case": row.case, "baseline": row.names[0], "candidate": row.names[1], "verdict": said(row.said), "rope": rope });
+    let rest = match &row.result {
+        Err((arm, fate)) => json!({ "arm": arm, "outcome": fate.word(), "reason": fate.reason() }),
+        Ok(decision) => json!({
+            "ratio": decision.change.ratio,
+            "low": decision.change.low,
+            "high": decision.change.high,
+            "more_blocks": more(&decision.change),
+            "control": change(&decision.control),
+            "sides": decision.sides.iter().map(|side| (side.name.to_string(), change(&side.change))).collect::<serde_json::Map<_, _>>(),
+            "judged_by": decision.basis.about(),
+            "seconds": decision.seconds,
+            "blocks": decision.blocks.iter().map(|b| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": b.p90, "mean": b.mean })).collect::<Vec<_>>(),
+            "disturbed": decision.disturbed,
+            "what_ran": decision.what_ran,
+            "elapsed_s": decision.elapsed_s,
+        }),
+    };
+    match (head, rest) {
+        (Value::Object(mut head), Value::Object(rest)) => {
+            head.extend(rest);
+            Value::Object(head)
+        }
+        (head, _) => head,
+    }
+}
+
+fn change(change: &Change) -> Value {
+    json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": difference(change.difference) })
+}
+
+fn more(change: &Change) -> Option<usize> {
+    match change.difference {
+        Difference::Undecided { blocks_needed } => blocks_needed,
+        _ => None,
+    }
+}
+
+fn difference(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Slower => "slower",
+        Difference::Faster => "faster",
+        Difference::Same => "same",
+        Difference::Undecided { .. } => "undecided",
+    }
+}
+
+fn said(said: Said) -> &'static str {
+    match said {
+        Said::Call(Call::As(difference)) => self::difference(difference),
+        Said::Call(Call::SlowerBeside(_)) => "slower-beside",
+        Said::Call(Call::Withheld) => "withheld",
+        Said::OneOfMany => "undecided",
+        Said::BelowResolution(_) => "below-resolution",
+        Said::Nothing => "none",
+    }
+}
