@@ -19,6 +19,7 @@ pub mod sample;
 pub mod selfcheck;
 pub mod settings;
 pub mod stop;
+pub mod warm;
 pub mod worker;
 pub mod writer;
 

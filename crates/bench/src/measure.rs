@@ -24,6 +24,7 @@ use crate::plan::Cell;
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::stop::{Progress, stopped};
+use crate::warm;
 
 /// The user asked to stop; the cell being measured is lost, everything before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -286,7 +287,10 @@ impl Runner<'_> {
     fn take(&mut self, round: u32, position: u32) {
         let State::Alive { ready, slot, samples } = &mut self.state else { return };
         let scope = self.implementation.parallelism.scope();
-        let timing = check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), *slot));
+        let timing = check::guarded("run", || {
+            warm::before_slot(ready.prepared.as_mut(), *slot)?;
+            sample::slot(self.device, scope, ready.prepared.as_mut(), *slot)
+        });
         match timing.and_then(|timing| timing) {
             Ok((timing, fastest_ns)) => {
                 samples.push(Sample { round, position, ..sample::sample(*slot, timing, fastest_ns) });

@@ -103,11 +103,10 @@ fn plots_are_whole_pictures_with_their_words() {
     let report = || Report::from_records(&[common::small_record()], &Options::default()).unwrap();
     let plots = draw(&report()).unwrap();
     let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
-    for name in
-        ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup", "lattice-encode-rate-distortion"]
-    {
+    for name in ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
+    assert!(!names.contains(&"lattice-encode-rate-distortion"), "one point is no plot");
     for plot in &plots {
         assert!(plot.png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", plot.name);
         let width = u32::from_be_bytes(plot.png[16..20].try_into().unwrap());
@@ -145,4 +144,41 @@ fn without_a_numeric_axis_there_are_dots() {
     if let Some(dir) = option_env!("ELLWAND_PLOTS") {
         fs::write(Path::new(dir).join("dots.png"), &time.png).unwrap();
     }
+}
+
+#[test]
+fn distortion_is_drawn_against_rate_where_the_rate_varies() {
+    let mut record = common::small_record();
+    let finer: Vec<_> = record
+        .measurements
+        .iter()
+        .cloned()
+        .map(|mut m| {
+            m.case.id = m.case.id.replace("q=4", "q=8");
+            for param in m.case.params.iter_mut().filter(|param| param.axis == "q") {
+                param.value = ellwand_core::record::ParamValue::Int(8);
+            }
+            for reading in &mut m.readings {
+                match reading.id.as_str() {
+                    "bits-per-dim" => reading.value = Some(6.0),
+                    "mse" => reading.value = reading.value.map(|mse| mse / 16.0),
+                    _ => {}
+                }
+            }
+            m
+        })
+        .collect();
+    record.measurements.extend(finer);
+    let drawn = |record: &ellwand_core::record::Record| {
+        let report = Report::from_records(std::slice::from_ref(record), &Options::default()).unwrap();
+        let plots = draw(&report).unwrap();
+        plots.into_iter().find(|plot| plot.name == "lattice-encode-rate-distortion").unwrap().svg
+    };
+    let svg = drawn(&record);
+    for words in ["bits per dimension", "signal-to-noise ratio (dB)", "q 8"] {
+        assert!(svg.contains(words), "{words} in {svg}");
+    }
+    // Without a ratio the error itself is drawn.
+    record.measurements.iter_mut().for_each(|m| m.readings.retain(|reading| reading.id != "snr"));
+    assert!(drawn(&record).contains("mean squared error (log scale)"));
 }

@@ -18,6 +18,7 @@ use super::protocol::{Answer, Ask, Judged, Open, Opened};
 use crate::check::{self, Task, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
+use crate::warm;
 
 /// The program that a worker lives in.
 pub struct Host<'a> {
@@ -124,7 +125,6 @@ struct Arm {
     judge: Judge,
     prepared: Box<dyn Prepared>,
     slot: Slot,
-    rouse: u64,
 }
 
 impl Arm {
@@ -162,18 +162,13 @@ impl Arm {
             readings,
         };
         let workload = Arc::clone(workload);
-        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, rouse: rouse(slot) }, opened))
+        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot }, opened))
     }
 
     fn slot(&mut self) -> Result<Sample, Outcome> {
         let (device, prepared) = (self.device.as_ref(), self.prepared.as_mut());
         let taken = guarded("run", || {
-            // The processor slept or worked for another process until this moment: a few untimed runs bring code and
-            // data back, so that no slot pays for having been asked.
-            for _ in 0..self.rouse {
-                prepared.run();
-            }
-            prepared.sync()?;
+            warm::before_slot(prepared, self.slot)?;
             sample::slot(device, self.scope, prepared, self.slot)
         });
         match taken.and_then(|taken| taken) {
@@ -207,12 +202,6 @@ impl Arm {
         let readings = running.end();
         if matches!(ran, Ok(Ok(()))) { readings } else { Vec::new() }
     }
-}
-
-/// Untimed runs before a slot: what fits into a twentieth of it, and at least one where a run is short beside the slot's
-/// usual length. A run that fills a slot alone needs no rousing.
-fn rouse(slot: Slot) -> u64 {
-    if slot.iterations < 2 { 0 } else { (slot.iterations / 20).max(1) }
 }
 
 fn find<'a>(

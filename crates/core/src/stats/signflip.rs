@@ -4,7 +4,7 @@
 //! coin that falls the other way gives the same times under swapped names, so the block value changes its sign and nothing
 //! else: given the magnitudes, all 2^B sign patterns are equally likely, whatever the noise is. The share of the patterns
 //! that look at least as bad as the one seen is then an exact error rate. It holds for one look at a fixed number of
-//! blocks; the e-process ([`super::evidence`]) holds at any.
+//! blocks; the e-process ([`evidence`](fn@super::evidence)) holds at any.
 
 use super::error::{StatsError, check_finite};
 use super::evidence::shift;

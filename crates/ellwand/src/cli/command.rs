@@ -315,6 +315,7 @@ fn seed() -> Arg {
     Arg::new("seed")
         .long("seed")
         .value_name("N")
+        .allow_negative_numbers(true)
         .value_parser(clap::value_parser!(u64))
         .default_value("42")
         .help("Seed of inputs and of the order of rounds")

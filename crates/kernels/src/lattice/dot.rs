@@ -18,7 +18,7 @@ const POINTS: u128 = 1 << 16;
 /// Blocks turned into i16 at a time.
 const CHUNK: usize = 32;
 
-/// Level indices of coded rows, one array element an index: [row][block][level].
+/// Level indices of coded rows, one array element an index, in the order row, block, level.
 #[derive(Debug, Clone)]
 pub struct CodedRows {
     codec: Codec,

@@ -331,7 +331,7 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "- **p10–p90**: four fifths of the samples lie between these.")?;
     writeln!(
         out,
-        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round (derived; higher is better); **95 % interval**: of that median, inside this process."
+        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round (derived; higher is better); **95 % interval**: of that median, over rounds."
     )?;
     let mut seen: Vec<String> = Vec::new();
     for (title, about) in report.workloads.iter().flat_map(readings::meanings) {

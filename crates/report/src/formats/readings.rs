@@ -84,9 +84,10 @@ fn text(row: &Row, reading: &Reading) -> String {
     own.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, unit))
 }
 
-/// Whether every row of each case that has the reading has the same value of it, and some case has two such rows.
+/// Whether every row of each case that has the reading has the same value of it, and some case has two such rows. Where
+/// every case has one row only, nothing can differ between implementations, and all readings stand together.
 fn alike(section: &Section, id: &str) -> bool {
-    let mut compared = false;
+    let mut compared = section.cases.iter().all(|case| case.rows.len() == 1);
     for case in &section.cases {
         let mut values = case
             .rows

@@ -91,8 +91,8 @@ fn warnings(records: &[Record]) -> Vec<String> {
 
 fn limits(records: &[Record]) -> Vec<String> {
     let mut limits = vec![
-        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well they repeat inside one process. \
-         Another process may place its memory differently; differences of a few per cent need a comparison over fresh processes."
+        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
+         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
             .to_string(),
         "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
             .to_string(),

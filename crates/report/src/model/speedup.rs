@@ -6,8 +6,8 @@ use ellwand_core::Measurement;
 use ellwand_core::stats::{median, median_interval};
 use serde::Serialize;
 
-/// How many times faster than the baseline. The interval says how well the ratio repeats inside one process; it is not
-/// a verdict, because another process may place its memory differently.
+/// How many times faster than the baseline. The interval says how well the ratio repeats from round to round; it is not
+/// a verdict, because rounds of one process share the placement of its memory.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Speedup {
     /// The implementation it is stated against.

@@ -36,7 +36,7 @@ pub struct Stats {
     pub p90: f64,
     /// Largest.
     pub max: f64,
-    /// Lower end of the 95 % interval of the median inside this process; empty with fewer than 6 samples.
+    /// Lower end of the 95 % interval of the median over the samples of all blocks; empty with fewer than 6 samples.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,

@@ -55,7 +55,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "speed-up",
         label: "times the speed of {baseline}",
         unit: "x",
-        marks: "medians of ratios by round, whiskers 95 % interval in this process",
+        marks: "medians of ratios by round, whiskers 95 % interval over rounds",
         of: |row| {
             let speedup = &row.speedup;
             let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;

@@ -8,20 +8,42 @@ use crate::units::human;
 
 /// Readings that state a rate in bits per dimension with all side information; the first one that a row has counts.
 const RATES: [&str; 2] = ["bits-per-dim", "rate"];
-const DISTORTION: &str = "mse";
+
+/// A reading that says how far outputs are from inputs, and how its axis is drawn.
+struct Measure {
+    id: &'static str,
+    label: &'static str,
+    log: bool,
+    /// The same for a rival at the same rate, and its name.
+    rival: Option<(&'static str, &'static str)>,
+}
+
+/// The first that a workload has is drawn: a ratio to the data's power can be compared between data, an error cannot.
+const MEASURES: [Measure; 2] = [
+    Measure {
+        id: "snr",
+        label: "signal-to-noise ratio (dB)",
+        log: false,
+        rival: Some(("scalar-snr", "uniform scalar")),
+    },
+    Measure { id: "mse", label: "mean squared error (log scale)", log: true, rival: None },
+];
 
 /// One figure per workload whose outputs have a rate and a distortion, unless an earlier workload shows the same points.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let mut known: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut figures = Vec::new();
     for section in &report.workloads {
-        let series = series(section);
+        let has = |measure: &&Measure| section.rows.iter().any(|row| point(row, measure.id).is_some());
+        let Some(measure) = MEASURES.iter().find(has) else { continue };
+        let series = series(section, measure);
         let points: Vec<(u64, u64)> = series
             .iter()
             .flat_map(|series| &series.points)
             .map(|point| (point.x.to_bits(), point.y.to_bits()))
             .collect();
-        if points.is_empty() || known.contains(&points) {
+        // One point is a number, and the tables print it.
+        if points.len() < 2 || known.contains(&points) {
             continue;
         }
         known.push(points);
@@ -35,7 +57,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             body: Body::Lines(vec![Lines {
                 title: section.workload.clone(),
                 x: scale("rate (bits per dimension, side information included)", false),
-                y: scale("mean squared error (log scale)", true),
+                y: scale(measure.label, measure.log),
                 series,
                 reference: None,
             }]),
@@ -46,7 +68,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
 
 /// Series by the first axis of words; each point is named by the other axes that vary. Of cases that differ in nothing
 /// but the number of items the largest counts: it has the smallest error of sampling.
-fn series(section: &Section) -> Vec<Series> {
+fn series(section: &Section, measure: &Measure) -> Vec<Series> {
     let sizes = |axis: &&AxisInfo| {
         // An axis along which the rate does not change and the number of items does is a size, not a setting.
         let items = |row: &Row| row.work.items;
@@ -58,7 +80,7 @@ fn series(section: &Section) -> Vec<Series> {
     let settings: Vec<&AxisInfo> = section.swept.iter().filter(|axis| !sizes(axis)).collect();
     let word = settings.iter().find(|axis| !axis.numeric).copied();
     let mut best: Vec<(Vec<String>, &Row)> = Vec::new();
-    for row in section.rows.iter().filter(|row| rate_and_distortion(row).is_some()) {
+    for row in section.rows.iter().filter(|row| point(row, measure.id).is_some()) {
         let key: Vec<String> = settings.iter().map(|axis| row.param(&axis.name).unwrap_or_default()).collect();
         match best.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) if known.work.items < row.work.items => *known = row,
@@ -67,14 +89,18 @@ fn series(section: &Section) -> Vec<Series> {
         }
     }
     let mut all: Vec<Series> = Vec::new();
+    let mut rivals: Vec<Point> = Vec::new();
     for (_, row) in best {
-        let Some((x, y)) = rate_and_distortion(row) else { continue };
+        let Some((x, y)) = point(row, measure.id) else { continue };
+        if let Some((_, y)) = measure.rival.and_then(|(id, _)| point(row, id)) {
+            rivals.push(Point { x, y, low: y, high: y, label: None });
+        }
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
         let label: Vec<String> =
             others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
         // A point that no axis tells from others says its own numbers.
-        let numbers = || format!("{} bits/dim, MSE {}", human(x, ""), human(y, ""));
+        let numbers = || format!("{} bits/dim, {} {}", human(x, ""), measure.id, human(y, ""));
         let label = Some(if label.is_empty() { numbers() } else { label.join(", ") });
         let point = Point { x, y, low: y, high: y, label };
         match all.iter_mut().find(|series| series.label == name) {
@@ -87,13 +113,18 @@ fn series(section: &Section) -> Vec<Series> {
             }),
         }
     }
+    if let (Some((_, name)), false) = (measure.rival, rivals.is_empty()) {
+        let style = Style { number: all.len(), run: 0 };
+        all.push(Series { label: name.into(), style, joined: false, points: rivals });
+    }
     all
 }
 
-fn rate_and_distortion(row: &Row) -> Option<(f64, f64)> {
+/// Rate and the measure called `id` of a row.
+fn point(row: &Row, id: &str) -> Option<(f64, f64)> {
     let rate = RATES.iter().find_map(|id| row.reading(id))?;
-    let distortion = row.reading(DISTORTION)?;
-    (rate.is_finite() && distortion.is_finite() && distortion > 0.0).then_some((rate, distortion))
+    let distortion = row.reading(id)?;
+    (rate.is_finite() && distortion.is_finite() && (id != "mse" || distortion > 0.0)).then_some((rate, distortion))
 }
 
 fn differ_only_in(a: &Row, b: &Row, axis: &str) -> bool {
