@@ -177,7 +177,7 @@ fn compare(registry: &Registry) -> Command {
         .arg(
             Arg::new("side")
                 .value_names(["BASE", "CANDIDATE"])
-                .required(true)
+                .required_unless_present("baseline")
                 .num_args(2)
                 .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs built on Ellwand; with --command two shell commands"),
         )
@@ -198,6 +198,14 @@ fn compare(registry: &Registry) -> Command {
                 .help("With --workload: implementations or patterns; all if none is given"),
         )
         .arg(switch("command", "The sides are shell commands: time whole processes, start to end; what they answer is not judged"))
+        .arg(
+            Arg::new("baseline")
+                .long("baseline")
+                .value_name("REV")
+                .requires("workload")
+                .conflicts_with_all(["side", "command"])
+                .help("Compare this program with itself at a git revision, built in target/ellwand-baseline and kept"),
+        )
         .arg(rope())
         .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
         .arg(
@@ -208,7 +216,7 @@ fn compare(registry: &Registry) -> Command {
                 .default_value("undecided")
                 .help("slower: exit code 3 when the candidate is slower; undecided: also 4 when nothing is shown"),
         )
-        .arg(format(&["table", "json"]))
+        .arg(format(&["table", "json", "junit", "github"]))
         .arg(time_limit())
         .arg(size())
         .arg(seed());

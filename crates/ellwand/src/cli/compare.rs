@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
+use anyhow::Context;
 use clap::ArgMatches;
 use ellwand_bench::arms::{self, SLOT_NS, Sides, WARM_UP_NS};
 use ellwand_bench::block::Spec;
@@ -18,7 +19,7 @@ use ellwand_core::{Implementation, InputError, Parallelism, Registry};
 use super::command::{is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, ceilings, output, signals, verdict};
+use super::{Outcome, baseline, ceilings, ci, output, signals, verdict};
 
 /// Probability of a wrong verdict, for a case and for the report.
 pub(super) const ALPHA: f64 = 0.01;
@@ -89,33 +90,42 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches) -> Outcome {
     }
     progress.finish();
     take_back(&mut rows)?;
-    let json = text(matches, "format") == Some("json");
-    output::result(
-        |out| {
-            if json { verdict::write_json(&rows, rope, out) } else { verdict::write_lines(&rows, rope, out) }
-        },
-    )?;
+    output::result(|out| match text(matches, "format") {
+        Some("json") => verdict::write_json(&rows, rope, out),
+        Some("junit") => ci::write_junit(&rows, rope, out),
+        Some("github") => ci::write_github(&rows, rope, out),
+        _ => verdict::write_lines(&rows, rope, out),
+    })?;
     Ok(exit(&rows, text(matches, "fail-on").unwrap_or("undecided")))
 }
 
 /// What the two sides mean: shell commands, programs, or implementations.
-fn contests(registry: &Registry, matches: &ArgMatches) -> Result<Vec<Contest>, InputError> {
+fn contests(registry: &Registry, matches: &ArgMatches) -> Result<Vec<Contest>, Failure> {
+    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
+    if let (Some(revision), Some(workload)) = (text(matches, "baseline"), text(matches, "workload")) {
+        let candidate = std::env::current_exe().context("this program's own path is unknown")?;
+        // Whatever is misspelt is told before anything is built.
+        let names = [revision.to_string(), "the work tree".to_string()];
+        programs_at(registry, matches, workload, [&candidate, &candidate], &names, seed)?;
+        let built = baseline::build(revision, &candidate)?;
+        return Ok(programs_at(registry, matches, workload, [&built, &candidate], &names, seed)?);
+    }
     let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
     let [baseline, candidate] = given[..] else {
-        return Err(InputError::new("BASE CANDIDATE", "there must be two", "WORKLOAD:IMPLEMENTATION twice"));
+        return Err(InputError::new("BASE CANDIDATE", "there must be two", "WORKLOAD:IMPLEMENTATION twice").into());
     };
     if is_set(matches, "command") {
         let both = [baseline.clone(), candidate.clone()];
         if let Some(empty) = both.iter().find(|command| command.trim().is_empty()) {
-            return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
+            return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands").into());
         }
         let names = both.clone().map(|command| format!("'{command}'"));
         return Ok(vec![Contest { case: "command".into(), names, what: What::Commands(both) }]);
     }
-    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     let programs = [baseline, candidate].map(Path::new);
     if let Some(workload) = text(matches, "workload") {
-        return programs_at(registry, matches, workload, programs, seed);
+        let names = programs.map(|program| program.display().to_string());
+        return Ok(programs_at(registry, matches, workload, programs, &names, seed)?);
     }
     let (cells, names) = implementations(registry, matches, baseline, candidate)?;
     ceilings::check_memory(&cells, true)?;
@@ -134,6 +144,7 @@ fn programs_at(
     matches: &ArgMatches,
     workload: &str,
     programs: [&Path; 2],
+    names: &[String; 2],
     seed: u64,
 ) -> Result<Vec<Contest>, InputError> {
     for (argument, program) in ["BASE", "CANDIDATE"].into_iter().zip(programs) {
@@ -148,7 +159,6 @@ fn programs_at(
     let selection = Selection { workloads: vec![workload.to_string()], ..selected(registry, matches) };
     let cells = Plan::expand(registry, &selection)?.cells;
     ceilings::check_memory(&cells, true)?;
-    let names = programs.map(|program| program.display().to_string());
     let mut contests = Vec::new();
     for cell in &cells {
         for (index, implementation) in cell.implementations.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
 mod apply;
+mod baseline;
 mod cache;
 mod ceilings;
 mod check;
+mod ci;
 mod command;
 mod compare;
 mod exit;

@@ -15,19 +15,22 @@ pub(super) fn write_lines(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::R
         if rows.len() > 1 {
             write!(out, "{}: ", row.case)?;
         }
-        match &row.result {
-            Ok(decision) => {
-                writeln!(out, "{}", line(row, decision, rope))?;
-                for note in notes(row, decision) {
-                    writeln!(out, "  {note}")?;
-                }
-            }
-            Err((arm, fate)) => {
-                writeln!(out, "no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or(""))?
+        writeln!(out, "{}", sentence(row, rope))?;
+        if let Ok(decision) = &row.result {
+            for note in notes(row, decision) {
+                writeln!(out, "  {note}")?;
             }
         }
     }
     Ok(())
+}
+
+/// What a row says, in a sentence.
+pub(super) fn sentence(row: &Row, rope: f64) -> String {
+    match &row.result {
+        Ok(decision) => line(row, decision, rope),
+        Err((arm, fate)) => format!("no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or("")),
+    }
 }
 
 fn word(fate: &str) -> &str {
