@@ -35,8 +35,15 @@ pub struct Trial {
     pub decisions: u32,
 }
 
-/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick.
-pub fn trials(quick: bool) -> Vec<Trial> {
+/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick. `long` tries runs
+/// of some 20 ms in place of some 50 us.
+pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
+    if long {
+        let decisions = if quick { 4 } else { 20 };
+        let trial = |workload, candidate, percent| Trial { workload, candidate, percent, passes: 400, decisions };
+        let both = [SUM, CHAIN].map(|workload| [trial(workload, PLAIN, 0), trial(workload, SLOWED, 3)]);
+        return both.into_iter().flatten().collect();
+    }
     let (equal, planted) = if quick { (20, 6) } else { (200, 30) };
     let mut trials = Vec::new();
     for workload in [SUM, CHAIN] {
@@ -54,6 +61,8 @@ pub struct Row {
     pub workload: String,
     /// More work of the candidate, in per cent; 0 compares equal things.
     pub percent: i64,
+    /// How often the work is done in one run.
+    pub passes: i64,
     /// Decisions taken.
     pub decisions: u64,
     /// Called slower.
@@ -176,6 +185,7 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
     Row {
         workload: trial.workload.to_string(),
         percent: trial.percent,
+        passes: trial.passes,
         decisions: decisions.len() as u64,
         slower: count(&|call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_))),
         faster: count(&|call| matches!(call, Call::As(Difference::Faster))),

@@ -226,6 +226,10 @@ fn compare(registry: &Registry) -> Command {
 fn selfcheck() -> Command {
     Command::new("selfcheck")
         .about("How often this machine calls equal things different, and how often it sees a planted slow-down")
+        .arg(switch(
+            "long",
+            "Runs of some 20 ms in place of some 50 us, judged by processor time; no certificate is kept",
+        ))
         .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
         .arg(rope())
         .arg(format(&["table", "json"]))
