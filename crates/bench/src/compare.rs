@@ -325,3 +325,73 @@ fn call(change: &Change, control: &Change, sides: &[Side], rope: f64) -> Call {
         (difference, _) => Call::As(difference),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_end_where_they_are_told_to() {
+        assert_eq!(looks(None), LOOKS);
+        assert_eq!(looks(Some(2)), [2]);
+        assert_eq!(looks(Some(6)), [6]);
+        assert_eq!(looks(Some(9)), [6, 8, 9]);
+        assert_eq!(looks(Some(32)), LOOKS);
+        assert_eq!(looks(Some(80)), [6, 8, 12, 16, 24, 32, 42, 56, 74, 80]);
+    }
+
+    fn samples(seconds: &[f64]) -> Vec<Sample> {
+        let sample = |seconds: &f64| Sample {
+            iterations: 10,
+            wall_ns: (seconds * 1e10 * 1.5) as u64,
+            cpu_ns: Some((seconds * 1e10 * 1.2) as u64),
+            parts: Some(5),
+            fastest_ns: Some((seconds * 2e9) as u64),
+            switches: Some(1),
+            ..Sample::default()
+        };
+        seconds.iter().map(sample).collect()
+    }
+
+    /// Blocks of which each holds these slots, after as many of them as it takes.
+    fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
+        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+        let samples = [samples(baseline), samples(candidate), samples(control)];
+        over_blocks(&terms, &mut |_, _| {}, &mut |_| Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu }))
+            .unwrap()
+    }
+
+    #[test]
+    fn each_basis_reads_its_own_time() {
+        for (basis, factor) in [(Basis::Fastest, 1.0), (Basis::Cpu, 1.2), (Basis::Wall, 1.5), (Basis::Shortest, 1.5)] {
+            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], basis);
+            assert_eq!(decision.call, Call::As(Difference::Slower), "{basis:?}");
+            assert!((decision.change.ratio - 1.1).abs() < 1e-6 && (decision.seconds[0] - factor * 1e-4).abs() < 1e-9);
+            assert_eq!((decision.blocks.len(), decision.disturbed), (8, 1.0));
+        }
+    }
+
+    #[test]
+    fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
+        let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
+        assert_eq!(decision.change.ratio, 1.0);
+    }
+
+    #[test]
+    fn a_difference_of_the_two_copies_withholds_every_verdict() {
+        for control in [1.03e-4, 0.97e-4] {
+            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);
+            assert_eq!(decision.call, Call::Withheld);
+            assert_eq!(decision.blocks.len(), 32, "it may pass");
+        }
+    }
+
+    #[test]
+    fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
+        let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
+        assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
+        assert!((decision.change.ratio - 1.0).abs() < 1e-9);
+        let other = decided(&[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], &[1e-4; 4], Basis::Fastest);
+        assert_eq!(other.call, Call::As(Difference::Same));
+    }
+}
