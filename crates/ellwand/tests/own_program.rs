@@ -23,6 +23,7 @@ const TESTS: &[Test] = &[
     ("programs_are_compared_at_every_implementation", programs_are_compared_at_every_implementation),
     ("commands_that_end_badly_say_so", commands_that_end_badly_say_so),
     ("a_revision_is_built_once_and_judged_like_any_program", a_revision_is_built_once_and_judged_like_any_program),
+    ("records_suggest_and_never_decide", records_suggest_and_never_decide),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),
@@ -343,6 +344,46 @@ fn a_revision_is_built_once_and_judged_like_any_program() {
     let output = Command::new(&program).args(fixed).current_dir(bare.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no git repository"));
+}
+
+fn records_suggest_and_never_decide() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = |name: &str, implementation: &str, more: &[&str], edit: &dyn Fn(String) -> String| {
+        let out = dir.path().join(name);
+        let out = out.to_str().unwrap();
+        let fixed =
+            ["run", "double", "-i", implementation, "--effort", "quick", "--no-plot", "--no-ceilings", "-o", out];
+        let told = tell(&[&fixed[..], more].concat());
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let file = format!("{out}/record.jsonl");
+        std::fs::write(&file, edit(std::fs::read_to_string(&file).unwrap())).unwrap();
+        file
+    };
+    let same = |text: String| text;
+    let plain = record("plain", "plain", &[], &same);
+    let again = record("again", "plain", &[], &same);
+    // The same program a little later, it seems.
+    let slower = record("slower", "slower", &[], &|text| text.replace("\"slower\"", "\"plain\""));
+    let single = record("single", "plain", &["--blocks", "1"], &same);
+    let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
+    let other = record("other", "twin", &[], &same);
+    for (base, candidate, more, code, part) in [
+        (&plain, &slower, &[][..], 0, "suggests 1.100x slower (processes 1.100 to 1.100)"),
+        (&slower, &plain, &[], 0, "suggests 1.100x faster"),
+        (&plain, &slower, &["--rope", "20"], 0, "suggests no difference beyond 20 %"),
+        (&plain, &again, &[], 0, "suggests no difference beyond 1 %: 1.000x the time"),
+        (&plain, &single, &[], 6, "suggests nothing: one process each"),
+        (&plain, &elsewhere, &["--across-machines"], 0, "suggests no difference"),
+        (&plain, &other, &[], 6, "nothing in common"),
+    ] {
+        let told = tell(&[&["compare", base, candidate], more].concat());
+        assert_eq!(told.code, Some(code), "{candidate}: {}{}", told.stdout, told.stderr);
+        let part = part.replace("nothing in common", "no case and implementation in common");
+        assert!(told.stdout.contains(&part), "{candidate} does not say '{part}': {}", told.stdout);
+    }
+    let refused = tell(&["compare", &plain, &elsewhere]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("different machines") && refused.stderr.contains("--across-machines"));
 }
 
 fn formats_for_gates() {

@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 29] = [
+const OWN: [&str; 31] = [
     "size",
     "implementation",
     "device",
@@ -40,6 +40,8 @@ const OWN: [&str; 29] = [
     "side",
     "workload",
     "command",
+    "across-machines",
+    "long",
 ];
 
 /// The whole command line for a registry.
@@ -179,7 +181,7 @@ fn compare(registry: &Registry) -> Command {
                 .value_names(["BASE", "CANDIDATE"])
                 .required_unless_present("baseline")
                 .num_args(2)
-                .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs built on Ellwand; with --command two shell commands"),
+                .help("WORKLOAD:IMPLEMENTATION twice; or two records, which suggest at most; with --workload two programs built on Ellwand; with --command two shell commands"),
         )
         .arg(
             Arg::new("workload")
@@ -206,6 +208,7 @@ fn compare(registry: &Registry) -> Command {
                 .conflicts_with_all(["side", "command"])
                 .help("Compare this program with itself at a git revision, built in target/ellwand-baseline and kept"),
         )
+        .arg(switch("across-machines", "Compare records of different machines all the same"))
         .arg(rope())
         .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
         .arg(

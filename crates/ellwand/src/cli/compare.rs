@@ -19,7 +19,7 @@ use ellwand_core::{Implementation, InputError, Parallelism, Registry};
 use super::command::{is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, baseline, ceilings, ci, output, signals, verdict};
+use super::{Outcome, baseline, ceilings, ci, output, records, signals, verdict};
 
 /// Probability of a wrong verdict, for a case and for the report.
 pub(super) const ALPHA: f64 = 0.01;
@@ -66,6 +66,13 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
     let rope = rope(matches)?;
+    if !is_set(matches, "command") && text(matches, "workload").is_none() {
+        let sides: Vec<_> =
+            matches.get_many::<String>("side").into_iter().flatten().map(|side| records::record_at(side)).collect();
+        if let [Some(baseline), Some(candidate)] = &sides[..] {
+            return records::compare(matches, [baseline, candidate], rope);
+        }
+    }
     let contests = contests(&all, matches)?;
     let resolution = resolutions(registry, &Effort::Quick.settings()).into_values().fold(f64::NAN, f64::max);
     let interrupt = signals::stop_on_ctrl_c();

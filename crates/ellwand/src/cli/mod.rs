@@ -13,6 +13,7 @@ mod list;
 mod machine;
 mod output;
 mod progress;
+mod records;
 mod report;
 mod run;
 mod selfcheck;

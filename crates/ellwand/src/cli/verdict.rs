@@ -143,7 +143,8 @@ fn times(ratio: f64) -> String {
     format!("{}x", digits(ratio))
 }
 
-fn digits(ratio: f64) -> String {
+/// A ratio with as many digits as mean something.
+pub(super) fn digits(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
 }
 
