@@ -1,6 +1,7 @@
 //! The arms of a comparison in worker processes: block after block, each arm in a fresh one.
 
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::{Outcome, Sample};
@@ -21,6 +22,11 @@ pub const WARM_UP_NS: u64 = 2_000_000;
 const BLOCK_SLOTS_NS: u64 = 16_000_000;
 /// Rounds of a block.
 const ROUNDS: (u64, u64) = (3, 24);
+/// Rounds after which a block that takes long ends: on a busy machine waiting for the processor between slots costs more
+/// than the slots, and rounds of one block replicate nothing.
+const ENOUGH_ROUNDS: u64 = 6;
+/// How long that is.
+const LONG_BLOCK: Duration = Duration::from_millis(40);
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
 
@@ -86,7 +92,11 @@ impl Arms<'_> {
         }
         let rounds = (BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(ROUNDS.0, ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
-        for _ in 0..rounds {
+        let start = Instant::now();
+        for round in 0..rounds {
+            if round >= ENOUGH_ROUNDS && start.elapsed() > LONG_BLOCK {
+                break;
+            }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
             for arm in order {

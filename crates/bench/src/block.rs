@@ -24,6 +24,27 @@ pub struct Spec {
     pub launch: Launch,
     /// What it makes ready.
     pub open: Open,
+    /// Whether it may be made ready at the same time as the others, once its slots have a shape: nobody reads how long its
+    /// preparation takes, and on a busy machine three processes that wait together wait a third as long.
+    pub together: bool,
+}
+
+impl Spec {
+    /// By which what is known about its slots is found again.
+    fn key(&self) -> (PathBuf, String) {
+        (self.launch.program.clone(), self.open.asked.implementation.clone())
+    }
+
+    fn ask(&self, padding: [u64; 2], core: Option<u32>, known: &Known) -> Ask {
+        let right = known.right.keys().filter(|(program, _)| *program == self.launch.program);
+        Ask::Open(Box::new(Open {
+            padding,
+            core: core.filter(|_| self.open.pin),
+            known_right: right.map(|(_, digest)| *digest).collect(),
+            slot: known.slots.get(&self.key()).copied(),
+            ..self.open.clone()
+        }))
+    }
 }
 
 /// What earlier processes of the same cell found out, by program: it is not found out again.
@@ -70,18 +91,25 @@ impl<'a> Block<'a> {
             spawned[*index] = Some(Worker::spawn(&specs[*index].launch, padding));
         }
         let core = allowed_cores().choose(coin).copied();
+        let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
         let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
-        // One after the other: two preparations at once would disturb each other's first run, and what the first learns
-        // about right answers spares the second the reference.
         for index in &order {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
-            let arm = match spawned[*index].take() {
-                Some(Ok(worker)) => Arm::open(worker, &specs[*index], padding, core, known, limits, interrupt)?,
-                Some(Err(Lost::Broken(error))) => Arm::ended(Outcome::Failed { error }),
-                Some(Err(Lost::Interrupted)) => return Err(Interrupted),
-                None => Arm::ended(Outcome::Failed { error: "it was never started".into() }),
-            };
+            let (spec, mut arm) = (&specs[*index], Arm::new(spawned[*index].take()));
+            arm.put(spec.ask(padding, core, known));
+            // Otherwise one after the other: two preparations at once would disturb each other's first run, and what the
+            // first learns about right answers spares the second the reference.
+            if !together {
+                arm.opened(spec, known, limits, interrupt)?;
+            }
             arms[*index] = Some(arm);
+        }
+        if together {
+            for (arm, spec) in arms.iter_mut().zip(specs) {
+                if let Some(arm) = arm {
+                    arm.opened(spec, known, limits, interrupt)?;
+                }
+            }
         }
         Ok(Self { arms: arms.into_iter().flatten().collect(), limits, interrupt })
     }
@@ -146,40 +174,42 @@ fn allowed_cores() -> Vec<u32> {
 }
 
 impl Arm {
-    fn ended(outcome: Outcome) -> Self {
-        Self { worker: None, state: Err(outcome) }
+    fn new(spawned: Option<Result<Worker, Lost>>) -> Self {
+        let failed = |error: String| Self { worker: None, state: Err(Outcome::Failed { error }) };
+        match spawned {
+            Some(Ok(worker)) => Self { worker: Some(worker), state: Err(Outcome::Measured) },
+            Some(Err(lost)) => failed(lost.to_string()),
+            None => failed("it was never started".into()),
+        }
     }
 
-    fn open(
-        worker: Worker,
+    /// Asks without waiting; how a worker that is gone ended is noted.
+    fn put(&mut self, ask: Ask) {
+        if let Some(Err(lost)) = self.worker.as_mut().map(|worker| worker.put(&ask)) {
+            self.end(Outcome::Failed { error: lost.to_string() });
+        }
+    }
+
+    /// Waits until it is ready, or has ended.
+    fn opened(
+        &mut self,
         spec: &Spec,
-        padding: [u64; 2],
-        core: Option<u32>,
         known: &mut Known,
         limits: Limits,
         interrupt: &AtomicBool,
-    ) -> Result<Self, Interrupted> {
-        let program = &spec.launch.program;
-        let implementation = (program.clone(), spec.open.asked.implementation.clone());
-        let open = Open {
-            padding,
-            core: core.filter(|_| spec.open.pin),
-            known_right: known.right.keys().filter(|(known, _)| known == program).map(|(_, digest)| *digest).collect(),
-            slot: known.slots.get(&implementation).copied(),
-            ..spec.open.clone()
-        };
-        let mut arm = Self { worker: Some(worker), state: Err(Outcome::Measured) };
-        match arm.ask(&Ask::Open(Box::new(open)), limits.open, interrupt)? {
+    ) -> Result<(), Interrupted> {
+        match self.hear(limits.open, interrupt)? {
             Some(Answer::Ready(mut opened)) => {
-                opened.verdict = known.right.entry((program.clone(), opened.digest)).or_insert(opened.verdict).clone();
-                known.slots.entry(implementation).or_insert(opened.slot);
-                arm.state = Ok(*opened);
+                let digest = (spec.launch.program.clone(), opened.digest);
+                opened.verdict = known.right.entry(digest).or_insert(opened.verdict).clone();
+                known.slots.entry(spec.key()).or_insert(opened.slot);
+                self.state = Ok(*opened);
             }
             other => {
-                arm.unexpected::<()>(other)?;
+                self.unexpected::<()>(other)?;
             }
         }
-        Ok(arm)
+        Ok(())
     }
 
     /// Asks a living worker; how it ended is noted.
@@ -189,8 +219,14 @@ impl Arm {
         limit: std::time::Duration,
         interrupt: &AtomicBool,
     ) -> Result<Option<Answer>, Interrupted> {
+        self.put(ask.clone());
+        self.hear(limit, interrupt)
+    }
+
+    /// Waits for the answer of a living worker; how it ended is noted.
+    fn hear(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Answer>, Interrupted> {
         let Some(worker) = &mut self.worker else { return Ok(None) };
-        match worker.ask(ask, limit, interrupt) {
+        match worker.hear(limit, interrupt) {
             Ok(answer) => Ok(Some(answer)),
             Err(Lost::Interrupted) => Err(Interrupted),
             Err(Lost::Broken(error)) => {

@@ -164,7 +164,7 @@ impl Blocks<'_> {
             probes: !self.instrument.probes.is_empty(),
             ..Open::default()
         };
-        Spec { launch: self.launch.clone(), open }
+        Spec { launch: self.launch.clone(), open, together: false }
     }
 
     fn finish(&self, cell: &Cell, case: &Case, implementation: &ellwand_core::Implementation, row: Row) -> Measurement {

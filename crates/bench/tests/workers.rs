@@ -284,7 +284,7 @@ fn an_interrupt_ends_a_hanging_worker() {
 fn spec(implementation: &str) -> Spec {
     let registry = registry();
     let asked = Asked::new(&cell(&registry, &["steady"]).case, implementation);
-    Spec { launch: this(), open: Open { asked, slot_min_ns: 20_000, seed: 7, ..Open::default() } }
+    Spec { launch: this(), open: Open { asked, slot_min_ns: 20_000, seed: 7, ..Open::default() }, together: true }
 }
 
 fn open<'a>(specs: &[Spec], known: &mut Known) -> Block<'a> {

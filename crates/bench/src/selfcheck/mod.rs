@@ -142,6 +142,7 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
             pin: true,
             ..Open::default()
         },
+        together: true,
     };
     Sides { baseline: spec(PLAIN), candidate: spec(trial.candidate), parallelism: [Parallelism::Single; 2] }
 }

@@ -41,15 +41,17 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
     let Some(open) = next(&mut lines)? else { return Ok(()) };
     let Ask::Open(open) = open else { return desk.end(refused("it must be opened first")) };
     let padding = open.padding.map(|bytes| vec![1_u8; usize::try_from(bytes.min(1 << 24)).unwrap_or(0)]);
-    if let Some(core) = open.core {
-        stay_on(core);
-    }
     let (mut arm, opened) = match Arm::open(host, &open) {
         Ok(opened) => opened,
         Err(outcome) => return desk.end(outcome),
     };
     desk.say(&Answer::Ready(Box::new(opened)))?;
+    // Being made ready is nobody's time: that may happen wherever there is a free processor.
+    let mut stay = open.core;
     while let Some(ask) = next(&mut lines)? {
+        if let Some(core) = stay.take() {
+            stay_on(core);
+        }
         let answered = match ask {
             Ask::Slot => arm.slot().map(|sample| Answer::Slot { sample }),
             Ask::Again => {

@@ -269,6 +269,7 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], seed: u64) -> S
             pin: implementations.iter().all(|one| one.parallelism == Parallelism::Single),
             ..Open::default()
         },
+        together: true,
     };
     Sides { baseline: spec(0), candidate: spec(1), parallelism: implementations.map(|one| one.parallelism) }
 }
