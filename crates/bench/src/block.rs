@@ -1,12 +1,13 @@
 //! A block: the arms of a comparison, each in a fresh process, opened one after the other and asked in turns.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::verdict::Verdict;
 use rand::RngExt;
-use rand::seq::SliceRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::measure::Interrupted;
@@ -25,13 +26,13 @@ pub struct Spec {
     pub open: Open,
 }
 
-/// What earlier processes of the same cell found out: it is not found out again.
+/// What earlier processes of the same cell found out, by program: it is not found out again.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Outputs that were judged right, by digest.
-    pub right: BTreeMap<u64, Verdict>,
+    pub right: BTreeMap<(PathBuf, u64), Verdict>,
     /// Shapes of slots, by implementation.
-    pub slots: BTreeMap<String, Slot>,
+    pub slots: BTreeMap<(PathBuf, String), Slot>,
 }
 
 /// The arms of one block.
@@ -68,13 +69,14 @@ impl<'a> Block<'a> {
             let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
             spawned[*index] = Some(Worker::spawn(&specs[*index].launch, padding));
         }
+        let core = allowed_cores().choose(coin).copied();
         let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
         // One after the other: two preparations at once would disturb each other's first run, and what the first learns
         // about right answers spares the second the reference.
         for index in &order {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             let arm = match spawned[*index].take() {
-                Some(Ok(worker)) => Arm::open(worker, &specs[*index].open, padding, known, limits, interrupt)?,
+                Some(Ok(worker)) => Arm::open(worker, &specs[*index], padding, core, known, limits, interrupt)?,
                 Some(Err(Lost::Broken(error))) => Arm::ended(Outcome::Failed { error }),
                 Some(Err(Lost::Interrupted)) => return Err(Interrupted),
                 None => Arm::ended(Outcome::Failed { error: "it was never started".into() }),
@@ -133,6 +135,16 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Processors that this process, and so its workers, may use.
+fn allowed_cores() -> Vec<u32> {
+    #[cfg(target_os = "linux")]
+    if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
+        let count = nix::sched::CpuSet::count();
+        return (0..count).filter(|core| allowed.is_set(*core).unwrap_or(false)).map(|core| core as u32).collect();
+    }
+    Vec::new()
+}
+
 impl Arm {
     fn ended(outcome: Outcome) -> Self {
         Self { worker: None, state: Err(outcome) }
@@ -140,23 +152,26 @@ impl Arm {
 
     fn open(
         worker: Worker,
-        open: &Open,
+        spec: &Spec,
         padding: [u64; 2],
+        core: Option<u32>,
         known: &mut Known,
         limits: Limits,
         interrupt: &AtomicBool,
     ) -> Result<Self, Interrupted> {
+        let program = &spec.launch.program;
+        let implementation = (program.clone(), spec.open.asked.implementation.clone());
         let open = Open {
             padding,
-            known_right: known.right.keys().copied().collect(),
-            slot: known.slots.get(&open.asked.implementation).copied(),
-            ..open.clone()
+            core: core.filter(|_| spec.open.pin),
+            known_right: known.right.keys().filter(|(known, _)| known == program).map(|(_, digest)| *digest).collect(),
+            slot: known.slots.get(&implementation).copied(),
+            ..spec.open.clone()
         };
-        let implementation = open.asked.implementation.clone();
         let mut arm = Self { worker: Some(worker), state: Err(Outcome::Measured) };
         match arm.ask(&Ask::Open(Box::new(open)), limits.open, interrupt)? {
             Some(Answer::Ready(mut opened)) => {
-                opened.verdict = known.right.entry(opened.digest).or_insert(opened.verdict).clone();
+                opened.verdict = known.right.entry((program.clone(), opened.digest)).or_insert(opened.verdict).clone();
                 known.slots.entry(implementation).or_insert(opened.slot);
                 arm.state = Ok(*opened);
             }

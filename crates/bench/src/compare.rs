@@ -7,56 +7,29 @@
 //! The second copy of the baseline is a live control: where it differs from the first, the machine (or the program) does not
 //! hold still enough for any verdict, and none is given.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::stats::{
     Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median, quantile,
 };
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::block::{Block, Known, Spec};
 use crate::measure::Interrupted;
 use crate::worker::Limits;
 
-/// Shortest slot of a comparison, in nanoseconds: at 0.2 ms some 5 % of slots meet a context switch.
-pub const SLOT_NS: u64 = 200_000;
-/// Warm-up of an arm, in nanoseconds. Caches, predictors and page tables are warm after a few slots; the clock of the
-/// processor was raised by the preparation.
-pub const WARM_UP_NS: u64 = 2_000_000;
-/// Time that the slots of one block take together, in nanoseconds: about what starting its processes takes, so that neither
-/// dominates (Kalibera and Jones 2013).
-const BLOCK_SLOTS_NS: u64 = 16_000_000;
-/// Rounds of a block.
-const ROUNDS: (u64, u64) = (3, 24);
-/// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
-const LONG_NS: u64 = 1_000_000;
 /// Capital of a side question from which on "the same" waits for more blocks. By chance it is reached in at most one of
 /// eight comparisons.
 const SUSPICION: f64 = 8.0;
 /// Side questions, which share one more alpha.
 const SIDE_QUESTIONS: usize = 3;
 
-const BASELINE: usize = 0;
-const CANDIDATE: usize = 1;
-const CONTROL: usize = 2;
+pub(crate) const BASELINE: usize = 0;
+pub(crate) const CANDIDATE: usize = 1;
+pub(crate) const CONTROL: usize = 2;
 /// Names of the arms.
-const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second copy of the baseline"];
-
-/// What is compared.
-#[derive(Debug, Clone)]
-pub struct Sides {
-    /// The baseline.
-    pub baseline: Spec,
-    /// The candidate.
-    pub candidate: Spec,
-    /// Threads of the baseline and of the candidate.
-    pub parallelism: [Parallelism; 2],
-}
+pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second copy of the baseline"];
 
 /// How a comparison is made; fixed before its first block.
 #[derive(Debug, Clone)]
@@ -106,23 +79,25 @@ pub enum Basis {
     Cpu,
     /// Elapsed time of the slot.
     Wall,
+    /// Elapsed time of the shortest of a block's runs.
+    Shortest,
 }
 
 impl Basis {
-    /// Long iterations meet context switches: there processor time is judged where one thread does all of it.
-    fn of(parallelism: [Parallelism; 2], iteration_ns: u64) -> Self {
-        match (parallelism, iteration_ns >= LONG_NS) {
-            (_, false) => Basis::Fastest,
-            ([Parallelism::Single, Parallelism::Single], true) => Basis::Cpu,
-            (_, true) => Basis::Wall,
-        }
-    }
-
     fn seconds(self, sample: &Sample) -> f64 {
         match self {
             Basis::Fastest => sample.fastest_seconds().unwrap_or_else(|| sample.seconds()),
             Basis::Cpu => sample.cpu_seconds().unwrap_or_else(|| sample.seconds()),
-            Basis::Wall => sample.seconds(),
+            Basis::Wall | Basis::Shortest => sample.seconds(),
+        }
+    }
+
+    /// What a block's samples of one arm come to: a value a round, or one value.
+    fn values(self, samples: &[Sample]) -> Vec<f64> {
+        let seconds = samples.iter().map(|sample| self.seconds(sample));
+        match self {
+            Basis::Shortest => seconds.reduce(f64::min).into_iter().collect(),
+            _ => seconds.collect(),
         }
     }
 
@@ -132,6 +107,7 @@ impl Basis {
             Basis::Fastest => "fastest part of a slot",
             Basis::Cpu => "processor time",
             Basis::Wall => "elapsed time",
+            Basis::Shortest => "elapsed time of the shortest run of a block",
         }
     }
 }
@@ -197,7 +173,7 @@ pub struct Decision {
     pub blocks: Vec<BlockValue>,
     /// Share of the slots that met an involuntary context switch.
     pub disturbed: f64,
-    /// What ran: baseline, candidate.
+    /// What ran: baseline, candidate; empty where that is not known.
     pub what_ran: [String; 2],
     /// Elapsed seconds.
     pub elapsed_s: f64,
@@ -231,35 +207,37 @@ impl From<StatsError> for NoDecision {
     }
 }
 
+/// What a block gave.
+pub(crate) struct Taken {
+    /// The samples of each arm, round by round.
+    pub(crate) samples: [Vec<Sample>; 3],
+    /// Which time the main question is about; the same in every block.
+    pub(crate) basis: Basis,
+    /// Which time the side questions are about.
+    pub(crate) beside: Basis,
+}
+
 /// What is carried from block to block.
-#[derive(Default)]
 struct Sofar {
-    known: Known,
-    basis: Option<Basis>,
+    basis: Basis,
     blocks: Vec<BlockValue>,
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
-    what_ran: [String; 2],
 }
 
-/// Compares until the verdict stands or the blocks are used up. `on_block` hears how many blocks are done, of how many at most.
-///
-/// # Errors
-/// See [`NoDecision`]; every worker is dead by then.
-pub fn compare(
-    sides: &Sides,
+/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up.
+pub(crate) fn over_blocks(
     terms: &Terms,
-    known: Known,
-    interrupt: &AtomicBool,
     on_block: &mut dyn FnMut(usize, usize),
+    take: &mut dyn FnMut(&mut ChaCha8Rng) -> Result<Taken, NoDecision>,
 ) -> Result<Decision, NoDecision> {
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
-    let mut sofar = Sofar { known, ..Sofar::default() };
+    let mut sofar = Sofar { basis: Basis::Wall, blocks: Vec::new(), times: Default::default(), disturbed: [0; 2] };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
     loop {
-        sofar.block(sides, terms.limits, &mut coin, interrupt)?;
+        sofar.add(&take(&mut coin)?)?;
         on_block(sofar.blocks.len(), most);
         if looks.contains(&sofar.blocks.len()) {
             let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
@@ -282,57 +260,12 @@ impl Decision {
 }
 
 impl Sofar {
-    fn block(
-        &mut self,
-        sides: &Sides,
-        limits: Limits,
-        coin: &mut ChaCha8Rng,
-        interrupt: &AtomicBool,
-    ) -> Result<(), NoDecision> {
-        let specs = [sides.baseline.clone(), sides.candidate.clone(), sides.baseline.clone()];
-        let mut block = Block::open(&specs, &mut self.known, limits, coin, interrupt)?;
-        let mut costs = [0; 3];
-        for (arm, cost) in costs.iter_mut().enumerate() {
-            let opened = block.state(arm).map_err(|outcome| ended(arm, outcome))?;
-            *cost = opened.slot.cost_ns;
-            if arm == BASELINE && self.basis.is_none() {
-                self.basis = Some(Basis::of(sides.parallelism, opened.slot.cost_ns / opened.slot.iterations.max(1)));
-            }
-            if let Some(what_ran) = self.what_ran.get_mut(arm) {
-                what_ran.clone_from(&opened.what_ran);
-            }
-        }
-        let rounds = (BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(ROUNDS.0, ROUNDS.1);
-        let mut samples: [Vec<Sample>; 3] = Default::default();
-        for _ in 0..rounds {
-            let mut order: Vec<usize> = (0..ARMS.len()).collect();
-            order.shuffle(coin);
-            for arm in order {
-                match block.slot(arm)? {
-                    Some(sample) => samples[arm].push(sample),
-                    None => return Err(now_ended(&block, arm)),
-                }
-            }
-        }
-        for arm in 0..ARMS.len() {
-            if block.again(arm)?.is_none() {
-                return Err(now_ended(&block, arm));
-            }
-        }
-        block.close();
-        self.add(sides, &samples)
-    }
-
-    fn add(&mut self, sides: &Sides, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
-        let basis = self.basis.unwrap_or(Basis::Wall);
-        let main: Vec<Vec<f64>> =
-            samples.iter().map(|samples| samples.iter().map(|sample| basis.seconds(sample)).collect()).collect();
-        // Beside the fastest part stands the whole slot. Its processor time knows nothing of the neighbours, so that a slow
-        // mode of the code itself shows; with several threads only elapsed time means anything.
-        let single = sides.parallelism == [Parallelism::Single; 2];
-        let whole = if single { Basis::Cpu } else { Basis::Wall };
+    fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
+        let Taken { samples, basis, beside } = taken;
+        self.basis = *basis;
+        let main: Vec<Vec<f64>> = samples.iter().map(|samples| basis.values(samples)).collect();
         let slots: Vec<Vec<f64>> =
-            samples.iter().map(|samples| samples.iter().map(|sample| whole.seconds(sample)).collect()).collect();
+            samples.iter().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect()).collect();
         let of = |statistic: &dyn Fn(&[f64]) -> Option<f64>| {
             let baseline = statistic(&slots[BASELINE]).into_iter().collect::<Vec<f64>>();
             block_value(&baseline, &statistic(&slots[CANDIDATE]).into_iter().collect::<Vec<f64>>())
@@ -373,12 +306,12 @@ impl Sofar {
             change,
             control,
             sides,
-            basis: self.basis.unwrap_or(Basis::Wall),
+            basis: self.basis,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
             evidence: evidence(&main, terms.rule.rope())?.either(),
             blocks: self.blocks.clone(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
-            what_ran: self.what_ran.clone(),
+            what_ran: Default::default(),
             elapsed_s,
         })
     }
@@ -393,13 +326,72 @@ fn call(change: &Change, control: &Change, sides: &[Side], rope: f64) -> Call {
     }
 }
 
-fn ended(arm: usize, outcome: &Outcome) -> NoDecision {
-    NoDecision::Ended { arm: ARMS[arm], outcome: outcome.clone() }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn now_ended(block: &Block, arm: usize) -> NoDecision {
-    match block.state(arm) {
-        Err(outcome) => ended(arm, outcome),
-        Ok(_) => ended(arm, &Outcome::Failed { error: "it did not answer".into() }),
+    #[test]
+    fn looks_end_where_they_are_told_to() {
+        assert_eq!(looks(None), LOOKS);
+        assert_eq!(looks(Some(2)), [2]);
+        assert_eq!(looks(Some(6)), [6]);
+        assert_eq!(looks(Some(9)), [6, 8, 9]);
+        assert_eq!(looks(Some(32)), LOOKS);
+        assert_eq!(looks(Some(80)), [6, 8, 12, 16, 24, 32, 42, 56, 74, 80]);
+    }
+
+    fn samples(seconds: &[f64]) -> Vec<Sample> {
+        let sample = |seconds: &f64| Sample {
+            iterations: 10,
+            wall_ns: (seconds * 1e10 * 1.5) as u64,
+            cpu_ns: Some((seconds * 1e10 * 1.2) as u64),
+            parts: Some(5),
+            fastest_ns: Some((seconds * 2e9) as u64),
+            switches: Some(1),
+            ..Sample::default()
+        };
+        seconds.iter().map(sample).collect()
+    }
+
+    /// Blocks of which each holds these slots, after as many of them as it takes.
+    fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
+        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+        let samples = [samples(baseline), samples(candidate), samples(control)];
+        over_blocks(&terms, &mut |_, _| {}, &mut |_| Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu }))
+            .unwrap()
+    }
+
+    #[test]
+    fn each_basis_reads_its_own_time() {
+        for (basis, factor) in [(Basis::Fastest, 1.0), (Basis::Cpu, 1.2), (Basis::Wall, 1.5), (Basis::Shortest, 1.5)] {
+            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], basis);
+            assert_eq!(decision.call, Call::As(Difference::Slower), "{basis:?}");
+            assert!((decision.change.ratio - 1.1).abs() < 1e-6 && (decision.seconds[0] - factor * 1e-4).abs() < 1e-9);
+            assert_eq!((decision.blocks.len(), decision.disturbed), (8, 1.0));
+        }
+    }
+
+    #[test]
+    fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
+        let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
+        assert_eq!(decision.change.ratio, 1.0);
+    }
+
+    #[test]
+    fn a_difference_of_the_two_copies_withholds_every_verdict() {
+        for control in [1.03e-4, 0.97e-4] {
+            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);
+            assert_eq!(decision.call, Call::Withheld);
+            assert_eq!(decision.blocks.len(), 32, "it may pass");
+        }
+    }
+
+    #[test]
+    fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
+        let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
+        assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
+        assert!((decision.change.ratio - 1.0).abs() < 1e-9);
+        let other = decided(&[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], &[1e-4; 4], Basis::Fastest);
+        assert_eq!(other.call, Call::As(Difference::Same));
     }
 }

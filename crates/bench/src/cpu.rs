@@ -38,6 +38,13 @@ fn usage(scope: CpuScope) -> Option<Usage> {
     getrusage(who).ok()
 }
 
+/// Processor time, in user and system, of all children that have ended and were waited for.
+pub(crate) fn children_cpu_ns() -> Option<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+    let time = |time: nix::sys::time::TimeVal| (time.tv_sec() as u64) * 1_000_000_000 + (time.tv_usec() as u64) * 1000;
+    Some(time(usage.user_time()) + time(usage.system_time()))
+}
+
 /// What the system counts for a scope, read around a slot.
 struct Counters {
     cpu_ns: Option<u64>,

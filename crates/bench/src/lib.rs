@@ -3,9 +3,11 @@
 //!
 //! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
 
+pub mod arms;
 pub mod block;
 pub mod blocks;
 pub mod check;
+pub mod commands;
 pub mod compare;
 pub mod cpu;
 pub mod environment;

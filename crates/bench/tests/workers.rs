@@ -317,9 +317,13 @@ fn the_reference_is_computed_once() {
     assert_eq!(verdict, &first.state(0).unwrap().verdict, "the words of whoever judged first");
     assert!(first.state(2).is_err() && !first.alive(2));
     first.close();
-    assert_eq!(known.slots.keys().map(String::as_str).collect::<Vec<_>>(), ["other", "steady"]);
+    assert_eq!(known.slots.keys().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["other", "steady"]);
     let again = open(&specs[..1], &mut known);
-    assert_eq!(again.state(0).unwrap().slot, known.slots["steady"], "the slots keep their shape");
+    assert_eq!(
+        again.state(0).unwrap().slot,
+        known.slots[&(this().program, "steady".into())],
+        "the slots keep their shape"
+    );
     again.close();
 }
 

@@ -12,9 +12,13 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Known, Spec};
-use crate::compare::{Call, Decision, NoDecision, Sides, Terms, compare};
+use crate::arms::{SLOT_NS, Sides, WARM_UP_NS, compare};
+use crate::block::Spec;
+use crate::compare::{Call, Decision, NoDecision, Terms};
 use crate::worker::{Asked, Launch, Open};
+
+/// How exactly a share of more work takes that share of more time.
+const PLANT: f64 = 1.001;
 
 /// A planted difference and how often it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +35,15 @@ pub struct Trial {
     pub decisions: u32,
 }
 
-/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick.
-pub fn trials(quick: bool) -> Vec<Trial> {
+/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick. `long` tries runs
+/// of some 20 ms in place of some 50 us.
+pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
+    if long {
+        let decisions = if quick { 4 } else { 20 };
+        let trial = |workload, candidate, percent| Trial { workload, candidate, percent, passes: 400, decisions };
+        let both = [SUM, CHAIN].map(|workload| [trial(workload, PLAIN, 0), trial(workload, SLOWED, 3)]);
+        return both.into_iter().flatten().collect();
+    }
     let (equal, planted) = if quick { (20, 6) } else { (200, 30) };
     let mut trials = Vec::new();
     for workload in [SUM, CHAIN] {
@@ -50,6 +61,8 @@ pub struct Row {
     pub workload: String,
     /// More work of the candidate, in per cent; 0 compares equal things.
     pub percent: i64,
+    /// How often the work is done in one run.
+    pub passes: i64,
     /// Decisions taken.
     pub decisions: u64,
     /// Called slower.
@@ -64,7 +77,8 @@ pub struct Row {
     pub withheld: u64,
     /// Comparisons that came to nothing.
     pub failed: u64,
-    /// Decisions whose interval holds the planted ratio.
+    /// Decisions whose interval, widened by 0.1 %, holds the planted ratio: more work of a share takes that share more time
+    /// only up to what starting and ending it costs.
     pub covered: u64,
     /// Median of the ratio found over the ratio planted, less one.
     pub bias: f64,
@@ -123,8 +137,9 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
         open: Open {
             asked: Asked::new(&case, implementation),
             seed,
-            slot_min_ns: crate::compare::SLOT_NS,
-            warm_up_ns: crate::compare::WARM_UP_NS,
+            slot_min_ns: SLOT_NS,
+            warm_up_ns: WARM_UP_NS,
+            pin: true,
             ..Open::default()
         },
     };
@@ -147,7 +162,7 @@ pub fn run(
     let mut failed = 0;
     for index in 0..trial.decisions {
         let terms = terms();
-        match compare(&sides(trial, launch, terms.coin), &terms, Known::default(), interrupt, &mut |_, _| {}) {
+        match compare(&sides(trial, launch, terms.coin), &terms, interrupt, &mut |_, _| {}) {
             Ok(decision) => {
                 on_decision(index, Some(&decision));
                 decisions.push(decision);
@@ -170,6 +185,7 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
     Row {
         workload: trial.workload.to_string(),
         percent: trial.percent,
+        passes: trial.passes,
         decisions: decisions.len() as u64,
         slower: count(&|call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_))),
         faster: count(&|call| matches!(call, Call::As(Difference::Faster))),
@@ -177,7 +193,10 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
         undecided: count(&|call| matches!(call, Call::As(Difference::Undecided { .. }))),
         withheld: count(&|call| matches!(call, Call::Withheld)),
         failed,
-        covered: decisions.iter().filter(|d| d.change.low <= planted && planted <= d.change.high).count() as u64,
+        covered: decisions
+            .iter()
+            .filter(|d| d.change.low / PLANT <= planted && planted <= d.change.high * PLANT)
+            .count() as u64,
         bias: median(&column(&|decision| decision.change.ratio / planted - 1.0)).unwrap_or(f64::NAN),
         seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
         blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),

@@ -243,6 +243,11 @@ impl Worker {
     /// The worker went away in place of an answer.
     fn gone(&mut self) -> Lost {
         let status = self.end_within(FAREWELL);
+        self.read_left_answers();
+        if self.heard.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            let heard = std::mem::take(&mut self.heard);
+            return self.rubbish(&heard);
+        }
         let words = self.words();
         Lost::Broken(match status {
             None => format!("it closed its answers without ending and was killed{words}"),
@@ -252,6 +257,17 @@ impl Worker {
                 (None, code) => format!("it exited with code {} instead of answering{words}", code.unwrap_or(-1)),
             },
         })
+    }
+
+    /// What the dead worker had written and nobody had read: it went away before it was asked.
+    fn read_left_answers(&mut self) {
+        let mut buffer = [0; 4096];
+        while waiting(&self.answers) && self.heard.len() < buffer.len() {
+            match self.answers.read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
+            }
+        }
     }
 
     fn rubbish(&mut self, line: &[u8]) -> Lost {
@@ -277,9 +293,7 @@ impl Worker {
     }
 
     fn errors_waiting(&self) -> bool {
-        let Some(errors) = &self.errors else { return false };
-        let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLIN | PollFlags::POLLHUP)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+        self.errors.as_ref().is_some_and(waiting)
     }
 
     /// Waits for the end, kills after `limit`; the status unless it had to be killed.
@@ -316,6 +330,12 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether a read would return at once.
+fn waiting(pipe: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN | PollFlags::POLLHUP)];
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
 }
 
 #[derive(Debug, Clone, Copy, Default)]

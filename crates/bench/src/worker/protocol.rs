@@ -41,6 +41,11 @@ pub struct Open {
     pub known_right: Vec<u64>,
     /// Whether probes are read.
     pub probes: bool,
+    /// Whether all arms of a block stay on one processor, drawn by the block: a busy neighbour then meets all of them alike,
+    /// while left alone each arm would mostly stay where it started. For implementations with one thread.
+    pub pin: bool,
+    /// That processor.
+    pub core: Option<u32>,
     /// Bytes to allocate and keep before anything else, so that no two processes lay out their heap alike: one block from
     /// the heap proper and one large enough to be mapped on its own.
     pub padding: [u64; 2],

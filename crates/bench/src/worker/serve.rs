@@ -41,6 +41,9 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
     let Some(open) = next(&mut lines)? else { return Ok(()) };
     let Ask::Open(open) = open else { return desk.end(refused("it must be opened first")) };
     let padding = open.padding.map(|bytes| vec![1_u8; usize::try_from(bytes.min(1 << 24)).unwrap_or(0)]);
+    if let Some(core) = open.core {
+        stay_on(core);
+    }
     let (mut arm, opened) = match Arm::open(host, &open) {
         Ok(opened) => opened,
         Err(outcome) => return desk.end(outcome),
@@ -72,6 +75,20 @@ fn die_with_the_parent() {
         // Without it the worker still ends when its questions do.
         let _ = error;
     }
+}
+
+/// Where that is refused (a container with fewer processors) the scheduler decides, as without it.
+fn stay_on(core: u32) {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sched::{CpuSet, sched_setaffinity};
+        let mut only = CpuSet::new();
+        if only.set(core as usize).is_ok() {
+            let _ = sched_setaffinity(nix::unistd::Pid::from_raw(0), &only);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = core;
 }
 
 fn next(lines: &mut io::Lines<impl BufRead>) -> io::Result<Option<Ask>> {

@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 27] = [
+const OWN: [&str; 31] = [
     "size",
     "implementation",
     "device",
@@ -38,6 +38,10 @@ const OWN: [&str; 27] = [
     "fail-on",
     "quick",
     "side",
+    "workload",
+    "command",
+    "across-machines",
+    "long",
 ];
 
 /// The whole command line for a registry.
@@ -175,10 +179,36 @@ fn compare(registry: &Registry) -> Command {
         .arg(
             Arg::new("side")
                 .value_names(["BASE", "CANDIDATE"])
-                .required(true)
+                .required_unless_present("baseline")
                 .num_args(2)
-                .help("WORKLOAD:IMPLEMENTATION, twice"),
+                .help("WORKLOAD:IMPLEMENTATION twice; or two records, which suggest at most; with --workload two programs built on Ellwand; with --command two shell commands"),
         )
+        .arg(
+            Arg::new("workload")
+                .long("workload")
+                .value_name("WORKLOAD")
+                .conflicts_with("command")
+                .help("The sides are programs: compare this workload in both"),
+        )
+        .arg(
+            Arg::new("implementation")
+                .short('i')
+                .long("implementation")
+                .value_name("NAME,..")
+                .value_delimiter(',')
+                .requires("workload")
+                .help("With --workload: implementations or patterns; all if none is given"),
+        )
+        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; what they answer is not judged"))
+        .arg(
+            Arg::new("baseline")
+                .long("baseline")
+                .value_name("REV")
+                .requires("workload")
+                .conflicts_with_all(["side", "command"])
+                .help("Compare this program with itself at a git revision, built in target/ellwand-baseline and kept"),
+        )
+        .arg(switch("across-machines", "Compare records of different machines all the same"))
         .arg(rope())
         .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
         .arg(
@@ -189,7 +219,7 @@ fn compare(registry: &Registry) -> Command {
                 .default_value("undecided")
                 .help("slower: exit code 3 when the candidate is slower; undecided: also 4 when nothing is shown"),
         )
-        .arg(format(&["table", "json"]))
+        .arg(format(&["table", "json", "junit", "github"]))
         .arg(time_limit())
         .arg(size())
         .arg(seed());
@@ -199,6 +229,10 @@ fn compare(registry: &Registry) -> Command {
 fn selfcheck() -> Command {
     Command::new("selfcheck")
         .about("How often this machine calls equal things different, and how often it sees a planted slow-down")
+        .arg(switch(
+            "long",
+            "Runs of some 20 ms in place of some 50 us, judged by processor time; no certificate is kept",
+        ))
         .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
         .arg(rope())
         .arg(format(&["table", "json"]))

@@ -1,9 +1,11 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
 mod apply;
+mod baseline;
 mod cache;
 mod ceilings;
 mod check;
+mod ci;
 mod command;
 mod compare;
 mod exit;
@@ -11,6 +13,7 @@ mod list;
 mod machine;
 mod output;
 mod progress;
+mod records;
 mod report;
 mod run;
 mod selfcheck;

@@ -23,7 +23,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let here = environment::detect();
     let rope = rope(matches)?;
     let (launch, interrupt) = (Launch::this_program(), signals::stop_on_ctrl_c());
-    let trials = selfcheck::trials(is_set(matches, "quick"));
+    let trials = selfcheck::trials(is_set(matches, "quick"), is_set(matches, "long"));
     let mut certificate = Certificate {
         ellwand: env!("CARGO_PKG_VERSION").into(),
         machine: here.fingerprint(),
@@ -38,7 +38,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let mut progress = Progress::new(trials.len());
     for (index, trial) in trials.iter().enumerate() {
         progress.cell(index, &format!("{} {}", trial.workload, planted(trial.percent)));
-        let mut fresh = || terms(matches, rope).unwrap_or_else(|_| unreachable!("the same terms were made above"));
+        let mut fresh = || terms(matches, rope).expect("the same terms were made above");
         let row = selfcheck::run(trial, &launch, &mut fresh, interrupt, &mut |done, decision| {
             progress.rounds(index, done + 1, trial.decisions);
             if let Some(decision) = decision
@@ -59,7 +59,9 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     }
     progress.finish();
     certificate.load[1] = environment::load();
-    cache::keep("selfcheck", &here, &certificate);
+    if !is_set(matches, "long") {
+        cache::keep("selfcheck", &here, &certificate);
+    }
     if text(matches, "format") == Some("json") {
         let json = serde_json::to_string_pretty(&certificate).map_err(anyhow::Error::from)?;
         output::result(|out| writeln!(out, "{json}"))?;

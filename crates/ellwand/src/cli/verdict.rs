@@ -15,19 +15,22 @@ pub(super) fn write_lines(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::R
         if rows.len() > 1 {
             write!(out, "{}: ", row.case)?;
         }
-        match &row.result {
-            Ok(decision) => {
-                writeln!(out, "{}", line(row, decision, rope))?;
-                for note in notes(row, decision) {
-                    writeln!(out, "  {note}")?;
-                }
-            }
-            Err((arm, fate)) => {
-                writeln!(out, "no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or(""))?
+        writeln!(out, "{}", sentence(row, rope))?;
+        if let Ok(decision) = &row.result {
+            for note in notes(row, decision) {
+                writeln!(out, "  {note}")?;
             }
         }
     }
     Ok(())
+}
+
+/// What a row says, in a sentence.
+pub(super) fn sentence(row: &Row, rope: f64) -> String {
+    match &row.result {
+        Ok(decision) => line(row, decision, rope),
+        Err((arm, fate)) => format!("no verdict: {arm} {}: {}", word(fate.word()), fate.reason().unwrap_or("")),
+    }
 }
 
 fn word(fate: &str) -> &str {
@@ -140,7 +143,8 @@ fn times(ratio: f64) -> String {
     format!("{}x", digits(ratio))
 }
 
-fn digits(ratio: f64) -> String {
+/// A ratio with as many digits as mean something.
+pub(super) fn digits(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
 }
 

@@ -1,0 +1,134 @@
+//! The arms of a comparison in worker processes: block after block, each arm in a fresh one.
+
+use std::sync::atomic::AtomicBool;
+
+use ellwand_core::implementation::Parallelism;
+use ellwand_core::record::{Outcome, Sample};
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::block::{Block, Known, Spec};
+use crate::compare::{ARMS, BASELINE, Basis, Decision, NoDecision, Taken, Terms, over_blocks};
+use crate::worker::Limits;
+
+/// Shortest slot of a comparison, in nanoseconds: at 0.2 ms some 5 % of slots meet a context switch.
+pub const SLOT_NS: u64 = 200_000;
+/// Warm-up of an arm, in nanoseconds. Caches, predictors and page tables are warm after a few slots; the clock of the
+/// processor was raised by the preparation.
+pub const WARM_UP_NS: u64 = 2_000_000;
+/// Time that the slots of one block take together, in nanoseconds: about what starting its processes takes, so that neither
+/// dominates (Kalibera and Jones 2013).
+const BLOCK_SLOTS_NS: u64 = 16_000_000;
+/// Rounds of a block.
+const ROUNDS: (u64, u64) = (3, 24);
+/// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
+const LONG_NS: u64 = 1_000_000;
+
+/// What is compared.
+#[derive(Debug, Clone)]
+pub struct Sides {
+    /// The baseline.
+    pub baseline: Spec,
+    /// The candidate.
+    pub candidate: Spec,
+    /// Threads of the baseline and of the candidate.
+    pub parallelism: [Parallelism; 2],
+}
+
+/// Compares two implementations until the verdict stands or the blocks are used up. `on_block` hears how many blocks are
+/// done, of how many at most.
+///
+/// # Errors
+/// See [`NoDecision`]; every worker is dead by then.
+pub fn compare(
+    sides: &Sides,
+    terms: &Terms,
+    interrupt: &AtomicBool,
+    on_block: &mut dyn FnMut(usize, usize),
+) -> Result<Decision, NoDecision> {
+    let mut arms = Arms {
+        sides,
+        known: Known::default(),
+        basis: None,
+        limits: terms.limits,
+        interrupt,
+        what_ran: Default::default(),
+    };
+    let mut decision = over_blocks(terms, on_block, &mut |coin| arms.block(coin))?;
+    decision.what_ran = arms.what_ran;
+    Ok(decision)
+}
+
+struct Arms<'a> {
+    sides: &'a Sides,
+    known: Known,
+    basis: Option<Basis>,
+    limits: Limits,
+    interrupt: &'a AtomicBool,
+    what_ran: [String; 2],
+}
+
+impl Arms<'_> {
+    fn block(&mut self, coin: &mut ChaCha8Rng) -> Result<Taken, NoDecision> {
+        let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
+        let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
+        let mut costs = [0; ARMS.len()];
+        for (arm, cost) in costs.iter_mut().enumerate() {
+            let opened = block.state(arm).map_err(|outcome| ended(arm, outcome))?;
+            *cost = opened.slot.cost_ns;
+            if arm == BASELINE && self.basis.is_none() {
+                let iteration_ns = opened.slot.cost_ns / opened.slot.iterations.max(1);
+                self.basis = Some(basis(self.sides.parallelism, iteration_ns));
+            }
+            if let Some(what_ran) = self.what_ran.get_mut(arm) {
+                what_ran.clone_from(&opened.what_ran);
+            }
+        }
+        let rounds = (BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(ROUNDS.0, ROUNDS.1);
+        let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
+        for _ in 0..rounds {
+            let mut order: Vec<usize> = (0..ARMS.len()).collect();
+            order.shuffle(coin);
+            for arm in order {
+                match block.slot(arm)? {
+                    Some(sample) => samples[arm].push(sample),
+                    None => return Err(now_ended(&block, arm)),
+                }
+            }
+        }
+        for arm in 0..ARMS.len() {
+            if block.again(arm)?.is_none() {
+                return Err(now_ended(&block, arm));
+            }
+        }
+        block.close();
+        // Beside the fastest part stands the whole slot. Its processor time knows nothing of the neighbours, so that a slow
+        // mode of the code itself shows; with several threads only elapsed time means anything.
+        let beside = if self.single() { Basis::Cpu } else { Basis::Wall };
+        Ok(Taken { samples, basis: self.basis.unwrap_or(beside), beside })
+    }
+
+    fn single(&self) -> bool {
+        self.sides.parallelism == [Parallelism::Single; 2]
+    }
+}
+
+/// Long iterations meet context switches: there processor time is judged where one thread does all of it.
+fn basis(parallelism: [Parallelism; 2], iteration_ns: u64) -> Basis {
+    match (parallelism, iteration_ns >= LONG_NS) {
+        (_, false) => Basis::Fastest,
+        ([Parallelism::Single, Parallelism::Single], true) => Basis::Cpu,
+        (_, true) => Basis::Wall,
+    }
+}
+
+fn ended(arm: usize, outcome: &Outcome) -> NoDecision {
+    NoDecision::Ended { arm: ARMS[arm], outcome: outcome.clone() }
+}
+
+fn now_ended(block: &Block, arm: usize) -> NoDecision {
+    match block.state(arm) {
+        Err(outcome) => ended(arm, outcome),
+        Ok(_) => ended(arm, &Outcome::Failed { error: "it did not answer".into() }),
+    }
+}
