@@ -1,0 +1,12 @@
+//! The kernels under Criterion: run once with `--save-baseline`, once with `--baseline`, and read its own words.
+
+use criterion::Criterion;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    for (name, workload) in peers::KERNELS {
+        let mut kernel = peers::ready(workload, peers::planted());
+        criterion.bench_function(name, |bencher| bencher.iter(|| kernel.run()));
+    }
+    criterion.final_summary();
+}
