@@ -1,6 +1,7 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
 mod apply;
+mod bench;
 mod cache;
 mod ceilings;
 mod check;
@@ -22,6 +23,7 @@ use std::ffi::OsString;
 
 use ellwand_core::Registry;
 
+pub(crate) use bench::bench;
 use exit::{Exit, Failure};
 
 /// One line about the processor, for the list of devices.
