@@ -155,6 +155,39 @@ pub fn empty_iteration_ns(device: &dyn Device, slot_ns: u64) -> Result<f64, Stri
 mod tests {
     use super::*;
 
+    /// Counts runs that found nothing loaded for them.
+    struct Loaded {
+        left: u64,
+        starved: u64,
+    }
+
+    impl Prepared for Loaded {
+        fn load(&mut self, iterations: u64) {
+            self.left = iterations;
+        }
+        fn most_iterations(&self) -> u64 {
+            48
+        }
+        fn run(&mut self) {
+            self.starved += u64::from(self.left == 0);
+            self.left = self.left.saturating_sub(1);
+        }
+        fn poison(&mut self) {}
+        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+            Ok(ellwand_core::Tensors::new())
+        }
+    }
+
+    #[test]
+    fn every_timed_run_is_loaded_for_and_slots_stay_below_what_can_be_loaded() {
+        let device = crate::Cpu::new("for a test".to_string());
+        let mut loaded = Loaded { left: 0, starved: 0 };
+        let shape = calibrate(&device, Parallelism::Single, &mut loaded, 1_000_000, 0).expect("it cannot fail");
+        assert!(shape.iterations <= 50, "at most 48 in up to ten equal parts: {shape:?}");
+        slot(&device, CpuScope::Thread, &mut loaded, shape).expect("it cannot fail");
+        assert_eq!((loaded.starved, loaded.left), (0, 0));
+    }
+
     #[test]
     fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
         // 200 us of 1 us each: ten parts of twenty.
