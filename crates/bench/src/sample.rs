@@ -21,6 +21,7 @@ pub fn slot(
     prepared: &mut dyn Prepared,
     shape: Slot,
 ) -> Result<(Timing, Option<u64>), String> {
+    prepared.load(shape.iterations);
     let mut synced = Ok(());
     let each = shape.iterations / shape.parts.max(1);
     let mut part = || {
@@ -94,6 +95,7 @@ pub fn calibrate(
     slot_ns: u64,
     warm_up_ns: u64,
 ) -> Result<Slot, String> {
+    let most = prepared.most_iterations().clamp(1, MOST_ITERATIONS);
     let mut iterations = 1_u64;
     let mut spent = 0_u64;
     // The fastest slot at the current size: one preempted slot must not end the search early, so that a slot which is
@@ -107,12 +109,12 @@ pub fn calibrate(
         fastest = fastest.min(took);
         tries += 1;
         let sure = tries >= 2 || took >= 50 * slot_ns;
-        if fastest < slot_ns && iterations < MOST_ITERATIONS {
-            iterations = (iterations * 2).min(MOST_ITERATIONS);
+        if fastest < slot_ns && iterations < most {
+            iterations = (iterations * 2).min(most);
             (fastest, tries) = (u64::MAX, 0);
         } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
             let one = fastest.max(1) as f64 / iterations as f64;
-            let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, MOST_ITERATIONS);
+            let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, most);
             return Ok(Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns()));
         }
     }
@@ -152,6 +154,39 @@ pub fn empty_iteration_ns(device: &dyn Device, slot_ns: u64) -> Result<f64, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counts runs that found nothing loaded for them.
+    struct Loaded {
+        left: u64,
+        starved: u64,
+    }
+
+    impl Prepared for Loaded {
+        fn load(&mut self, iterations: u64) {
+            self.left = iterations;
+        }
+        fn most_iterations(&self) -> u64 {
+            48
+        }
+        fn run(&mut self) {
+            self.starved += u64::from(self.left == 0);
+            self.left = self.left.saturating_sub(1);
+        }
+        fn poison(&mut self) {}
+        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+            Ok(ellwand_core::Tensors::new())
+        }
+    }
+
+    #[test]
+    fn every_timed_run_is_loaded_for_and_slots_stay_below_what_can_be_loaded() {
+        let device = crate::Cpu::new("for a test".to_string());
+        let mut loaded = Loaded { left: 0, starved: 0 };
+        let shape = calibrate(&device, Parallelism::Single, &mut loaded, 1_000_000, 0).expect("it cannot fail");
+        assert!(shape.iterations <= 50, "at most 48 in up to ten equal parts: {shape:?}");
+        slot(&device, CpuScope::Thread, &mut loaded, shape).expect("it cannot fail");
+        assert_eq!((loaded.starved, loaded.left), (0, 0));
+    }
 
     #[test]
     fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {

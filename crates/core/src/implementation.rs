@@ -84,6 +84,14 @@ impl fmt::Debug for Implementation {
 
 /// An implementation made ready for one case. It owns its buffers; the same inputs are computed at every `run`.
 pub trait Prepared {
+    /// Makes what the next `iterations` runs will use up (a fresh input for each). Called before a timed slot, never timed.
+    fn load(&mut self, _iterations: u64) {}
+
+    /// Most runs that may be timed together, where [`Prepared::load`] must hold something for each of them.
+    fn most_iterations(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Computes the outputs once. The only thing that is timed (with `sync`); it may enqueue work on a device.
     fn run(&mut self);
 

@@ -11,6 +11,7 @@
 
 pub mod arrays;
 mod cli;
+pub mod suite;
 
 pub use ellwand_bench as bench;
 pub use ellwand_core as core;
@@ -19,13 +20,47 @@ pub use ellwand_profile as profile;
 pub use ellwand_report as report;
 
 pub use cli::run;
+pub use core::{Axis, Size, Work};
+pub use rand;
+pub use std::hint::black_box;
+pub use suite::suite;
 
 use std::sync::Arc;
 
-/// The built-in workloads, their implementations and the devices found here.
-pub fn registry() -> core::Registry {
+/// The whole command line on a registry, or on a [`suite()`] alone: the body of a program's `main`.
+///
+/// ```no_run
+/// use ellwand::{Axis, suite};
+/// ellwand::main(
+///     suite("double")
+///         .axis(Axis::int("n", "numbers", 1, 1 << 20, 1000))
+///         .input(|case, _| vec![1_u32; case.usize("n")])
+///         .implementation_mut("add", |numbers| numbers.iter_mut().for_each(|x| *x += *x))
+///         .implementation_mut("shift", |numbers| numbers.iter_mut().for_each(|x| *x <<= 1)),
+/// )
+/// ```
+pub fn main(registry: impl Into<core::Registry>) -> ! {
+    std::process::exit(run(std::env::args_os(), &registry.into()))
+}
+
+/// The body of a `[[bench]]` target with `harness = false`. `cargo bench -- FILTER` measures what matches with quick
+/// effort and keeps the results in `target/ellwand`; `cargo test --benches` only checks the answers; `--list` and
+/// `--exact` are what nextest asks with.
+pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
+    let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    std::process::exit(cli::bench(&args, &registry.into()))
+}
+
+/// A registry with the devices found here and nothing to measure yet.
+pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
     registry.device(Arc::new(bench::Cpu::new(cli::cpu_description())));
+    registry
+}
+
+/// The built-in workloads, their implementations and the devices found here.
+pub fn registry() -> core::Registry {
+    let mut registry = devices();
     kernels::register(&mut registry);
     registry
 }

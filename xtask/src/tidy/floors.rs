@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("ellwand-report", 2),
     ("ellwand", 3),
     ("ellwand-python", 4),
+    ("example-sort", 5),
 ];
 
 /// Crates that only the top may use.

@@ -2,6 +2,7 @@
 
 mod apply;
 mod baseline;
+mod bench;
 mod cache;
 mod ceilings;
 mod check;
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 
 use ellwand_core::Registry;
 
+pub(crate) use bench::bench;
 use exit::{Exit, Failure};
 
 /// One line about the processor, for the list of devices.

@@ -1,0 +1,196 @@
+//! `cargo bench`: a target with `harness = false` speaks the arguments that cargo and nextest pass to a test harness.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ellwand_core::registry::matches;
+use ellwand_core::{InputError, Registry};
+
+use super::exit::Exit;
+use super::{Outcome, output};
+
+/// What a harness is asked.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    filters: Vec<String>,
+    skip: Vec<String>,
+    exact: bool,
+    list: bool,
+    ignored: bool,
+    /// `cargo bench` says `--bench`; without it (`cargo test --benches`, nextest) nothing is to be timed.
+    time: bool,
+}
+
+/// Answers what cargo asks of a benchmark target; returns the exit code.
+pub(crate) fn bench(args: &[OsString], registry: &Registry) -> i32 {
+    // The processes that measure are this program again.
+    if args.get(1).is_some_and(|arg| arg == ellwand_bench::worker::COMMAND) {
+        return super::run(args, registry);
+    }
+    let words: Vec<String> = args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let outcome = Asked::read(&words).map_err(Into::into).and_then(|asked| answer(&asked, registry));
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => super::exit::Failure::tell(failure),
+    }
+}
+
+impl Asked {
+    fn read(words: &[String]) -> Result<Self, InputError> {
+        let mut asked = Self::default();
+        let mut test = false;
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (flag, joined) = match word.split_once('=') {
+                Some((flag, value)) if flag.starts_with("--") => (flag, Some(value.to_string())),
+                _ => (word.as_str(), None),
+            };
+            match flag {
+                "--bench" => asked.time = true,
+                "--test" => test = true,
+                "--list" => asked.list = true,
+                "--exact" => asked.exact = true,
+                "--ignored" => asked.ignored = true,
+                "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--quiet" | "-q" => {}
+                "--format" | "--color" | "--test-threads" | "--skip" => {
+                    let value = joined
+                        .or_else(|| words.next().cloned())
+                        .ok_or_else(|| InputError::new(flag, "its value is missing", format!("a word after {flag}")))?;
+                    if flag == "--skip" {
+                        asked.skip.push(value);
+                    }
+                }
+                _ if flag.starts_with('-') => {
+                    return Err(InputError::new(
+                        word,
+                        "a benchmark target does not know this flag",
+                        "FILTER, --list, --exact, --skip or --test",
+                    ));
+                }
+                _ => asked.filters.push(word.clone()),
+            }
+        }
+        asked.time &= !test;
+        Ok(asked)
+    }
+
+    /// Whether `workload:implementation` is asked for.
+    fn wants(&self, name: &str) -> bool {
+        let fits = |filter: &String| {
+            if self.exact {
+                filter == name
+            } else if filter.contains('*') {
+                matches(filter, name) || matches(filter, name.split(':').next().unwrap_or(name))
+            } else {
+                name.contains(filter.as_str())
+            }
+        };
+        // No benchmark is ever ignored, so that `--ignored` alone selects none.
+        !self.ignored && (self.filters.is_empty() || self.filters.iter().any(fits)) && !self.skip.iter().any(fits)
+    }
+}
+
+fn answer(asked: &Asked, registry: &Registry) -> Result<i32, super::exit::Failure> {
+    let mut chosen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for known in registry.all_implementations() {
+        if asked.wants(&format!("{}:{}", known.workload, known.name)) {
+            chosen.entry(&known.workload).or_default().push(&known.name);
+        }
+    }
+    if asked.list {
+        return list(&chosen).map(Exit::code);
+    }
+    if chosen.is_empty() {
+        // Cargo gives one filter to every target, so that most of them have nothing to do.
+        output::note("no benchmark of this target is asked for");
+        return Ok(Exit::Ok.code());
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let dir = directory(&program, &output::stamp(output::unix_ms()));
+    let mut worst = Exit::Ok.code();
+    for (workload, implementations) in chosen {
+        let mut line: Vec<OsString> = vec![program.clone().into(), if asked.time { "run" } else { "check" }.into()];
+        line.extend([workload.into(), "--implementation".into(), implementations.join(",").into()]);
+        if asked.time {
+            line.extend(["--effort", "quick", "--no-ceilings", "--output"].map(OsString::from));
+            line.push(dir.join(workload).into());
+        }
+        worst = worst.max(super::run(line, registry));
+    }
+    Ok(worst)
+}
+
+fn list(chosen: &BTreeMap<&str, Vec<&str>>) -> Outcome {
+    output::result(|out| {
+        for (workload, implementations) in chosen {
+            for implementation in implementations {
+                writeln!(out, "{workload}:{implementation}: benchmark")?;
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// `target/ellwand/NAME-TIME`, beside what cargo built: NAME is the target's, without the hash that cargo appends.
+fn directory(program: &Path, stamp: &str) -> PathBuf {
+    let stem = program.file_stem().map_or_else(|| "bench".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = match stem.rsplit_once('-') {
+        Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,
+        _ => &stem,
+    };
+    // target/PROFILE/deps/NAME-HASH
+    let deps = program.parent().filter(|parent| parent.ends_with("deps"));
+    let target =
+        deps.and_then(|deps| deps.parent()?.parent()).map_or_else(|| PathBuf::from("target"), Path::to_path_buf);
+    target.join("ellwand").join(format!("{name}-{stamp}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(line: &str) -> Result<Asked, InputError> {
+        Asked::read(&line.split_whitespace().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn only_cargo_bench_times() {
+        assert!(read("--bench").unwrap().time);
+        for line in ["", "--test --bench", "--bench --test", "--exact --nocapture"] {
+            assert!(!read(line).unwrap().time, "{line}");
+        }
+        assert!(read("--frobnicate").unwrap_err().to_string().contains("--frobnicate"));
+        assert!(read("--format").unwrap_err().to_string().contains("value is missing"));
+    }
+
+    #[test]
+    fn filters_select_by_part_pattern_or_whole_name() {
+        for (line, wanted) in [
+            ("", true),
+            ("--format terse", true),
+            ("--color=always", true),
+            ("sort", true),
+            ("t:st", true),
+            ("search", false),
+            ("search sort", true),
+            ("s*", true),
+            ("*:unstable", false),
+            ("--exact sort", false),
+            ("--exact sort:stable", true),
+            ("--skip stable", false),
+            ("--ignored", false),
+        ] {
+            assert_eq!(read(line).unwrap().wants("sort:stable"), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn results_lie_beside_what_cargo_built() {
+        let built = Path::new("/w/target/release/deps/sort-0123456789abcdef");
+        assert_eq!(directory(built, "T"), Path::new("/w/target/ellwand/sort-T"));
+        assert_eq!(directory(Path::new("/bin/radix-sort"), "T"), Path::new("target/ellwand/radix-sort-T"));
+    }
+}

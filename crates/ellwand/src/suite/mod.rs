@@ -1,0 +1,276 @@
+//! Your own code under the instrument, without a trait: a typed builder on top of the erased core.
+//!
+//! ```
+//! use ellwand::{Axis, Work, rand::RngExt, suite};
+//!
+//! let sum = suite("sum")
+//!     .about("Sum of n numbers")
+//!     .axis(Axis::int("n", "numbers", 1, 1 << 30, 1000).sweep([1000, 100_000]))
+//!     .input(|case, rng| (0..case.usize("n")).map(|_| rng.random::<u32>()).collect::<Vec<u32>>())
+//!     .work(|case| Work::items("numbers", case.usize("n") as u64))
+//!     .implementation("loop", |numbers| numbers.iter().map(|x| u64::from(*x)).sum::<u64>())
+//!     .implementation("fold", |numbers| numbers.iter().fold(0, |sum, x| sum + u64::from(*x)));
+//! let registry = ellwand::core::Registry::from(sum);
+//! assert_eq!(ellwand::run(["mine", "check", "sum"], &registry), 0);
+//! ```
+
+mod ready;
+mod task;
+
+use std::fmt::Debug;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use ellwand_core::{Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
+use rand_chacha::ChaCha8Rng;
+
+use ready::{Borrowing, Owning};
+use task::{Shared, Task};
+
+/// What an input is made of: a parameter point and the random numbers of its seed.
+type Make<I> = dyn Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync;
+type Borrow<I, O> = dyn Fn(&I) -> O + Send + Sync;
+type Own<I, O> = dyn Fn(I) -> O + Send + Sync;
+type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
+type Required = dyn Fn(&Point) -> Work + Send + Sync;
+
+/// Memory that the fresh inputs of one slot may take, where the work tells their size.
+const LOADED_BYTES: u64 = 256 << 20;
+
+/// Fresh inputs of one slot where nothing is known of their size.
+const LOADED_UNKNOWN: u64 = 64;
+
+/// A parameter point as closures see it: a [`Case`] whose axes are known to exist.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a>(&'a Case);
+
+impl Point<'_> {
+    /// The whole number on an axis, as a length.
+    ///
+    /// # Panics
+    /// When the suite has no such axis of whole numbers from 0 on: a slip in the program, not in what its user typed.
+    pub fn usize(&self, axis: &str) -> usize {
+        match self.0.int(axis).map(usize::try_from) {
+            Some(Ok(value)) => value,
+            _ => panic!("'{axis}' is not a whole number from 0 on in {}; declare it with Axis::int", self.0.id()),
+        }
+    }
+}
+
+impl Deref for Point<'_> {
+    type Target = Case;
+    fn deref(&self) -> &Case {
+        self.0
+    }
+}
+
+/// Begins a suite: one task and the ways of computing it.
+pub fn suite(name: &str) -> Sketch {
+    Sketch { name: name.into(), about: String::new(), axes: Vec::new(), sizes: Vec::new() }
+}
+
+/// A suite that does not know its input yet; [`Sketch::input`] makes it a [`Suite`].
+#[derive(Debug, Clone)]
+pub struct Sketch {
+    name: String,
+    about: String,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+impl Sketch {
+    /// One line for `list`.
+    #[must_use]
+    pub fn about(mut self, about: &str) -> Self {
+        self.about = about.into();
+        self
+    }
+
+    /// A dimension of the sweep: a flag, a column and the x axis of a plot.
+    #[must_use]
+    pub fn axis(mut self, axis: Axis) -> Self {
+        self.axes.push(axis);
+        self
+    }
+
+    /// A named size for `--size`.
+    #[must_use]
+    pub fn size(mut self, size: Size) -> Self {
+        self.sizes.push(size);
+        self
+    }
+
+    /// How the input of a case is made, from nothing but the case and the random numbers given: every implementation,
+    /// in every process, must get the same one.
+    pub fn input<I, O>(self, make: impl Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync + 'static) -> Suite<I, O>
+    where
+        I: Clone + Send + Sync + 'static,
+        O: PartialEq + Debug + Send + Sync + 'static,
+    {
+        Suite {
+            sketch: self,
+            make: Arc::new(make),
+            ways: Vec::new(),
+            baseline: None,
+            reference: None,
+            judge: None,
+            work: None,
+        }
+    }
+}
+
+/// A way of computing the output.
+enum Way<I, O> {
+    Borrow(Arc<Borrow<I, O>>),
+    Own(Arc<Own<I, O>>),
+}
+
+impl<I, O> Clone for Way<I, O> {
+    fn clone(&self) -> Self {
+        match self {
+            Way::Borrow(run) => Way::Borrow(Arc::clone(run)),
+            Way::Own(run) => Way::Own(Arc::clone(run)),
+        }
+    }
+}
+
+/// A task with a typed input `I` and output `O`, and the ways of computing it. Turn it into a registry with
+/// [`Registry::from`] or add it to one with [`Suite::register`].
+///
+/// The answers of different processes are told apart by their `Debug` text, so that it must show all that `==` sees
+/// (a derived one does).
+pub struct Suite<I, O> {
+    sketch: Sketch,
+    make: Arc<Make<I>>,
+    ways: Vec<(String, Way<I, O>)>,
+    baseline: Option<String>,
+    reference: Option<Arc<Borrow<I, O>>>,
+    judge: Option<Arc<Judge<O>>>,
+    work: Option<Arc<Required>>,
+}
+
+impl<I, O> Suite<I, O>
+where
+    I: Clone + Send + Sync + 'static,
+    O: PartialEq + Debug + Send + Sync + 'static,
+{
+    /// An implementation that reads its input. What it returns is kept until the next iteration, and dropping the one
+    /// before belongs to its time.
+    #[must_use]
+    pub fn implementation(mut self, name: &str, run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
+        self.ways.push((name.into(), Way::Borrow(Arc::new(run))));
+        self
+    }
+
+    /// An implementation that uses its input up. Each iteration gets a copy made before the clock starts, and what it
+    /// returns is dropped after the clock has stopped.
+    #[must_use]
+    pub fn implementation_owned(mut self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
+        self.ways.push((name.into(), Way::Own(Arc::new(run))));
+        self
+    }
+
+    /// The implementation against which speed-up is stated; the first one unless named.
+    #[must_use]
+    pub fn baseline(mut self, name: &str) -> Self {
+        self.baseline = Some(name.into());
+        self
+    }
+
+    /// The answer that counts, computed in an obvious way; the baseline's answer unless given.
+    #[must_use]
+    pub fn reference(mut self, reference: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
+        self.reference = Some(Arc::new(reference));
+        self
+    }
+
+    /// Whether the second answer is as good as the first, which is the reference's; an error says what is wrong with
+    /// it. Equality unless given.
+    #[must_use]
+    pub fn judge(mut self, judge: impl Fn(&O, &O) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.judge = Some(Arc::new(judge));
+        self
+    }
+
+    /// Work that any implementation must do; one call unless given. Its bytes read also bound how many copies of the
+    /// input are held at once.
+    #[must_use]
+    pub fn work(mut self, work: impl Fn(&Point) -> Work + Send + Sync + 'static) -> Self {
+        self.work = Some(Arc::new(work));
+        self
+    }
+
+    /// Adds the task and its implementations to a registry. A slip (a baseline that is no implementation, a name given
+    /// twice) is told by every command that is asked for the task.
+    pub fn register(self, registry: &mut Registry) {
+        let slip = self.slip();
+        let baseline =
+            self.baseline.clone().or_else(|| self.ways.first().map(|(name, _)| name.clone())).unwrap_or_default();
+        let reference = self
+            .reference
+            .map(Way::Borrow)
+            .or_else(|| self.ways.iter().find(|(name, _)| *name == baseline).map(|(_, way)| way.clone()));
+        let shared = Arc::new(Shared::new(self.make, reference, self.judge));
+        let name = self.sketch.name.clone();
+        for (way_name, way) in self.ways {
+            let (shared, work) = (Arc::clone(&shared), self.work.clone());
+            registry.implementation(Implementation::cpu(&name, &way_name, "", move |case, inputs, _| {
+                let input = shared.input(case, task::seed(inputs)?).as_ref().clone();
+                let shared = Arc::clone(&shared);
+                let prepared: Box<dyn Prepared> = match &way {
+                    Way::Borrow(run) => Box::new(Borrowing::new(shared, Arc::clone(run), input)),
+                    Way::Own(run) => {
+                        Box::new(Owning::new(shared, Arc::clone(run), input, most_loaded(work.as_deref(), case)))
+                    }
+                };
+                Ok::<_, PrepareError>(prepared)
+            }));
+        }
+        registry.workload(Task { sketch: self.sketch, baseline, work: self.work, shared, slip });
+    }
+
+    fn slip(&self) -> Option<InputError> {
+        let names: Vec<&str> = self.ways.iter().map(|(name, _)| name.as_str()).collect();
+        let told = |problem: String, expected: String| Some(InputError::new(&self.sketch.name, problem, expected));
+        if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !names.contains(baseline)) {
+            return told(
+                format!("its baseline '{baseline}' is not implemented"),
+                format!("one of {}", names.join(", ")),
+            );
+        }
+        let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+        twice.and_then(|(_, name)| told(format!("'{name}' is implemented twice"), "a name for each".into()))
+    }
+}
+
+impl<T: Clone + PartialEq + Debug + Send + Sync + 'static> Suite<T, T> {
+    /// An implementation that turns its input into the output in place. Each iteration gets a copy made before the
+    /// clock starts.
+    #[must_use]
+    pub fn implementation_mut(self, name: &str, run: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
+        self.implementation_owned(name, move |mut value| {
+            run(&mut value);
+            value
+        })
+    }
+}
+
+/// This suite alone, on the processor.
+impl<I, O> From<Suite<I, O>> for Registry
+where
+    I: Clone + Send + Sync + 'static,
+    O: PartialEq + Debug + Send + Sync + 'static,
+{
+    fn from(suite: Suite<I, O>) -> Self {
+        let mut registry = crate::devices();
+        suite.register(&mut registry);
+        registry
+    }
+}
+
+fn most_loaded(work: Option<&Required>, case: &Case) -> u64 {
+    match work.map_or(0, |work| work(&Point(case)).bytes_read) {
+        0 => LOADED_UNKNOWN,
+        bytes => (LOADED_BYTES / bytes).clamp(1, 1 << 16),
+    }
+}

@@ -1,0 +1,202 @@
+//! The workload of a suite. Typed values do not fit into arrays: what passes through the core is the seed of an input
+//! and the digest of an answer, and the values themselves wait in a place that the suite's parts share.
+
+use std::fmt::{self, Debug, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ellwand_core::case::Fnv;
+use ellwand_core::{Axis, Case, InputError, Size, Tensor, Tensors, Tolerance, Verdict, Work, Workload};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Judge, Make, Point, Required, Sketch, Way};
+
+const SEED: &str = "seed";
+const ANSWER: &str = "answer";
+
+/// A case and the seed of its input.
+type Key = (String, u64);
+
+/// What the workload and the implementations of one suite share.
+pub(super) struct Shared<I, O> {
+    make: Arc<Make<I>>,
+    reference: Option<Way<I, O>>,
+    judge: Option<Arc<Judge<O>>>,
+    kept: Mutex<Kept<I, O>>,
+}
+
+/// The latest of each, since cases are measured one after another.
+struct Kept<I, O> {
+    input: Option<(Key, Arc<I>)>,
+    expected: Option<(Key, Arc<O>)>,
+    answer: Option<(u64, Arc<O>)>,
+}
+
+impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
+    pub(super) fn new(make: Arc<Make<I>>, reference: Option<Way<I, O>>, judge: Option<Arc<Judge<O>>>) -> Self {
+        Self { make, reference, judge, kept: Mutex::new(Kept { input: None, expected: None, answer: None }) }
+    }
+
+    /// A closure of the user never runs under this lock, so that a panic cannot leave it half written.
+    fn kept(&self) -> MutexGuard<'_, Kept<I, O>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The input of a case, made once in a process.
+    pub(super) fn input(&self, case: &Case, seed: u64) -> Arc<I> {
+        let key = (case.id(), seed);
+        if let Some((_, known)) = self.kept().input.as_ref().filter(|(known, _)| *known == key) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new((self.make)(&Point(case), &mut ChaCha8Rng::seed_from_u64(seed)));
+        self.kept().input = Some((key, Arc::clone(&made)));
+        made
+    }
+
+    /// The answer that counts, computed once in a process.
+    fn expected(&self, case: &Case, seed: u64) -> Result<Arc<O>, InputError> {
+        let key = (case.id(), seed);
+        if let Some((_, known)) = self.kept().expected.as_ref().filter(|(known, _)| *known == key) {
+            return Ok(Arc::clone(known));
+        }
+        let input = self.input(case, seed);
+        let computed = Arc::new(match &self.reference {
+            Some(Way::Borrow(run)) => run(&input),
+            Some(Way::Own(run)) => run(input.as_ref().clone()),
+            None => return Err(InputError::new(&case.workload, "it has no implementation", "at least one")),
+        });
+        self.kept().expected = Some((key, Arc::clone(&computed)));
+        Ok(computed)
+    }
+
+    /// Keeps an answer for the judge and returns what stands for it among arrays.
+    pub(super) fn answer(&self, answer: O) -> Tensors {
+        let digest = digest(&answer);
+        self.kept().answer = Some((digest, Arc::new(answer)));
+        token(digest)
+    }
+
+    fn judged(&self, expected: &O, got: &Tensors) -> Verdict {
+        let Some(&[asked]) = got.find(ANSWER).and_then(|array| array.u64().ok()) else {
+            return Verdict::wrong("it computed nothing");
+        };
+        let kept =
+            self.kept().answer.as_ref().filter(|(known, _)| *known == asked).map(|(_, answer)| Arc::clone(answer));
+        let Some(answer) = kept else {
+            return Verdict::wrong("its answer is no longer there to be judged");
+        };
+        let verdict = match &self.judge {
+            Some(judge) => judge(expected, &answer),
+            None if *expected == *answer => Ok(()),
+            None => Err(format!("it answered {}, the reference {}", short(&*answer), short(expected))),
+        };
+        match verdict {
+            Ok(()) => Verdict { passed: true, max_error: None, detail: "the answer is right".into() },
+            Err(why) => Verdict::wrong(why),
+        }
+    }
+}
+
+/// What stands for an answer among arrays: the same digest, the same answer, in any process.
+pub(super) fn token(digest: u64) -> Tensors {
+    Tensors::new().with(ANSWER, Tensor::vector(&[digest][..]))
+}
+
+/// The seed that stands for an input among arrays.
+pub(super) fn seed(inputs: &Tensors) -> Result<u64, InputError> {
+    match inputs.get(SEED)?.u64()? {
+        [seed] => Ok(*seed),
+        _ => Err(InputError::new(SEED, "it is not one number", "the seed of a generated input")),
+    }
+}
+
+/// FNV-1a of the `Debug` text, which nobody has to hold in memory.
+fn digest(value: &impl Debug) -> u64 {
+    struct Feed(Fnv);
+    impl fmt::Write for Feed {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.bytes(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut feed = Feed(Fnv::new());
+    // A user's Debug may refuse half-way; what it wrote until then still counts.
+    let _ = write!(feed, "{value:?}");
+    feed.0.finish()
+}
+
+/// The beginning of the `Debug` text.
+fn short(value: &impl Debug) -> String {
+    struct Head(String);
+    impl fmt::Write for Head {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.extend(text.chars().take(60_usize.saturating_sub(self.0.chars().count())));
+            if self.0.chars().count() >= 60 { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut head = Head(String::new());
+    if write!(head, "{value:?}").is_err() {
+        head.0.push_str("..");
+    }
+    head.0
+}
+
+/// The workload of a suite.
+pub(super) struct Task<I, O> {
+    pub(super) sketch: Sketch,
+    pub(super) baseline: String,
+    pub(super) work: Option<Arc<Required>>,
+    pub(super) shared: Arc<Shared<I, O>>,
+    pub(super) slip: Option<InputError>,
+}
+
+impl<I, O> Workload for Task<I, O>
+where
+    I: Clone + Send + Sync + 'static,
+    O: PartialEq + Debug + Send + Sync + 'static,
+{
+    fn name(&self) -> &str {
+        &self.sketch.name
+    }
+    fn about(&self) -> &str {
+        &self.sketch.about
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.sketch.axes
+    }
+    fn sizes(&self) -> &[Size] {
+        &self.sketch.sizes
+    }
+    fn check(&self, _: &Case) -> Result<(), InputError> {
+        self.slip.clone().map_or(Ok(()), Err)
+    }
+    /// Input, copy, expected answer and answer, as far as the work tells their sizes.
+    fn footprint(&self, case: &Case) -> u64 {
+        2 * self.work(case).bytes_total()
+    }
+    fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with(SEED, Tensor::vector(&[seed][..])))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        Ok(token(digest(&*self.shared.expected(case, seed(inputs)?)?)))
+    }
+    fn work(&self, case: &Case) -> Work {
+        self.work.as_ref().map_or_else(|| Work::items("calls", 1), |work| work(&Point(case)))
+    }
+    /// Only equality makes the reference's answer the one right answer; a judge may refuse even that.
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        match self.shared.judge {
+            None => Tolerance::Exact,
+            Some(_) => Tolerance::Close { absolute: 0.0, relative: 0.0 },
+        }
+    }
+    fn judge(&self, case: &Case, inputs: &Tensors, _: &Tensors, got: &Tensors) -> Verdict {
+        match seed(inputs).and_then(|seed| self.shared.expected(case, seed)) {
+            Ok(expected) => self.shared.judged(&expected, got),
+            Err(error) => Verdict::wrong(error.to_string()),
+        }
+    }
+    fn baseline(&self) -> &str {
+        &self.baseline
+    }
+}

@@ -1,0 +1,199 @@
+//! The typed builder: what the instrument makes of right, wrong, empty and panicking closures.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use ellwand::bench::check::{Task, again, ready};
+use ellwand::core::record::Outcome;
+use ellwand::core::{Case, Registry, Value, Workload};
+use ellwand::rand::RngExt;
+use ellwand::suite::Suite;
+use ellwand::{Axis, Work, suite};
+
+fn numbers() -> Suite<Vec<u32>, Vec<u32>> {
+    suite("sort")
+        .axis(Axis::int("n", "numbers", 0, 10_000, 50))
+        .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
+        .work(|case| Work::items("numbers", case.usize("n") as u64).bytes(4 * case.usize("n") as u64, 0))
+        .implementation_mut("std", |v| v.sort())
+}
+
+fn case() -> Case {
+    Case::new("sort", vec![("n".into(), Value::Int(50))])
+}
+
+/// Prepares, judges, then judges again, as a measurement does.
+fn outcome(registry: &Registry, name: &str) -> Result<(), Outcome> {
+    let workload: &Arc<dyn Workload> = registry.find("sort").unwrap();
+    let (case, device) = (case(), &registry.devices()[0]);
+    let inputs = workload.inputs(&case, 7).unwrap();
+    let expected = workload.reference(&case, &inputs).unwrap();
+    let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
+    let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
+    let mut made = ready(&task, implementation, device.as_ref())?;
+    again(&task, made.prepared.as_mut()).map(|_| ())
+}
+
+fn wrong(registry: &Registry, name: &str) -> String {
+    match outcome(registry, name) {
+        Err(Outcome::Wrong { verdict }) => verdict.detail,
+        other => panic!("{name} should be wrong: {other:?}"),
+    }
+}
+
+#[test]
+fn right_answers_pass_however_they_take_their_input() {
+    let registry = Registry::from(
+        numbers()
+            .implementation_mut("unstable", |v| v.sort_unstable())
+            .implementation("copy", |v| {
+                let mut v = v.clone();
+                v.sort();
+                v
+            })
+            .implementation_owned("owned", |mut v| {
+                v.sort();
+                v
+            }),
+    );
+    for name in ["std", "unstable", "copy", "owned"] {
+        assert_eq!(outcome(&registry, name), Ok(()), "{name}");
+    }
+    assert_eq!(registry.find("sort").unwrap().baseline(), "std");
+}
+
+#[test]
+fn wrong_answers_are_shown() {
+    let registry = Registry::from(
+        numbers().implementation_mut("lazy", |_| {}).implementation_mut("empty", Vec::clear).implementation_mut(
+            "backwards",
+            |v| {
+                v.sort();
+                v.reverse();
+            },
+        ),
+    );
+    for name in ["lazy", "empty", "backwards"] {
+        let detail = wrong(&registry, name);
+        assert!(detail.starts_with("it answered [") && detail.contains("the reference ["), "{detail}");
+    }
+}
+
+#[test]
+fn an_answer_that_turns_wrong_is_found_after_the_times() {
+    let runs = AtomicU64::new(0);
+    let registry = Registry::from(numbers().implementation_mut("once", move |v| {
+        if runs.fetch_add(1, SeqCst) == 0 {
+            v.sort();
+        }
+    }));
+    wrong(&registry, "once");
+}
+
+#[test]
+fn every_iteration_gets_the_input_unspoiled() {
+    let registry = Registry::from(numbers());
+    let workload = registry.find("sort").unwrap();
+    let inputs = workload.inputs(&case(), 7).unwrap();
+    let expected = workload.reference(&case(), &inputs).unwrap();
+    let seen = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&seen);
+    let registry = Registry::from(numbers().implementation_mut("watch", move |v| {
+        // A sorted input would be the last iteration's output.
+        counted.fetch_add(u64::from(!v.is_sorted()), SeqCst);
+        v.sort();
+    }));
+    let implementation = registry.implementations("sort")[1];
+    let mut made = (implementation.prepare)(&case(), &inputs, registry.devices()[0].as_ref()).unwrap();
+    made.load(5);
+    (0..9).for_each(|_| made.run());
+    assert_eq!(seen.load(SeqCst), 9);
+    assert_eq!(made.output().unwrap().digest(), expected.digest());
+    assert_eq!(made.output().unwrap().digest(), expected.digest(), "asked twice");
+    made.poison();
+    assert!(made.output().unwrap().is_empty(), "a poisoned answer is gone");
+    let verdict = registry.find("sort").unwrap().judge(&case(), &inputs, &expected, &made.output().unwrap());
+    assert!(!verdict.passed && verdict.detail.contains("computed nothing"), "{verdict:?}");
+    // 256 MiB in copies of 200 bytes are more than the most.
+    assert_eq!(made.most_iterations(), 1 << 16);
+}
+
+#[test]
+fn copies_are_made_outside_the_timed_runs() {
+    struct Counted(Arc<AtomicU64>);
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            self.0.fetch_add(1, SeqCst);
+            Self(Arc::clone(&self.0))
+        }
+    }
+    let clones = Arc::new(AtomicU64::new(0));
+    let input = Arc::clone(&clones);
+    let mut registry = ellwand::devices();
+    suite("sort")
+        .axis(Axis::int("n", "", 0, 100, 50))
+        .input(move |_, _| Counted(Arc::clone(&input)))
+        .implementation_owned("take", |input| input.0.load(SeqCst) > 0)
+        .register(&mut registry);
+    let inputs = registry.find("sort").unwrap().inputs(&case(), 7).unwrap();
+    let prepare = &registry.implementations("sort")[0].prepare;
+    let mut made = prepare(&case(), &inputs, registry.devices()[0].as_ref()).unwrap();
+    made.load(10);
+    let before = clones.load(SeqCst);
+    (0..11).for_each(|_| made.run());
+    assert_eq!(clones.load(SeqCst), before, "ten loaded runs and one to spare copy nothing");
+    made.run();
+    assert_eq!(clones.load(SeqCst), before + 1);
+}
+
+#[test]
+fn panics_become_rows() {
+    let registry = Registry::from(numbers().implementation_mut("bad", |_| panic!("on purpose")));
+    match outcome(&registry, "bad") {
+        Err(Outcome::Failed { error }) => assert!(error.contains("panicked in run: on purpose"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(outcome(&registry, "std"), Ok(()), "the others are not touched");
+}
+
+#[test]
+fn a_judge_decides_in_place_of_equality() {
+    let suite =
+        numbers().implementation_mut("same-set", |v| v.reverse()).implementation_mut("short", |v| v.truncate(1)).judge(
+            |expected, got| {
+                if expected.len() == got.len() { Ok(()) } else { Err(format!("{} numbers are left", got.len())) }
+            },
+        );
+    let registry = Registry::from(suite);
+    assert_eq!(outcome(&registry, "same-set"), Ok(()));
+    assert_eq!(wrong(&registry, "short"), "1 numbers are left");
+}
+
+#[test]
+fn a_reference_judges_the_baseline_too() {
+    let registry = Registry::from(numbers().reference(|_| vec![1, 2, 3]));
+    assert!(wrong(&registry, "std").ends_with("the reference [1, 2, 3]"));
+}
+
+#[test]
+fn slips_are_told_by_the_commands() {
+    for (suite, told) in [
+        (numbers().baseline("sdt"), "baseline 'sdt' is not implemented; expected one of std"),
+        (numbers().implementation_mut("std", |v| v.sort_unstable()), "'std' is implemented twice"),
+    ] {
+        let registry = Registry::from(suite);
+        let error = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+        assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 2);
+    }
+}
+
+#[test]
+fn the_command_line_serves_a_suite() {
+    let registry = Registry::from(numbers().implementation_mut("lazy", |_| {}));
+    assert_eq!(ellwand::run(["mine", "check", "sort", "-i", "std", "--n", "0,1,9"], &registry), 0);
+    assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 5);
+    assert_eq!(ellwand::run(["mine", "check", "sort", "--m", "4"], &registry), 2);
+}
