@@ -35,7 +35,12 @@ fn main() {
     if ["worker", "run", "compare"].contains(&command) {
         std::process::exit(ellwand::run(args, &registry()));
     }
-    if args.iter().any(|arg| arg == "--list") {
+    // A test runner asks twice: for the tests, and for those that are ignored, of which there is none.
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    if has("--list") && has("--ignored") {
+        return;
+    }
+    if has("--list") {
         return TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
     }
     let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
