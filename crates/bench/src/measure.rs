@@ -125,7 +125,7 @@ impl Instrument<'_> {
     pub fn inputs(&self, workload: &dyn Workload, case: &Case) -> Result<(Case, Tensors), InputError> {
         match self.given {
             Some(given) => workload.adopt(case, given.clone(), Fit::Case),
-            None => Ok((case.clone(), workload.inputs(case, self.seed ^ case.digest())?)),
+            None => Ok((case.clone(), workload.inputs(case, self.seed ^ workload.data_digest(case))?)),
         }
     }
 

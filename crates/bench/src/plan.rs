@@ -66,6 +66,13 @@ impl Plan {
                 }
             }
         }
+        if plan.cells.is_empty() && !selection.devices.is_empty() {
+            return Err(InputError::new(
+                format!("--device {}", selection.devices.join(",")),
+                "no implementation asked for runs there",
+                "a device that `list` shows beside an implementation",
+            ));
+        }
         if plan.cells.is_empty() {
             return Err(InputError::new(
                 "WORKLOAD",

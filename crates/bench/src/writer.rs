@@ -1,6 +1,6 @@
 //! Writing a record: one line at a time, each flushed, so that killing the program loses at most the cell being measured.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,34 @@ use ellwand_core::record::{self, Measurement, Record, RecordError, Run};
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// The file system refused.
-    #[error("{path}: {source}; the record up to here is kept")]
+    #[error("{path}: {cause}; the record up to here is kept")]
     Io {
         /// The record.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// It cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{path}: {cause}")]
     Read {
         /// The record.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// What is there cannot be continued.
-    #[error("{path}: {source}")]
+    #[error("{path}: {cause}")]
     Unreadable {
         /// The record.
         path: PathBuf,
         /// What is wrong with it.
-        source: RecordError,
+        cause: RecordError,
+    },
+    /// Somebody else writes it at this moment.
+    #[error("{path} is being written by another process; wait for it or choose another directory")]
+    InUse {
+        /// The record.
+        path: PathBuf,
     },
     /// A value cannot be written as JSON.
     #[error("a measurement cannot be written: {0}")]
@@ -51,7 +57,13 @@ impl Writer {
     /// # Errors
     /// When the file cannot be created or written.
     pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
-        let file = File::create(path).map_err(|source| WriterError::Io { path: path.into(), source })?;
+        let io = |source| WriterError::Io { path: path.into(), cause: source };
+        // Not truncated before it is locked: the record may belong to a run that is still going on.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io)?;
+        lock(path, &file)?;
+        if file.metadata().map_err(io)?.is_file() {
+            file.set_len(0).map_err(io)?;
+        }
         let mut writer = Self { path: path.into(), file };
         writer.line(&record::line(run)?)?;
         Ok(writer)
@@ -62,14 +74,16 @@ impl Writer {
     /// # Errors
     /// When the file cannot be read or is not a record.
     pub fn resume(path: &Path) -> Result<(Self, Record), WriterError> {
-        let io = |source| WriterError::Io { path: path.into(), source };
+        let io = |source| WriterError::Io { path: path.into(), cause: source };
         let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+        lock(path, &file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         bytes.truncate(whole);
         let text = String::from_utf8_lossy(&bytes);
-        let known = record::parse(&text).map_err(|source| WriterError::Unreadable { path: path.into(), source })?;
+        let known =
+            record::parse(&text).map_err(|source| WriterError::Unreadable { path: path.into(), cause: source })?;
         file.set_len(whole as u64).map_err(io)?;
         file.seek(SeekFrom::End(0)).map_err(io)?;
         Ok((Self { path: path.into(), file }, known))
@@ -90,7 +104,15 @@ impl Writer {
         self.file
             .write_all(&bytes)
             .and_then(|()| self.file.flush())
-            .map_err(|source| WriterError::Io { path: self.path.clone(), source })
+            .map_err(|source| WriterError::Io { path: self.path.clone(), cause: source })
+    }
+}
+
+/// Takes the record for this process until it is closed. A file system without locks goes without.
+fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(WriterError::InUse { path: path.into() }),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
@@ -99,7 +121,7 @@ impl Writer {
 /// # Errors
 /// When it cannot be read or is not a record; names the file.
 pub fn read(path: &Path) -> Result<Record, WriterError> {
-    let bytes = std::fs::read(path).map_err(|source| WriterError::Read { path: path.into(), source })?;
+    let bytes = std::fs::read(path).map_err(|source| WriterError::Read { path: path.into(), cause: source })?;
     record::parse(&String::from_utf8_lossy(&bytes))
-        .map_err(|source| WriterError::Unreadable { path: path.into(), source })
+        .map_err(|source| WriterError::Unreadable { path: path.into(), cause: source })
 }

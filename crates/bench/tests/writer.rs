@@ -75,3 +75,18 @@ fn a_full_disk_is_an_error_and_no_panic() {
         panic!("a write to /dev/full went through");
     }
 }
+
+#[test]
+fn a_record_has_one_writer_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("record.jsonl");
+    let first = Writer::create(&path, &run()).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for second in [Writer::create(&path, &run()).map(|_| ()), Writer::resume(&path).map(|_| ())] {
+        let message = second.unwrap_err().to_string();
+        assert!(message.contains("record.jsonl") && message.contains("another process"), "{message}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), whole, "nothing was cut before the lock was taken");
+    drop(first);
+    Writer::resume(&path).unwrap();
+}

@@ -90,6 +90,12 @@ pub trait Workload: Send + Sync {
     /// When the case cannot have inputs.
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError>;
 
+    /// What the seed of the inputs is drawn from: the case's identity, unless cases that differ only in how the data are
+    /// treated shall get the same data.
+    fn data_digest(&self, case: &Case) -> u64 {
+        case.digest()
+    }
+
     /// Checks arrays that the user gave, completes them with what the case says, and returns the case that they make.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ fn axes_out_of_range() {
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
-    here.refused(&["run", "lattice-encode", "--device", "cuda"], &["nothing is left to measure"]);
+    here.refused(&["run", "lattice-encode", "--device", "cuda"], &["--device cuda", "runs there"]);
 }
 
 #[test]
@@ -154,4 +154,72 @@ fn a_closed_stdout_is_no_fault() {
         assert_eq!(status.code(), Some(0), "{args:?}: {stderr}");
     }
     assert!(here.path("out/report.md").exists(), "the files are written although nobody read the table");
+}
+
+#[test]
+fn flags_that_contradict_the_arrays() {
+    let here = Box::default();
+    here.write("x.npy", &npy_f32("(7, 2)", &[0.5; 14]));
+    let encode = ["apply", "lattice-encode", "--input", "x=x.npy", "--lattice", "Z2", "--q", "2", "--levels", "1"];
+    here.refused(&[&encode[..], &["-o", "codes", "--batch", "5"]].concat(), &["--batch 5", "the arrays say 7"]);
+    here.refused(&[&encode[..], &["-o", "codes", "--data", "seed"]].concat(), &["--data seed", "given"]);
+    here.refused(&[&encode[..], &["-o", ""]].concat(), &["-o", "empty"]);
+    here.ok(&[&encode[..], &["-o", "codes"]].concat());
+    here.refused(&[&encode[..], &["-o", "codes"]].concat(), &["holds the arrays of another call", "--overwrite"]);
+    here.ok(&[&encode[..], &["-o", "codes", "--overwrite", "--overload", "none"]].concat());
+    assert!(!here.path("codes/overload.npy").exists(), "no array of the call before is left");
+
+    // Seven vectors of two bits fill 14 bits of two bytes: eight would fit as well.
+    let packed = [
+        "apply",
+        "lattice-decode",
+        "-o",
+        "back",
+        "--lattice",
+        "Z2",
+        "--q",
+        "2",
+        "--levels",
+        "1",
+        "--input",
+        "packed=codes/packed.npy",
+    ];
+    here.refused(&packed, &["packed", "5 to 8 vectors", "codes.npy"]);
+    let file = ["apply", "lattice-decode", "-o", "back", "--input", "codes=codes/codes.npy"];
+    here.refused(&[&file[..], &["--q", "5"]].concat(), &["--q 5", "the arrays say 2"]);
+    here.ok(&file);
+    let back = ellwand::arrays::read(&[format!("x={}", here.path("back/x.npy").display())]).unwrap();
+    assert_eq!(back.get("x").unwrap().shape(), &[7, 2], "a code file gives the shape back");
+
+    let mut damaged = std::fs::read(here.path("codes/codes.npy")).unwrap();
+    let start = damaged.windows(4).position(|window| window == b"EWLQ").unwrap();
+    for (at, byte, said) in [(start, b'X', "EWLQ"), (start + 4, 9, "version 9"), (start + 50, 7, "length")] {
+        let kept = std::mem::replace(&mut damaged[at], byte);
+        here.write("bad.npy", &damaged);
+        here.refused(&["apply", "lattice-decode", "-o", "bad", "--input", "codes=bad.npy"], &["codes", said]);
+        damaged[at] = kept;
+    }
+}
+
+#[test]
+fn own_arrays_are_named_as_such() {
+    let here = Box::default();
+    here.write("x.npy", &npy_f32("(50, 4)", &(0..200).map(|i| (i as f32 * 0.3).sin()).collect::<Vec<_>>()));
+    let told = here.run(&[
+        "run",
+        "lattice-encode",
+        "-i",
+        "scalar,simd",
+        "--input",
+        "x=x.npy",
+        "--effort",
+        "quick",
+        "--no-ceilings",
+        "--no-plot",
+        "-o",
+        "out",
+    ]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(told.stdout.contains("data given") && !told.stdout.contains("matched"), "{}", told.stdout);
+    assert!(told.stderr.contains("left out"), "batches beyond the array are left out and told: {}", told.stderr);
 }

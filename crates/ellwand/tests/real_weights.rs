@@ -30,7 +30,8 @@ fn real_weights_come_back_within_the_covering_radius() {
     let here = Box::default();
     here.write("x.npy", &npy_f32(&format!("({ROWS}, {COLUMNS})"), &values));
     for (lattice, d) in [("Z2", 2), ("D4", 4), ("E8", 8)] {
-        let flags = ["--lattice", lattice, "--q", "4", "--overload", "retry", "--centred", "on", "--verify"];
+        let flags =
+            ["--lattice", lattice, "--q", "4", "--overload", "retry", "--centred", "on", "--verify", "--overwrite"];
         here.ok(
             &[&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "--beta", "auto"], &flags[..]].concat()
         );

@@ -224,7 +224,7 @@ fn find<'a>(
 fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Tensors), InputError> {
     let case = open.asked.case();
     if open.given.is_empty() {
-        let inputs = workload.inputs(&case, open.seed ^ case.digest())?;
+        let inputs = workload.inputs(&case, open.seed ^ workload.data_digest(&case))?;
         return Ok((case, inputs));
     }
     workload.adopt(&case, (host.read_given)(&open.given)?, Fit::Case)

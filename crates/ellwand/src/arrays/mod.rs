@@ -102,7 +102,11 @@ fn bytes_of(argument: &str, path: &str) -> Result<Vec<u8>, InputError> {
     let failed = |error: std::io::Error| {
         InputError::new(argument, format!("{path} cannot be read: {error}"), "a file that can be read")
     };
-    let size = std::fs::metadata(path).map_err(failed)?.len();
+    let about = std::fs::metadata(path).map_err(failed)?;
+    if !about.is_file() {
+        return Err(InputError::new(argument, format!("{path} is not a regular file"), "a file that ends somewhere"));
+    }
+    let size = about.len();
     if size > LARGEST_FILE {
         return Err(InputError::new(
             argument,

@@ -11,7 +11,7 @@ use ellwand_core::implementation::Implementation;
 use ellwand_core::reading::Reading;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
-use ellwand_core::{Case, Registry};
+use ellwand_core::{Case, Registry, Value};
 use serde_json::json;
 
 use super::command::{is_set, selected, text};
@@ -34,6 +34,8 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     let (implementation, device) = implementation(registry, workload.name(), text(matches, "implementation"))?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
+    check_contradictions(workload.as_ref(), &selection, &case)?;
+    make_room(dir, is_set(matches, "overwrite"))?;
     output::directory("-o", dir)?;
 
     let broken = |error: String| Failure::Other(anyhow::anyhow!("{}:{} {error}", workload.name(), implementation.name));
@@ -75,6 +77,53 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     }
     write(dir, &outputs, &about(&case, implementation, &prepared.what_ran(), &outputs, &readings, &line))?;
     tell(dir, &outputs, &readings)
+}
+
+/// What the user said of the case must be what the arrays say.
+fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &Case) -> Result<(), InputError> {
+    for axis in workload.axes() {
+        let Some(asked) = selection.axes.get(axis.name).map(|text| axis.parse(text)).transpose()? else { continue };
+        let Some(found) = case.get(axis.name) else { continue };
+        // A scale is kept in f32 in codes, so that it is compared there.
+        let same = match (&asked, found) {
+            (Value::Float(a), Value::Float(b)) => *a as f32 == *b as f32,
+            (a, b) => a == b,
+        };
+        if !same {
+            return Err(InputError::new(
+                format!("--{} {asked}", axis.name),
+                format!("the arrays say {found}"),
+                "no flag that contradicts the arrays",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory that holds other results, or clears them: arrays of two calls side by side would be taken for one.
+fn make_room(dir: &Path, overwrite: bool) -> Result<(), Failure> {
+    let about = dir.join("apply.json");
+    if !about.exists() {
+        return Ok(());
+    }
+    if !overwrite {
+        return Err(InputError::new(
+            "-o",
+            format!("{} holds the arrays of another call", dir.display()),
+            "a new directory",
+        )
+        .help("--overwrite replaces them")
+        .into());
+    }
+    // The JSON goes first: a directory without it does not look whole.
+    let known: serde_json::Value =
+        std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    std::fs::remove_file(&about)?;
+    let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
+    for file in files.filter(|file| !file.contains(['/', '\\'])) {
+        let _ = std::fs::remove_file(dir.join(file));
+    }
+    Ok(())
 }
 
 /// The single case that the flags describe; an axis with several defaults that the arrays decide takes its first.

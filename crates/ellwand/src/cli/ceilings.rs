@@ -31,14 +31,20 @@ pub(super) fn measure(
         machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
     progress.finish();
     let measured = measured?;
-    cache::keep("ceilings", environment, &measured.0);
+    // A quick look does not take the place of ceilings that were measured with more care.
+    if effort != Effort::Quick || kept(environment).is_none() {
+        cache::keep("ceilings", environment, &measured.0);
+    }
     Ok(measured)
 }
 
 /// The ceilings kept for this machine; `None` when there are none yet.
 pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     let text = std::fs::read_to_string(path(environment)?).ok()?;
-    serde_json::from_str(&text).ok()
+    let ceilings: Vec<Ceiling> = serde_json::from_str(&text).ok()?;
+    // What no machine can be is damage, and is measured again.
+    let plausible = |ceiling: &Ceiling| ceiling.value > 0.0 && ceiling.value < 1e16;
+    (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)
 }
 
 /// Where they are kept.

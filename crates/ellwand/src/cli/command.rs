@@ -139,6 +139,7 @@ fn apply(registry: &Registry) -> Command {
                 .required(true)
                 .help("Directory for the outputs: one .npy an array, and apply.json"),
         )
+        .arg(switch("overwrite", "Replace the arrays of an earlier call in the output directory"))
         .arg(switch("verify", "Also compute the reference and refuse to write a wrong answer"));
     axes(registry, command)
 }

@@ -48,10 +48,14 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
             "a directory that can be written",
         ))
     };
+    if dir.as_os_str().is_empty() {
+        return Err(InputError::new(argument, "the name is empty", "the name of a directory").into());
+    }
     std::fs::create_dir_all(dir).map_err(refused)?;
-    let probe = dir.join(".ellwand-probe");
-    std::fs::write(&probe, b"x").map_err(refused)?;
-    std::fs::remove_file(&probe).map_err(refused)
+    let probe = dir.join(format!(".ellwand-probe-{}", std::process::id()));
+    let written = std::fs::write(&probe, b"x");
+    let removed = std::fs::remove_file(&probe);
+    written.and(removed).map_err(refused)
 }
 
 /// Writes a small text file under a temporary name first, so that no partial file looks whole.
@@ -71,7 +75,15 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
         .map(|c| if c.is_ascii_alphanumeric() || "-+".contains(c) { c } else { '_' })
         .take(60)
         .collect();
-    PathBuf::from("ellwand-out").join(format!("{name}-{}", stamp(unix_ms)))
+    let dir = PathBuf::from("ellwand-out").join(format!("{name}-{}", stamp(unix_ms)));
+    // Two runs in the same second must not meet.
+    let mut free = dir.clone();
+    let mut n = 2;
+    while free.exists() {
+        free = dir.with_file_name(format!("{name}-{}-{n}", stamp(unix_ms)));
+        n += 1;
+    }
+    free
 }
 
 /// Milliseconds since 1970 as `YYYYMMDD-HHMMSS` in UTC.

@@ -1,12 +1,12 @@
 //! `run`: the sweep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, resolutions, writer};
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, VERSION};
 use ellwand_core::tensor::Tensors;
@@ -26,7 +26,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let given = given(matches)?;
     let mut plan = Plan::expand(registry, &selection)?;
     if let Some(given) = &given {
-        bind(&mut plan, given)?;
+        bind(&mut plan, given, &selection.axes)?;
     }
     let blocks = if is_set(matches, "in-process") {
         None
@@ -185,13 +185,25 @@ pub(super) fn given(matches: &ArgMatches) -> Result<Option<Tensors>, InputError>
     }
 }
 
-/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later.
-fn bind(plan: &mut Plan, given: &Tensors) -> Result<(), InputError> {
+/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
+/// user did not ask for, the cases that the arrays are too small for are left out.
+fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<(), InputError> {
     let digest = format!("{:016x}", given.digest());
-    for cell in &mut plan.cells {
+    let (mut adopted, mut refused) = (Vec::new(), None);
+    for mut cell in std::mem::take(&mut plan.cells) {
         cell.case.input = Some(digest.clone());
-        cell.workload.adopt(&cell.case, given.clone(), Fit::Case)?;
+        match cell.workload.adopt(&cell.case, given.clone(), Fit::Case) {
+            Ok((case, _)) => adopted.push(Cell { case, ..cell }),
+            Err(error) if asked.contains_key("batch") => return Err(error),
+            Err(error) => refused = Some((cell.case.id(), error)),
+        }
     }
+    match refused {
+        Some((_, error)) if adopted.is_empty() => return Err(error),
+        Some((case, error)) => output::note(&format!("note: left out {case}: {}", error.problem)),
+        None => {}
+    }
+    plan.cells = adopted;
     Ok(())
 }
 
@@ -214,7 +226,9 @@ fn known_ceilings(
 
 /// Opens the record: a new one, or the one to continue together with the cells that are finished in it.
 fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<String>), Failure> {
-    if !(resume && path.exists()) {
+    // A record that was killed before its first line was whole is none.
+    let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
+    if !(resume && begun()) {
         return Ok((Writer::create(path, this_run)?, BTreeSet::new()));
     }
     let (record, known) = Writer::resume(path)?;

@@ -1,5 +1,6 @@
 //! Ctrl-C, and panics that belong to an implementation under measurement.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::exit::Exit;
@@ -8,8 +9,14 @@ static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once.
 /// Returns the flag that the first one sets.
-#[allow(clippy::print_stderr)]
 pub(super) fn stop_on_ctrl_c() -> &'static AtomicBool {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(install);
+    &STOP
+}
+
+#[allow(clippy::print_stderr)]
+fn install() {
     let installed = ctrlc::set_handler(|| {
         if STOP.swap(true, SeqCst) {
             std::process::exit(Exit::Interrupted.code());
@@ -20,7 +27,6 @@ pub(super) fn stop_on_ctrl_c() -> &'static AtomicBool {
         // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.
         eprintln!("note: Ctrl-C cannot be caught ({error})");
     }
-    &STOP
 }
 
 /// A panic inside an implementation becomes a row of the result; its message need not be shouted as well.

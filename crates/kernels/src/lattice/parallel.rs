@@ -20,6 +20,11 @@ fn piece(vectors: usize) -> usize {
     vectors.div_ceil(pieces).max(SMALLEST_PIECE).next_multiple_of(256)
 }
 
+/// Threads that `vectors` vectors keep busy.
+pub(super) fn threads(vectors: usize) -> usize {
+    vectors.div_ceil(piece(vectors)).clamp(1, rayon::current_num_threads())
+}
+
 /// Pieces of an optional per-vector output; as many `None`s if it is absent.
 fn split(bytes: Option<&mut [u8]>, size: usize, pieces: usize) -> Vec<Option<&mut [u8]>> {
     match bytes {

@@ -22,9 +22,11 @@ pub struct Quality {
     pub level_use: Vec<f64>,
     /// Entropy of the retry counts, bits per vector; 0 without retries.
     pub retry_entropy: f64,
+    /// Entropy of the overload flags, bits per vector; 0 in the mode none, which has no flags.
+    pub flag_entropy: f64,
     /// M log2 q.
     pub payload_rate: f64,
-    /// M log2 q + H(T)/d: what an entropy coder would need.
+    /// M log2 q + (H(T) + H(flag))/d: what an entropy coder would need.
     pub rate: f64,
     /// Bits really stored: packed codes, one bit a vector for overload and one byte for retries.
     pub stored_rate: f64,
@@ -108,6 +110,7 @@ impl Quality {
             }
         }
         let retry_entropy = retries.map_or(0.0, entropy);
+        let flag_entropy = if codec.has_overload() { entropy(overload) } else { 0.0 };
         let payload_rate = codec.levels() as f64 * f64::from(codec.q()).log2();
         // As `Codes::to_bytes` stores them: one bit for overload, one byte for retries.
         let side_bits = n * (usize::from(codec.has_overload()) + 8 * usize::from(retries.is_some()));
@@ -120,8 +123,9 @@ impl Quality {
             lost_rate,
             level_use: used.into_iter().map(per).collect(),
             retry_entropy,
+            flag_entropy,
             payload_rate,
-            rate: payload_rate + retry_entropy / d as f64,
+            rate: payload_rate + (retry_entropy + flag_entropy) / d as f64,
             stored_rate: bits / (n.max(1) * d) as f64,
         }
     }

@@ -146,6 +146,12 @@ impl Workload for Code {
         }
     }
 
+    /// Cases that differ in how the data are coded get the same draws, so that their errors can be compared.
+    fn data_digest(&self, case: &Case) -> u64 {
+        Case::new("lattice-data", vec![("batch".into(), ellwand_core::Value::Int(case.int("batch").unwrap_or(0)))])
+            .digest()
+    }
+
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let spec = shared::spec(case)?;
         let x = shared::normal(spec.batch, spec.params.lattice.dimension(), spec.spread, seed)?;
@@ -195,6 +201,7 @@ impl Workload for Code {
             return Ok((case, inputs));
         }
         given.get("x")?;
+        case.set("data", "given");
         let mut x = given.take("x").unwrap_or_else(|| Tensor::scalar(0.0));
         shared::finite("x", &x)?;
         let layout = Layout::new(x.shape(), d).map_err(input_error)?;

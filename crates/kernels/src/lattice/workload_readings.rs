@@ -93,7 +93,7 @@ fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Readi
             "bits/dim",
             Lower,
             quality.rate,
-            "M log2 q + H(T)/d: payload and entropy of the retries",
+            "payload and the entropy of all side information: M log2 q + (H(T) + H(flag))/d",
         ),
         Reading::derived(
             "stored-rate",
@@ -129,10 +129,10 @@ fn list(codec: &Codec, quality: Quality, rival: Option<(f64, u32)>) -> Vec<Readi
         ),
     ]);
     if let Some((snr, levels)) = rival {
-        let about = format!(
-            "SNR of a saturating uniform scalar quantizer with {levels} levels, no fewer bits than the rate, at its best step on the same values"
-        );
-        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, &about));
+        let about = "SNR of a saturating uniform scalar quantizer at its best step on the same values, with no fewer bits than the rate";
+        list.push(Reading::measured("scalar-snr", "scalar SNR", "dB", Neither, snr, about));
+        let about = "rate of that scalar quantizer: log2 of its levels";
+        list.push(Reading::derived("scalar-rate", "scalar rate", "bits/dim", Neither, f64::from(levels).log2(), about));
     }
     list.retain(|reading| reading.value.is_none_or(f64::is_finite));
     list

@@ -5,6 +5,7 @@ use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Ten
 
 use super::error::LatticeError;
 use super::layout::Layout;
+use super::parallel;
 use super::params::Codec;
 use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
@@ -202,7 +203,10 @@ impl Prepared for Job {
             Method::Reference => "wide integers".to_owned(),
             Method::Scalar => "scalar".to_owned(),
             Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => format!("{}, {} threads", isa.name(), rayon::current_num_threads()),
+            Method::Parallel(isa) => match parallel::threads(self.layout.vectors()) {
+                1 => format!("{}, 1 thread: too few vectors for more", isa.name()),
+                threads => format!("{}, {threads} threads", isa.name()),
+            },
         };
         match (self.task, self.method) {
             (Task::Encode, _) | (_, Method::Reference) => core,

@@ -174,7 +174,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "threads-do-not-pay",
-        about: "an implementation with several threads is slower than one with a single thread at the same case",
+        about: "an implementation with several threads is at least 5 % slower than one with a single thread at the same case",
         apply: peers::threads_do_not_pay,
     },
     Rule {

@@ -18,6 +18,9 @@ struct Measure {
     rival: Option<(&'static str, &'static str)>,
 }
 
+/// Rate of the rival, where it differs.
+const RIVAL_RATE: &str = "scalar-rate";
+
 /// The first that a workload has is drawn: a ratio to the data's power can be compared between data, an error cannot.
 const MEASURES: [Measure; 2] = [
     Measure {
@@ -93,6 +96,8 @@ fn series(section: &Section, measure: &Measure) -> Vec<Series> {
     for (_, row) in best {
         let Some((x, y)) = point(row, measure.id) else { continue };
         if let Some((_, y)) = measure.rival.and_then(|(id, _)| point(row, id)) {
+            // The rival has a whole number of levels and with it a rate of its own.
+            let x = row.reading(RIVAL_RATE).unwrap_or(x);
             rivals.push(Point { x, y, low: y, high: y, label: None });
         }
         let name = word.and_then(|axis| row.param(&axis.name)).unwrap_or_else(|| section.workload.clone());
