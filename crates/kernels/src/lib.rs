@@ -7,6 +7,7 @@ use ellwand_core::Registry;
 pub mod calibration;
 pub mod isa;
 pub mod lattice;
+mod pool;
 
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {

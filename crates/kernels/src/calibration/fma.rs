@@ -8,6 +8,7 @@ use ellwand_core::{
 use rayon::prelude::*;
 
 use crate::isa::{Isa, Set};
+use crate::pool;
 
 /// Independent chains: 12 vectors of 16, enough to cover the latency of two units of any width.
 const LANES: usize = 192;
@@ -87,7 +88,7 @@ impl Prepared for Ready {
             chains(isa, group, steps);
         };
         if self.parallel {
-            groups.par_iter_mut().zip(starts).for_each(one);
+            pool::run(|| groups.par_iter_mut().zip(starts).for_each(one));
         } else {
             groups.iter_mut().zip(starts).for_each(one);
         }
@@ -101,7 +102,7 @@ impl Prepared for Ready {
         Ok(Tensors::new().with("y", self.y.clone()))
     }
     fn what_ran(&self) -> String {
-        let threads = rayon::current_num_threads();
+        let threads = pool::threads();
         if self.parallel { format!("{}, {threads} threads", self.isa.name()) } else { self.isa.name().into() }
     }
 }

@@ -12,6 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::pool;
+
 use super::stream_loops::{Loops, Stores};
 
 /// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
@@ -132,13 +134,15 @@ impl Prepared for Ready {
         let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
         match (self.task, self.threads) {
             (Task::Copy, 1) => loops.copy(x, y),
-            (Task::Copy, _) => {
+            (Task::Copy, _) => pool::run(|| {
                 x.par_chunks(piece).zip(y.par_chunks_mut(piece)).for_each(|(x, y)| loops.copy(x, y));
-            }
+            }),
             (Task::Read, 1) => y[0] = loops.sum(x),
-            (Task::Read, _) => y[0] = x.par_chunks(piece).map(|x| loops.sum(x)).reduce(|| 0, u64::wrapping_add),
+            (Task::Read, _) => {
+                y[0] = pool::run(|| x.par_chunks(piece).map(|x| loops.sum(x)).reduce(|| 0, u64::wrapping_add));
+            }
             (Task::Fill, 1) => loops.fill(PATTERN, y),
-            (Task::Fill, _) => y.par_chunks_mut(piece).for_each(|y| loops.fill(PATTERN, y)),
+            (Task::Fill, _) => pool::run(|| y.par_chunks_mut(piece).for_each(|y| loops.fill(PATTERN, y))),
         }
     }
     fn poison(&mut self) {
@@ -182,7 +186,7 @@ pub(super) fn register(registry: &mut Registry) {
         registry.workload(workload);
         let mut add = |implementation: &str, about: &str, stores: Stores, parallel: bool| {
             let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| {
-                let threads = if parallel { rayon::current_num_threads() } else { 1 };
+                let threads = if parallel { pool::threads() } else { 1 };
                 prepare(task, stores, threads, case, inputs)
             };
             let row = Implementation::cpu(&name, implementation, about, prepared);

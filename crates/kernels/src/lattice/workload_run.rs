@@ -3,6 +3,8 @@
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
 
+use crate::pool;
+
 use super::error::LatticeError;
 use super::layout::Layout;
 use super::parallel;
@@ -121,7 +123,11 @@ impl Job {
 
     /// Computes once; a problem is kept for `outputs`.
     pub(super) fn compute(&mut self) {
-        self.problem = self.attempt().err();
+        let attempt = match self.method {
+            Method::Parallel(_) => pool::run(|| self.attempt()),
+            _ => self.attempt(),
+        };
+        self.problem = attempt.err();
     }
 
     fn attempt(&mut self) -> Result<(), LatticeError> {
@@ -203,7 +209,7 @@ impl Prepared for Job {
             Method::Reference => "wide integers".to_owned(),
             Method::Scalar => "scalar".to_owned(),
             Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => match parallel::threads(self.layout.vectors()) {
+            Method::Parallel(isa) => match pool::run(|| parallel::threads(self.layout.vectors())) {
                 1 => format!("{}, 1 thread: too few vectors for more", isa.name()),
                 threads => format!("{}, {threads} threads", isa.name()),
             },
