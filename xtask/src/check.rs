@@ -25,8 +25,9 @@ pub(crate) fn check(with_readme: bool) -> Result<()> {
     step("tidy", &mut tidy::tidy);
     step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
     step("weights of a real model", &mut real_weights);
-    step("tests", &mut tests);
+    // Before the tests, so that the last summary of a test runner is that of the tests.
     step("doc tests", &mut || cargo(&["test", "--workspace", "--doc", "--quiet"], &[]));
+    step("tests", &mut tests);
     step("docs", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
