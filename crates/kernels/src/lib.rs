@@ -6,6 +6,8 @@ use ellwand_core::Registry;
 
 pub mod calibration;
 pub mod isa;
+#[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
+mod lanes;
 pub mod lattice;
 mod pool;
 
