@@ -148,7 +148,7 @@ impl Simd for Avx2 {
         let a = self.select(small, self.mul(a, self.splat(16_777_216.0)), a);
         let bits = proven!(_mm256_castps_si256(a));
         let exponent = proven!(_mm256_sub_epi32(_mm256_srli_epi32::<23>(bits), _mm256_set1_epi32(127)));
-        let exponent = self.from_int(exponent);
+        let exponent = self.int_to_float(exponent);
         let exponent = self.select(small, self.sub(exponent, self.splat(24.0)), exponent);
         let mantissa = proven!(_mm256_castsi256_ps(_mm256_or_si256(
             _mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff)),
@@ -181,7 +181,7 @@ impl Simd for Avx2 {
         proven!(_mm256_cvtps_epi32(a))
     }
     #[inline(always)]
-    fn from_int(self, a: __m256i) -> __m256 {
+    fn int_to_float(self, a: __m256i) -> __m256 {
         proven!(_mm256_cvtepi32_ps(a))
     }
     #[inline(always)]

@@ -157,7 +157,7 @@ impl Simd for Avx512 {
         proven!(_mm512_cvtps_epi32(a))
     }
     #[inline(always)]
-    fn from_int(self, a: __m512i) -> __m512 {
+    fn int_to_float(self, a: __m512i) -> __m512 {
         proven!(_mm512_cvtepi32_ps(a))
     }
     #[inline(always)]

@@ -164,7 +164,7 @@ impl Simd for Baseline {
         std::array::from_fn(|i| a[i].round_ties_even() as i32)
     }
     #[inline(always)]
-    fn from_int(self, a: [i32; 8]) -> Eight {
+    fn int_to_float(self, a: [i32; 8]) -> Eight {
         std::array::from_fn(|i| a[i] as f32)
     }
     #[inline(always)]

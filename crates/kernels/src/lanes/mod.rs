@@ -114,7 +114,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// The integral a as i32; meaningful within the range of i32.
     fn to_int(self, a: Self::F) -> Self::I;
     /// As f32.
-    fn from_int(self, a: Self::I) -> Self::F;
+    fn int_to_float(self, a: Self::I) -> Self::F;
     /// The entries of `table` at the lanes' low five bits.
     fn look_up(self, table: &[f32; 32], at: Self::I) -> Self::F;
 
