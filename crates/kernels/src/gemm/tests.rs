@@ -40,9 +40,9 @@ fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: b
     // SAFETY: the arrays are as long as shape and strides say.
     unsafe {
         if threads {
-            products(isa, 1, |_| p, &scratch(crate::pool::threads() + 1, k));
+            products(isa, 1, |_| p, &scratch(crate::pool::threads() + 1, n, k));
         } else {
-            product(isa, &p, &scratch(1, k));
+            product(isa, &p, &scratch(1, n, k));
         }
     }
     for i in 0..m {
@@ -125,7 +125,7 @@ fn nan_and_infinity_reach_their_own_row_and_column_only() {
             c_stride: n,
         };
         // SAFETY: the arrays are as long as the shape says.
-        unsafe { product(isa, &p, &scratch(1, k)) };
+        unsafe { product(isa, &p, &scratch(1, n, k)) };
         for (at, c) in c.iter().enumerate() {
             match (at / n, at % n) {
                 (2, _) => assert!(c.is_nan()),
@@ -164,9 +164,10 @@ proptest! {
     }
 
     #[test]
-    fn jobs_cover_c(count in 1_usize..50, m in 1_usize..5000, n in 1_usize..5000, wanted in 1_usize..100) {
-        let (rows, columns) = cut(count, m, n, wanted);
-        prop_assert!(rows >= 1 && (1..=super::COLUMNS).contains(&columns));
+    fn jobs_cover_c(count in 1_usize..50, m in 1_usize..5000, n in 1_usize..5000, k in 0_usize..5000, wanted in 1_usize..100) {
+        let widest = super::blocks(n, k).1;
+        let (rows, columns) = cut(count, m, n, widest, wanted);
+        prop_assert!(rows >= 1 && (1..=widest).contains(&columns));
         prop_assert!(rows * m.div_ceil(rows) >= m && columns * n.div_ceil(columns) >= n);
     }
 }

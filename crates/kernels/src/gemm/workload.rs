@@ -220,7 +220,7 @@ impl Job {
             a: sized("a", [shape.m, shape.k])?,
             b: sized("b", shape.b())?,
             c: Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?,
-            scratch: if threads > 0 { scratch(threads, shape.k) } else { Scratch::new(0, 0) },
+            scratch: if threads > 0 { scratch(threads, shape.n, shape.k) } else { Scratch::new(0, 0) },
         })
     }
 }
