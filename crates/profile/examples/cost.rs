@@ -1,0 +1,8 @@
+//! Prints what a span costs here: `cargo run --release -p ellwand-profile --example cost`.
+
+fn main() -> Result<(), ellwand_profile::SessionError> {
+    for _ in 0..3 {
+        println!("{}\n", ellwand_profile::cost()?);
+    }
+    Ok(())
+}
