@@ -11,6 +11,7 @@ use crate::units::{UNAVAILABLE, clean, human, range};
 use crate::{RULES, ReportError};
 
 mod compare;
+mod growth;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     with_plots(report, &[], out)
@@ -222,6 +223,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     for plot in plots.iter().filter(|plot| plot.workload.as_ref() == Some(&section.workload)) {
         embed(plot, out)?;
     }
+    growth::along_axes(section, report.runs.len() > 1, out)?;
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
     for (title, block) in [
