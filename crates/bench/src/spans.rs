@@ -32,7 +32,8 @@ pub struct Recording {
 /// What spans cost here, for the record; none while a session runs.
 pub fn cost() -> Option<SpanCost> {
     let cost = ellwand_profile::cost().ok()?;
-    Some(SpanCost { off_ns: cost.off_ns, on_ns: cost.on_ns, empty_ns: cost.empty_ns })
+    let known = [cost.off_ns, cost.on_ns, cost.empty_ns].iter().all(|ns| ns.is_finite());
+    known.then_some(SpanCost { off_ns: cost.off_ns, on_ns: cost.on_ns, empty_ns: cost.empty_ns })
 }
 
 impl Instrument<'_> {
@@ -179,7 +180,8 @@ fn fill(spans: &mut Spans, trace: &Trace) {
                 call_max_ns: known(row.max_ns),
                 bytes: row.counters.bytes,
                 items: row.counters.items,
-                flops: row.counters.flops,
+                // A record has no infinite numbers.
+                flops: known(row.counters.flops).unwrap_or(0.0),
             }
         }
     };
