@@ -32,13 +32,6 @@ pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Calls `work(i)` once for each piece, dealt out to the threads as they become free.
-#[allow(dead_code, reason = "the first callers come with the layer operations")]
-pub(crate) fn for_each_chunk(pieces: usize, work: impl Fn(usize) + Sync) {
-    use rayon::prelude::*;
-    run(|| (0..pieces).into_par_iter().with_max_len(1).for_each(&work));
-}
-
 /// Threads of the pool.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -73,6 +73,8 @@ struct Gathered {
     open: u64,
     lanes: Vec<usize>,
     counters: Counters,
+    /// Total and self time by frame, where frames are told apart.
+    frames: Vec<[f64; 2]>,
 }
 
 impl Gathered {
@@ -137,10 +139,19 @@ fn covered(lane: &TraceLane) -> Vec<u64> {
     covered
 }
 
+/// Which frame a span (lane, index) belongs to, or none: then it is left out, and its children stand where it stood.
+pub(crate) type Select<'a> = dyn Fn(usize, usize) -> Option<usize> + 'a;
+
 impl Trace {
     /// Totals by path: spans of one site under the same outer spans, over all threads. Two sites with one name and the
     /// same outer spans stay two rows.
     pub fn summary(&self) -> Summary {
+        let rows = self.tree(0, &|_, _| Some(0)).into_iter().map(|(row, _)| row).collect();
+        Summary { wall_ns: self.wall_ns(), rows }
+    }
+
+    /// Rows by path, each with its total and self time in every one of `frames` frames.
+    pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<(Row, Vec<[f64; 2]>)> {
         // A node is a site under a node; children are found by (parent, site).
         let mut nodes: Vec<(usize, Gathered)> = Vec::new();
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
@@ -149,12 +160,21 @@ impl Trace {
             let mut node_of: Vec<usize> = Vec::with_capacity(lane.spans.len());
             for (index, span) in lane.spans.iter().enumerate() {
                 let parent = node_of.get(span.parent as usize).copied().unwrap_or(NONE as usize);
+                let Some(frame) = select(number, index) else {
+                    node_of.push(parent);
+                    continue;
+                };
                 let node = *known.entry((parent, span.site)).or_insert_with(|| {
-                    nodes.push((parent, Gathered::default()));
+                    nodes.push((parent, Gathered { frames: vec![[0.0; 2]; frames], ..Gathered::default() }));
                     nodes.len() - 1
                 });
                 node_of.push(node);
-                nodes[node].1.add(self, number, span, covered[index], true);
+                let gathered = &mut nodes[node].1;
+                gathered.add(self, number, span, covered[index], true);
+                if let (Some(time), false) = (gathered.frames.get_mut(frame), span.is_open()) {
+                    time[0] += self.duration_ns(span);
+                    time[1] += self.clock.ns(span.ticks().saturating_sub(covered[index]));
+                }
             }
         }
         let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -169,13 +189,14 @@ impl Trace {
         let mut stack: Vec<(usize, Vec<String>)> = roots.into_iter().rev().map(|node| (node, Vec::new())).collect();
         let mut rows = Vec::with_capacity(nodes.len());
         while let Some((node, mut path)) = stack.pop() {
-            let gathered = std::mem::take(&mut nodes[node].1);
+            let mut gathered = std::mem::take(&mut nodes[node].1);
             let name = self.sites.get((gathered.site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
             path.push(name.to_string());
             stack.extend(children.get(&node).into_iter().flatten().rev().map(|child| (*child, path.clone())));
-            rows.push(gathered.row(self, path));
+            let times = std::mem::take(&mut gathered.frames);
+            rows.push((gathered.row(self, path), times));
         }
-        Summary { wall_ns: self.wall_ns(), rows }
+        rows
     }
 
     /// Totals by call site, wherever its spans lie.

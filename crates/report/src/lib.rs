@@ -19,7 +19,7 @@ pub use files::write_all;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Best, CaseInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo,
-    Section, Speedup, Stats, Status,
+    Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
 pub use plots::{Plot, draw};
 

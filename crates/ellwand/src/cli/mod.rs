@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod selfcheck;
 mod signals;
+mod spans;
 mod verdict;
 mod worker;
 

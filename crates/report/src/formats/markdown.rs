@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{columns, readings};
+use super::{columns, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -28,17 +28,23 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
     }
-    summary(report, out)?;
+    if !report.workloads.is_empty() {
+        summary(report, out)?;
+    }
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
     }
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
-    compare::side_by_side(report, out)?;
-    compare::what_limits(report, out)?;
-    advice(report, out)?;
-    meanings(report, out)?;
+    spans::write_markdown(report, out)?;
+    // Of components alone there is nothing to compare, and no column of results to explain.
+    if !report.workloads.is_empty() {
+        compare::side_by_side(report, out)?;
+        compare::what_limits(report, out)?;
+        advice(report, out)?;
+        meanings(report, out)?;
+    }
     writeln!(out, "## What these numbers cannot say\n")?;
     for limit in &report.limits {
         writeln!(out, "- {limit}")?;

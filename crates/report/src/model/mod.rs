@@ -11,12 +11,14 @@ mod axes;
 mod build;
 mod growth;
 mod run;
+pub(crate) mod spans;
 mod speedup;
 mod stats;
 
 pub use axes::AxisInfo;
 pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
+pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
 
@@ -44,6 +46,9 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Components inside implementations, from runs apart from those that the results come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanTable>,
     /// What limits the implementations and what to try, with evidence; most important first.
     pub findings: Vec<Finding>,
     /// What is odd about the records as a whole.
