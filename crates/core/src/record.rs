@@ -1,6 +1,7 @@
 //! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] a line, each flushed when it is complete.
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] or [`Spans`] a line, each flushed when it is
+//! complete.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,10 @@ use crate::work::Work;
 
 mod read;
 mod samples;
+mod spans;
 
 pub use read::{Record, RecordError, line, parse};
+pub use spans::{SpanCost, SpanNode, Spans};
 
 /// Version of the record format that this crate writes. It reads this one and every earlier one.
 pub const VERSION: u32 = 1;

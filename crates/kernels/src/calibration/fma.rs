@@ -5,7 +5,6 @@ use ellwand_core::{
     Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
     Tensors, Tolerance, Work, Workload,
 };
-use rayon::prelude::*;
 
 use crate::isa::{Isa, Set};
 use crate::pool;
@@ -83,14 +82,16 @@ impl Prepared for Ready {
         let (Ok(x), Ok(y)) = (self.x.f32(), self.y.f32_mut()) else { return };
         let (groups, _) = y.as_chunks_mut::<LANES>();
         let (starts, _) = x.as_chunks::<LANES>();
-        let one = |(group, start): (&mut [f32; LANES], &[f32; LANES])| {
+        let one = |group: &mut [f32; LANES], start: &[f32; LANES]| {
             *group = *start;
             chains(isa, group, steps);
         };
         if self.parallel {
-            pool::run(|| groups.par_iter_mut().zip(starts).for_each(one));
+            pool::for_each_slice(groups, 1, |at, group| {
+                group.iter_mut().zip(&starts[at..]).for_each(|(g, s)| one(g, s))
+            });
         } else {
-            groups.iter_mut().zip(starts).for_each(one);
+            groups.iter_mut().zip(starts).for_each(|(group, start)| one(group, start));
         }
     }
     fn poison(&mut self) {

@@ -3,6 +3,8 @@
 //! Bytes are counted as STREAM does (McCalpin 1995): a copy counts the bytes read and the bytes written and no
 //! write-allocate traffic, which is why non-temporal stores reach more.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ellwand_core::tensor::Data;
 use ellwand_core::{
     Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
@@ -10,7 +12,6 @@ use ellwand_core::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use crate::pool;
 
@@ -18,6 +19,9 @@ use super::stream_loops::{Loops, Stores};
 
 /// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
 const PIECE: usize = 512;
+
+/// Words of the largest parallel piece (1 MiB): in main memory, a thread that is held up must not hold up the rest.
+const LARGEST: usize = 1 << 17;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
@@ -124,7 +128,7 @@ struct Ready {
 
 impl Ready {
     fn pieces(&self) -> usize {
-        (self.x.len().max(self.y.len()) / self.threads.max(1)).next_multiple_of(PIECE).max(PIECE)
+        (self.x.len().max(self.y.len()) / self.threads.max(1)).min(LARGEST).next_multiple_of(PIECE).max(PIECE)
     }
 }
 
@@ -134,15 +138,18 @@ impl Prepared for Ready {
         let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
         match (self.task, self.threads) {
             (Task::Copy, 1) => loops.copy(x, y),
-            (Task::Copy, _) => pool::run(|| {
-                x.par_chunks(piece).zip(y.par_chunks_mut(piece)).for_each(|(x, y)| loops.copy(x, y));
-            }),
+            (Task::Copy, _) => pool::for_each_slice(y, piece, |at, y| loops.copy(&x[at * piece..], y)),
             (Task::Read, 1) => y[0] = loops.sum(x),
             (Task::Read, _) => {
-                y[0] = pool::run(|| x.par_chunks(piece).map(|x| loops.sum(x)).reduce(|| 0, u64::wrapping_add));
+                let sum = AtomicU64::new(0);
+                pool::for_each_chunk(x.len().div_ceil(piece), |at| {
+                    let part = &x[at * piece..x.len().min((at + 1) * piece)];
+                    sum.fetch_add(loops.sum(part), Ordering::Relaxed); // Wraps, as the sums do.
+                });
+                y[0] = sum.into_inner();
             }
             (Task::Fill, 1) => loops.fill(PATTERN, y),
-            (Task::Fill, _) => pool::run(|| y.par_chunks_mut(piece).for_each(|y| loops.fill(PATTERN, y))),
+            (Task::Fill, _) => pool::for_each_slice(y, piece, |_, y| loops.fill(PATTERN, y)),
         }
     }
     fn poison(&mut self) {

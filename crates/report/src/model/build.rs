@@ -6,7 +6,9 @@ use ellwand_core::record::Record;
 use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism};
 
-use super::{Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, speedup, stats};
+use super::{
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, growth, spans, speedup, stats,
+};
 use crate::ReportError;
 
 /// Version of the model and of the keys of its JSON form.
@@ -46,6 +48,7 @@ impl Report {
             runs: records.iter().map(RunInfo::new).collect(),
             metrics: stats::info(),
             workloads: names.iter().map(section).collect(),
+            spans: spans::tables(records),
             findings: Vec::new(),
             warnings: warnings(records),
             limits: limits(records),
@@ -75,7 +78,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     for (index, record) in records.iter().enumerate() {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
-        if record.measurements.is_empty() {
+        if record.measurements.is_empty() && record.spans.is_empty() {
             warnings.push(format!("{place}the record holds no measurement"));
         }
     }
@@ -113,8 +116,8 @@ fn limits(records: &[Record]) -> Vec<String> {
 }
 
 fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Options) -> Section {
-    let measurements: Vec<&Measurement> = mine.iter().map(|(_, m)| *m).collect();
-    let (swept, fixed) = axes::split(&measurements);
+    let all: Vec<_> = mine.iter().map(|(_, m)| &m.case).collect();
+    let (swept, fixed) = axes::split(&all);
     let mut cases: Vec<(usize, &str, Vec<Indexed<'_>>)> = Vec::new();
     for (run, measurement) in mine {
         let id = measurement.case.id.as_str();
@@ -145,8 +148,19 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         push_new(&mut baselines, &row.speedup.baseline);
     }
     let item = if items.len() == 1 { items.pop().filter(|item| !item.is_empty()) } else { None };
-    let remarks = remarks(&rows);
-    Section { workload: name.to_string(), swept, fixed, item, implementations, baselines, cases: infos, rows, remarks }
+    Section {
+        workload: name.to_string(),
+        growth: growth::growth(&swept, &rows),
+        along_axes: growth::along_axes(&swept, &infos, &rows),
+        remarks: remarks(&rows),
+        swept,
+        fixed,
+        item,
+        implementations,
+        baselines,
+        cases: infos,
+        rows,
+    }
 }
 
 fn push_new(list: &mut Vec<String>, text: &str) {
