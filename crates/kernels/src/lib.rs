@@ -4,6 +4,7 @@
 
 use ellwand_core::Registry;
 
+pub mod attention;
 pub mod calibration;
 pub mod gemm;
 pub mod isa;
@@ -16,5 +17,6 @@ mod pool;
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     gemm::register(registry);
+    attention::register(registry);
     lattice::register(registry);
 }
