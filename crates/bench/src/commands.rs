@@ -40,13 +40,14 @@ pub fn compare(
     }
     over_blocks(terms, on_block, &mut |coin| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
-        for _ in 0..RUNS {
+        for round in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
-            for arm in order {
+            for (position, arm) in order.into_iter().enumerate() {
                 let sample = timed(arms[arm], terms.limits.open, interrupt);
                 check(interrupt)?;
-                samples[arm].push(sample.map_err(|error| failed(arm, error))?);
+                let sample = sample.map_err(|error| failed(arm, error))?;
+                samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
             }
         }
         Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall })

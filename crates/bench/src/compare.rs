@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::stats::{
     Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median, quantile,
@@ -175,6 +176,10 @@ pub struct Decision {
     pub disturbed: f64,
     /// What ran: baseline, candidate; empty where that is not known.
     pub what_ran: [String; 2],
+    /// Values of probes in the first block, where they were asked for: baseline, candidate.
+    pub readings: [Vec<Reading>; 2],
+    /// The raw samples: baseline, candidate, second copy of the baseline.
+    pub samples: [Vec<Sample>; 3],
     /// Elapsed seconds.
     pub elapsed_s: f64,
 }
@@ -221,6 +226,7 @@ pub(crate) struct Taken {
 struct Sofar {
     basis: Basis,
     blocks: Vec<BlockValue>,
+    samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
 }
@@ -233,7 +239,13 @@ pub(crate) fn over_blocks(
 ) -> Result<Decision, NoDecision> {
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
-    let mut sofar = Sofar { basis: Basis::Wall, blocks: Vec::new(), times: Default::default(), disturbed: [0; 2] };
+    let mut sofar = Sofar {
+        basis: Basis::Wall,
+        blocks: Vec::new(),
+        samples: Default::default(),
+        times: Default::default(),
+        disturbed: [0; 2],
+    };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
     loop {
@@ -270,6 +282,10 @@ impl Sofar {
             let baseline = statistic(&slots[BASELINE]).into_iter().collect::<Vec<f64>>();
             block_value(&baseline, &statistic(&slots[CANDIDATE]).into_iter().collect::<Vec<f64>>())
         };
+        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        for (kept, samples) in self.samples.iter_mut().zip(samples) {
+            kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
+        }
         self.blocks.push(BlockValue {
             main: block_value(&main[BASELINE], &main[CANDIDATE])?,
             control: block_value(&main[BASELINE], &main[CONTROL])?,
@@ -312,6 +328,8 @@ impl Sofar {
             blocks: self.blocks.clone(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
+            readings: Default::default(),
+            samples: self.samples.clone(),
             elapsed_s,
         })
     }

@@ -16,10 +16,10 @@ use ellwand_core::{Environment, InputError, Registry};
 use super::command::{effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, ceilings, output, report, signals};
+use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals};
 
 /// Name of the record in the output directory.
-const RECORD: &str = "record.jsonl";
+pub(super) const RECORD: &str = "record.jsonl";
 
 pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
     let selection = selected(registry, matches);
@@ -36,8 +36,9 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     ceilings::check_memory(&plan.cells, blocks.is_some())?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
+    let allowed = budgets::load(registry, matches)?;
     if is_set(matches, "once") {
-        return super::check::once(registry, &plan, seed, given.as_ref());
+        return super::check::once(registry, matches, &plan, seed, given.as_ref());
     }
     let started = output::unix_ms();
     let dir =
@@ -49,19 +50,25 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
             .help("--resume continues it, --overwrite replaces it")
             .into());
     }
+    let new = !dir.exists();
     output::directory("-o", &dir)?;
 
-    let mut here = environment::detect();
-    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    here.ceilings = known_ceilings(registry, &here, matches)?;
+    let mut here = environment(registry);
+    here.ceilings = known_ceilings(registry, &here, matches).inspect_err(|_| {
+        // Nothing was begun: no empty directory tells of it. One that holds something stays, as does its parent.
+        if new && std::fs::remove_dir(&dir).is_ok() && text(matches, "output").is_none() {
+            dir.parent().map(std::fs::remove_dir);
+        }
+    })?;
     let settings = effort(matches).settings();
     let this_run = Run {
         version: VERSION,
-        id: format!("{}-{:08x}", output::stamp(started), (started ^ u64::from(std::process::id()) << 32) as u32),
+        id: id(started),
         command: line,
         started_unix_ms: started,
         ellwand: env!("CARGO_PKG_VERSION").to_string(),
         seed,
+        certificate: certificate::kept(&here),
         environment: here,
         settings,
     };
@@ -84,7 +91,20 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     });
     let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
     drop(record);
-    finish(matches, &dir, &record_path, interrupted)
+    finish(matches, allowed.as_ref(), &dir, &record_path, interrupted)
+}
+
+/// The machine, with the devices that the registry found.
+pub(super) fn environment(registry: &Registry) -> Environment {
+    let mut here = environment::detect();
+    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    here
+}
+
+/// Identity of a run: its start and a part that another process does not have.
+pub(super) fn id(started: u64) -> String {
+    // The process id beside the clock: two runs may start in the same millisecond.
+    format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
 }
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
@@ -132,14 +152,28 @@ fn measure(
     Ok(interrupted)
 }
 
-/// Reads the record back from disk and makes every output from it, as `report` does.
-fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: bool) -> Outcome {
+/// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
+fn finish(
+    matches: &ArgMatches,
+    limits: Option<&budgets::Budgets>,
+    dir: &Path,
+    record_path: &Path,
+    interrupted: bool,
+) -> Outcome {
     let record = writer::read(record_path)?;
     let fates: Vec<Fate> = record.measurements.iter().map(|m: &Measurement| m.outcome.clone()).collect();
+    let verdicts = limits.map_or_else(Vec::new, |limits| limits.judge_run(&record.measurements));
     if !fates.is_empty() {
-        let told = report::print(matches, std::slice::from_ref(&record));
+        let told = match text(matches, "format") {
+            Some("junit") => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
+            Some("github") => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
+            _ => report::print(matches, std::slice::from_ref(&record)),
+        };
         report::write_directory(matches, &[record], dir)?;
         output::note(&format!("\nwritten to {}", dir.display()));
+        if let Some(limits) = limits {
+            limits.tell(&verdicts);
+        }
         told?;
     }
     Ok(if interrupted {
@@ -151,6 +185,8 @@ fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: boo
         Exit::Nothing
     } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
         Exit::Error
+    } else if budgets::broken(&verdicts) && text(matches, "fail-on") != Some("never") {
+        Exit::Regression
     } else {
         Exit::Ok
     })
@@ -231,7 +267,7 @@ fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<S
     if !(resume && begun()) {
         return Ok((Writer::create(path, this_run)?, BTreeSet::new()));
     }
-    let (record, known) = Writer::resume(path)?;
+    let (mut record, known) = Writer::resume(path)?;
     let differs = |what: &str, expected: String| {
         Failure::Input(InputError::new("--resume", format!("the record was made {what}"), expected))
     };
@@ -241,5 +277,6 @@ fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<S
     if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
         return Err(differs("with another seed or effort", format!("--seed {} and the same --effort", known.run.seed)));
     }
+    record.resumed(this_run)?;
     Ok((record, known.measurements.iter().map(Measurement::cell).collect()))
 }

@@ -26,6 +26,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let trials = selfcheck::trials(is_set(matches, "quick"), is_set(matches, "long"));
     let mut certificate = Certificate {
         ellwand: env!("CARGO_PKG_VERSION").into(),
+        revision: super::certificate::revision(),
         machine: here.fingerprint(),
         started_unix_ms: output::unix_ms(),
         load: [here.load, None],
