@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 32] = [
+const OWN: [&str; 33] = [
     "size",
     "implementation",
     "device",
@@ -43,6 +43,7 @@ const OWN: [&str; 32] = [
     "across-machines",
     "long",
     "config",
+    "same-output",
 ];
 
 /// The whole command line for a registry.
@@ -213,7 +214,8 @@ fn compare(registry: &Registry) -> Command {
                 .requires("workload")
                 .help("With --workload: implementations or patterns; all if none is given"),
         )
-        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; what they answer is not judged"))
+        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; each must exit with code 0"))
+        .arg(switch("same-output", "With --command: both must print the same to stdout, before and after the timed runs").requires("command"))
         .arg(
             Arg::new("baseline")
                 .long("baseline")

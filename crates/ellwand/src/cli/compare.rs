@@ -56,6 +56,10 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         let sides: Vec<_> =
             matches.get_many::<String>("side").into_iter().flatten().map(|side| records::record_at(side)).collect();
         if let [Some(baseline), Some(candidate)] = &sides[..] {
+            if text(matches, "output").is_some() {
+                let expected = "no -o: nothing is measured that could be kept";
+                return Err(InputError::new("-o", "two records are compared", expected).into());
+            }
             return records::compare(matches, [baseline, candidate], rope);
         }
     }
@@ -76,7 +80,10 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         let mut on_block = |done: usize, most: usize| progress.rounds(index, done as u32, most as u32);
         let result = match &contest.what {
             What::Workers(sides) => arms::compare(sides, &terms, interrupt, &mut on_block),
-            What::Commands([a, b]) => commands::compare([a, b], &terms, interrupt, &mut on_block),
+            What::Commands([a, b]) => {
+                let same_output = is_set(matches, "same-output");
+                commands::compare([a, b], same_output, &terms, interrupt, &mut on_block)
+            }
         };
         let result = match result {
             Ok(decision) => Ok(decision),
@@ -107,6 +114,9 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         Some("github") => ci::write_github(&rows, &all_budgets, rope, out),
         _ => verdict::write_lines(&rows, &all_budgets, rope, out),
     });
+    if is_set(matches, "command") && !is_set(matches, "same-output") {
+        output::note("note: what the commands print was not compared; --same-output does that");
+    }
     if let Some(keeper) = keeper {
         keeper.end(matches)?;
     }

@@ -50,6 +50,8 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
             .help("--resume continues it, --overwrite replaces it")
             .into());
     }
+    // From here on Ctrl-C must leave things in order.
+    let interrupt = signals::stop_on_ctrl_c();
     let new = !dir.exists();
     output::directory("-o", &dir)?;
 
@@ -78,7 +80,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         settings: this_run.settings.clone(),
         seed,
         probes: PROBES,
-        interrupt: signals::stop_on_ctrl_c(),
+        interrupt,
         given: given.as_ref(),
         resolutions: resolutions(registry, &this_run.settings),
     };

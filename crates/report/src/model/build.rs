@@ -6,7 +6,9 @@ use ellwand_core::record::Record;
 use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism};
 
-use super::{Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, speedup, stats};
+use super::{
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, comparison, speedup, stats,
+};
 use crate::ReportError;
 
 /// Version of the model and of the keys of its JSON form.
@@ -46,6 +48,7 @@ impl Report {
             runs: records.iter().map(RunInfo::new).collect(),
             metrics: stats::info(),
             workloads: names.iter().map(section).collect(),
+            comparisons: comparison::comparisons(records),
             findings: Vec::new(),
             warnings: warnings(records),
             limits: limits(records),
@@ -75,7 +78,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     for (index, record) in records.iter().enumerate() {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
-        if record.measurements.is_empty() {
+        if record.measurements.is_empty() && record.comparisons.is_empty() {
             warnings.push(format!("{place}the record holds no measurement"));
         }
     }

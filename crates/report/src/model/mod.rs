@@ -9,11 +9,14 @@ use crate::diagnose::Finding;
 
 mod axes;
 mod build;
+mod comparison;
 mod run;
 mod speedup;
 mod stats;
+mod trust;
 
 pub use axes::AxisInfo;
+pub use comparison::ComparisonInfo;
 pub use run::RunInfo;
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
@@ -42,6 +45,9 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Verdicts, in the order of the runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<ComparisonInfo>,
     /// What limits the implementations and what to try, with evidence; most important first.
     pub findings: Vec<Finding>,
     /// What is odd about the records as a whole.

@@ -125,7 +125,7 @@ fn open(what: &'static str, limit: Limit, unit: &str, why: &str) -> Judged {
 }
 
 fn over(value: f64, limit: f64) -> String {
-    format!("over by {}", super::super::verdict::percent(value / limit - 1.0))
+    format!("over by {}", human(value / limit - 1.0, "1"))
 }
 
 fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
@@ -156,7 +156,9 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let (state, rest) = if low > limit.value {
         (State::Broken, format!(": {}", over(value, limit.value)))
     } else if value > limit.value {
-        let why = format!(": {}, which noise explains; more --blocks decide it", over(value, limit.value));
+        let more = (ln.len() + 3).max(6);
+        let why =
+            format!(": {}, which so few processes do not settle; --blocks {more} tells more", over(value, limit.value));
         (State::Open, why)
     } else {
         (State::Kept, String::new())
