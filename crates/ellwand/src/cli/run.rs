@@ -74,7 +74,10 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         environment: here,
         settings,
     };
-    let (mut record, finished) = open(&record_path, &this_run, resume)?;
+    let (record, finished) = open(&record_path, &this_run, resume)?;
+    // A record that is continued hears of it when there is something to add.
+    let again = (!finished.is_empty()).then_some(&this_run);
+    let mut record = Continued { record, again };
     let instrument = Instrument {
         registry,
         settings: this_run.settings.clone(),
@@ -109,12 +112,27 @@ pub(super) fn id(started: u64) -> String {
     format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
 }
 
+/// A record, and the run that goes on with it unless it began it.
+struct Continued<'a> {
+    record: Writer,
+    again: Option<&'a Run>,
+}
+
+impl Continued<'_> {
+    fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
+        if let Some(run) = self.again.take() {
+            self.record.resumed(run)?;
+        }
+        Ok(measurements.iter().try_for_each(|measurement| self.record.measurement(measurement))?)
+    }
+}
+
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
 fn measure(
     instrument: &Instrument,
     workers: Option<&Blocks>,
     plan: Plan,
-    record: &mut Writer,
+    record: &mut Continued,
     finished: &BTreeSet<String>,
 ) -> Result<bool, Failure> {
     let mut progress = Progress::new(plan.cells.len());
@@ -140,9 +158,7 @@ fn measure(
         };
         match measured {
             Ok(measurements) => {
-                for measurement in &measurements {
-                    record.measurement(measurement)?;
-                }
+                record.add(&measurements)?;
             }
             Err(_) => {
                 interrupted = true;
@@ -269,7 +285,7 @@ fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<S
     if !(resume && begun()) {
         return Ok((Writer::create(path, this_run)?, BTreeSet::new()));
     }
-    let (mut record, known) = Writer::resume(path)?;
+    let (record, known) = Writer::resume(path)?;
     let differs = |what: &str, expected: String| {
         Failure::Input(InputError::new("--resume", format!("the record was made {what}"), expected))
     };
@@ -279,6 +295,5 @@ fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<S
     if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
         return Err(differs("with another seed or effort", format!("--seed {} and the same --effort", known.run.seed)));
     }
-    record.resumed(this_run)?;
     Ok((record, known.measurements.iter().map(Measurement::cell).collect()))
 }
