@@ -48,7 +48,12 @@ pub const FORMATS: &[Format] = &[
         about: "the whole report model with exact numbers and stable keys",
         write: json::write,
     },
-    Format { name: "jsonl", extension: "jsonl", about: "one JSON object a measurement, then one an implementation with spans", write: jsonl::write },
+    Format {
+        name: "jsonl",
+        extension: "jsonl",
+        about: "one JSON object a measurement, then one an implementation with spans",
+        write: jsonl::write,
+    },
     Format {
         name: "markdown",
         extension: "md",

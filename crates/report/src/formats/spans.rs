@@ -36,10 +36,7 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
         if flat { row.path.join(" / ") } else { format!("{}{}", "  ".repeat(row.path.len() - 1), row.name()) }
     };
     let cells = |cell: &dyn Fn(&SpanRow) -> String, outside: String| -> Vec<String> {
-        let mut cells: Vec<String> = rows.iter().filter(|row| row.calling).map(cell).collect();
-        cells.push(outside);
-        cells.extend(rows.iter().filter(|row| !row.calling).map(cell));
-        cells
+        rows.iter().map(cell).chain([outside]).collect()
     };
     let mut columns = vec![
         Column::new("component", false, 0, cells(&name, "(in no span)".into())),

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::{columns, spans};
 use super::readings::{self, Block};
+use super::{columns, spans};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};

@@ -109,7 +109,8 @@ pub(crate) const NO_SPANS: &str = "it has no spans inside: put `let _span = ellw
 
 /// The tables of all records.
 pub(super) fn tables(records: &[Record]) -> Vec<SpanTable> {
-    let all = || records.iter().enumerate().flat_map(|(run, record)| record.spans.iter().map(move |spans| (run, spans)));
+    let all =
+        || records.iter().enumerate().flat_map(|(run, record)| record.spans.iter().map(move |spans| (run, spans)));
     all()
         .map(|(run, spans)| {
             let same = |other: &&Spans| other.case.workload == spans.case.workload;
