@@ -202,12 +202,12 @@ fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     let mut notes: Vec<String> = spans.warnings.iter().map(|warning| crate::units::clean(warning)).collect();
     if spans.dropped > 0 {
         notes.push(format!(
-            "{} spans found no room and are missing: times and calls are too low; choose a smaller case",
+            "spans that found no room and are missing: {}. Times and calls are too low; choose a smaller case",
             spans.dropped
         ));
     }
     if spans.open > 0 {
-        notes.push(format!("{} spans had not ended when recording did; they are in no time", spans.open));
+        notes.push(format!("spans that had not ended when recording did, and are in no time: {}", spans.open));
     }
     if spans.outcome.is_measured() && spans.nodes.is_empty() {
         notes.push(NO_SPANS.to_string());
