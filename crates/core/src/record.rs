@@ -118,12 +118,19 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level in which `bytes` fit, or `DRAM`.
-    pub fn level_of(&self, bytes: u64) -> String {
+    /// The cache level in which `bytes` fit when they are spread over all processors (`many`) or lie with one: caches that
+    /// processors have for themselves add up.
+    pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
+        let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
-            .find(|cache| bytes <= cache.bytes)
+            .find(|cache| bytes <= cache.bytes * copies(cache))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+
+    /// The cache level in which `bytes` fit, or `DRAM`.
+    pub fn level_of(&self, bytes: u64) -> String {
+        self.level_of_threads(bytes, false)
     }
 }
 
@@ -232,6 +239,8 @@ pub struct Sample {
     pub switches: Option<u64>,
     /// Minor page faults meanwhile.
     pub faults: Option<u64>,
+    /// Times that a thread of it gave up the processor to wait (voluntary context switches) meanwhile.
+    pub waits: Option<u64>,
     /// Equal parts that were timed one by one inside the slot.
     pub parts: Option<u64>,
     /// Elapsed time of the fastest of these parts.

@@ -89,6 +89,7 @@ pub fn samples(seconds: f64, threads: f64, phase: usize) -> Vec<Sample> {
                 device_ns: None,
                 switches: Some(u64::from(round == 7)),
                 faults: Some(0),
+                waits: Some(0),
                 ..Sample::default()
             }
         })
