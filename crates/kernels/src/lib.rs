@@ -5,6 +5,7 @@
 use ellwand_core::Registry;
 
 pub mod calibration;
+pub mod gemm;
 pub mod isa;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
@@ -14,5 +15,6 @@ mod pool;
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
+    gemm::register(registry);
     lattice::register(registry);
 }
