@@ -87,6 +87,10 @@ pub struct Environment {
     pub clock_cost_ns: Option<f64>,
     /// Clock: smallest step seen, in nanoseconds.
     pub clock_step_ns: Option<f64>,
+    /// What taking one slot costs beside what runs in it (readings of the clocks and the system calls around it), in
+    /// nanoseconds; almost all of it lies outside the slot's times. Records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_cost_ns: Option<f64>,
     /// Compiler that built this program.
     pub compiler: String,
     /// Devices found, with their descriptions.

@@ -60,7 +60,8 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
         or_unknown(&here.huge_pages)
     )?;
     let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
-    writeln!(out, "clock: a pair of readings {}, smallest step {}\n", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(out, "clock: a pair of readings {}, smallest step {}", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))?;
     writeln!(
         out,
         "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}",
