@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, Measurement, Run, VERSION};
+use super::{Comparison, Measurement, Run, Spans, VERSION};
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -10,6 +10,7 @@ enum LineOut<'a> {
     Run(&'a Run),
     Measurement(&'a Measurement),
     Comparison(&'a Comparison),
+    Spans(&'a Spans),
 }
 
 /// A record as read.
@@ -23,6 +24,8 @@ pub struct Record {
     pub comparisons: Vec<Comparison>,
     /// The command lines that went on with it after the first, in order.
     pub resumed: Vec<Vec<String>>,
+    /// What was recorded inside implementations, in runs of their own; the last of a cell holds.
+    pub spans: Vec<Spans>,
     /// What was odd about the file: a cut last line, lines of a kind this version does not know.
     pub warnings: Vec<String>,
 }
@@ -61,6 +64,7 @@ pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error
         Entry::Run(run) => LineOut::Run(run),
         Entry::Measurement(measurement) => LineOut::Measurement(measurement),
         Entry::Comparison(comparison) => LineOut::Comparison(comparison),
+        Entry::Spans(spans) => LineOut::Spans(spans),
     };
     serde_json::to_string(&out)
 }
@@ -73,6 +77,8 @@ pub enum Entry<'a> {
     Measurement(&'a Measurement),
     /// A comparison.
     Comparison(&'a Comparison),
+    /// Components of an implementation.
+    Spans(&'a Spans),
 }
 
 impl<'a> From<&'a Run> for Entry<'a> {
@@ -88,6 +94,11 @@ impl<'a> From<&'a Measurement> for Entry<'a> {
 impl<'a> From<&'a Comparison> for Entry<'a> {
     fn from(comparison: &'a Comparison) -> Self {
         Entry::Comparison(comparison)
+    }
+}
+impl<'a> From<&'a Spans> for Entry<'a> {
+    fn from(spans: &'a Spans) -> Self {
+        Entry::Spans(spans)
     }
 }
 
@@ -115,8 +126,14 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
         None => return Err(RecordError::NoRun("it has no format version".into())),
     }
     let run: Run = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
-    let mut record =
-        Record { run, measurements: Vec::new(), comparisons: Vec::new(), resumed: Vec::new(), warnings: Vec::new() };
+    let mut record = Record {
+        run,
+        measurements: Vec::new(),
+        comparisons: Vec::new(),
+        resumed: Vec::new(),
+        spans: Vec::new(),
+        warnings: Vec::new(),
+    };
     for (index, text) in lines {
         let number = index + 1;
         let cut = !text.ends_with('\n');
@@ -136,6 +153,15 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
             // A resumed run appends its own first line: the measurements after it were made by that command.
             Ok(head) if head.kind == "run" => match serde_json::from_str::<Run>(text) {
                 Ok(run) => record.resumed.push(run.command),
+                Err(error) => {
+                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
+                }
+            },
+            Ok(head) if head.kind == "spans" => match serde_json::from_str::<Spans>(text) {
+                Ok(spans) => {
+                    record.spans.retain(|known| known.cell() != spans.cell());
+                    record.spans.push(spans);
+                }
                 Err(error) => {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }

@@ -12,6 +12,7 @@ mod ci;
 mod command;
 mod compare;
 mod contests;
+mod eta;
 mod exit;
 mod keeping;
 mod list;
@@ -23,6 +24,7 @@ mod report;
 mod run;
 mod selfcheck;
 mod signals;
+mod spans;
 mod verdict;
 mod worker;
 

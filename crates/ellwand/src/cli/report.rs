@@ -29,10 +29,12 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &records, Path::new(dir))?;
     }
-    let measured = records.iter().any(|record| {
-        record.measurements.iter().any(|m| m.outcome.is_measured())
+    let has_any = |record: &Record| {
+        record.measurements.iter().any(|measurement| measurement.outcome.is_measured())
             || record.comparisons.iter().any(|comparison| comparison.ended.is_none())
-    });
+            || record.spans.iter().any(|spans| spans.outcome.is_measured())
+    };
+    let measured = records.iter().any(has_any);
     let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl"].contains(&name));
     if by_measurement && records.iter().any(|record| !record.comparisons.is_empty()) {
         output::note("note: csv and jsonl hold measurements; verdicts are in table, json and markdown");
