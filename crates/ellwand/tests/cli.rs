@@ -221,12 +221,12 @@ fn a_run_embeds_the_last_self_check_of_the_machine() {
     let model: serde_json::Value =
         serde_json::from_str(&here.ok(&["report", "without", "--format", "json"]).stdout).unwrap();
     let machine = model["runs"][0]["machine"].as_str().unwrap();
-    let row = |percent: i64, decisions: u64, slower: u64| {
-        serde_json::json!({"workload": "w", "percent": percent, "passes": 1, "decisions": decisions, "slower": slower, "faster": 0,
+    let row = |candidate: &str, percent: i64, decisions: u64, slower: u64| {
+        serde_json::json!({"workload": "w", "candidate": candidate, "found_by": {}, "percent": percent, "passes": 1, "decisions": decisions, "slower": slower, "faster": 0,
             "same": 0, "undecided": 0, "withheld": 0, "failed": 0, "covered": 0, "bias": 0.0, "seconds": [0.1, 0.2], "blocks": [8.0, 8.0]})
     };
     let certificate = serde_json::json!({"ellwand": "0.1.0", "machine": machine, "started_unix_ms": 1_000_000_000_000_u64,
-        "load": [2.5, 3.5], "rope": 0.01, "alpha": 0.01, "rows": [row(0, 40, 1), row(2, 12, 11)]});
+        "load": [2.5, 3.5], "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": [row("plain", 0, 40, 1), row("slowed", 2, 12, 11)]});
     let folder = here.path("cache/ellwand");
     std::fs::create_dir_all(&folder).unwrap();
     let name = format!("selfcheck-{machine}-{}.json", env!("CARGO_PKG_VERSION"));

@@ -1,6 +1,6 @@
 //! The last self-check of this machine, as runs embed it.
 
-use ellwand_bench::selfcheck::Certificate as Full;
+use ellwand_bench::selfcheck::{Certificate as Full, SLOWED};
 use ellwand_core::Environment;
 use ellwand_core::record::{Certificate, Planted};
 
@@ -22,7 +22,7 @@ pub(super) fn kept(environment: &Environment) -> Option<Certificate> {
 fn short(full: &Full) -> Certificate {
     let (false_alarms, decisions, _) = full.false_alarms();
     let mut planted: Vec<Planted> = Vec::new();
-    for row in full.rows.iter().filter(|row| row.percent > 0) {
+    for row in full.rows.iter().filter(|row| row.candidate == SLOWED) {
         match planted.iter_mut().find(|known| known.percent == row.percent) {
             Some(known) => {
                 known.decisions += row.decisions;
@@ -48,12 +48,14 @@ fn short(full: &Full) -> Certificate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_bench::selfcheck::Row;
+    use ellwand_bench::selfcheck::{PLAIN, Row, TAIL};
 
     #[test]
     fn kernels_are_added_up() {
-        let row = |percent, decisions, slower, faster| Row {
+        let row = |candidate: &str, percent, decisions, slower, faster| Row {
             workload: "w".into(),
+            candidate: candidate.into(),
+            found_by: Default::default(),
             percent,
             passes: 1,
             decisions,
@@ -63,8 +65,8 @@ mod tests {
             undecided: 0,
             withheld: 0,
             failed: 0,
-            covered: 0,
-            bias: 0.0,
+            covered: Some(0),
+            bias: Some(0.0),
             seconds: [0.0; 2],
             blocks: [0.0; 2],
         };
@@ -74,9 +76,18 @@ mod tests {
             machine: "m".into(),
             started_unix_ms: 7,
             load: [Some(1.0), None],
+            slot_cost_ns: None,
             rope: 0.01,
             alpha: 0.01,
-            rows: vec![row(5, 30, 30, 0), row(0, 200, 1, 0), row(2, 30, 28, 0), row(0, 200, 0, 1), row(2, 30, 29, 0)],
+            rows: vec![
+                row(SLOWED, 5, 30, 30, 0),
+                row(PLAIN, 0, 200, 1, 0),
+                row(SLOWED, 2, 30, 28, 0),
+                row(PLAIN, 0, 200, 0, 1),
+                row(SLOWED, 2, 30, 29, 0),
+                // A tail is no slow-down of a size.
+                row(TAIL, 0, 30, 30, 0),
+            ],
         };
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));

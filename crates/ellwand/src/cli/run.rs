@@ -58,7 +58,8 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     output::directory("-o", &dir)?;
 
     let mut here = environment(registry);
-    let known = if spans { Ok(ceilings::kept(&here).unwrap_or_default()) } else { known_ceilings(registry, &here, matches) };
+    let known =
+        if spans { Ok(ceilings::kept(&here).unwrap_or_default()) } else { known_ceilings(registry, &here, matches) };
     here.ceilings = known.inspect_err(|_| {
         // Nothing was begun: no empty directory tells of it. One that holds something stays, as does its parent.
         if new && std::fs::remove_dir(&dir).is_ok() && text(matches, "output").is_none() {

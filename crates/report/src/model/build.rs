@@ -103,6 +103,13 @@ fn limits(records: &[Record]) -> Vec<String> {
                 .to_string(),
         );
     }
+    if records.iter().any(|record| !record.comparisons.is_empty()) {
+        limits.push(
+            "A verdict holds for these two programs on this machine. Another build of the same source may be laid out differently in memory, \
+             which can change its time by some per cent: what is compared is builds, not sources."
+                .to_string(),
+        );
+    }
     if records.iter().any(|record| !record.measurements.is_empty()) {
         limits.extend(of_measurements());
         if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
