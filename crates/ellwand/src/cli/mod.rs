@@ -9,6 +9,7 @@ mod check;
 mod ci;
 mod command;
 mod compare;
+mod eta;
 mod exit;
 mod list;
 mod machine;

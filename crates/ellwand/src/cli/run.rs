@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
@@ -102,11 +103,15 @@ fn measure(
     record: &mut Writer,
     finished: &BTreeSet<String>,
 ) -> Result<bool, Failure> {
-    let mut progress = Progress::new(plan.cells.len());
+    // Starting a worker process takes some hundredths of a second.
+    let spawn_ms = workers.map_or(0, |workers| 40 * u64::from(workers.blocks));
+    let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
+    let mut progress = Progress::of_plan(&plan, each);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
         leave_out(instrument, &mut cell, finished);
         if cell.implementations.is_empty() {
+            progress.skip(index);
             continue;
         }
         progress.cell(index, &cell.case.id());

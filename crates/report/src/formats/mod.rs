@@ -10,6 +10,7 @@ mod json;
 mod jsonl;
 mod markdown;
 mod readings;
+mod seed_json;
 mod spans;
 mod table;
 
@@ -59,6 +60,12 @@ pub const FORMATS: &[Format] = &[
         extension: "md",
         about: "the full report: tables, comparison, diagnosis, advice",
         write: markdown::write,
+    },
+    Format {
+        name: "seed-json",
+        extension: "json",
+        about: "measured rows with the keys of common layer benchmark scripts (operation, batch_size, time_ms, ..)",
+        write: seed_json::write,
     },
 ];
 

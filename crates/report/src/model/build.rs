@@ -6,7 +6,9 @@ use ellwand_core::record::Record;
 use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism};
 
-use super::{Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, spans, speedup, stats};
+use super::{
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, growth, spans, speedup, stats,
+};
 use crate::ReportError;
 
 /// Version of the model and of the keys of its JSON form.
@@ -160,8 +162,19 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         push_new(&mut baselines, &row.speedup.baseline);
     }
     let item = if items.len() == 1 { items.pop().filter(|item| !item.is_empty()) } else { None };
-    let remarks = remarks(&rows);
-    Section { workload: name.to_string(), swept, fixed, item, implementations, baselines, cases: infos, rows, remarks }
+    Section {
+        workload: name.to_string(),
+        growth: growth::growth(&swept, &rows),
+        along_axes: growth::along_axes(&swept, &infos, &rows),
+        remarks: remarks(&rows),
+        swept,
+        fixed,
+        item,
+        implementations,
+        baselines,
+        cases: infos,
+        rows,
+    }
 }
 
 fn push_new(list: &mut Vec<String>, text: &str) {

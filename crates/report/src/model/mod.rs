@@ -9,12 +9,14 @@ use crate::diagnose::Finding;
 
 mod axes;
 mod build;
+mod growth;
 mod run;
 pub(crate) mod spans;
 mod speedup;
 mod stats;
 
 pub use axes::AxisInfo;
+pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
@@ -77,6 +79,10 @@ pub struct Section {
     pub cases: Vec<CaseInfo>,
     /// One row per run, case, implementation and device.
     pub rows: Vec<Row>,
+    /// How times grow along each numeric axis that varies.
+    pub growth: Vec<Growth>,
+    /// Times by the values of each axis, where more than one varies.
+    pub along_axes: Vec<AlongAxis>,
     /// What readers must know, each with the number of rows it concerns.
     pub remarks: Vec<Remark>,
 }
