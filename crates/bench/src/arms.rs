@@ -22,6 +22,11 @@ pub const WARM_UP_NS: u64 = 2_000_000;
 const BLOCK_SLOTS_NS: u64 = 16_000_000;
 /// Rounds of a block.
 const ROUNDS: (u64, u64) = (3, 24);
+/// How many times as many rounds a block has while slow modes are suspected: a rare one shows in nearly every block then.
+const SUSPICIOUS: u64 = 4;
+/// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
+/// rounds would cost more than further processes tell.
+const LONG_ROUNDS: u64 = 2;
 /// Rounds after which a block that takes long ends: on a busy machine waiting for the processor between slots costs more
 /// than the slots, and rounds of one block replicate nothing.
 const ENOUGH_ROUNDS: u64 = 6;
@@ -29,6 +34,9 @@ const ENOUGH_ROUNDS: u64 = 6;
 const LONG_BLOCK: Duration = Duration::from_millis(40);
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
+/// From this time of an iteration on a process makes no run that is not timed but its first: what a run finds in the caches
+/// is a small share of its time, and the same for all arms.
+pub const LONG_RUN_NS: u64 = 5_000_000;
 
 /// What is compared.
 #[derive(Debug, Clone)]
@@ -60,7 +68,7 @@ pub fn compare(
         interrupt,
         what_ran: Default::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin| arms.block(coin))?;
+    let mut decision = over_blocks(terms, on_block, &mut |coin, suspicious| arms.block(coin, suspicious))?;
     decision.what_ran = arms.what_ran;
     Ok(decision)
 }
@@ -75,7 +83,7 @@ struct Arms<'a> {
 }
 
 impl Arms<'_> {
-    fn block(&mut self, coin: &mut ChaCha8Rng) -> Result<Taken, NoDecision> {
+    fn block(&mut self, coin: &mut ChaCha8Rng, suspicious: bool) -> Result<Taken, NoDecision> {
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
@@ -90,17 +98,22 @@ impl Arms<'_> {
                 what_ran.clone_from(&opened.what_ran);
             }
         }
-        let rounds = (BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(ROUNDS.0, ROUNDS.1);
+        let times = if suspicious { SUSPICIOUS } else { 1 };
+        let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
+        let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
+        let rounds = (times * BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let start = Instant::now();
         for round in 0..rounds {
-            if round >= ENOUGH_ROUNDS && start.elapsed() > LONG_BLOCK {
+            if round >= times * ENOUGH_ROUNDS && start.elapsed() > LONG_BLOCK * times as u32 {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
             for arm in order {
-                match block.slot(arm)? {
+                // The last of few long runs is the one that is judged afterwards.
+                let judged = long && round + 1 == rounds;
+                match block.slot(arm, judged)? {
                     Some(sample) => samples[arm].push(sample),
                     None => return Err(now_ended(&block, arm)),
                 }

@@ -38,7 +38,7 @@ pub fn compare(
         warm_up(command).map_err(|error| failed(arm, error))?;
         check(interrupt)?;
     }
-    over_blocks(terms, on_block, &mut |coin| {
+    over_blocks(terms, on_block, &mut |coin, _| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for _ in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();

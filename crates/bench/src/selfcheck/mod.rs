@@ -13,7 +13,7 @@ use ellwand_core::implementation::Parallelism;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::arms::{SLOT_NS, Sides, WARM_UP_NS, compare};
+use crate::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS, compare};
 use crate::block::Spec;
 use crate::compare::{Call, Decision, NoDecision, Terms};
 use crate::worker::{Asked, Launch, Open};
@@ -168,6 +168,7 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
             seed,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,
+            long_run_ns: LONG_RUN_NS,
             pin: true,
             ..Open::default()
         },

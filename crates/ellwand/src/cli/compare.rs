@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::ArgMatches;
-use ellwand_bench::arms::{self, SLOT_NS, Sides, WARM_UP_NS};
+use ellwand_bench::arms::{self, LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS};
 use ellwand_bench::block::Spec;
 use ellwand_bench::compare::{Basis, Call, Decision, NoDecision, Terms};
 use ellwand_bench::plan::{Cell, Selection};
@@ -266,6 +266,7 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], seed: u64) -> S
             seed,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,
+            long_run_ns: LONG_RUN_NS,
             pin: implementations.iter().all(|one| one.parallelism == Parallelism::Single),
             ..Open::default()
         },
