@@ -26,7 +26,7 @@ const ROUNDS: (u64, u64) = (3, 24);
 const SUSPICIOUS: u64 = 4;
 /// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
 /// rounds would cost more than further processes tell.
-const LONG_ROUNDS: u64 = 2;
+const LONG_ROUNDS: u64 = 3;
 /// Rounds after which a block that takes long ends: on a busy machine waiting for the processor between slots costs more
 /// than the slots, and rounds of one block replicate nothing.
 const ENOUGH_ROUNDS: u64 = 6;
@@ -138,10 +138,11 @@ impl Arms<'_> {
 
 /// Long iterations meet context switches: there processor time is judged where one thread does all of it.
 fn basis(parallelism: [Parallelism; 2], iteration_ns: u64) -> Basis {
-    match (parallelism, iteration_ns >= LONG_NS) {
-        (_, false) => Basis::Fastest,
-        ([Parallelism::Single, Parallelism::Single], true) => Basis::Cpu,
-        (_, true) => Basis::Wall,
+    match parallelism {
+        _ if iteration_ns < LONG_NS => Basis::Fastest,
+        [Parallelism::Single, Parallelism::Single] if iteration_ns >= LONG_RUN_NS => Basis::ShortestCpu,
+        [Parallelism::Single, Parallelism::Single] => Basis::Cpu,
+        _ => Basis::Wall,
     }
 }
 

@@ -38,7 +38,9 @@ pub struct Trial {
 pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     if long {
         let decisions = if quick { 4 } else { 20 };
-        let trial = |workload, candidate, percent| Trial { workload, candidate, percent, passes: 400, decisions };
+        let passes = |workload| if workload == SUM { 250 } else { 400 };
+        let trial =
+            |workload, candidate, percent| Trial { workload, candidate, percent, passes: passes(workload), decisions };
         let both = [SUM, CHAIN].map(|workload| [trial(workload, PLAIN, 0), trial(workload, SLOWED, 3)]);
         return both.into_iter().flatten().collect();
     }
