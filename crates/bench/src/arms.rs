@@ -32,6 +32,8 @@ const LONG_ROUNDS: u64 = 3;
 const ENOUGH_ROUNDS: u64 = 6;
 /// How long that is.
 const LONG_BLOCK: Duration = Duration::from_millis(40);
+/// The same while slow modes are suspected.
+const LONG_SUSPICIOUS_BLOCK: Duration = Duration::from_millis(320);
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
 /// From this time of an iteration on a process makes no run that is not timed but its first: what a run finds in the caches
@@ -88,7 +90,7 @@ impl Arms<'_> {
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
         for (arm, cost) in costs.iter_mut().enumerate() {
-            let opened = block.state(arm).map_err(|outcome| ended(arm, outcome))?;
+            let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
             *cost = opened.slot.cost_ns;
             if arm == BASELINE && self.basis.is_none() {
                 let iteration_ns = opened.slot.cost_ns / opened.slot.iterations.max(1);
@@ -103,9 +105,10 @@ impl Arms<'_> {
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
         let rounds = (times * BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
+        let longest = if suspicious { LONG_SUSPICIOUS_BLOCK } else { LONG_BLOCK };
         let start = Instant::now();
         for round in 0..rounds {
-            if round >= times * ENOUGH_ROUNDS && start.elapsed() > LONG_BLOCK * times as u32 {
+            if round >= times * ENOUGH_ROUNDS && start.elapsed() > longest {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
@@ -115,13 +118,13 @@ impl Arms<'_> {
                 let judged = long && round + 1 == rounds;
                 match block.slot(arm, judged)? {
                     Some(sample) => samples[arm].push(sample),
-                    None => return Err(now_ended(&block, arm)),
+                    None => return Err(now_ended(&block, arm, ARMS[arm])),
                 }
             }
         }
         for arm in 0..ARMS.len() {
             if block.again(arm)?.is_none() {
-                return Err(now_ended(&block, arm));
+                return Err(now_ended(&block, arm, ARMS[arm]));
             }
         }
         block.close();
@@ -146,13 +149,13 @@ fn basis(parallelism: [Parallelism; 2], iteration_ns: u64) -> Basis {
     }
 }
 
-fn ended(arm: usize, outcome: &Outcome) -> NoDecision {
-    NoDecision::Ended { arm: ARMS[arm], outcome: outcome.clone() }
+pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {
+    NoDecision::Ended { arm, outcome: outcome.clone() }
 }
 
-fn now_ended(block: &Block, arm: usize) -> NoDecision {
+pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDecision {
     match block.state(arm) {
-        Err(outcome) => ended(arm, outcome),
-        Ok(_) => ended(arm, &Outcome::Failed { error: "it did not answer".into() }),
+        Err(outcome) => ended(name, outcome),
+        Ok(_) => ended(name, &Outcome::Failed { error: "it did not answer".into() }),
     }
 }

@@ -13,9 +13,10 @@ use ellwand_core::stats::{
 
 /// Capital of a side question from which on it is suspicious. By chance it is reached in at most one of eight comparisons.
 const SUSPICION: f64 = 8.0;
-/// How many standard errors an estimate beyond the region of equivalence must be large to be suspicious: one comparison of
-/// six has such an estimate by chance where the noise is far wider than the region, and hardly any where it is narrower.
-const STANDARD_ERRORS: f64 = 1.0;
+/// How many standard errors an estimate beyond the region of equivalence must be large to be suspicious: three
+/// comparisons of ten have such an estimate by chance where the noise is far wider than the region, and hardly any where it
+/// is narrower. A tail of one slot in twenty has it at the first look 99 times in 100.
+const STANDARD_ERRORS: f64 = 0.5;
 
 /// A side question's answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
