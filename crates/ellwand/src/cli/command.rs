@@ -235,6 +235,13 @@ fn selfcheck() -> Command {
             "Runs of some 20 ms in place of some 50 us, judged by processor time; no certificate is kept",
         ))
         .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
+        .arg(
+            switch(
+                "diagnosis",
+                "Try the diagnosis instead, on workloads that are bound by a known thing; exit 1 on a wrong class",
+            )
+            .conflicts_with_all(["long", "quick"]),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
 }
