@@ -6,6 +6,7 @@ use ellwand_core::Registry;
 
 mod buffer;
 pub mod calibration;
+pub mod gemm;
 pub mod isa;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
@@ -17,6 +18,7 @@ pub mod stores;
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
+    gemm::register(registry);
     lattice::register(registry);
     layers::register(registry);
 }

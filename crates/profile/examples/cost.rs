@@ -1,4 +1,5 @@
 //! Prints what a span costs here: `cargo run --release -p ellwand-profile --example cost`.
+#![allow(clippy::print_stdout)]
 
 fn main() -> Result<(), ellwand_profile::SessionError> {
     for _ in 0..3 {

@@ -78,30 +78,6 @@ mod tests {
         assert_eq!((two.slope, two.interval, two.points), (2.0, None, 2));
     }
 
-    #[test]
-    fn the_interval_covers_as_often_as_it_says() {
-        use rand::RngExt as _;
-        use rand::SeedableRng as _;
-        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(11);
-        let mut covered = 0;
-        for _ in 0..4000 {
-            let groups: Vec<Vec<(f64, f64)>> = (0..3)
-                .map(|group| {
-                    (0..4)
-                        .map(|x| {
-                            let noise: f64 = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
-                            (f64::from(x), 0.7 * f64::from(x) + f64::from(group) + noise)
-                        })
-                        .collect()
-                })
-                .collect();
-            let (low, high) = common_slope(&groups, 0.95).unwrap().interval.unwrap();
-            covered += i32::from(low <= 0.7 && 0.7 <= high);
-        }
-        // 0.95 within four standard errors.
-        assert!((3745..=3855).contains(&covered), "{covered} of 4000");
-    }
-
     proptest! {
         #[test]
         fn levels_of_groups_and_a_common_shift_change_nothing(

@@ -71,7 +71,9 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
     for (run, implementation, device) in lines(rows) {
         for axis in swept.iter().filter(|axis| axis.numeric) {
             let mut groups: BTreeMap<Vec<String>, Vec<(f64, f64)>> = BTreeMap::new();
-            let mine = rows.iter().filter(|row| (row.run, row.implementation.as_str(), row.device.as_str()) == (run, implementation, device));
+            let mine = rows.iter().filter(|row| {
+                (row.run, row.implementation.as_str(), row.device.as_str()) == (run, implementation, device)
+            });
             for row in mine {
                 let (Some(x), Some(time)) = (row.number(&axis.name), row.median("time")) else { continue };
                 if x > 0.0 && time > 0.0 {
@@ -101,6 +103,14 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
     all
 }
 
+/// What is collected for a run and an implementation at one value.
+#[derive(Default)]
+struct Gathered {
+    times: Vec<f64>,
+    ratios: Vec<Option<f64>>,
+    best_in: usize,
+}
+
 /// Times by the values of each axis, where more than one axis varies (with one, the results themselves say it).
 pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -> Vec<AlongAxis> {
     if swept.len() < 2 {
@@ -112,14 +122,15 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
     let complete: Vec<&CaseInfo> = cases
         .iter()
         .filter(|case| {
-            let here: Vec<&str> = case.rows.iter().map(|i| &rows[*i]).filter(measured).map(|row| row.implementation.as_str()).collect();
+            let here: Vec<&str> =
+                case.rows.iter().map(|i| &rows[*i]).filter(measured).map(|row| row.implementation.as_str()).collect();
             possible.iter().all(|name| here.contains(name))
         })
         .collect();
     let mut all: Vec<AlongAxis> = Vec::new();
     for axis in swept {
         for value in &axis.values {
-            let mut table: BTreeMap<(usize, usize), (Vec<f64>, Vec<Option<f64>>, usize)> = BTreeMap::new();
+            let mut table: BTreeMap<(usize, usize), Gathered> = BTreeMap::new();
             let mut names: Vec<&str> = Vec::new();
             for row in complete.iter().flat_map(|case| &case.rows).map(|i| &rows[*i]) {
                 let Some(time) = row.median("time") else { continue };
@@ -131,11 +142,11 @@ pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -
                     names.len() - 1
                 });
                 let entry = table.entry((row.run, name)).or_default();
-                entry.0.push(time);
-                entry.1.push(row.speedup.ratio);
-                entry.2 += usize::from(row.best);
+                entry.times.push(time);
+                entry.ratios.push(row.speedup.ratio);
+                entry.best_in += usize::from(row.best);
             }
-            for ((run, name), (times, ratios, best_in)) in table {
+            for ((run, name), Gathered { times, ratios, best_in }) in table {
                 let Some(time_s) = geometric_mean(&times) else { continue };
                 let ratios: Option<Vec<f64>> = ratios.into_iter().collect();
                 all.push(AlongAxis {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::grid::{Column, markdown};
 use crate::model::{AlongAxis, Section};
-use crate::units::{UNAVAILABLE, human, range, ratio};
+use crate::units::{UNAVAILABLE, human, ratio};
 
 /// More cases than this make a list that nobody reads; the tables by axis count them.
 const LISTED: usize = 40;
@@ -13,7 +13,7 @@ pub(super) fn along_axes(section: &Section, several_runs: bool, out: &mut dyn Wr
     exponents(section, several_runs, out)?;
     for axis in &section.swept {
         let rows: Vec<&AlongAxis> = section.along_axes.iter().filter(|row| row.axis == axis.name).collect();
-        by_value(&axis.name, &rows, several_runs, out)?;
+        by_value(&axis.name, &rows, &section.baselines, several_runs, out)?;
     }
     best_by_shape(section, several_runs, out)
 }
@@ -56,7 +56,13 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
 }
 
 /// Implementations side by side at each value of one axis.
-fn by_value(axis: &str, rows: &[&AlongAxis], several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
+fn by_value(
+    axis: &str,
+    rows: &[&AlongAxis],
+    baselines: &[String],
+    several_runs: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut keys: Vec<(usize, &str)> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
@@ -104,7 +110,7 @@ fn by_value(axis: &str, rows: &[&AlongAxis], several_runs: bool, out: &mut dyn W
     writeln!(
         out,
         "\nGeometric means over the cases in which everything was measured; in brackets the speed-up over {}.\n",
-        "the baseline"
+        baselines.join(", ")
     )
 }
 
@@ -119,7 +125,8 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
         columns.push(Column::new("run", true, 0, cases.iter().map(|case| (case.run + 1).to_string()).collect()));
     }
     for axis in &section.swept {
-        let value = |case: &&crate::model::CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
+        let value =
+            |case: &&crate::model::CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
         columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value).collect()));
     }
     let best = |case: &&crate::model::CaseInfo| match case.best.row {
@@ -129,12 +136,16 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
     columns.push(Column::new("fastest", false, 0, cases.iter().map(best).collect()));
     let time = |case: &&crate::model::CaseInfo| {
         let stats = case.best.row.and_then(|row| section.rows[row].stats("time"));
-        stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| range(stats.median, stats.median, "s"))
+        stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| human(stats.median, "s"))
     };
     columns.push(Column::new("time", true, 0, cases.iter().map(time).collect()));
     let lead = |case: &&crate::model::CaseInfo| {
         let own = case.best.row.and_then(|row| section.rows[row].median("time"));
-        let others = case.rows.iter().filter(|row| Some(**row) != case.best.row).filter_map(|row| section.rows[*row].median("time"));
+        let others = case
+            .rows
+            .iter()
+            .filter(|row| Some(**row) != case.best.row)
+            .filter_map(|row| section.rows[*row].median("time"));
         match (own, others.min_by(f64::total_cmp)) {
             (Some(own), Some(next)) => ratio(next / own),
             _ => UNAVAILABLE.to_string(),
