@@ -9,13 +9,16 @@ use crate::diagnose::Finding;
 
 mod axes;
 mod build;
+mod comparison;
 mod growth;
 mod run;
 pub(crate) mod spans;
 mod speedup;
 mod stats;
+mod trust;
 
 pub use axes::AxisInfo;
+pub use comparison::ComparisonInfo;
 pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
@@ -46,6 +49,9 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Verdicts, in the order of the runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<ComparisonInfo>,
     /// Components inside implementations, from runs apart from those that the results come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanTable>,
