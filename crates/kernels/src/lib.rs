@@ -6,6 +6,7 @@ use ellwand_core::Registry;
 
 pub mod calibration;
 pub mod isa;
+pub mod kde;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
 pub mod lattice;
@@ -15,4 +16,5 @@ mod pool;
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     lattice::register(registry);
+    kde::register(registry);
 }

@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod baseline;
+mod exp2;
 mod exponential;
 mod logarithm;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod tests;
 
 use crate::isa::{Isa, Set};
 
+pub(crate) use exp2::exp2_down;
 pub(crate) use exponential::exp;
 pub(crate) use logarithm::ln;
 
