@@ -109,16 +109,10 @@ impl Arrays {
             waveform: widths("waveform_std")?.unwrap_or(default.waveform),
         };
         let encoding = epoch(given, "enc", &n_features)?;
-        let decoding = if decoding {
-            Some((numbers(given, "time_edges")?, epoch(given, "dec", &n_features)?))
-        } else {
-            None
-        };
-        let dec_track = if local {
-            Some((numbers(given, "dec_position_time")?, numbers(given, "dec_position")?))
-        } else {
-            None
-        };
+        let decoding =
+            if decoding { Some((numbers(given, "time_edges")?, epoch(given, "dec", &n_features)?)) } else { None };
+        let dec_track =
+            if local { Some((numbers(given, "dec_position_time")?, numbers(given, "dec_position")?)) } else { None };
         Ok(Self {
             dims,
             position_time: numbers(given, "position_time")?,

@@ -87,7 +87,9 @@ pub enum KdeError {
         end: usize,
     },
     /// The working memory does not hold the smallest tile.
-    #[error("memory: {given} bytes do not hold one tile; expected at least {least} bytes for this model and these threads")]
+    #[error(
+        "memory: {given} bytes do not hold one tile; expected at least {least} bytes for this model and these threads"
+    )]
     Memory {
         /// The budget.
         given: u64,
@@ -108,9 +110,7 @@ pub(super) fn finite(array: &str, values: &[f64]) -> Result<(), KdeError> {
 pub(super) fn ascending(array: &str, times: &[f64]) -> Result<(), KdeError> {
     finite(array, times)?;
     match times.windows(2).position(|pair| pair[1] < pair[0]) {
-        Some(before) => {
-            Err(KdeError::Unsorted { array: array.to_owned(), at: before + 1, value: times[before + 1] })
-        }
+        Some(before) => Err(KdeError::Unsorted { array: array.to_owned(), at: before + 1, value: times[before + 1] }),
         None => Ok(()),
     }
 }

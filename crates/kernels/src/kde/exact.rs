@@ -37,8 +37,11 @@ pub(super) fn densities(model: &ClusterlessDecoder) -> (Vec<f64>, Vec<f64>) {
 
 /// ln of the mark kernels of mark `y` with their largest factored out: (largest, the rest for each encoding spike).
 fn mark_terms(electrode: &Electrode, y: &[f64]) -> (f64, Vec<f64>) {
-    let mut terms: Vec<f64> =
-        electrode.features.chunks_exact(electrode.n_features).map(|a| exponent(y, a, &electrode.waveform_std)).collect();
+    let mut terms: Vec<f64> = electrode
+        .features
+        .chunks_exact(electrode.n_features)
+        .map(|a| exponent(y, a, &electrode.waveform_std))
+        .collect();
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     terms.iter_mut().for_each(|term| *term -= largest);
     (largest, terms)
@@ -85,6 +88,13 @@ pub(super) fn add_spikes(
     }
 }
 
+/// Adds L_b of one mark to `out`, `[B]`.
+pub(super) fn add_mark(model: &ClusterlessDecoder, electrode: &Electrode, y: &[f64], out: &mut [f64]) {
+    let number = model.electrodes.iter().position(|e| std::ptr::eq(e, electrode)).unwrap_or(0);
+    let spike = Spikes { times: &[0.0], features: y, n_features: electrode.n_features };
+    add_spikes(model, number, &spike, &[(0, 0)], 0, model.bins, out);
+}
+
 /// The log likelihood of 2.2 at some `rows`, `[rows, B]`, computed in `pieces` ranges of bins on the pool's threads.
 pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows: &[usize], pieces: usize) -> Vec<f64> {
     // The place of each wanted row in the result.
@@ -98,7 +108,8 @@ pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows:
     let width = model.bins.div_ceil(pieces.max(1));
     let piece = |first: usize| {
         let width = width.min(model.bins - first);
-        let mut out: Vec<f64> = rows.iter().flat_map(|_| model.ground[first..first + width].iter().map(|g| -g)).collect();
+        let mut out: Vec<f64> =
+            rows.iter().flat_map(|_| model.ground[first..first + width].iter().map(|g| -g)).collect();
         for (number, (spikes, pairs)) in decoding.electrodes.iter().zip(&pairs).enumerate() {
             add_spikes(model, number, spikes, pairs, first, width, &mut out);
         }

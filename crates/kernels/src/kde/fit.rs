@@ -97,8 +97,11 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
     let places = units(&positions, dims, &model.position_std);
     let mean_rate = n as f64 / track.time.len() as f64;
     let log_mark_norm = log_norm(&waveform_std);
-    let log_scale =
-        if n == 0 { f64::NEG_INFINITY } else { -(track.time.len() as f64).ln() + log_mark_norm + log_norm(&model.position_std) };
+    let log_scale = if n == 0 {
+        f64::NEG_INFINITY
+    } else {
+        -(track.time.len() as f64).ln() + log_mark_norm + log_norm(&model.position_std)
+    };
     Electrode {
         n_features: f,
         waveform_std,
@@ -139,8 +142,9 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], method: Method) {
         nearest_exactly(model);
     } else {
         let piece = BIN_PADDING * if matches!(method, Method::Parallel(_)) { 2 } else { 8 };
-        let slots: Vec<Mutex<sums::Piece>> =
-            (0..bins.div_ceil(piece)).map(|i| Mutex::new(sums::Piece::new(i * piece, piece.min(bins - i * piece)))).collect();
+        let slots: Vec<Mutex<sums::Piece>> = (0..bins.div_ceil(piece))
+            .map(|i| Mutex::new(sums::Piece::new(i * piece, piece.min(bins - i * piece))))
+            .collect();
         let work = |i: usize| {
             let mut slot = slots[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             sums::at_bins(model, samples, method, &mut slot);
@@ -149,8 +153,10 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], method: Method) {
             Method::Parallel(_) => pool::for_each_chunk(slots.len(), work),
             _ => (0..slots.len()).for_each(work),
         }
-        let pieces: Vec<sums::Piece> =
-            slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)).collect();
+        let pieces: Vec<sums::Piece> = slots
+            .into_iter()
+            .map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+            .collect();
         for piece in pieces {
             let at = piece.start..piece.start + piece.len;
             model.occupancy[at.clone()].copy_from_slice(&piece.occupancy[..piece.len]);

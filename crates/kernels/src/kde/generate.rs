@@ -23,6 +23,8 @@ pub(super) struct Sizes {
     pub(super) bins: usize,
     /// F: features of a mark (in structured data every third electrode has one less).
     pub(super) features: usize,
+    /// Length of the decoding epoch, s.
+    pub(super) seconds: f64,
     /// D: 1 is a track of 100 cm, 2 a box of 100 cm x 100 cm.
     pub(super) dims: usize,
 }
@@ -55,8 +57,8 @@ pub(super) struct Data {
 const EXTENT: f64 = 100.0;
 /// Length of the encoding epoch, s.
 const ENCODING: f64 = 100.0;
-/// Length of the decoding epoch, s.
-const DECODING: f64 = 20.0;
+/// Length of the decoding epoch of the script, s.
+pub(super) const DECODING: f64 = 20.0;
 
 fn linspace(end: f64, n: usize) -> Vec<f64> {
     let step = end / (n.max(2) - 1) as f64;
@@ -99,14 +101,14 @@ pub(super) fn script(sizes: Sizes) -> Data {
         spikes
     };
     let encoding = epoch(sizes.encoding, ENCODING);
-    let decoding = epoch(sizes.decoding, DECODING);
+    let decoding = epoch(sizes.decoding, sizes.seconds);
     let track = |duration: f64, n: usize| {
         let time = linspace(duration, n);
         let position = if sizes.dims == 1 { linspace(EXTENT, n) } else { path(&time, sizes.dims) };
         (time, position)
     };
     let (position_time, position) = track(ENCODING, sizes.samples);
-    let (dec_position_time, dec_position) = track(DECODING, sizes.edges);
+    let (dec_position_time, dec_position) = track(sizes.seconds, sizes.edges);
     Data {
         position_time,
         position,
@@ -131,8 +133,9 @@ struct Cell {
 /// encoding; every third lacks a feature (a dead wire).
 pub(super) fn structured(sizes: Sizes, seed: u64) -> Data {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let n_features: Vec<i64> =
-        (0..sizes.electrodes).map(|e| if e % 3 == 2 { (sizes.features as i64 - 1).max(1) } else { sizes.features as i64 }).collect();
+    let n_features: Vec<i64> = (0..sizes.electrodes)
+        .map(|e| if e % 3 == 2 { (sizes.features as i64 - 1).max(1) } else { sizes.features as i64 })
+        .collect();
     let cells: Vec<Vec<Cell>> = n_features
         .iter()
         .map(|&f| {
@@ -144,7 +147,7 @@ pub(super) fn structured(sizes: Sizes, seed: u64) -> Data {
         })
         .collect();
     let position_time = linspace(ENCODING, sizes.samples);
-    let dec_position_time = linspace(DECODING, sizes.edges);
+    let dec_position_time = linspace(sizes.seconds, sizes.edges);
     let position = path(&position_time, sizes.dims);
     let dec_position = path(&dec_position_time, sizes.dims);
     let mut epoch = |mean: f64, duration: f64, silent: Option<usize>| {
@@ -177,7 +180,7 @@ pub(super) fn structured(sizes: Sizes, seed: u64) -> Data {
     };
     let silent = (sizes.electrodes > 1).then_some(1);
     let encoding = epoch(sizes.encoding, ENCODING, silent);
-    let decoding = epoch(sizes.decoding, DECODING, None);
+    let decoding = epoch(sizes.decoding, sizes.seconds, None);
     Data {
         position_time,
         position,
@@ -222,7 +225,7 @@ mod tests {
             (10_000, 2000, 64, 1000.0, 400.0, 2000),
         ];
         let (samples, edges, electrodes, encoding, decoding, bins) = table[index];
-        Sizes { samples, edges, electrodes, encoding, decoding, bins, features: 2, dims: 1 }
+        Sizes { samples, edges, electrodes, encoding, decoding, bins, features: 2, seconds: DECODING, dims: 1 }
     }
 
     #[test]

@@ -53,7 +53,12 @@ impl ClusterlessDecoder {
     ///
     /// # Errors
     /// When the spikes or the track do not fit the model.
-    pub fn predict_local(&self, track: Track<'_>, decoding: &Decoding<'_>, method: Method) -> Result<Vec<f32>, KdeError> {
+    pub fn predict_local(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        method: Method,
+    ) -> Result<Vec<f32>, KdeError> {
         let mut out = vec![0.0; decoding.time_edges.len()];
         self.predict_local_into(track, decoding, method, &mut LocalWorkspace::default(), &mut out)?;
         Ok(out)
@@ -136,7 +141,8 @@ impl ClusterlessDecoder {
     /// ln of the occupancy at a place.
     fn log_occupancy(&self, at: &[f64], method: Method) -> f64 {
         let samples = Points { places: &self.track_pairs, n: self.track_time.len(), marks: &[] };
-        samples.log_sum(&self.place(at), &[], method) + log_norm(&self.position_std) - (self.track_time.len() as f64).ln()
+        samples.log_sum(&self.place(at), &[], method) + log_norm(&self.position_std)
+            - (self.track_time.len() as f64).ln()
     }
 
     fn place(&self, at: &[f64]) -> Vec<(f32, f32)> {

@@ -23,11 +23,15 @@ mod predict;
 mod reach;
 mod rows;
 mod sink;
+mod stream;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod tiles;
 mod workload;
 mod workload_run;
 mod workload_spec;
+mod workload_stream;
 
 use ellwand_core::Registry;
 
@@ -38,6 +42,7 @@ pub use model::{ClusterlessDecoder, FLOOR, LOG_FLOOR};
 pub use options::{Method, Options};
 pub use predict::Workspace;
 pub use rows::Decoding;
+pub use stream::{Arrival, Stream};
 
 /// Adds the decoder's workloads and their implementations.
 pub fn register(registry: &mut Registry) {

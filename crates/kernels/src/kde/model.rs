@@ -149,6 +149,11 @@ impl ClusterlessDecoder {
         self.electrodes.iter().map(|e| e.mean_rate).collect()
     }
 
+    /// Features of a mark of each electrode.
+    pub fn n_features(&self) -> impl Iterator<Item = usize> {
+        self.electrodes.iter().map(|e| e.n_features)
+    }
+
     /// Number of interior bins.
     pub fn bins(&self) -> usize {
         self.bins

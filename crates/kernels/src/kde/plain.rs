@@ -93,7 +93,9 @@ fn sum(
         if bins.is_empty() {
             continue;
         }
-        for ((y, w), shift) in marks.chunks_exact(electrode.n_features).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
+        for ((y, w), shift) in
+            marks.chunks_exact(electrode.n_features).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter())
+        {
             for (i, w) in w[..n].iter_mut().enumerate() {
                 *w = mark_exponent(electrode, y, from + i) - shift;
             }
@@ -160,7 +162,20 @@ fn gemm(
     // SAFETY: the three matrices lie inside their slices by the assertion above.
     unsafe {
         matrixmultiply::sgemm(
-            m, k, n, 1.0, w.as_ptr(), w_stride, 1, p.as_ptr(), n as isize, 1, 1.0, c.as_mut_ptr(), c_stride, 1,
+            m,
+            k,
+            n,
+            1.0,
+            w.as_ptr(),
+            w_stride,
+            1,
+            p.as_ptr(),
+            n as isize,
+            1,
+            1.0,
+            c.as_mut_ptr(),
+            c_stride,
+            1,
         );
     }
 }

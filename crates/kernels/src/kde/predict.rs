@@ -184,7 +184,8 @@ impl ClusterlessDecoder {
             // The last row never holds a spike.
             let range = cut * (rows - 1) / cuts..(cut + 1) * (rows - 1) / cuts;
             for column in 0..columns {
-                let bins = column * steps / columns * BIN_STEP..((column + 1) * steps / columns * BIN_STEP).min(self.bins);
+                let bins =
+                    column * steps / columns * BIN_STEP..((column + 1) * steps / columns * BIN_STEP).min(self.bins);
                 parts.push((range.clone(), bins));
             }
         }

@@ -65,7 +65,8 @@ pub(super) fn reaches(
     for start in (0..n).step_by(CHUNK) {
         let len = CHUNK.min(n - start);
         for (panel, panel_box) in panel_boxes.chunks_exact(dims).enumerate() {
-            let rarest = model.rarity[first + panel * width..][..width].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let rarest =
+                model.rarity[first + panel * width..][..width].iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let limit = limit(electrode, rarest);
             let near = group_boxes[start / GROUP * dims..]
                 .chunks_exact(dims)

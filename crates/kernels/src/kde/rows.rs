@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::data::Spikes;
 use super::error::{KdeError, ascending};
-use super::model::ClusterlessDecoder;
+use super::model::{ClusterlessDecoder, Electrode};
 
 /// What is decoded: time bins by their edges, and the spikes of each electrode in the order of the model.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +80,18 @@ impl Marked {
         for y in spikes.features[kept.start * f..kept.end * f].chunks_exact(f) {
             self.marks.extend(y.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
         }
+    }
+
+    /// Forgets the spikes, keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.marks.clear();
+        self.rows.clear();
+    }
+
+    /// One more spike, in row 0.
+    pub(super) fn push(&mut self, electrode: &Electrode, mark: &[f64]) {
+        self.rows.push(0);
+        self.marks.extend(mark.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
     }
 
     /// The spikes that fall into `rows`.

@@ -73,7 +73,8 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
     let bins = model.rarity.len();
     for first in (0..piece.padded()).step_by(BIN_PADDING) {
         let at = piece.start + first;
-        let mut panel = Panel { best: [f32::MIN; BIN_PADDING], sum: [0.0; BIN_PADDING], bins: Vec::new(), samples: Vec::new() };
+        let mut panel =
+            Panel { best: [f32::MIN; BIN_PADDING], sum: [0.0; BIN_PADDING], bins: Vec::new(), samples: Vec::new() };
         // Coordinates are taken from the middle of the panel, so that f32 resolves small distances anywhere.
         let centre = |d: usize| model.grid_units[d * bins + at + BIN_PADDING / 2];
         for d in 0..model.dims {

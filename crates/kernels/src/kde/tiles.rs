@@ -112,7 +112,14 @@ fn constants(model: &ClusterlessDecoder, electrode: &Electrode, tile: &Range<usi
 
 impl Part<'_> {
     #[inline(always)]
-    fn block<S: Simd>(&mut self, s: S, electrode: &Electrode, marked: &Marked, block: Range<usize>, tile: Range<usize>) {
+    fn block<S: Simd>(
+        &mut self,
+        s: S,
+        electrode: &Electrode,
+        marked: &Marked,
+        block: Range<usize>,
+        tile: Range<usize>,
+    ) {
         let width = 2 * S::LANES;
         let (rows, panels) = (block.len(), tile.len().div_ceil(width));
         let f = electrode.n_features;
@@ -245,7 +252,7 @@ macro_rules! by_features {
 }
 
 #[inline(always)]
-fn shifts<S: Simd>(s: S, electrode: &Electrode, marks: &[f32], out: &mut [f32]) {
+pub(super) fn shifts<S: Simd>(s: S, electrode: &Electrode, marks: &[f32], out: &mut [f32]) {
     for (y, out) in marks.chunks_exact(electrode.n_features).zip(out) {
         *out = by_features!(electrode.n_features, largest(s, electrode, y));
     }
@@ -264,7 +271,15 @@ fn largest<S: Simd, const F: usize>(s: S, electrode: &Electrode, y: &[f32]) -> f
 
 /// A row of W: encoding spikes `start .. start + len`.
 #[inline(always)]
-fn mark_row<S: Simd>(s: S, electrode: &Electrode, y: &[f32], shift: f32, start: usize, w: &mut [f32], len: usize) {
+pub(super) fn mark_row<S: Simd>(
+    s: S,
+    electrode: &Electrode,
+    y: &[f32],
+    shift: f32,
+    start: usize,
+    w: &mut [f32],
+    len: usize,
+) {
     by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, len));
 }
 

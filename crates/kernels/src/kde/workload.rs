@@ -1,4 +1,4 @@
-//! The workloads `kde-fit`, `kde-predict` and `kde-predict-local` (group `kde`).
+//! The workloads `kde-fit`, `kde-predict`, `kde-predict-local` and `kde-stream` (group `kde`).
 
 use ellwand_core::reading::Provenance;
 use ellwand_core::{
@@ -20,9 +20,9 @@ struct Kde {
     sizes: Vec<Size>,
 }
 
-/// Adds the three workloads and their implementations.
+/// Adds the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
-    for task in [Task::Fit, Task::Predict, Task::Local] {
+    for task in [Task::Fit, Task::Predict, Task::Local, Task::Stream] {
         registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
         for implementation in implementations(task) {
             registry.implementation(implementation);
@@ -41,7 +41,8 @@ fn judged_rows(edges: usize, cost: f64) -> Vec<usize> {
     }
     // A step that shares no factor with powers of two or ten walks through all phases of a periodic recording.
     let n = affordable.clamp(8, edges);
-    let mut rows: Vec<usize> = (0..n).map(|i| (i * edges / n + (i * 7919) % (edges / n).max(1)).min(edges - 1)).collect();
+    let mut rows: Vec<usize> =
+        (0..n).map(|i| (i * edges / n + (i * 7919) % (edges / n).max(1)).min(edges - 1)).collect();
     rows.extend([0, edges - 2, edges - 1]);
     rows.sort_unstable();
     rows.dedup();
@@ -58,6 +59,9 @@ impl Workload for Kde {
             Task::Fit => "clusterless decoder: encoding model (occupancy, ground process, rates) from spikes and track",
             Task::Predict => "clusterless decoder: log likelihood of each time bin at each position bin",
             Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
+            Task::Stream => {
+                "clusterless decoder in closed loop: a call decodes the next time bin of 2 ms, and no other"
+            }
         }
     }
 
@@ -95,7 +99,11 @@ impl Workload for Kde {
         // Arrays, their owned copy, and the model with its f32 forms.
         let spikes = encoding * (3.0 * 8.0 + 8.0 * (3.0 * features + 4.0 * dims));
         let decoding = electrodes * (s.decoding * 1.2 + 10.0) * (24.0 + 20.0 * features);
-        let output = if self.task == Task::Predict { s.edges as f64 * bins * 16.0 } else { 24.0 * (s.edges as f64 + bins) };
+        let output = if matches!(self.task, Task::Predict | Task::Stream) {
+            s.edges as f64 * bins * 16.0
+        } else {
+            24.0 * (s.edges as f64 + bins)
+        };
         // The reference's position kernels of one electrode, and what is kept for each bin.
         let reference = (s.encoding * 1.2 + 10.0) * bins * 8.0 + electrodes * bins * 4.0;
         let track = s.samples as f64 * dims * 64.0;
@@ -127,8 +135,12 @@ impl Workload for Kde {
             let differs = ["samples", "electrodes", "bins", "edges"];
             if let Some(axis) = differs.into_iter().find(|axis| adopted.get(axis) != case.get(axis)) {
                 let (have, want) = (adopted.int(axis).unwrap_or(0), case.int(axis).unwrap_or(0));
-                return Err(InputError::new(axis, format!("the arrays have {have}, the case {want}"), "the arrays' own")
-                    .help(format!("--{axis} {have}")));
+                return Err(InputError::new(
+                    axis,
+                    format!("the arrays have {have}, the case {want}"),
+                    "the arrays' own",
+                )
+                .help(format!("--{axis} {have}")));
             }
         }
         // Everything that can be wrong with the arrays is found here, not by an implementation.
@@ -163,11 +175,13 @@ impl Workload for Kde {
         let spikes = arrays.decoding_spikes();
         let decoding = arrays.decoding(&spikes);
         match (self.task, arrays.dec_track()) {
-            (Task::Predict, _) => {
+            (Task::Predict | Task::Stream, _) => {
                 let s = spec::shape(case);
                 let edges = decoding.time_edges.len();
-                let pairs: f64 = encoding.iter().zip(&spikes).map(|(e, d)| e.times.len() as f64 * d.times.len() as f64).sum();
-                let rows = judged_rows(edges, pairs * s.bins as f64);
+                let pairs: f64 =
+                    encoding.iter().zip(&spikes).map(|(e, d)| e.times.len() as f64 * d.times.len() as f64).sum();
+                let stream = self.task == Task::Stream;
+                let rows = if stream { (0..edges - 1).collect() } else { judged_rows(edges, pairs * s.bins as f64) };
                 let exact = model.rows_exactly(&decoding, &rows).map_err(input_error)?;
                 let indices: Vec<u64> = rows.iter().map(|&row| row as u64).collect();
                 Ok(Tensors::new()
@@ -203,6 +217,11 @@ impl Workload for Kde {
             Task::Predict => Work::items("spikes", decoding as u64)
                 .flops(2.0 * encoding * s.decoding * bins)
                 .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
+            Task::Stream => {
+                // On average: bins differ in their spikes.
+                let flops = 2.0 * encoding * s.decoding * bins / (edges - 1.0);
+                Work::items("bins", 1).flops(flops).bytes((read_decoding / edges) as u64, (4.0 * bins) as u64)
+            }
             Task::Local => Work::items("spikes", decoding as u64)
                 .flops(
                     encoding * s.decoding * (3.0 * (dims + features) + 1.0)
@@ -253,7 +272,13 @@ fn ports(task: Task) -> Ports {
         whole("enc_spike_times_offsets", "[E + 1]", "where each electrode's spikes begin, and the end"),
         f64s("enc_features_flat", "[values]", "their marks, spike after spike, n_features each"),
         whole("n_features", "[E]", "values of a mark of each electrode"),
-        port("position_std", Dtype::F64, "scalar or [D]", "width of the position kernel; sqrt(12.5) unless given", false),
+        port(
+            "position_std",
+            Dtype::F64,
+            "scalar or [D]",
+            "width of the position kernel; sqrt(12.5) unless given",
+            false,
+        ),
         port("waveform_std", Dtype::F64, "scalar or [F]", "width of the mark kernel; 24 unless given", false),
     ];
     if task == Task::Fit {
@@ -270,7 +295,7 @@ fn ports(task: Task) -> Ports {
         whole("dec_spike_times_offsets", "[E + 1]", "as enc_spike_times_offsets"),
         f64s("dec_features_flat", "[values]", "their marks"),
     ]);
-    if task == Task::Predict {
+    if matches!(task, Task::Predict | Task::Stream) {
         let about = "log likelihood; row i is the bin from edge i on, the last row never holds a spike";
         return Ports { inputs, outputs: vec![port("log_likelihood", Dtype::F32, "[N, B]", about, true)] };
     }

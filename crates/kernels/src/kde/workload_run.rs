@@ -12,6 +12,9 @@ use crate::isa::Isa;
 
 /// The rows of the table.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
+    if task == Task::Stream {
+        return super::workload_stream::implementations();
+    }
     let row = |name: &str, about: &str, method: fn() -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
             Ok(Box::new(Job::new(task, method(), case, inputs)?))
@@ -24,9 +27,11 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
         row("scalar", "plain f32 loops on one thread", || Method::Scalar),
     ];
     if task == Task::Predict {
-        rows.push(row("gemm", "matrix product of the crate matrixmultiply between vectorised kernels, one thread", || {
-            Method::Gemm(Isa::best())
-        }));
+        rows.push(row(
+            "gemm",
+            "matrix product of the crate matrixmultiply between vectorised kernels, one thread",
+            || Method::Gemm(Isa::best()),
+        ));
     }
     rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", || {
         Method::Simd(Isa::best())
@@ -60,7 +65,7 @@ impl Job {
         let model = fit(&arrays, method).map_err(input_error)?;
         let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
         let values = match task {
-            Task::Fit => 0,
+            Task::Fit | Task::Stream => 0,
             Task::Predict => edges * model.bins(),
             Task::Local => edges,
         };
@@ -111,7 +116,8 @@ impl Job {
                 let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
                 Tensor::vector(&values[..])
             };
-            let density = |values| if self.options.method == Method::Reference { Tensor::vector(values) } else { f32s(values) };
+            let density =
+                |values| if self.options.method == Method::Reference { Tensor::vector(values) } else { f32s(values) };
             return Ok(Tensors::new()
                 .with("occupancy", density(model.occupancy()))
                 .with("ground_process_intensity", density(model.ground_process_intensity()))

@@ -14,6 +14,8 @@ pub(super) enum Task {
     Predict,
     /// Model and spikes to a log likelihood at the animal's place.
     Local,
+    /// The same as `Predict`, one time bin a call.
+    Stream,
 }
 
 impl Task {
@@ -22,6 +24,7 @@ impl Task {
             Task::Fit => "kde-fit",
             Task::Predict => "kde-predict",
             Task::Local => "kde-predict-local",
+            Task::Stream => "kde-stream",
         }
     }
 }
@@ -49,13 +52,26 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
         Axis::int("edges", "edges N of the time bins", 2, 1 << 24, 100).unit("edges"),
         Axis::int("dec-spikes", "mean number of decoding spikes of an electrode", 1, 1 << 24, 30).unit("spikes"),
     ]);
-    if task == Task::Local {
+    if task == Task::Stream {
+        // A spike takes all encoding spikes of its electrode: the number that a closed loop has, not the script's.
+        let usual = [("data", "structured".into()), ("samples", Value::Int(10_000)), ("electrodes", Value::Int(64))];
+        let spikes = [("enc-spikes", Value::Int(10_000)), ("features", Value::Int(4)), ("edges", Value::Int(201))];
+        for (name, value) in usual.into_iter().chain(spikes).chain([("dec-spikes", Value::Int(8))]) {
+            axes.iter_mut().filter(|axis| axis.name == name).for_each(|axis| axis.default = vec![value.clone()]);
+        }
+    }
+    if matches!(task, Task::Local | Task::Stream) {
         return axes;
     }
     let auto = || Domain::PositiveOr(vec!["auto"]);
     axes.extend([
-        Axis::new("skip", "leave out encoding spikes too far from a bin to lift it above the floor", Domain::Switch, true)
-            .sweep([true, false]),
+        Axis::new(
+            "skip",
+            "leave out encoding spikes too far from a bin to lift it above the floor",
+            Domain::Switch,
+            true,
+        )
+        .sweep([true, false]),
         Axis::new("block", "decoding spikes at a time (memory only, never the result)", auto(), "auto"),
         Axis::new("tile", "bins at a time (memory only, never the result)", auto(), "auto"),
         Axis::new("memory", "working memory in MB that block and tile are chosen for", auto(), "auto").unit("MB"),
@@ -65,13 +81,22 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
 
 /// Sizes of the published script, and the shape that the published decoder is deployed at, with a tenth of its spikes.
 pub(super) fn sizes(task: Task) -> Vec<Size> {
-    let size = |name, [samples, edges, electrodes, encoding, decoding, bins]: [i64; 6]| {
-        let mut values = vec![
-            ("samples", samples),
-            ("electrodes", electrodes),
-            ("enc-spikes", encoding),
-            ("bins", bins),
+    if task == Task::Stream {
+        let size = |name, values: [i64; 4]| {
+            let axes = ["electrodes", "enc-spikes", "bins", "dec-spikes"];
+            Size { name, values: axes.into_iter().zip(values).map(|(axis, v)| (axis, vec![Value::Int(v)])).collect() }
+        };
+        return vec![
+            size("tiny", [4, 200, 50, 8]),
+            size("small", [16, 1000, 100, 8]),
+            size("medium", [32, 3000, 200, 8]),
+            size("large", [64, 5000, 200, 8]),
+            size("realistic", [64, 10_000, 200, 8]),
         ];
+    }
+    let size = |name, [samples, edges, electrodes, encoding, decoding, bins]: [i64; 6]| {
+        let mut values =
+            vec![("samples", samples), ("electrodes", electrodes), ("enc-spikes", encoding), ("bins", bins)];
         if task != Task::Fit {
             values.extend([("edges", edges), ("dec-spikes", decoding)]);
         }
@@ -97,6 +122,9 @@ fn whole(case: &Case, axis: &str, default: usize) -> usize {
     case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
 }
 
+/// Length of a time bin of the stream, s.
+pub(super) const STREAM_BIN: f64 = 0.002;
+
 /// The sizes of a case. Axes that the task does not have give the smallest.
 pub(super) fn shape(case: &Case) -> Sizes {
     Sizes {
@@ -107,6 +135,11 @@ pub(super) fn shape(case: &Case) -> Sizes {
         decoding: whole(case, "dec-spikes", 0) as f64,
         bins: whole(case, "bins", 1),
         features: whole(case, "features", 1),
+        seconds: if case.workload == Task::Stream.name() {
+            STREAM_BIN * (whole(case, "edges", 2) - 1) as f64
+        } else {
+            generate::DECODING
+        },
         dims: whole(case, "dims", 1),
     }
 }
