@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use ellwand_core::record::{self, Measurement, Record, RecordError, Run};
+use ellwand_core::record::{self, Measurement, Record, RecordError, Run, Spans};
 
 /// Why a record could not be written or continued.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,15 @@ impl Writer {
     /// When the line cannot be written (disk full); the lines before it stay whole.
     pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
         let line = record::line(measurement)?;
+        self.line(&line)
+    }
+
+    /// Adds the components of an implementation and flushes them.
+    ///
+    /// # Errors
+    /// As for [`Writer::measurement`].
+    pub fn spans(&mut self, spans: &Spans) -> Result<(), WriterError> {
+        let line = record::line(spans)?;
         self.line(&line)
     }
 

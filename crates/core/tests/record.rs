@@ -66,10 +66,10 @@ fn a_damaged_line_in_the_middle_is_an_error_with_its_number() {
 
 #[test]
 fn lines_of_a_kind_to_come_are_left_out_and_told() {
-    let with_spans = format!("{V1}{{\"kind\":\"spans\",\"lanes\":[]}}\n");
-    let record = record::parse(&with_spans).unwrap();
+    let with_marks = format!("{V1}{{\"kind\":\"marks\",\"lanes\":[]}}\n");
+    let record = record::parse(&with_marks).unwrap();
     assert_eq!(record.measurements.len(), 6);
-    assert!(record.warnings[0].contains("kind \"spans\""), "{:?}", record.warnings);
+    assert!(record.warnings[0].contains("kind \"marks\""), "{:?}", record.warnings);
 }
 
 #[test]
@@ -89,4 +89,22 @@ fn a_cell_measured_again_replaces_the_first() {
     assert_eq!(record.measurements.len(), 6);
     let again = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
     assert_eq!(again.outcome, Outcome::Failed { error: "later".into() });
+}
+
+const SPANS: &str = include_str!("../../../testdata/records/v1-spans.jsonl");
+
+#[test]
+fn spans_are_read_beside_measurements_and_written_the_same() {
+    let record = record::parse(&format!("{V1}{SPANS}")).unwrap();
+    assert_eq!((record.measurements.len(), record.spans.len()), (6, 2));
+    let [spans, absent] = record.spans.as_slice() else { panic!("two lines") };
+    assert_eq!(spans.nodes.iter().map(|node| node.path.join("/")).collect::<Vec<_>>(), ["encode", "encode/split"]);
+    assert_eq!((spans.wall_ns(), spans.outside_ns()), (2100.0, 350.0));
+    assert!(matches!(absent.outcome, Outcome::Unsupported { .. }) && absent.nodes.is_empty());
+    let written: String = record.spans.iter().map(|spans| record::line(spans).unwrap() + "\n").collect();
+    assert_eq!(written, SPANS);
+    // A cell that stands twice: the last one holds, as for measurements.
+    assert_eq!(record::parse(&format!("{V1}{SPANS}{SPANS}")).unwrap().spans, record.spans);
+    let damaged = SPANS.replacen("\"calls\":2", "\"calls\":-2", 1);
+    assert!(matches!(record::parse(&format!("{V1}{damaged}")), Err(RecordError::Damaged { line: 8, .. })));
 }

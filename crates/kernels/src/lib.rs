@@ -5,6 +5,7 @@
 use ellwand_core::Registry;
 
 pub mod calibration;
+pub mod gemm;
 pub mod isa;
 pub mod kde;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
@@ -15,6 +16,7 @@ mod pool;
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
+    gemm::register(registry);
     lattice::register(registry);
     kde::register(registry);
 }

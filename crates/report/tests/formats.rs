@@ -6,6 +6,7 @@ mod common;
 use std::collections::HashMap;
 
 use ellwand_core::record::Record;
+use ellwand_core::{Better, Case, Measurement, Outcome, Reading, Work};
 use ellwand_report::{FORMATS, Options, Report, format, units::human};
 use serde_json::Value;
 
@@ -253,4 +254,18 @@ fn csv_columns_have_one_name_each() {
     unique.sort();
     unique.dedup();
     assert_eq!(unique.len(), head.len(), "{head:?}");
+}
+
+#[test]
+fn rows_for_layer_benchmark_scripts() {
+    let case = Case::new(
+        "layer-norm",
+        vec![("batch".into(), 32.into()), ("sequence".into(), 512.into()), ("dimension".into(), 768.into())],
+    );
+    let bytes = 32 * 512 * 768 * 4;
+    let mut simd = common::measured(&case, "simd", 2e-3, Work::items("rows", 32 * 512).flops(1e8).bytes(bytes, bytes));
+    simd.readings = vec![Reading::measured("peak-memory", "peak memory", "B", Better::Lower, 1.5e6, "growth")];
+    let cuda = common::other(simd.clone(), Outcome::Unsupported { why: "no CUDA driver".into() });
+    let record = common::through_text(&common::run(), &[simd, Measurement { implementation: "cuda".into(), ..cuda }]);
+    insta::assert_snapshot!(text(&report(&[record], &Options::default()), "seed-json"));
 }

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, Run, VERSION};
+use super::{Measurement, Run, Spans, VERSION};
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum LineOut<'a> {
     Run(&'a Run),
     Measurement(&'a Measurement),
+    Spans(&'a Spans),
 }
 
 /// A record as read.
@@ -18,6 +19,8 @@ pub struct Record {
     pub run: Run,
     /// Its measurements. Where a cell stands twice (a resumed run), the last one holds.
     pub measurements: Vec<Measurement>,
+    /// What was recorded inside implementations, in runs of their own; the last of a cell holds.
+    pub spans: Vec<Spans>,
     /// What was odd about the file: a cut last line, lines of a kind this version does not know.
     pub warnings: Vec<String>,
 }
@@ -55,6 +58,7 @@ pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error
     let out = match entry.into() {
         Entry::Run(run) => LineOut::Run(run),
         Entry::Measurement(measurement) => LineOut::Measurement(measurement),
+        Entry::Spans(spans) => LineOut::Spans(spans),
     };
     serde_json::to_string(&out)
 }
@@ -65,6 +69,8 @@ pub enum Entry<'a> {
     Run(&'a Run),
     /// A measurement.
     Measurement(&'a Measurement),
+    /// Components of an implementation.
+    Spans(&'a Spans),
 }
 
 impl<'a> From<&'a Run> for Entry<'a> {
@@ -75,6 +81,11 @@ impl<'a> From<&'a Run> for Entry<'a> {
 impl<'a> From<&'a Measurement> for Entry<'a> {
     fn from(measurement: &'a Measurement) -> Self {
         Entry::Measurement(measurement)
+    }
+}
+impl<'a> From<&'a Spans> for Entry<'a> {
+    fn from(spans: &'a Spans) -> Self {
+        Entry::Spans(spans)
     }
 }
 
@@ -102,13 +113,22 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
         None => return Err(RecordError::NoRun("it has no format version".into())),
     }
     let run: Run = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
-    let mut record = Record { run, measurements: Vec::new(), warnings: Vec::new() };
+    let mut record = Record { run, measurements: Vec::new(), spans: Vec::new(), warnings: Vec::new() };
     for (index, text) in lines {
         let number = index + 1;
         let cut = !text.ends_with('\n');
         match serde_json::from_str::<Head>(text) {
             Ok(head) if head.kind == "measurement" => match serde_json::from_str::<Measurement>(text) {
                 Ok(measurement) => record.push(measurement),
+                Err(error) => {
+                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
+                }
+            },
+            Ok(head) if head.kind == "spans" => match serde_json::from_str::<Spans>(text) {
+                Ok(spans) => {
+                    record.spans.retain(|known| known.cell() != spans.cell());
+                    record.spans.push(spans);
+                }
                 Err(error) => {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }

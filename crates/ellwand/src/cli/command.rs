@@ -105,6 +105,10 @@ fn run(registry: &Registry) -> Command {
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
         .arg(switch("overwrite", "Replace the record in the output directory"))
         .arg(switch("once", "Run each implementation one time and time nothing, for perf, nsys or ncu"))
+        .arg(
+            switch("spans", "Show the components inside each implementation, by its spans, in runs without headline timings; writes a trace for each")
+                .conflicts_with_all(["once", "baseline", "blocks", "no-plot"]),
+        )
         .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
         .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
         .arg(time_limit())
@@ -235,6 +239,16 @@ fn selfcheck() -> Command {
             "Runs of some 20 ms in place of some 50 us, judged by processor time; no certificate is kept",
         ))
         .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
+        .arg(Arg::new("only").long("only").value_name("TEXT").help(
+            "Trials whose kernel and planted difference contain this ('sum', 'equal', '+3', 'tail'); no certificate is kept",
+        ))
+        .arg(
+            Arg::new("decisions")
+                .long("decisions")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u32).range(1..))
+                .help("Decisions of each trial; no certificate is kept"),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
 }

@@ -9,6 +9,7 @@ mod check;
 mod ci;
 mod command;
 mod compare;
+mod eta;
 mod exit;
 mod list;
 mod machine;
@@ -19,6 +20,7 @@ mod report;
 mod run;
 mod selfcheck;
 mod signals;
+mod spans;
 mod verdict;
 mod worker;
 

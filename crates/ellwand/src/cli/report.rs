@@ -29,7 +29,11 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &records, Path::new(dir))?;
     }
-    let measured = records.iter().any(|record| record.measurements.iter().any(|m| m.outcome.is_measured()));
+    let has_any = |record: &Record| {
+        let measured = record.measurements.iter().any(|measurement| measurement.outcome.is_measured());
+        measured || record.spans.iter().any(|spans| spans.outcome.is_measured())
+    };
+    let measured = records.iter().any(has_any);
     print(matches, &records)?;
     Ok(if measured { Exit::Ok } else { Exit::Nothing })
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, resolutions, writer};
 use ellwand_core::error::nearest;
-use ellwand_core::record::{Measurement, Outcome as Fate, Run, VERSION};
+use ellwand_core::record::{Measurement, Outcome as Fate, Run, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
@@ -28,7 +29,8 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     if let Some(given) = &given {
         bind(&mut plan, given, &selection.axes)?;
     }
-    let blocks = if is_set(matches, "in-process") {
+    let spans = is_set(matches, "spans");
+    let blocks = if spans || is_set(matches, "in-process") {
         None
     } else {
         Some(matches.get_one::<u32>("blocks").copied().unwrap_or(effort(matches).blocks()))
@@ -53,7 +55,8 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
 
     let mut here = environment::detect();
     here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    here.ceilings = known_ceilings(registry, &here, matches)?;
+    here.ceilings =
+        if spans { ceilings::kept(&here).unwrap_or_default() } else { known_ceilings(registry, &here, matches)? };
     let settings = effort(matches).settings();
     let this_run = Run {
         version: VERSION,
@@ -65,7 +68,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         environment: here,
         settings,
     };
-    let (mut record, finished) = open(&record_path, &this_run, resume)?;
+    let (mut record, finished) = open(&record_path, &this_run, resume, spans)?;
     let instrument = Instrument {
         registry,
         settings: this_run.settings.clone(),
@@ -73,8 +76,13 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         probes: PROBES,
         interrupt: signals::stop_on_ctrl_c(),
         given: given.as_ref(),
-        resolutions: resolutions(registry, &this_run.settings),
+        resolutions: if spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
     };
+    if spans {
+        let interrupted = super::spans::record(&instrument, plan, &dir, &mut record, &finished)?;
+        drop(record);
+        return finish(matches, &dir, &record_path, interrupted);
+    }
     let workers = blocks.map(|blocks| Blocks {
         instrument: &instrument,
         launch: Launch::this_program(),
@@ -95,15 +103,15 @@ fn measure(
     record: &mut Writer,
     finished: &BTreeSet<String>,
 ) -> Result<bool, Failure> {
-    let mut progress = Progress::new(plan.cells.len());
+    // Starting a worker process takes some hundredths of a second.
+    let spawn_ms = workers.map_or(0, |workers| 40 * u64::from(workers.blocks));
+    let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
+    let mut progress = Progress::of_plan(&plan, each);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
-        cell.implementations.retain(|implementation| {
-            let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
-            let device = device.map_or_else(|| implementation.needs.to_string(), |device| device.id().to_string());
-            !finished.contains(&format!("{} {} {device}", cell.case.id(), implementation.name))
-        });
+        leave_out(instrument, &mut cell, finished);
         if cell.implementations.is_empty() {
+            progress.skip(index);
             continue;
         }
         progress.cell(index, &cell.case.id());
@@ -132,10 +140,21 @@ fn measure(
     Ok(interrupted)
 }
 
+/// Leaves out the implementations that are finished at this case.
+pub(super) fn leave_out(instrument: &Instrument, cell: &mut Cell, finished: &BTreeSet<String>) {
+    let case = cell.case.id();
+    cell.implementations.retain(|implementation| {
+        let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
+        let device = device.map_or_else(|| implementation.needs.to_string(), |device| device.id().to_string());
+        !finished.contains(&format!("{case} {} {device}", implementation.name))
+    });
+}
+
 /// Reads the record back from disk and makes every output from it, as `report` does.
 fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: bool) -> Outcome {
     let record = writer::read(record_path)?;
-    let fates: Vec<Fate> = record.measurements.iter().map(|m: &Measurement| m.outcome.clone()).collect();
+    let measured = record.measurements.iter().map(|measurement| &measurement.outcome);
+    let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
     if !fates.is_empty() {
         let told = report::print(matches, std::slice::from_ref(&record));
         report::write_directory(matches, &[record], dir)?;
@@ -224,8 +243,9 @@ fn known_ceilings(
     Ok(measured)
 }
 
-/// Opens the record: a new one, or the one to continue together with the cells that are finished in it.
-fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<String>), Failure> {
+/// Opens the record: a new one, or the one to continue together with the cells that are finished in it, by measurements or
+/// by `spans`.
+fn open(path: &Path, this_run: &Run, resume: bool, spans: bool) -> Result<(Writer, BTreeSet<String>), Failure> {
     // A record that was killed before its first line was whole is none.
     let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
     if !(resume && begun()) {
@@ -241,5 +261,10 @@ fn open(path: &Path, this_run: &Run, resume: bool) -> Result<(Writer, BTreeSet<S
     if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
         return Err(differs("with another seed or effort", format!("--seed {} and the same --effort", known.run.seed)));
     }
-    Ok((record, known.measurements.iter().map(Measurement::cell).collect()))
+    let finished = if spans {
+        known.spans.iter().map(Spans::cell).collect()
+    } else {
+        known.measurements.iter().map(Measurement::cell).collect()
+    };
+    Ok((record, finished))
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::columns;
 use super::readings::{self, Block};
+use super::{columns, spans};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
@@ -43,6 +43,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
             writeln!(out, "{}", wrap(&format!("! {}{scope}", remark.text), width, 2))?;
         }
     }
+    spans::text(report, out)?;
     for warning in &report.warnings {
         writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
     }

@@ -9,12 +9,16 @@ use crate::diagnose::Finding;
 
 mod axes;
 mod build;
+mod growth;
 mod run;
+pub(crate) mod spans;
 mod speedup;
 mod stats;
 
 pub use axes::AxisInfo;
+pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
+pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
 
@@ -42,6 +46,9 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Components inside implementations, from runs apart from those that the results come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanTable>,
     /// What limits the implementations and what to try, with evidence; most important first.
     pub findings: Vec<Finding>,
     /// What is odd about the records as a whole.
@@ -72,6 +79,10 @@ pub struct Section {
     pub cases: Vec<CaseInfo>,
     /// One row per run, case, implementation and device.
     pub rows: Vec<Row>,
+    /// How times grow along each numeric axis that varies.
+    pub growth: Vec<Growth>,
+    /// Times by the values of each axis, where more than one varies.
+    pub along_axes: Vec<AlongAxis>,
     /// What readers must know, each with the number of rows it concerns.
     pub remarks: Vec<Remark>,
 }
