@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use ellwand_profile::span;
+
 use super::data::{Bandwidth, Spikes, Track};
 use super::error::KdeError;
 use super::model::{BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, log_norm, near};
@@ -45,10 +47,12 @@ pub(super) fn fit(
         rarity: vec![f64::NEG_INFINITY; padded],
         ground: vec![0.0; bins],
     };
+    let span = span!("encoding positions");
     for (number, spikes) in electrodes.iter().enumerate() {
         let waveform_std = bandwidth.of_waveform(spikes.n_features, number)?;
         model.electrodes.push(electrode(&model, track, spikes, waveform_std));
     }
+    drop(span);
     let samples = units(track.position, dims, &model.position_std);
     model.track_pairs = local::pairs(&samples, dims);
     densities(&mut model, &samples, method);

@@ -5,6 +5,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use ellwand_profile::span;
+
 use super::data::Track;
 use super::error::{KdeError, length};
 use super::exact;
@@ -104,6 +106,7 @@ impl ClusterlessDecoder {
         for (number, marked) in marked.iter_mut().enumerate() {
             marked.take(self, number, decoding);
         }
+        let span = span!("ground process");
         ground.resize(edges.len(), 0.0);
         in_pieces(method, ground, |first, ground| {
             let mut at = vec![0.0; self.dims];
@@ -112,6 +115,8 @@ impl ClusterlessDecoder {
                 *ground = self.ground_here(&at, method);
             }
         });
+        drop(span);
+        let _span = span!("marks and positions");
         sums.clear();
         sums.extend(ground.iter().map(|ground| -ground));
         for (number, marked) in marked.iter().enumerate() {

@@ -1,6 +1,8 @@
 //! The same tiles in separate steps: `scalar` in loops over f32 that the compiler may vectorise, and `gemm` with the matrix
 //! product of a general library between vectorised exponentials and logarithms, as the published optimisation does it.
 
+use ellwand_profile::span;
+
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{BIN_STEP, CHUNK, Method, Options, Tiling};
 use super::reach::{Reach, reaches};
@@ -93,6 +95,7 @@ fn sum(
         if bins.is_empty() {
             continue;
         }
+        let span = span!("marks");
         for ((y, w), shift) in
             marks.chunks_exact(electrode.n_features).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter())
         {
@@ -101,10 +104,14 @@ fn sum(
             }
             powers(&mut w[..n], vectors);
         }
+        drop(span);
+        let span = span!("positions");
         for (i, p) in p.chunks_exact_mut(bins.len()).take(n).enumerate() {
             place_exponents(model, electrode, from + i, start + bins.start, p);
             powers(p, vectors);
         }
+        drop(span);
+        let _span = span!("marginal");
         let (w, p, c) = (&w[..], &p[..n * bins.len()], &mut sums[bins.start..rows * len]);
         match vectors {
             Some(_) => gemm((rows, n, bins.len()), (w, CHUNK), p, (c, len)),
@@ -226,6 +233,7 @@ fn finish(
     buffers: &mut Buffers,
     out: &mut [f32],
 ) {
+    let _span = span!("log and scatter");
     let floor = LOG_FLOOR as f32;
     let scale = electrode.log_scale;
     for ((&row, sums), shift) in rows.iter().zip(buffers.sums.chunks_exact_mut(len)).zip(&buffers.shifts) {

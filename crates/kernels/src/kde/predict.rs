@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use ellwand_profile::span;
+
 use super::error::{KdeError, length};
 use super::model::{ClusterlessDecoder, LOG_FLOOR};
 use super::options::{BIN_STEP, Method, Options, Tiling, thread_bytes};
@@ -83,6 +85,7 @@ impl ClusterlessDecoder {
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
             return Ok(());
         }
+        let span = span!("decoding spikes");
         workspace.marked.resize_with(self.electrodes.len(), Marked::default);
         for (number, marked) in workspace.marked.iter_mut().enumerate() {
             marked.take(self, number, decoding);
@@ -90,6 +93,7 @@ impl ClusterlessDecoder {
         let most = workspace.marked.iter().map(|marked| marked.rows.len()).max().unwrap_or(0);
         let tiling = options.tiling(most, self.bins, self.dims)?;
         self.start(workspace, rows, out);
+        drop(span);
         let fresh = workspace.shape != Some(tiling);
         workspace.shape = Some(tiling);
         if let Method::Simd(isa) | Method::Parallel(isa) = options.method {

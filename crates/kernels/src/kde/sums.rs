@@ -1,5 +1,7 @@
 //! Sums of position kernels at bins: occupancy and ground process, in f32 with sums carried on in f64.
 
+use ellwand_profile::span;
+
 use super::fit::ground_at;
 use super::model::{BIN_PADDING, ClusterlessDecoder, log_norm, near};
 use super::options::{CHUNK, Method};
@@ -41,10 +43,13 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     let mut nearest = vec![0.0; padded * (1 + model.electrodes.len())];
     let (_, rows) = nearest.split_at_mut(padded);
     let mut unused = vec![0.0; padded];
+    let span = span!("occupancy");
     sum(model, Samples { places: samples, n: t }, method, piece, &mut unused);
     for (pi, sum) in piece.occupancy.iter_mut().zip(&piece.sum) {
         *pi = norm * sum / t as f64;
     }
+    drop(span);
+    let _span = span!("ground process");
     for (electrode, nearest) in model.electrodes.iter().zip(rows.chunks_exact_mut(padded)) {
         let n = electrode.spikes();
         sum(model, Samples { places: &electrode.places, n }, method, piece, nearest);

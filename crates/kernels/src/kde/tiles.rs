@@ -14,6 +14,7 @@
 use std::ops::Range;
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, ROW_STEP, STRIP, Tiling};
@@ -133,9 +134,11 @@ impl Part<'_> {
             if reach[chunk * panels..][..panels].iter().all(|(low, high)| low == high) {
                 continue;
             }
+            let span = span!("marks");
             for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
                 mark_row(s, electrode, y, *shift, start, w, len);
             }
+            drop(span);
             for strip in (0..panels).step_by(STRIP / width) {
                 let strip = strip..panels.min(strip + STRIP / width);
                 self.strip(s, electrode, (chunk, start), &tile, (strip, panels), rows);
@@ -157,12 +160,15 @@ impl Part<'_> {
     ) {
         let width = 2 * S::LANES;
         let Buffers { marks, places, sums, middle, touched, reach, .. } = &mut *self.buffers;
+        let span = span!("positions");
         for panel in strip.clone() {
             let (low, high) = reach[chunk * panels + panel];
             let p = &mut places[(panel - strip.start) * CHUNK * width..][..CHUNK * width];
             let at = tile.start + panel * width;
             place_panel(s, self.model, electrode, at, start + usize::from(low)..start + usize::from(high), middle, p);
         }
+        drop(span);
+        let _span = span!("marginal");
         let mut row = 0;
         while row < rows {
             let step = row_step::<S>(rows - row);
@@ -188,6 +194,7 @@ impl Part<'_> {
     /// The logarithm, the floor and the sum over the spikes of a row.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, s: S, rows: &[u32], tile: &Range<usize>) {
+        let _span = span!("log and scatter");
         let width = 2 * S::LANES;
         let panels = tile.len().div_ceil(width);
         let Buffers { sums, shifts, constants, touched, .. } = &mut *self.buffers;
