@@ -6,6 +6,30 @@
 //! [`ClusterlessDecoder::predict_local`] at the animal's own position. Two things are settled otherwise than in the published
 //! log-space form: the floor of 1e-15 is applied to the finished rate, so that an outlier says the same of every bin; and an
 //! electrode without encoding spikes gives the floor, never NaN.
+//!
+//! ```
+//! use ellwand_kernels::isa::Isa;
+//! use ellwand_kernels::kde::{Bandwidth, ClusterlessDecoder, Decoding, Method, Options, Spikes, Track};
+//!
+//! // The animal runs from 0 to 10 cm; one electrode, marks of one feature, loud in the first half of the track.
+//! let time: Vec<f64> = (0..=100).map(f64::from).collect();
+//! let position: Vec<f64> = time.iter().map(|t| t / 10.0).collect();
+//! let grid: Vec<f64> = (0..20).map(|b| 0.25 + 0.5 * f64::from(b)).collect();
+//! let heard = Spikes { times: &[10.0, 20.0, 30.0, 80.0], features: &[90.0, 95.0, 92.0, 40.0], n_features: 1 };
+//! let bandwidth = Bandwidth { position: vec![1.0], waveform: vec![5.0] };
+//! let track = Track { time: &time, position: &position, dims: 1 };
+//! let method = Method::Parallel(Isa::best());
+//! let decoder = ClusterlessDecoder::fit(track, &grid, &[heard], &bandwidth, method)?;
+//!
+//! // Two time bins, one loud spike in the first.
+//! let spikes = [Spikes { times: &[0.01], features: &[93.0], n_features: 1 }];
+//! let decoding = Decoding { time_edges: &[0.0, 0.02, 0.04], electrodes: &spikes };
+//! let log_likelihood = decoder.predict(&decoding, &Options::new(method))?;
+//! let first = &log_likelihood[..grid.len()];
+//! let best = (0..grid.len()).max_by(|&a, &b| first[a].total_cmp(&first[b]));
+//! assert!(grid[best.unwrap()] < 5.0);
+//! # Ok::<(), ellwand_kernels::kde::KdeError>(())
+//! ```
 
 mod arrays;
 mod data;

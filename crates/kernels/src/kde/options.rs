@@ -80,19 +80,19 @@ const BLOCK: usize = 480;
 const TILE: usize = 2048;
 
 /// Working memory of one thread in bytes.
-pub(super) fn thread_bytes(tiling: Tiling, dims: usize) -> u64 {
+pub(super) fn thread_bytes(tiling: Tiling, dims: usize, method: Method) -> u64 {
     let Tiling { block, tile } = tiling;
-    let marks = block * CHUNK;
-    let positions = STRIP.max(tile.min(STRIP)) * CHUNK + dims * CHUNK;
-    let sums = block * tile;
-    // Constants by bin, shifts by spike, ranges by panel.
-    let small = 4 * tile + 4 * block + 16 * 1024;
-    4 * (marks + positions + sums + small) as u64
+    // The general matrix product wants its whole factor; the fused kernel a strip of it.
+    let strip = if matches!(method, Method::Scalar | Method::Gemm(_)) { tile } else { STRIP };
+    let floats = block * CHUNK + strip * CHUNK + block * tile + 2 * tile + block + dims * (CHUNK + STRIP);
+    // The reach of panels, four bytes a chunk, and boxes: for tens of chunks.
+    4 * floats as u64 + 64 * 1024
 }
 
 impl Options {
-    /// Chooses block and tile for at most `spikes` decoding spikes of an electrode and `bins` bins.
-    pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize) -> Result<Tiling, KdeError> {
+    /// Chooses block and tile for at most `spikes` decoding spikes of an electrode and `bins` bins, where `fixed` bytes of the
+    /// memory allowed are taken.
+    pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize, fixed: u64) -> Result<Tiling, KdeError> {
         let up = |n: usize, step: usize| n.max(1).next_multiple_of(step);
         let whole_block = up(spikes, ROW_STEP).min(BLOCK);
         let whole_tile = up(bins, BIN_STEP).min(TILE);
@@ -102,7 +102,7 @@ impl Options {
         };
         let Some(memory) = self.memory else { return Ok(tiling) };
         let threads = self.method.threads() as u64;
-        let need = |tiling| threads * thread_bytes(tiling, dims);
+        let need = |tiling| fixed + threads * thread_bytes(tiling, dims, self.method);
         // Halve what is larger in bytes of kernels it saves to hold, down to one step of each.
         while need(tiling) > memory {
             let can_block = tiling.block > ROW_STEP && self.block.is_none();

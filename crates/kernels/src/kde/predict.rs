@@ -91,7 +91,7 @@ impl ClusterlessDecoder {
             marked.take(self, number, decoding);
         }
         let most = workspace.marked.iter().map(|marked| marked.rows.len()).max().unwrap_or(0);
-        let tiling = options.tiling(most, self.bins, self.dims)?;
+        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding))?;
         self.start(workspace, rows, out);
         drop(span);
         let fresh = workspace.shape != Some(tiling);
@@ -202,10 +202,15 @@ impl ClusterlessDecoder {
     /// When the memory allowed does not hold one tile.
     pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
         let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
-        let spikes: u64 = decoding.electrodes.iter().map(|s| (s.times.len() * (s.n_features + 1) * 4) as u64).sum();
-        let rows = 4 * decoding.time_edges.len() as u64;
-        let tiling = options.tiling(most, self.bins, self.dims)?;
-        Ok(options.method.threads() as u64 * thread_bytes(tiling, self.dims) + spikes + rows + 4 * self.bins as u64)
+        let fixed = self.fixed_memory(decoding);
+        let tiling = options.tiling(most, self.bins, self.dims, fixed)?;
+        Ok(options.method.threads() as u64 * thread_bytes(tiling, self.dims, options.method) + fixed)
+    }
+
+    /// What does not depend on block and tile: spikes as f32, counts by row, a row.
+    fn fixed_memory(&self, decoding: &Decoding<'_>) -> u64 {
+        let spikes: usize = decoding.electrodes.iter().map(|s| s.times.len() * (s.n_features + 1)).sum();
+        4 * (spikes + decoding.time_edges.len() + self.bins) as u64
     }
 }
 

@@ -72,7 +72,7 @@ impl ClusterlessDecoder {
             .collect();
         // One spike at a time: the least memory that the kernels take.
         let plain = Options { block: Some(1), ..Options::new(Method::Simd(isa)) };
-        let tiling = plain.tiling(1, self.bins, self.dims).unwrap_or(Tiling { block: 12, tile: 32 });
+        let tiling = plain.tiling(1, self.bins, self.dims, 0).unwrap_or(Tiling { block: 12, tile: 32 });
         Stream {
             isa,
             spacing,

@@ -80,7 +80,7 @@ impl Workload for Kde {
     fn check(&self, case: &Case) -> Result<(), InputError> {
         let options = spec::options(case, Method::Scalar)?;
         let sizes = spec::shape(case);
-        options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims).map(drop).map_err(input_error)
+        options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop).map_err(input_error)
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {
@@ -247,9 +247,9 @@ impl Workload for Kde {
         // A Poisson number lies within five standard deviations of its mean.
         let most = (s.decoding + 5.0 * s.decoding.sqrt()) as usize;
         let Ok(options) = spec::options(case, Method::Simd(Isa::best())) else { return Vec::new() };
-        let Ok(tiling) = options.tiling(most, s.bins, s.dims) else { return Vec::new() };
+        let Ok(tiling) = options.tiling(most, s.bins, s.dims, 0) else { return Vec::new() };
         let about = "estimate of what one thread needs beside model, inputs and output";
-        let value = thread_bytes(tiling, s.dims) as f64;
+        let value = thread_bytes(tiling, s.dims, options.method) as f64;
         let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
         vec![Reading { provenance: Provenance::Estimated, ..measured }]
     }
