@@ -8,6 +8,7 @@ mod buffer;
 pub mod calibration;
 pub mod gemm;
 pub mod isa;
+pub mod kde;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
 pub mod lattice;
@@ -19,6 +20,7 @@ pub mod stores;
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     gemm::register(registry);
+    kde::register(registry);
     lattice::register(registry);
     layers::register(registry);
 }

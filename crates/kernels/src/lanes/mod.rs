@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod baseline;
+mod exp2;
 mod exponential;
 #[cfg(target_arch = "x86_64")]
 mod exponential_table;
@@ -34,6 +35,7 @@ mod transpose;
 
 use crate::isa::{Isa, Set};
 
+pub(crate) use exp2::exp2_down;
 pub(crate) use exponential::exp;
 pub(crate) use logarithm::ln;
 
