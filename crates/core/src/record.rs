@@ -1,6 +1,6 @@
 //! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] or [`Spans`] a line, each flushed when it is
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
 //! complete.
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,14 @@ use crate::reading::Reading;
 use crate::verdict::Verdict;
 use crate::work::Work;
 
+mod certificate;
+mod comparison;
 mod read;
 mod samples;
 mod spans;
 
+pub use certificate::{Certificate, Planted};
+pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
 pub use spans::{SpanCost, SpanNode, Spans};
 
@@ -41,6 +45,9 @@ pub struct Run {
     pub environment: Environment,
     /// Settings of the instrument.
     pub settings: Settings,
+    /// The last self-check of this machine when the run began; records before it was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
 }
 
 /// Settings of the instrument, as used.
@@ -87,6 +94,10 @@ pub struct Environment {
     pub clock_cost_ns: Option<f64>,
     /// Clock: smallest step seen, in nanoseconds.
     pub clock_step_ns: Option<f64>,
+    /// What taking one slot costs beside what runs in it (readings of the clocks and the system calls around it), in
+    /// nanoseconds; almost all of it lies outside the slot's times. Records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_cost_ns: Option<f64>,
     /// Compiler that built this program.
     pub compiler: String,
     /// Devices found, with their descriptions.
@@ -118,12 +129,19 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level in which `bytes` fit, or `DRAM`.
-    pub fn level_of(&self, bytes: u64) -> String {
+    /// The cache level in which `bytes` fit when they are spread over all processors (`many`) or lie with one: caches that
+    /// processors have for themselves add up.
+    pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
+        let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
-            .find(|cache| bytes <= cache.bytes)
+            .find(|cache| bytes <= cache.bytes * copies(cache))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+
+    /// The cache level in which `bytes` fit, or `DRAM`.
+    pub fn level_of(&self, bytes: u64) -> String {
+        self.level_of_threads(bytes, false)
     }
 }
 
@@ -232,6 +250,8 @@ pub struct Sample {
     pub switches: Option<u64>,
     /// Minor page faults meanwhile.
     pub faults: Option<u64>,
+    /// Times that a thread of it gave up the processor to wait (voluntary context switches) meanwhile.
+    pub waits: Option<u64>,
     /// Equal parts that were timed one by one inside the slot.
     pub parts: Option<u64>,
     /// Elapsed time of the fastest of these parts.

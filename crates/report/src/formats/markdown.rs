@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{columns, readings, spans};
+use super::{columns, comparisons, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -35,6 +35,7 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
     }
+    verdicts(report, out)?;
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
@@ -68,7 +69,8 @@ fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "```sh\n{}\n```\n", run.command)?;
+    let commands: Vec<&str> = std::iter::once(&run.command).chain(&run.resumed).map(String::as_str).collect();
+    writeln!(out, "```sh\n{}\n```\n", commands.join("\n"))?;
     let e = &run.environment;
     let unknown = || UNAVAILABLE.to_string();
     let cache = |cache: &ellwand_core::record::Cache| {
@@ -107,6 +109,9 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
         ],
         out,
     )?;
+    let mut trust = run.trust.clone();
+    trust[..1].make_ascii_uppercase();
+    writeln!(out, "{trust}.\n")?;
     ceilings(run, out)?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
@@ -121,11 +126,7 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "Ceilings of this machine:\n")?;
     let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
-    let unit = |c: &ellwand_core::Ceiling| match c.kind {
-        ellwand_core::CeilingKind::Fma => "FLOP/s",
-        ellwand_core::CeilingKind::Call => "s",
-        _ => "B/s",
-    };
+    let unit = |c: &ellwand_core::Ceiling| c.kind.unit();
     let text = |cells: Vec<String>, head: &str, right: bool| Column::new(head, right, 0, cells);
     let columns = [
         text(ceilings.iter().map(|c| kind(c.kind)).collect(), "what", false),
@@ -146,6 +147,16 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     ];
     markdown(&columns, out)?;
     writeln!(out)
+}
+
+fn verdicts(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let columns = comparisons::columns(report);
+    if columns.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Verdicts\n")?;
+    markdown(&columns, out)?;
+    writeln!(out, "\n{}.\n", comparisons::legend(report))
 }
 
 fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Write) -> io::Result<()> {
