@@ -106,6 +106,7 @@ impl Strip<'_> {
 
     /// `M` rows times `N` vectors.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
         let mut sum = [[s.splat(0.0); N]; M];
         let rows: [*const f32; M] = std::array::from_fn(|i| self.a.wrapping_add(i * self.a_stride));
