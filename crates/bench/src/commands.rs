@@ -39,7 +39,7 @@ pub fn compare(
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
     judged(commands, same_output, interrupt)?;
-    let decision = over_blocks(terms, on_block, &mut |coin| {
+    let decision = over_blocks(terms, on_block, &mut |coin, _| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();

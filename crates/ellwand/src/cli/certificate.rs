@@ -77,6 +77,8 @@ mod tests {
             started_unix_ms: 7,
             load: [Some(1.0), None],
             slot_cost_ns: None,
+            floor: None,
+            resolution_ns: None,
             rope: 0.01,
             alpha: 0.01,
             rows: vec![

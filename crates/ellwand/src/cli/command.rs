@@ -121,7 +121,7 @@ fn run(registry: &Registry) -> Command {
         )
         .arg(
             switch("spans", "Show the components inside each implementation, by its spans, in runs without headline timings; writes a trace for each")
-                .conflicts_with_all(["once", "baseline", "blocks", "no-plot"]),
+                .conflicts_with_all(["once", "baseline", "blocks"]),
         )
         .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
         .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
@@ -274,6 +274,13 @@ fn selfcheck() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..))
                 .help("Decisions of each trial; no certificate is kept"),
         )
+        .arg(
+            switch(
+                "diagnosis",
+                "Try the diagnosis instead, on workloads that are bound by a known thing; exit 1 on a wrong class",
+            )
+            .conflicts_with_all(["long", "quick", "only", "decisions"]),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
 }
@@ -296,7 +303,7 @@ fn rope() -> Arg {
 fn machine() -> Command {
     Command::new("machine")
         .about(
-            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock and call cost",
+            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock, span and call cost",
         )
         .arg(format(&["table", "json"]))
         .arg(

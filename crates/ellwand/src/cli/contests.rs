@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ArgMatches;
 use ellwand_bench::Plan;
-use ellwand_bench::arms::{SLOT_NS, Sides, WARM_UP_NS};
+use ellwand_bench::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS};
 use ellwand_bench::block::Spec;
 use ellwand_bench::plan::{Cell, Selection};
 use ellwand_bench::worker::{Asked, Launch, Open};
@@ -191,6 +191,7 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], ask: &Ask) -> S
             probes: ask.probes,
             slot_min_ns: SLOT_NS,
             warm_up_ns: WARM_UP_NS,
+            long_run_ns: LONG_RUN_NS,
             pin: implementations.iter().all(|one| one.parallelism == Parallelism::Single),
             ..Open::default()
         },

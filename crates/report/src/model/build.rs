@@ -228,6 +228,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         faults_per_iteration: faults_per_iteration(m),
         speedup,
         roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
+        diagnosis: crate::diagnose::place(m, environment),
         best: false,
         readings: m.readings.clone(),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
