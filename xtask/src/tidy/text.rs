@@ -29,7 +29,7 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
         .ending(&[".rs"])
         .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && !DATED.contains(&name.as_str()))
         .map(|(name, _)| {
-            format!("{name} reads the wall clock, which steps; use Instant, or unix_ms of {allowed} for dates")
+            format!("{name} reads the wall clock, which steps; use Instant, or the dates of {}", DATED.join(" and "))
         })
         .collect())
 }
