@@ -36,7 +36,7 @@ mod transpose;
 use crate::isa::{Isa, Set};
 
 pub(crate) use exp2::exp2_down;
-pub(crate) use exponential::exp;
+pub(crate) use exponential::{exp, exp2};
 pub(crate) use logarithm::ln;
 
 /// Vector instructions of one kind. `LANES` f32 make a vector `F`; `I` holds as many i32, `M` a condition for each.
