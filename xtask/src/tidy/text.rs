@@ -27,7 +27,7 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
     let asked = concat!("System", "Time");
     Ok(sources
         .ending(&[".rs"])
-        .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && !DATED.contains(&name.as_str()))
+        .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && !DATED.contains(name))
         .map(|(name, _)| {
             format!("{name} reads the wall clock, which steps; use Instant, or the dates of {}", DATED.join(" and "))
         })
