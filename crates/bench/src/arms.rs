@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ellwand_core::implementation::Parallelism;
-use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::reading::Reading;
+use ellwand_core::record::{Outcome, Sample, Settings};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
@@ -40,6 +41,17 @@ const LONG_NS: u64 = 1_000_000;
 /// is a small share of its time, and the same for all arms.
 pub const LONG_RUN_NS: u64 = 5_000_000;
 
+/// How an arm of a comparison is sampled in each of its blocks, as a record says it.
+pub fn settings() -> Settings {
+    Settings {
+        slot_min_ns: SLOT_NS,
+        samples_min: ROUNDS.0 as u32,
+        rounds_max: ROUNDS.1 as u32,
+        case_budget_ns: BLOCK_SLOTS_NS / ARMS.len() as u64,
+        warm_up_ns: WARM_UP_NS,
+    }
+}
+
 /// What is compared.
 #[derive(Debug, Clone)]
 pub struct Sides {
@@ -69,9 +81,11 @@ pub fn compare(
         limits: terms.limits,
         interrupt,
         what_ran: Default::default(),
+        readings: Default::default(),
     };
     let mut decision = over_blocks(terms, on_block, &mut |coin, suspicious| arms.block(coin, suspicious))?;
     decision.what_ran = arms.what_ran;
+    decision.readings = arms.readings;
     Ok(decision)
 }
 
@@ -82,6 +96,7 @@ struct Arms<'a> {
     limits: Limits,
     interrupt: &'a AtomicBool,
     what_ran: [String; 2],
+    readings: [Vec<Reading>; 2],
 }
 
 impl Arms<'_> {
@@ -99,6 +114,9 @@ impl Arms<'_> {
             if let Some(what_ran) = self.what_ran.get_mut(arm) {
                 what_ran.clone_from(&opened.what_ran);
             }
+            if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
+                readings.clone_from(&opened.readings);
+            }
         }
         let times = if suspicious { SUSPICIOUS } else { 1 };
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
@@ -113,11 +131,13 @@ impl Arms<'_> {
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
-            for arm in order {
+            for (position, arm) in order.into_iter().enumerate() {
                 // The last of few long runs is the one that is judged afterwards.
                 let judged = long && round + 1 == rounds;
                 match block.slot(arm, judged)? {
-                    Some(sample) => samples[arm].push(sample),
+                    Some(sample) => {
+                        samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
+                    }
                     None => return Err(now_ended(&block, arm, ARMS[arm])),
                 }
             }

@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median};
 use rand::SeedableRng;
@@ -158,6 +159,10 @@ pub struct Decision {
     pub disturbed: f64,
     /// What ran: baseline, candidate; empty where that is not known.
     pub what_ran: [String; 2],
+    /// Values of probes in the first block, where they were asked for: baseline, candidate.
+    pub readings: [Vec<Reading>; 2],
+    /// The raw samples: baseline, candidate, second copy of the baseline.
+    pub samples: [Vec<Sample>; 3],
     /// Elapsed seconds.
     pub elapsed_s: f64,
 }
@@ -204,6 +209,7 @@ pub(crate) struct Taken {
 struct Sofar {
     basis: Basis,
     blocks: Vec<BlockValue>,
+    samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
 }
@@ -217,7 +223,13 @@ pub(crate) fn over_blocks(
 ) -> Result<Decision, NoDecision> {
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
-    let mut sofar = Sofar { basis: Basis::Wall, blocks: Vec::new(), times: Default::default(), disturbed: [0; 2] };
+    let mut sofar = Sofar {
+        basis: Basis::Wall,
+        blocks: Vec::new(),
+        samples: Default::default(),
+        times: Default::default(),
+        disturbed: [0; 2],
+    };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
     let mut suspicious = false;
@@ -257,6 +269,10 @@ impl Sofar {
         let main: Vec<Vec<f64>> = samples.iter().map(|samples| basis.values(samples)).collect();
         let slots: Vec<Vec<f64>> =
             samples.iter().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect()).collect();
+        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        for (kept, samples) in self.samples.iter_mut().zip(samples) {
+            kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
+        }
         let [median, p90, mean] = beside::block_values(&slots[BASELINE], &slots[CANDIDATE])?;
         self.blocks.push(BlockValue {
             main: block_value(&main[BASELINE], &main[CANDIDATE])?,
@@ -293,6 +309,8 @@ impl Sofar {
             blocks: self.blocks.clone(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
+            readings: Default::default(),
+            samples: self.samples.clone(),
             elapsed_s,
         })
     }

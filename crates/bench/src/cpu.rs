@@ -74,6 +74,7 @@ impl Counters {
             device_ns: None,
             switches: counted(Usage::involuntary_context_switches),
             faults: counted(Usage::minor_page_faults),
+            waits: counted(Usage::voluntary_context_switches),
         }
     }
 }

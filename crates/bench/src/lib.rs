@@ -21,6 +21,7 @@ pub mod probe;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;
+pub mod spans;
 pub mod stop;
 pub mod warm;
 pub mod worker;

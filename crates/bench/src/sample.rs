@@ -50,6 +50,7 @@ pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
         device_ns: timing.device_ns,
         switches: timing.switches,
         faults: timing.faults,
+        waits: timing.waits,
         parts: fastest_ns.map(|_| shape.parts),
         fastest_ns,
         ..Sample::default()

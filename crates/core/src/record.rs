@@ -1,6 +1,7 @@
 //! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] a line, each flushed when it is complete.
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
+//! complete.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +12,16 @@ use crate::reading::Reading;
 use crate::verdict::Verdict;
 use crate::work::Work;
 
+mod certificate;
+mod comparison;
 mod read;
 mod samples;
+mod spans;
 
+pub use certificate::{Certificate, Planted};
+pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
+pub use spans::{SpanCost, SpanNode, Spans};
 
 /// Version of the record format that this crate writes. It reads this one and every earlier one.
 pub const VERSION: u32 = 1;
@@ -38,6 +45,9 @@ pub struct Run {
     pub environment: Environment,
     /// Settings of the instrument.
     pub settings: Settings,
+    /// The last self-check of this machine when the run began; records before it was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
 }
 
 /// Settings of the instrument, as used.
@@ -119,12 +129,19 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level in which `bytes` fit, or `DRAM`.
-    pub fn level_of(&self, bytes: u64) -> String {
+    /// The cache level in which `bytes` fit when they are spread over all processors (`many`) or lie with one: caches that
+    /// processors have for themselves add up.
+    pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
+        let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
-            .find(|cache| bytes <= cache.bytes)
+            .find(|cache| bytes <= cache.bytes * copies(cache))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+
+    /// The cache level in which `bytes` fit, or `DRAM`.
+    pub fn level_of(&self, bytes: u64) -> String {
+        self.level_of_threads(bytes, false)
     }
 }
 
@@ -233,6 +250,8 @@ pub struct Sample {
     pub switches: Option<u64>,
     /// Minor page faults meanwhile.
     pub faults: Option<u64>,
+    /// Times that a thread of it gave up the processor to wait (voluntary context switches) meanwhile.
+    pub waits: Option<u64>,
     /// Equal parts that were timed one by one inside the slot.
     pub parts: Option<u64>,
     /// Elapsed time of the fastest of these parts.

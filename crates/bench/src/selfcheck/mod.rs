@@ -106,6 +106,9 @@ pub struct Row {
 pub struct Certificate {
     /// Version of the program.
     pub ellwand: String,
+    /// Last commit before that program was built, where it was built in a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Fingerprint of the machine.
     pub machine: String,
     /// When it began, in milliseconds since 1970.

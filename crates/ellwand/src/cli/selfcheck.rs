@@ -28,6 +28,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let trials = trials(matches)?;
     let mut certificate = Certificate {
         ellwand: env!("CARGO_PKG_VERSION").into(),
+        revision: super::certificate::revision(),
         machine: here.fingerprint(),
         started_unix_ms: output::unix_ms(),
         load: [here.load, None],

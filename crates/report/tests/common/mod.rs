@@ -70,6 +70,7 @@ pub fn run() -> Run {
             case_budget_ns: 300_000_000,
             warm_up_ns: 50_000_000,
         },
+        certificate: None,
     }
 }
 
@@ -90,6 +91,7 @@ pub fn samples(seconds: f64, threads: f64, phase: usize) -> Vec<Sample> {
                 device_ns: None,
                 switches: Some(u64::from(round == 7)),
                 faults: Some(0),
+                waits: Some(0),
                 ..Sample::default()
             }
         })

@@ -1,0 +1,45 @@
+"""Coefficients of the polynomials in crates/kernels/src/lanes, by Chebyshev interpolation in 50 digits.
+
+    python3 fit.py
+
+needs mpmath. An interpolant at Chebyshev nodes is within a small factor of the best polynomial of its degree,
+and the factor is far below one f32 rounding here; the last column says what is left.
+"""
+
+from mpmath import mp, mpf, cos, exp, log, pi, lu_solve, matrix, sqrt
+
+mp.dps = 50
+
+
+def interpolate(f, low, high, degree):
+    """Coefficients, lowest first, of the polynomial through f at the Chebyshev nodes of [low, high]."""
+    n = degree + 1
+    nodes = [(low + high) / 2 + (high - low) / 2 * cos(pi * (2 * k + 1) / (2 * n)) for k in range(n)]
+    a = matrix(n, n)
+    b = matrix(n, 1)
+    for i, x in enumerate(nodes):
+        for j in range(n):
+            a[i, j] = x**j
+        b[i] = f(x)
+    return list(lu_solve(a, b))
+
+
+def show(name, f, low, high, degree, weight):
+    c = interpolate(f, low, high, degree)
+    worst = mpf(0)
+    for k in range(2001):
+        x = low + (high - low) * k / 2000
+        if abs(x) > mpf(10) ** -6:
+            worst = max(worst, abs(sum(a * x**j for j, a in enumerate(c)) - f(x)) * weight(x))
+    print(f"{name}, degree {degree}: relative error of the result {float(worst):.2e}")
+    for a in c:
+        print(f"    {float(a):.9e},")
+
+
+if __name__ == "__main__":
+    half = log(2) / 2
+    # e^r = 1 + r + r^2 p(r)
+    show("exp", lambda r: (exp(r) - 1 - r) / r**2 if abs(r) > mpf(10) ** -12 else mpf(1) / 2 + r / 6, -half, half, 4, lambda r: r**2 / exp(r))
+    # ln(1 + f) = f - f^2/2 + f^3 q(f), f in [sqrt(1/2) - 1, sqrt(2) - 1]
+    show("ln", lambda f: (log(1 + f) - f + f**2 / 2) / f**3 if abs(f) > mpf(10) ** -12 else mpf(1) / 3 - f / 4, sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 8,
+         lambda f: abs(f**3 / log(1 + f)))
