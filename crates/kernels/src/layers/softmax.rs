@@ -10,11 +10,14 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     assert!(x.len() >= ROWS * d);
     let whole = d - d % S::LANES;
     let mut most = [s.splat(f32::NEG_INFINITY); ROWS];
-    for c in (0..whole).step_by(S::LANES) {
-        for (r, most) in most.iter_mut().enumerate() {
+    // Row after row, as the memory system foresees it.
+    for (r, most) in most.iter_mut().enumerate() {
+        let mut pair = [*most; 2];
+        for c in (0..whole).step_by(S::LANES) {
             // SAFETY: c + LANES <= d, and x holds ROWS rows.
-            *most = s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, *most);
+            pair = [pair[1], s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, pair[0])];
         }
+        *most = s.max(pair[0], pair[1]);
     }
     if whole < d {
         for (r, most) in most.iter_mut().enumerate() {
