@@ -4,6 +4,7 @@
 
 use ellwand_core::Registry;
 
+mod buffer;
 pub mod calibration;
 pub mod gemm;
 pub mod isa;
@@ -11,12 +12,15 @@ pub mod kde;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
 pub mod lattice;
+pub mod layers;
 mod pool;
+pub mod stores;
 
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     gemm::register(registry);
-    lattice::register(registry);
     kde::register(registry);
+    lattice::register(registry);
+    layers::register(registry);
 }
