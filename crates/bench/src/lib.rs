@@ -4,6 +4,7 @@
 //! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
 
 pub mod arms;
+pub mod beside;
 pub mod block;
 pub mod blocks;
 pub mod check;
@@ -11,6 +12,8 @@ pub mod commands;
 pub mod compare;
 pub mod cpu;
 pub mod environment;
+#[cfg(test)]
+mod error_rates;
 pub mod machine;
 pub mod measure;
 pub mod plan;
@@ -18,6 +21,7 @@ pub mod probe;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;
+pub mod spans;
 pub mod stop;
 pub mod warm;
 pub mod worker;

@@ -97,14 +97,8 @@ impl Instrument<'_> {
     /// When the user interrupts.
     pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
         let workload = cell.workload.as_ref();
-        let made = check::guarded("the workload's inputs and reference", || {
-            let (case, inputs) = self.inputs(workload, &cell.case)?;
-            let expected = workload.reference(&case, &inputs)?;
-            Ok::<_, InputError>((case, inputs, expected))
-        });
-        let (case, inputs, expected) = match made {
-            Ok(Ok(made)) => made,
-            Ok(Err(error)) => return Ok(self.all_failed(cell, &error.to_string())),
+        let (case, inputs, expected) = match self.made(cell) {
+            Ok(made) => made,
             Err(error) => return Ok(self.all_failed(cell, &error)),
         };
         let task = Task { workload, case: &case, inputs: &inputs, expected: &expected };
@@ -118,6 +112,16 @@ impl Instrument<'_> {
         Ok(runners.into_iter().map(|runner| self.finish(&task, runner)).collect())
     }
 
+    /// Case, inputs and the reference's outputs of a cell.
+    pub(crate) fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
+        check::guarded("the workload's inputs and reference", || {
+            let (case, inputs) = self.inputs(cell.workload.as_ref(), &cell.case)?;
+            let expected = cell.workload.reference(&case, &inputs)?;
+            Ok::<_, InputError>((case, inputs, expected))
+        })?
+        .map_err(|error| error.to_string())
+    }
+
     /// The inputs of a case: generated from the seed and the case's identity, or the user's arrays cut to the case.
     ///
     /// # Errors
@@ -129,7 +133,7 @@ impl Instrument<'_> {
         }
     }
 
-    fn check_interrupt(&self) -> Result<(), Interrupted> {
+    pub(crate) fn check_interrupt(&self) -> Result<(), Interrupted> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
@@ -227,6 +231,7 @@ impl Instrument<'_> {
                 if measurement.outcome.is_measured() {
                     measurement.samples = samples;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
+                    measurement.readings.extend(ready.prepared.readings());
                     let quality = check::guarded("readings", || {
                         ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
                     });

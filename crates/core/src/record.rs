@@ -1,6 +1,7 @@
 //! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] a line, each flushed when it is complete.
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
+//! complete.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +12,16 @@ use crate::reading::Reading;
 use crate::verdict::Verdict;
 use crate::work::Work;
 
+mod certificate;
+mod comparison;
 mod read;
 mod samples;
+mod spans;
 
+pub use certificate::{Certificate, Planted};
+pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
+pub use spans::{SpanCost, SpanNode, Spans};
 
 /// Version of the record format that this crate writes. It reads this one and every earlier one.
 pub const VERSION: u32 = 1;
@@ -38,6 +45,9 @@ pub struct Run {
     pub environment: Environment,
     /// Settings of the instrument.
     pub settings: Settings,
+    /// The last self-check of this machine when the run began; records before it was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
 }
 
 /// Settings of the instrument, as used.
@@ -84,6 +94,10 @@ pub struct Environment {
     pub clock_cost_ns: Option<f64>,
     /// Clock: smallest step seen, in nanoseconds.
     pub clock_step_ns: Option<f64>,
+    /// What taking one slot costs beside what runs in it (readings of the clocks and the system calls around it), in
+    /// nanoseconds; almost all of it lies outside the slot's times. Records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_cost_ns: Option<f64>,
     /// Compiler that built this program.
     pub compiler: String,
     /// Devices found, with their descriptions.

@@ -4,6 +4,7 @@
 use ellwand_core::record::{self, Outcome, RecordError, VERSION};
 
 const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
+const COMPARISONS: &str = include_str!("../../../testdata/records/v1-comparisons.jsonl");
 
 #[test]
 fn version_1_is_read() {
@@ -66,10 +67,10 @@ fn a_damaged_line_in_the_middle_is_an_error_with_its_number() {
 
 #[test]
 fn lines_of_a_kind_to_come_are_left_out_and_told() {
-    let with_spans = format!("{V1}{{\"kind\":\"spans\",\"lanes\":[]}}\n");
-    let record = record::parse(&with_spans).unwrap();
+    let with_marks = format!("{V1}{{\"kind\":\"marks\",\"lanes\":[]}}\n");
+    let record = record::parse(&with_marks).unwrap();
     assert_eq!(record.measurements.len(), 6);
-    assert!(record.warnings[0].contains("kind \"spans\""), "{:?}", record.warnings);
+    assert!(record.warnings[0].contains("kind \"marks\""), "{:?}", record.warnings);
 }
 
 #[test]
@@ -89,4 +90,68 @@ fn a_cell_measured_again_replaces_the_first() {
     assert_eq!(record.measurements.len(), 6);
     let again = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
     assert_eq!(again.outcome, Outcome::Failed { error: "later".into() });
+}
+
+#[test]
+fn comparisons_and_the_certificate_are_read_and_written_the_same() {
+    let record = record::parse(COMPARISONS).unwrap();
+    assert!(record.measurements.is_empty() && record.warnings.is_empty());
+    let certificate = record.run.certificate.as_ref().unwrap();
+    assert_eq!((certificate.decisions, certificate.false_alarms, certificate.planted.len()), (400, 0, 3));
+    let verdicts: Vec<&str> = record.comparisons.iter().map(|comparison| comparison.verdict.as_str()).collect();
+    assert_eq!(verdicts, ["slower", "faster", "none"]);
+    let mut text = record::line(&record.run).unwrap() + "\n";
+    for comparison in &record.comparisons {
+        text += &record::line(comparison).unwrap();
+        text += "\n";
+    }
+    assert_eq!(record::parse(&text).unwrap(), record);
+    // Records from before there were certificates and comparisons have none.
+    let old = record::parse(V1).unwrap();
+    assert!(old.run.certificate.is_none() && old.comparisons.is_empty() && old.resumed.is_empty());
+}
+
+#[test]
+fn a_verdict_is_computed_again_from_the_blocks() {
+    use ellwand_core::stats::Difference;
+    let record = record::parse(COMPARISONS).unwrap();
+    let first = &record.comparisons[1];
+    let change = first.change().unwrap().unwrap();
+    assert_eq!(change.difference, Difference::Faster);
+    assert!(change.low < change.ratio && change.ratio < change.high && change.high < 1.0);
+    assert_eq!(record.comparisons[2].change(), Ok(None));
+    // Blocks that do not fit the plan are no result of it.
+    let mut cut = first.clone();
+    cut.blocks.pop();
+    assert!(cut.change().is_err());
+}
+
+#[test]
+fn a_resumed_record_names_every_command() {
+    let first = V1.lines().next().unwrap();
+    let again = first.replacen("\"command\":[", "\"command\":[\"again\",", 1);
+    let record = record::parse(&format!("{V1}{again}\n")).unwrap();
+    assert_eq!(record.resumed.len(), 1);
+    assert_eq!((record.resumed[0][0].as_str(), record.resumed[0].len()), ("again", record.run.command.len() + 1));
+    assert_eq!(record.measurements.len(), 6);
+    let damaged = again.replacen("\"seed\"", "\"sead\"", 1);
+    assert!(matches!(record::parse(&format!("{V1}{damaged}\n")), Err(RecordError::Damaged { line: 8, .. })));
+}
+
+const SPANS: &str = include_str!("../../../testdata/records/v1-spans.jsonl");
+
+#[test]
+fn spans_are_read_beside_measurements_and_written_the_same() {
+    let record = record::parse(&format!("{V1}{SPANS}")).unwrap();
+    assert_eq!((record.measurements.len(), record.spans.len()), (6, 2));
+    let [spans, absent] = record.spans.as_slice() else { panic!("two lines") };
+    assert_eq!(spans.nodes.iter().map(|node| node.path.join("/")).collect::<Vec<_>>(), ["encode", "encode/split"]);
+    assert_eq!((spans.wall_ns(), spans.outside_ns()), (2100.0, 350.0));
+    assert!(matches!(absent.outcome, Outcome::Unsupported { .. }) && absent.nodes.is_empty());
+    let written: String = record.spans.iter().map(|spans| record::line(spans).unwrap() + "\n").collect();
+    assert_eq!(written, SPANS);
+    // A cell that stands twice: the last one holds, as for measurements.
+    assert_eq!(record::parse(&format!("{V1}{SPANS}{SPANS}")).unwrap().spans, record.spans);
+    let damaged = SPANS.replacen("\"calls\":2", "\"calls\":-2", 1);
+    assert!(matches!(record::parse(&format!("{V1}{damaged}")), Err(RecordError::Damaged { line: 8, .. })));
 }

@@ -1,5 +1,30 @@
-//! What can be known about a program while it runs in production: memory accounting now, spans to come.
+//! What can be known about a program while it runs in production: spans and memory accounting.
+//!
+//! [`span!`] marks a piece of work; a [`Session`] records the spans of all threads while it lives and becomes a
+//! [`Trace`], which tells where the time went ([`Trace::summary`]).
 //!
 //! Floor 1: light enough to link into any program; it depends on the vocabulary only.
 
 pub mod alloc;
+pub mod clock;
+mod column;
+mod cost;
+mod counters;
+mod export;
+mod frames;
+mod guard;
+mod lane;
+mod session;
+mod site;
+mod summary;
+mod trace;
+
+pub use clock::{Calibration, ClockKind};
+pub use cost::{Cost, cost};
+pub use counters::{Amount, Counters};
+pub use frames::{FrameRow, Frames};
+pub use guard::{Guard, Link, scope};
+pub use session::{DEFAULT_CAPACITY, Session, SessionError};
+pub use site::Site;
+pub use summary::{Row, Summary};
+pub use trace::{NONE, SiteInfo, Span, Trace, TraceLane};

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::formats::with_plots;
+use crate::formats::{spans_csv, with_plots};
 use crate::plots::{Plot, draw};
 use crate::{Options, Report, ReportError, format};
 
-/// Writes `run.json`, `summary.csv`, `report.md` and, if asked for, `plots/*.png` and `plots/*.svg` into `dir`, which is
+/// Writes `run.json`, `summary.csv`, `spans.csv` where there are spans, `report.md` and, if asked for, `plots/*.png` and `plots/*.svg` into `dir`, which is
 /// made if it does not exist. Returns the files in the order in which they were written.
 ///
 /// # Errors
@@ -19,9 +19,17 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
     make_dir(dir)?;
     for (name, file) in [("json", "run.json"), ("csv", "summary.csv")] {
         let Some(format) = format(name) else { continue };
+        if name == "csv" && report.workloads.is_empty() && !report.spans.is_empty() {
+            continue;
+        }
         let mut bytes = Vec::new();
         (format.write)(report, &mut bytes)?;
         written.push(write_whole(&dir.join(file), &bytes)?);
+    }
+    if !report.spans.is_empty() {
+        let mut bytes = Vec::new();
+        spans_csv(report, &mut bytes)?;
+        written.push(write_whole(&dir.join("spans.csv"), &bytes)?);
     }
     let plots: Vec<Plot> = if options.plots { draw(report)? } else { Vec::new() };
     if !plots.is_empty() {

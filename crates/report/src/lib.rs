@@ -18,8 +18,8 @@ pub use error::ReportError;
 pub use files::write_all;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
-    AxisInfo, Best, CaseInfo, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo, Section, Speedup, Stats,
-    Status,
+    AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,
+    RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
 pub use plots::{Plot, draw};
 

@@ -4,7 +4,7 @@
 mod common;
 
 use ellwand_core::record::{Record, parse};
-use ellwand_core::{Measurement, Outcome, Work};
+use ellwand_core::{Case, Measurement, Outcome, Work};
 use ellwand_report::{Options, Report, ReportError, Row};
 use proptest::prelude::*;
 
@@ -138,4 +138,69 @@ proptest! {
         // The zigzag of the samples is at most 10 % from end to end.
         prop_assert!((ratio * factor - 1.0).abs() < 0.11, "{} {}", ratio, factor);
     }
+}
+
+/// Two axes; `simd` costs a fixed 1 µs and grows with the square root of the sequence, `reference` is exactly proportional to both.
+fn grid() -> Vec<Measurement> {
+    let mut all = Vec::new();
+    for batch in [1_i64, 4, 16] {
+        for sequence in [16_i64, 64] {
+            let case =
+                Case::new("layer-norm", vec![("batch".into(), batch.into()), ("sequence".into(), sequence.into())]);
+            let n = (batch * sequence) as u64;
+            let work = Work::items("rows", n).flops(5.0 * n as f64).bytes(4 * n, 4 * n);
+            let reference = common::measured(&case, "reference", 1e-7 * n as f64, work.clone());
+            let simd = common::measured(&case, "simd", 1e-6 * batch as f64 * (sequence as f64).sqrt(), work);
+            all.extend([reference, simd].map(|mut m| {
+                // Exactly the time stated, in every sample.
+                let seconds = m.first_run_ns.unwrap() as f64 / 2.5;
+                for sample in &mut m.samples {
+                    sample.iterations = 1000;
+                    sample.wall_ns = (seconds * 1000.0) as u64;
+                }
+                m
+            }));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_power_that_time_follows_is_fitted_per_axis() {
+    let report = report_of(&grid());
+    let growth = &report.workloads[0].growth;
+    let exponent = |implementation: &str, axis: &str| {
+        let found = growth.iter().find(|g| g.implementation == implementation && g.axis == axis).unwrap();
+        assert_eq!(found.cases, 6);
+        assert!(found.low.unwrap() <= found.exponent && found.exponent <= found.high.unwrap());
+        found.exponent
+    };
+    for (implementation, axis, want) in
+        [("reference", "batch", 1.0), ("reference", "sequence", 1.0), ("simd", "batch", 1.0), ("simd", "sequence", 0.5)]
+    {
+        let got = exponent(implementation, axis);
+        assert!((got - want).abs() < 1e-3, "{implementation} over {axis}: {got}");
+    }
+}
+
+#[test]
+fn times_by_axis_count_only_cases_in_which_everything_was_measured() {
+    let mut all = grid();
+    let lost =
+        all.iter().position(|m| m.implementation == "simd" && m.case.id.contains("batch=16,sequence=64")).unwrap();
+    all[lost] = common::other(all[lost].clone(), Outcome::Failed { error: "it stopped".into() });
+    let report = report_of(&all);
+    let at = |axis: &str, value: &str, implementation: &str| {
+        let rows = &report.workloads[0].along_axes;
+        rows.iter()
+            .find(|r| (r.axis.as_str(), r.value.as_str(), r.implementation.as_str()) == (axis, value, implementation))
+            .unwrap()
+    };
+    let (reference, simd) = (at("batch", "4", "reference"), at("batch", "4", "simd"));
+    // 4 x 16 and 4 x 64 elements: 6.4 and 25.6 µs against 16 and 32 µs.
+    assert!((reference.time_s - (6.4e-6_f64 * 25.6e-6).sqrt()).abs() < 1e-9);
+    assert!((simd.time_s - (16e-6_f64 * 32e-6).sqrt()).abs() < 1e-9);
+    assert_eq!((reference.cases, reference.best_in, simd.best_in), (2, 2, 0));
+    assert!((simd.speedup.unwrap() - reference.time_s / simd.time_s).abs() < 1e-3);
+    assert_eq!(at("batch", "16", "reference").cases, 1);
 }

@@ -18,6 +18,22 @@ pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
+/// A clock on the wall steps when somebody sets it. What is timed, waited for or compared reads the monotonic clock; the
+/// other one dates records, directories and traces, in these places.
+const DATED: [&str; 2] = ["crates/ellwand/src/cli/output.rs", "crates/profile/src/session.rs"];
+
+/// Nothing else asks it.
+pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
+    let asked = concat!("System", "Time");
+    Ok(sources
+        .ending(&[".rs"])
+        .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && !DATED.contains(name))
+        .map(|(name, _)| {
+            format!("{name} reads the wall clock, which steps; use Instant, or the dates of {}", DATED.join(" and "))
+        })
+        .collect())
+}
+
 /// Pages, styles and scripts that we ship ask the network for nothing.
 pub(crate) fn no_remote_reference(sources: &Sources) -> Result<Vec<String>> {
     let asks = ["http://", "https://", "fetch(", "XMLHttpRequest", "WebSocket", "//cdn"];
@@ -57,6 +73,9 @@ mod tests {
         let lifted = format!("#![{}]\n", concat!("allow(", "unsafe_code)"));
         assert_eq!(unsafe_where_allowed(&sources("crates/report/src/a.rs", &lifted)).unwrap().len(), 1);
         assert!(unsafe_where_allowed(&sources("crates/kernels/src/a.rs", &lifted)).unwrap().is_empty());
+        let clock = concat!("use std::time::System", "Time;\n");
+        assert_eq!(one_wall_clock(&sources("crates/bench/src/a.rs", clock)).unwrap().len(), 1);
+        assert!(one_wall_clock(&sources("crates/ellwand/src/cli/output.rs", clock)).unwrap().is_empty());
         assert_eq!(no_remote_reference(&sources("web/a.js", "fetch('x')\n")).unwrap().len(), 1);
         assert_eq!(clean(&sources("a.md", "x \n\n")).unwrap().len(), 2);
         assert!(clean(&sources("a.md", "x\n")).unwrap().is_empty());

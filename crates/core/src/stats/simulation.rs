@@ -209,6 +209,21 @@ fn intervals_cover_as_often_as_they_say() {
 }
 
 #[test]
+fn the_interval_of_a_common_slope_covers_as_often_as_it_says() {
+    let mut stream = Stream(11);
+    let mut covered = 0;
+    for _ in 0..4000 {
+        let mut group =
+            |level: f64| (0..4).map(|x| (f64::from(x), 0.7 * f64::from(x) + level + stream.normal())).collect();
+        let groups: Vec<Vec<(f64, f64)>> = vec![group(0.0), group(5.0), group(-3.0)];
+        let (low, high) = super::common_slope(&groups, 0.95).unwrap().interval.unwrap();
+        covered += u64::from(low <= 0.7 && 0.7 <= high);
+    }
+    // 0.95 within four standard errors.
+    assert!((3745..=3855).contains(&covered), "{covered} of 4000");
+}
+
+#[test]
 fn changes_of_two_and_three_percent_are_found() {
     let rule = Rule::default();
     for (seed, percent, power, usual) in [(61, 2.0, 0.95, 12.0), (62, 3.0, 0.95, 8.0), (63, -2.0, 0.95, 12.0)] {

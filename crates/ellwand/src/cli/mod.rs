@@ -3,14 +3,20 @@
 mod apply;
 mod baseline;
 mod bench;
+mod budgets;
 mod cache;
 mod ceilings;
+mod certificate;
 mod check;
 mod ci;
 mod command;
 mod compare;
+mod contests;
+mod crossing;
 mod diagnosis;
+mod eta;
 mod exit;
+mod keeping;
 mod list;
 mod machine;
 mod output;
@@ -20,6 +26,7 @@ mod report;
 mod run;
 mod selfcheck;
 mod signals;
+mod spans;
 mod verdict;
 mod worker;
 
@@ -50,6 +57,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         }
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Some(("run" | "apply" | "compare" | ellwand_bench::worker::COMMAND, _)) = matches.subcommand() {
+        crossing::tell_kernels();
+    }
     let outcome = match matches.subcommand() {
         Some(("list", matches)) => list::list(registry, matches),
         Some(("run", matches)) => run::run(registry, matches, line),
@@ -57,7 +67,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some(("check", matches)) => check::check(registry, matches),
         Some(("report", matches)) => report::report(matches),
         Some(("machine", matches)) => machine::machine(registry, matches, line),
-        Some(("compare", matches)) => compare::compare(registry, matches),
+        Some(("compare", matches)) => compare::compare(registry, matches, line),
         Some(("selfcheck", matches)) if command::is_set(matches, "diagnosis") => {
             diagnosis::diagnosis(registry, matches)
         }

@@ -15,6 +15,10 @@ struct Column<'a> {
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    // Two tables in one file would be neither; `spans.csv` holds the other where there are both.
+    if report.workloads.is_empty() && !report.spans.is_empty() {
+        return super::spans::write_csv(report, out);
+    }
     let columns = columns(report);
     let mut writer = ::csv::Writer::from_writer(out);
     writer.write_record(columns.iter().map(|column| column.name.as_str()))?;

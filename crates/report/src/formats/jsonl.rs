@@ -25,5 +25,5 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
             writeln!(out)?;
         }
     }
-    Ok(())
+    super::spans::json_lines(report, out)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{columns, readings};
+use super::{columns, comparisons, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -11,6 +11,8 @@ use crate::units::{UNAVAILABLE, clean, human, range};
 use crate::{RULES, ReportError};
 
 mod compare;
+mod growth;
+mod summary;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     with_plots(report, &[], out)
@@ -27,17 +29,24 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
     }
-    summary(report, out)?;
+    if !report.workloads.is_empty() {
+        summary::in_short(report, out)?;
+    }
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
     }
+    verdicts(report, out)?;
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
-    compare::side_by_side(report, out)?;
-    compare::what_limits(report, out)?;
-    advice(report, out)?;
-    meanings(report, out)?;
+    spans::write_markdown(report, out)?;
+    // Of components alone there is nothing to compare, and no column of results to explain.
+    if !report.workloads.is_empty() {
+        compare::side_by_side(report, out)?;
+        compare::what_limits(report, out)?;
+        advice(report, out)?;
+        meanings(report, out)?;
+    }
     writeln!(out, "## What these numbers cannot say\n")?;
     for limit in &report.limits {
         writeln!(out, "- {limit}")?;
@@ -60,7 +69,8 @@ fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "```sh\n{}\n```\n", run.command)?;
+    let commands: Vec<&str> = std::iter::once(&run.command).chain(&run.resumed).map(String::as_str).collect();
+    writeln!(out, "```sh\n{}\n```\n", commands.join("\n"))?;
     let e = &run.environment;
     let unknown = || UNAVAILABLE.to_string();
     let cache = |cache: &ellwand_core::record::Cache| {
@@ -99,6 +109,9 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
         ],
         out,
     )?;
+    let mut trust = run.trust.clone();
+    trust[..1].make_ascii_uppercase();
+    writeln!(out, "{trust}.\n")?;
     ceilings(run, out)?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
@@ -136,48 +149,14 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "## In short\n")?;
-    for section in &report.workloads {
-        let best = section.cases.iter().filter_map(|case| case.best.row).map(|index| &section.rows[index]);
-        let Some(row) =
-            best.max_by(|a, b| a.median("throughput").unwrap_or(0.0).total_cmp(&b.median("throughput").unwrap_or(0.0)))
-        else {
-            writeln!(
-                out,
-                "- **{}**: nothing was measured, or nothing that can be told from nothing.",
-                section.workload
-            )?;
-            continue;
-        };
-        let mut parts = Vec::new();
-        if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
-            parts.push(format!("{} {item}", human(rate, "1/s").replace("/s", "").trim_end()) + "/s");
-        }
-        parts.extend(row.median("time").map(|time| format!("{} a call", human(time, "s"))));
-        parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
-        parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
-        if let (Some(ratio), false) = (row.speedup.ratio, row.speedup.is_baseline) {
-            parts.push(format!("{} the speed of {}", crate::units::ratio(ratio), row.speedup.baseline));
-        }
-        if parts.is_empty() {
-            let why = crate::units::below_resolution(row.resolution_s);
-            writeln!(out, "- **{}**: {}: {why}.", section.workload, row.implementation)?;
-            continue;
-        }
-        writeln!(
-            out,
-            "- **{}**: {} reaches {} at {}.",
-            section.workload,
-            row.implementation,
-            parts.join(", "),
-            section.place(row)
-        )?;
+fn verdicts(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let columns = comparisons::columns(report);
+    if columns.is_empty() {
+        return Ok(());
     }
-    for finding in crate::diagnose::select(&report.findings, 5) {
-        writeln!(out, "- {}: {} ({}).", finding.subject(), finding.title, finding.evidence_line())?;
-    }
-    writeln!(out)
+    writeln!(out, "## Verdicts\n")?;
+    markdown(&columns, out)?;
+    writeln!(out, "\n{}.\n", comparisons::legend(report))
 }
 
 fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Write) -> io::Result<()> {
@@ -215,9 +194,14 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     if !ran.is_empty() {
         writeln!(out, "What ran: {}.\n", ran.join("; "))?;
     }
+    let agreed = agreement(section);
+    if !agreed.is_empty() {
+        writeln!(out, "Agreement with the reference: {}.\n", agreed.join("; "))?;
+    }
     for plot in plots.iter().filter(|plot| plot.workload.as_ref() == Some(&section.workload)) {
         embed(plot, out)?;
     }
+    growth::along_axes(section, report.runs.len() > 1, out)?;
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
     for (title, block) in [
@@ -281,6 +265,20 @@ fn what_ran(section: &Section) -> Vec<String> {
         }
     }
     ran
+}
+
+/// How far each implementation lay from the reference, and where, in the case where it was worst.
+fn agreement(section: &Section) -> Vec<String> {
+    let mut worst: Vec<(&Row, f64)> = Vec::new();
+    for row in &section.rows {
+        let Some(error) = row.reading("largest-difference") else { continue };
+        match worst.iter_mut().find(|(known, _)| known.implementation == row.implementation) {
+            Some(known) if known.1 >= error => {}
+            Some(known) => *known = (row, error),
+            None => worst.push((row, error)),
+        }
+    }
+    worst.iter().map(|(row, error)| format!("{} {error:.1e} ({})", row.implementation, row.checked)).collect()
 }
 
 fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {

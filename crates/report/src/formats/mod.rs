@@ -5,14 +5,18 @@ use std::io::Write;
 use crate::{Report, ReportError};
 
 mod columns;
+mod comparisons;
 mod csv;
 mod json;
 mod jsonl;
 mod markdown;
 mod readings;
+mod seed_json;
+mod spans;
 mod table;
 
 pub(crate) use markdown::with_plots;
+pub(crate) use spans::write_csv as spans_csv;
 
 /// A way of writing a report.
 pub struct Format {
@@ -37,7 +41,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "csv",
         extension: "csv",
-        about: "one line a measurement, exact numbers, units in the column names",
+        about: "one line a measurement (a component, where there are only spans), exact numbers, units in the column names",
         write: csv::write,
     },
     Format {
@@ -46,12 +50,23 @@ pub const FORMATS: &[Format] = &[
         about: "the whole report model with exact numbers and stable keys",
         write: json::write,
     },
-    Format { name: "jsonl", extension: "jsonl", about: "one JSON object a measurement", write: jsonl::write },
+    Format {
+        name: "jsonl",
+        extension: "jsonl",
+        about: "one JSON object a measurement, then one an implementation with spans",
+        write: jsonl::write,
+    },
     Format {
         name: "markdown",
         extension: "md",
         about: "the full report: tables, comparison, diagnosis, advice",
         write: markdown::write,
+    },
+    Format {
+        name: "seed-json",
+        extension: "json",
+        about: "measured rows with the keys of common layer benchmark scripts (operation, batch_size, time_ms, ..)",
+        write: seed_json::write,
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Which parameters vary and which are fixed.
 
-use ellwand_core::record::{Param, ParamValue};
-use ellwand_core::{Measurement, Value};
+use ellwand_core::Value;
+use ellwand_core::record::{CaseRecord, Param, ParamValue};
 use serde::Serialize;
 
 /// An axis and the values it takes among the rows of a section.
@@ -31,24 +31,24 @@ pub(crate) fn number(value: &ParamValue) -> Option<f64> {
     }
 }
 
-/// Splits the axes of measurements of one workload into those that vary and those that do not. An axis that only some
+/// Splits the axes of cases of one workload into those that vary and those that do not. An axis that only some
 /// cases have (it joined the workload later) varies as soon as another value stands beside its absence.
-pub(super) fn split(measurements: &[&Measurement]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
+pub(super) fn split(cases: &[&CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
     let mut names: Vec<&str> = Vec::new();
-    for param in measurements.iter().flat_map(|m| &m.case.params) {
+    for param in cases.iter().flat_map(|case| &case.params) {
         if !names.contains(&param.axis.as_str()) {
             names.push(&param.axis);
         }
     }
-    names.iter().map(|name| axis(name, measurements)).partition(|axis| {
-        let absent = measurements.iter().any(|m| !m.case.params.iter().any(|param| param.axis == axis.name));
+    names.iter().map(|name| axis(name, cases)).partition(|axis| {
+        let absent = cases.iter().any(|case| !case.params.iter().any(|param| param.axis == axis.name));
         axis.values.len() > 1 || absent
     })
 }
 
-fn axis(name: &str, measurements: &[&Measurement]) -> AxisInfo {
+fn axis(name: &str, cases: &[&CaseRecord]) -> AxisInfo {
     let mut params: Vec<&Param> = Vec::new();
-    for param in measurements.iter().flat_map(|m| &m.case.params).filter(|param| param.axis == name) {
+    for param in cases.iter().flat_map(|case| &case.params).filter(|param| param.axis == name) {
         if !params.iter().any(|known| known.value == param.value) {
             params.push(param);
         }

@@ -4,9 +4,12 @@ use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
 use ellwand_core::record::Record;
 use ellwand_core::stats::median;
-use ellwand_core::{Environment, Measurement, Parallelism};
+use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading};
 
-use super::{Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, speedup, stats};
+use super::{
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, comparison, growth, spans, speedup,
+    stats,
+};
 use crate::ReportError;
 
 /// Version of the model and of the keys of its JSON form.
@@ -46,6 +49,8 @@ impl Report {
             runs: records.iter().map(RunInfo::new).collect(),
             metrics: stats::info(),
             workloads: names.iter().map(section).collect(),
+            comparisons: comparison::comparisons(records),
+            spans: spans::tables(records),
             findings: Vec::new(),
             warnings: warnings(records),
             limits: limits(records),
@@ -75,7 +80,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     for (index, record) in records.iter().enumerate() {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
-        if record.measurements.is_empty() {
+        if record.measurements.is_empty() && record.comparisons.is_empty() && record.spans.is_empty() {
             warnings.push(format!("{place}the record holds no measurement"));
         }
     }
@@ -90,19 +95,28 @@ fn warnings(records: &[Record]) -> Vec<String> {
 }
 
 fn limits(records: &[Record]) -> Vec<String> {
-    let mut limits = vec![
-        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
-         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
-            .to_string(),
-        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
-            .to_string(),
-        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
-            .to_string(),
-    ];
-    if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
+    let mut limits = Vec::new();
+    if records.iter().any(|record| !record.spans.is_empty()) {
         limits.push(
-            "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
+            "Components come from runs with spans on, in one process and few iterations: they say where the time goes, not how long a run takes. \
+             Times are as read; the cost of the spans themselves is in them and stated beside them. A span that another thread was put under takes no time off it."
+                .to_string(),
         );
+    }
+    if records.iter().any(|record| !record.comparisons.is_empty()) {
+        limits.push(
+            "A verdict holds for these two programs on this machine. Another build of the same source may be laid out differently in memory, \
+             which can change its time by some per cent: what is compared is builds, not sources."
+                .to_string(),
+        );
+    }
+    if records.iter().any(|record| !record.measurements.is_empty()) {
+        limits.extend(of_measurements());
+        if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
+            limits.push(
+                "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
+            );
+        }
     }
     if records.iter().any(|record| record.run.environment.virtualised == Some(true)) {
         limits.push(
@@ -112,9 +126,21 @@ fn limits(records: &[Record]) -> Vec<String> {
     limits
 }
 
+fn of_measurements() -> [String; 3] {
+    [
+        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
+         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
+            .to_string(),
+        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
+            .to_string(),
+        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
+            .to_string(),
+    ]
+}
+
 fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Options) -> Section {
-    let measurements: Vec<&Measurement> = mine.iter().map(|(_, m)| *m).collect();
-    let (swept, fixed) = axes::split(&measurements);
+    let all: Vec<_> = mine.iter().map(|(_, m)| &m.case).collect();
+    let (swept, fixed) = axes::split(&all);
     let mut cases: Vec<(usize, &str, Vec<Indexed<'_>>)> = Vec::new();
     for (run, measurement) in mine {
         let id = measurement.case.id.as_str();
@@ -145,8 +171,19 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         push_new(&mut baselines, &row.speedup.baseline);
     }
     let item = if items.len() == 1 { items.pop().filter(|item| !item.is_empty()) } else { None };
-    let remarks = remarks(&rows);
-    Section { workload: name.to_string(), swept, fixed, item, implementations, baselines, cases: infos, rows, remarks }
+    Section {
+        workload: name.to_string(),
+        growth: growth::growth(&swept, &rows),
+        along_axes: growth::along_axes(&swept, &infos, &rows),
+        remarks: remarks(&rows),
+        swept,
+        fixed,
+        item,
+        implementations,
+        baselines,
+        cases: infos,
+        rows,
+    }
 }
 
 fn push_new(list: &mut Vec<String>, text: &str) {
@@ -193,9 +230,20 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
         diagnosis: crate::diagnose::place(m, environment),
         best: false,
-        readings: m.readings.clone(),
+        readings: readings(m),
+        checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
     }
+}
+
+/// What the probes and the workload read, and how far the outputs lay from the reference, where they may differ from it.
+fn readings(m: &Measurement) -> Vec<Reading> {
+    let mut readings = m.readings.clone();
+    if let Some(error) = m.check.as_ref().and_then(|check| check.max_error).filter(|error| *error > 0.0) {
+        let about = "largest absolute difference from the reference, over the outputs that were judged";
+        readings.push(Reading::measured("largest-difference", "largest difference", "", Better::Lower, error, about));
+    }
+    readings
 }
 
 /// Median wall over median CPU time, for one thread on the processor only: several threads have more CPU than wall time,

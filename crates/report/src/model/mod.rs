@@ -9,12 +9,19 @@ use crate::diagnose::{Diagnosis, Finding};
 
 mod axes;
 mod build;
+mod comparison;
+mod growth;
 mod run;
+pub(crate) mod spans;
 mod speedup;
 mod stats;
+mod trust;
 
 pub use axes::AxisInfo;
+pub use comparison::ComparisonInfo;
+pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
+pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
 
@@ -42,6 +49,12 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Verdicts, in the order of the runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<ComparisonInfo>,
+    /// Components inside implementations, from runs apart from those that the results come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanTable>,
     /// What limits the implementations and what to try, with evidence; most important first.
     pub findings: Vec<Finding>,
     /// What is odd about the records as a whole.
@@ -72,6 +85,10 @@ pub struct Section {
     pub cases: Vec<CaseInfo>,
     /// One row per run, case, implementation and device.
     pub rows: Vec<Row>,
+    /// How times grow along each numeric axis that varies.
+    pub growth: Vec<Growth>,
+    /// Times by the values of each axis, where more than one varies.
+    pub along_axes: Vec<AlongAxis>,
     /// What readers must know, each with the number of rows it concerns.
     pub remarks: Vec<Remark>,
 }
@@ -177,8 +194,11 @@ pub struct Row {
     pub diagnosis: Option<Diagnosis>,
     /// Whether it has the smallest median time of its case.
     pub best: bool,
-    /// Values of probes and of the workload.
+    /// Values of probes and of the workload, and the largest difference from the reference.
     pub readings: Vec<Reading>,
+    /// What the check before the measurement said, in words.
+    #[serde(skip)]
+    pub checked: String,
     /// What the reader must know.
     pub warnings: Vec<String>,
 }

@@ -45,6 +45,7 @@ pub fn environment() -> Environment {
         virtualised: Some(true),
         clock_cost_ns: Some(42.0),
         clock_step_ns: Some(1.0),
+        slot_cost_ns: Some(1750.0),
         compiler: "rustc 1.95.0".into(),
         devices: vec![("cpu".into(), "Example Processor 9000, 2 cores".into())],
         ceilings,
@@ -69,6 +70,7 @@ pub fn run() -> Run {
             case_budget_ns: 300_000_000,
             warm_up_ns: 50_000_000,
         },
+        certificate: None,
     }
 }
 

@@ -1,0 +1,180 @@
+//! How long a sweep will still take. Cells differ by orders of magnitude, so what is left is predicted from what each cell
+//! must do, not from their number: time = a (implementations) + b (inputs, reference and runs), with a and b learnt from
+//! the cells that are done. Before anything is done, the settings and the usual speed of a reference stand in.
+
+/// What the cost of a cell depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    /// Index of the workload: each has its own speed.
+    pub(super) workload: usize,
+    /// Implementations to measure.
+    pub(super) implementations: f64,
+    /// Seconds that one pass over inputs and reference would take at the usual speeds; only ratios matter.
+    pub(super) pass_s: f64,
+}
+
+impl Load {
+    /// Of a case that needs `bytes` of memory and `flops` operations: random inputs are made at some 10^8 bytes/s, and a
+    /// reference in f64 computes some 10^9 operations a second.
+    pub(super) fn new(workload: usize, implementations: usize, bytes: u64, flops: f64) -> Self {
+        let n = implementations as f64;
+        Self { workload, implementations: n, pass_s: n * (bytes as f64 / 2e8 + flops.max(0.0) / 1e9) }
+    }
+}
+
+/// Prediction of what is left.
+#[derive(Debug, Clone)]
+pub(super) struct Eta {
+    loads: Vec<Load>,
+    /// Seconds that each finished cell took; `None` for one still to do.
+    took: Vec<Option<f64>>,
+    /// Seconds an implementation, expected from the settings.
+    each: f64,
+}
+
+/// How strongly the expectation holds against measured cells: as much as this many of them.
+const PRIOR: f64 = 0.05;
+
+impl Eta {
+    /// For these cells; `each` is what one implementation is expected to take beside its passes, in seconds.
+    pub(super) fn new(loads: Vec<Load>, each: f64) -> Self {
+        Self { took: vec![None; loads.len()], loads, each: each.max(1e-3) }
+    }
+
+    /// Cell `index` took so many seconds.
+    pub(super) fn done(&mut self, index: usize, seconds: f64) {
+        if let Some(took) = self.took.get_mut(index) {
+            *took = Some(seconds.max(1e-6));
+        }
+    }
+
+    /// Cell `index` needs nothing: it was measured before.
+    pub(super) fn skip(&mut self, index: usize) {
+        if let Some(load) = self.loads.get_mut(index) {
+            (load.implementations, load.pass_s) = (0.0, 0.0);
+        }
+    }
+
+    /// Seconds that the cells from `index` on will take.
+    pub(super) fn left(&self, index: usize) -> f64 {
+        let all = self.fit(None, (self.each, 1.0));
+        let mut known: Vec<(usize, (f64, f64))> = Vec::new();
+        let mut left = 0.0;
+        for load in self.loads.iter().skip(index) {
+            let speed = match known.iter().find(|(workload, _)| *workload == load.workload) {
+                Some((_, speed)) => *speed,
+                None => {
+                    let speed = self.fit(Some(load.workload), all);
+                    known.push((load.workload, speed));
+                    speed
+                }
+            };
+            left += predict(load, speed);
+        }
+        left
+    }
+
+    /// Seconds that cell `index` alone will take.
+    pub(super) fn cell(&self, index: usize) -> f64 {
+        self.left(index) - self.left(index + 1)
+    }
+
+    /// (a, b) that minimise the squared logarithms of predicted over real, held near `expected` in the same measure. Alternating
+    /// searches along each parameter: two parameters, a smooth bowl, and no derivative to get wrong.
+    fn fit(&self, workload: Option<usize>, expected: (f64, f64)) -> (f64, f64) {
+        let done: Vec<(&Load, f64)> = self
+            .loads
+            .iter()
+            .zip(&self.took)
+            .filter(|(load, _)| workload.is_none_or(|wanted| wanted == load.workload) && load.implementations > 0.0)
+            .filter_map(|(load, took)| Some((load, (*took)?)))
+            .collect();
+        if done.is_empty() {
+            return expected;
+        }
+        // The newest cells are the most like those to come; a few hundred say as much as all.
+        let done = &done[done.len().saturating_sub(300)..];
+        let cost = |a: f64, b: f64| {
+            let error: f64 = done.iter().map(|(load, took)| (predict(load, (a, b)) / took).ln().powi(2)).sum();
+            error + PRIOR * ((a / expected.0).ln().powi(2) + (b / expected.1).ln().powi(2))
+        };
+        let (mut a, mut b) = expected;
+        let mut step = 4.0_f64;
+        while step > 1.01 {
+            let here = cost(a, b);
+            let moves = [(a * step, b), (a / step, b), (a, b * step), (a, b / step)];
+            let best = moves.into_iter().map(|(a, b)| (cost(a, b), a, b)).min_by(|x, y| x.0.total_cmp(&y.0));
+            match best {
+                Some((better, to_a, to_b)) if better < here => (a, b) = (to_a, to_b),
+                _ => step = step.sqrt(),
+            }
+        }
+        (a, b)
+    }
+}
+
+fn predict(load: &Load, (a, b): (f64, f64)) -> f64 {
+    a * load.implementations + b * load.pass_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells in the order of a sweep, small to large, and what they take: 0.2 s an implementation, and passes three times
+    /// as slow as usual for workload 1.
+    fn sweep() -> Vec<(Load, f64)> {
+        let mut cells = Vec::new();
+        for workload in 0..2 {
+            for batch in [16_u64, 32, 64, 128] {
+                for sequence in [256, 512, 1024, 2048] {
+                    let elements = batch * sequence * 256;
+                    let load = Load::new(workload, 4, 8 * elements, 10.0 * elements as f64);
+                    let slow = if workload == 1 { 3.0 } else { 1.0 };
+                    cells.push((load, 0.2 * 4.0 + slow * load.pass_s));
+                }
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn a_slower_workload_is_learnt_from_its_own_cells() {
+        let cells = sweep();
+        let mut eta = Eta::new(cells.iter().map(|(load, _)| *load).collect(), 0.1);
+        let total: f64 = cells.iter().map(|(_, took)| took).sum();
+        let mut gone = 0.0;
+        for (index, (_, took)) in cells.iter().enumerate() {
+            eta.done(index, *took);
+            gone += took;
+            if gone > 0.6 * total && index + 1 < cells.len() {
+                let off = eta.left(index + 1) / (total - gone);
+                assert!((0.7..1.3).contains(&off), "after {:.0} %: {off}", 100.0 * gone / total);
+            }
+        }
+        assert!(gone > 0.0 && eta.left(cells.len()) == 0.0);
+    }
+
+    #[test]
+    fn one_workload_is_foretold_from_its_first_cells() {
+        let cells: Vec<(Load, f64)> = sweep().into_iter().take(16).collect();
+        let mut eta = Eta::new(cells.iter().map(|(load, _)| *load).collect(), 0.1);
+        let total: f64 = cells.iter().map(|(_, took)| took).sum();
+        for (index, (_, took)) in cells.iter().enumerate().take(4) {
+            eta.done(index, *took);
+        }
+        let left: f64 = cells.iter().skip(4).map(|(_, took)| took).sum();
+        let off = eta.left(4) / left;
+        assert!((0.7..1.3).contains(&off), "{off} of {total} s");
+    }
+
+    #[test]
+    fn nothing_done_means_the_expectation_and_a_skipped_cell_costs_nothing() {
+        let load = Load::new(0, 2, 0, 0.0);
+        let mut eta = Eta::new(vec![load, load, load], 0.5);
+        assert!((eta.left(0) - 3.0).abs() < 1e-9);
+        assert!((eta.cell(1) - 1.0).abs() < 1e-9);
+        eta.skip(1);
+        assert!((eta.left(0) - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,82 @@
+//! `run --spans`: the components inside implementations, in runs apart from every headline timing.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use ellwand_bench::spans::{Recording, cost};
+use ellwand_bench::{Cell, Event, Instrument, Plan};
+use ellwand_profile::Trace;
+
+use super::exit::Failure;
+use super::output;
+use super::progress::Progress;
+use super::run::Continued;
+
+/// Records the components of every cell that is not in the record yet, and writes each implementation's trace beside it;
+/// returns whether the user interrupted.
+pub(super) fn record(
+    instrument: &Instrument,
+    plan: Plan,
+    dir: &Path,
+    record: &mut Continued,
+    finished: &BTreeSet<String>,
+) -> Result<bool, Failure> {
+    // Before anything else runs in this process, so that nobody's spans go into it.
+    let cost = cost();
+    let mut progress = Progress::new(plan.cells.len());
+    let (mut interrupted, mut traces) = (false, 0);
+    for (index, mut cell) in plan.cells.into_iter().enumerate() {
+        super::run::leave_out(instrument, &mut cell, finished);
+        if cell.implementations.is_empty() {
+            continue;
+        }
+        progress.cell(index, &cell.case.id());
+        let Ok(recordings) = instrument.spans(&cell, cost, &mut |_: Event| {}) else {
+            interrupted = true;
+            break;
+        };
+        for Recording { mut spans, trace } in recordings {
+            // A trace without components would show iterations and nothing in them.
+            if let Some(trace) = trace.filter(|_| !spans.nodes.is_empty()) {
+                let name = name(&cell, &spans.implementation);
+                write(&dir.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
+                spans.trace = Some(name);
+                traces += 1;
+            }
+            record.writer()?.spans(&spans)?;
+        }
+    }
+    progress.finish();
+    if traces > 0 {
+        let plural = if traces == 1 { "trace" } else { "traces" };
+        output::note(&format!("{traces} {plural} (*.trace.json) in {}: open with Perfetto", dir.display()));
+    }
+    Ok(interrupted)
+}
+
+/// `lattice-encode-1f3a90bc-simd.trace.json`: the digest tells cases apart, on every machine alike.
+fn name(cell: &Cell, implementation: &str) -> String {
+    let plain = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(60).collect()
+    };
+    let digest = cell.case.digest() as u32;
+    format!("{}-{digest:08x}-{}.trace.json", plain(&cell.case.workload), plain(implementation))
+}
+
+/// Writes a trace under a temporary name first, so that no partial file looks whole.
+fn write(path: &Path, trace: &Trace, process: &str) -> Result<(), Failure> {
+    let partial = path.with_extension("partial");
+    let attempt = || {
+        let mut out = BufWriter::new(File::create(&partial)?);
+        trace.write_chrome(process, &mut out)?;
+        out.flush()?;
+        std::fs::rename(&partial, path)
+    };
+    attempt().inspect_err(|_| drop(std::fs::remove_file(&partial))).with_context(|| {
+        format!("{} cannot be written; make room, or choose another directory with -o", path.display())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Sixteen f32 a vector.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::Simd;
+
+/// Proof that the processor has AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// The processor must have AVX-512 F, BW, DQ and VL.
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+#[inline(always)]
+fn first(n: usize) -> __mmask16 {
+    debug_assert!(n < 16);
+    (1_u16 << n) - 1
+}
+
+impl Simd for Avx512 {
+    type F = __m512;
+    type I = __m512i;
+    type M = __mmask16;
+    const LANES: usize = 16;
+    const REGISTERS: usize = 32;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        proven!(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32]) -> __m512 {
+        let x = &x[..16];
+        proven!(_mm512_loadu_ps(x.as_ptr()))
+    }
+    #[inline(always)]
+    fn load_part(self, x: &[f32], fill: f32) -> __m512 {
+        let x = &x[..x.len().min(15)];
+        proven!(_mm512_mask_loadu_ps(_mm512_set1_ps(fill), first(x.len()), x.as_ptr()))
+    }
+    #[inline(always)]
+    fn store(self, y: &mut [f32], v: __m512) {
+        let y = &mut y[..16];
+        proven!(_mm512_storeu_ps(y.as_mut_ptr(), v))
+    }
+    #[inline(always)]
+    fn store_part(self, y: &mut [f32], v: __m512) {
+        let n = y.len().min(15);
+        proven!(_mm512_mask_storeu_ps(y.as_mut_ptr(), first(n), v))
+    }
+    #[inline(always)]
+    fn stream(self, y: &mut [f32], v: __m512) {
+        let y = &mut y[..16];
+        debug_assert!(y.as_ptr().addr().is_multiple_of(64));
+        proven!(_mm512_stream_ps(y.as_mut_ptr(), v))
+    }
+    #[inline(always)]
+    fn fence(self) {
+        proven!(_mm_sfence())
+    }
+    #[inline(always)]
+    unsafe fn load_at(self, x: *const f32) -> __m512 {
+        proven!(_mm512_loadu_ps(x))
+    }
+    #[inline(always)]
+    unsafe fn store_at(self, y: *mut f32, v: __m512) {
+        proven!(_mm512_storeu_ps(y, v))
+    }
+    #[inline(always)]
+    unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        proven!(super::transpose::sixteen(from, from_stride, to, to_stride))
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        proven!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        proven!(_mm512_fnmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        proven!(_mm512_abs_ps(a))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: __m512) -> __m512 {
+        proven!(_mm512_sqrt_ps(a))
+    }
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        proven!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+    }
+    #[inline(always)]
+    fn copysign(self, a: __m512, b: __m512) -> __m512 {
+        // Bit by bit: the sign from b, the rest from a.
+        proven!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xCA>(
+            _mm512_set1_epi32(i32::MIN),
+            _mm512_castps_si512(b),
+            _mm512_castps_si512(a),
+        )))
+    }
+    #[inline(always)]
+    fn scale(self, a: __m512, n: __m512) -> __m512 {
+        proven!(_mm512_scalef_ps(a, n))
+    }
+    #[inline(always)]
+    fn split(self, a: __m512) -> (__m512, __m512) {
+        proven!((_mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>(a), _mm512_getexp_ps(a)))
+    }
+    #[inline(always)]
+    fn lt(self, a: __m512, b: __m512) -> __mmask16 {
+        proven!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn le(self, a: __m512, b: __m512) -> __mmask16 {
+        proven!(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn eq(self, a: __m512, b: __m512) -> __mmask16 {
+        proven!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn select(self, m: __mmask16, yes: __m512, no: __m512) -> __m512 {
+        proven!(_mm512_mask_blend_ps(m, no, yes))
+    }
+    #[inline(always)]
+    fn any(self, m: __mmask16) -> bool {
+        m != 0
+    }
+    #[inline(always)]
+    fn to_int(self, a: __m512) -> __m512i {
+        proven!(_mm512_cvtps_epi32(a))
+    }
+    #[inline(always)]
+    fn int_to_float(self, a: __m512i) -> __m512 {
+        proven!(_mm512_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn bits(self, a: __m512) -> __m512i {
+        proven!(_mm512_castps_si512(a))
+    }
+    #[inline(always)]
+    fn fast_exp(self, x: __m512) -> __m512 {
+        super::exponential_table::fast_exp(self, x)
+    }
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 32], at: __m512i) -> __m512 {
+        // The two halves of a table that stays in registers when a loop looks up in it again and again.
+        proven!({
+            let low = _mm512_loadu_ps(table.as_ptr());
+            let high = _mm512_loadu_ps(table.as_ptr().add(16));
+            _mm512_permutex2var_ps(low, at, high)
+        })
+    }
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        proven!(_mm512_reduce_add_ps(a))
+    }
+    #[inline(always)]
+    fn largest(self, a: __m512) -> f32 {
+        proven!(_mm512_reduce_max_ps(a))
+    }
+}

@@ -1,0 +1,9 @@
+//! Prints what a span costs here: `cargo run --release -p ellwand-profile --example cost`.
+#![allow(clippy::print_stdout)]
+
+fn main() -> Result<(), ellwand_profile::SessionError> {
+    for _ in 0..3 {
+        println!("{}\n", ellwand_profile::cost()?);
+    }
+    Ok(())
+}

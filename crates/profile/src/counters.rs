@@ -1,0 +1,90 @@
+//! Work counters of a span: how much it moved, computed and processed.
+
+/// Work done inside a span, as the code that did it declares.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Counters {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Things processed.
+    pub items: u64,
+    /// Floating-point operations.
+    pub flops: f64,
+}
+
+impl Counters {
+    /// Adds bytes moved.
+    #[must_use]
+    pub fn bytes(mut self, bytes: impl Amount) -> Self {
+        self.bytes = self.bytes.saturating_add(bytes.whole());
+        self
+    }
+
+    /// Adds things processed.
+    #[must_use]
+    pub fn items(mut self, items: impl Amount) -> Self {
+        self.items = self.items.saturating_add(items.whole());
+        self
+    }
+
+    /// Adds floating-point operations.
+    #[must_use]
+    pub fn flops(mut self, flops: impl Amount) -> Self {
+        self.flops += flops.real();
+        self
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            items: self.items.saturating_add(more.items),
+            flops: self.flops + more.flops,
+        }
+    }
+}
+
+/// A number that a counter takes, so that `bytes = 4 * x.len()` needs no conversion.
+pub trait Amount {
+    /// As a whole number, rounded and never below 0.
+    fn whole(self) -> u64;
+    /// As a real number.
+    fn real(self) -> f64;
+}
+
+macro_rules! amount {
+    ($($type:ty),*) => {$(
+        impl Amount for $type {
+            fn whole(self) -> u64 {
+                u64::try_from(self).unwrap_or(0)
+            }
+            fn real(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+amount!(u32, u64, usize, i32, i64);
+
+impl Amount for f64 {
+    fn whole(self) -> u64 {
+        // The conversion ends at both ends of the range, and takes NaN for 0.
+        self.round() as u64
+    }
+    fn real(self) -> f64 {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_every_type_add_up() {
+        let sum = Counters::default().bytes(8_usize).bytes(2.6).items(-3).items(7_u32).flops(2_u64).flops(0.5);
+        assert_eq!(sum, Counters { bytes: 11, items: 7, flops: 2.5 });
+        assert_eq!(Counters::default().bytes(u64::MAX).bytes(1_u64).bytes, u64::MAX);
+        assert_eq!(sum.plus(sum), Counters { bytes: 22, items: 14, flops: 5.0 });
+    }
+}

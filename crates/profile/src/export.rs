@@ -1,0 +1,147 @@
+//! A trace in files that other programs read. Written by hand: a general JSON writer costs ten times as much a span.
+
+use std::io::{self, Write};
+
+use crate::counters::Counters;
+use crate::trace::{NONE, Trace};
+
+/// Version of the JSON lines that [`Trace::write_json_lines`] writes.
+const VERSION: u32 = 1;
+
+/// A text as a JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if u32::from(c) < 0x20 => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A number as JSON; what is not finite has none.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:?}") } else { "null".to_string() }
+}
+
+/// The members of an object that tell the counters, each led by a comma; those at 0 were not declared.
+fn members(counters: Option<&Counters>) -> String {
+    let mut out = String::new();
+    let Some(counters) = counters else { return out };
+    for (name, value) in [("bytes", counters.bytes), ("items", counters.items)] {
+        if value > 0 {
+            out.push_str(&format!(",\"{name}\":{value}"));
+        }
+    }
+    if counters.flops != 0.0 {
+        out.push_str(&format!(",\"flops\":{}", number(counters.flops)));
+    }
+    out
+}
+
+impl Trace {
+    /// Writes the trace as JSON lines: a line of kind `trace`, then `site`, `lane` and `span` lines. Times are
+    /// nanoseconds since the start of the session; the duration `ns` of an open span is null.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn write_json_lines(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "{{\"kind\":\"trace\",\"version\":{VERSION},\"started_unix_ns\":{},\"wall_ns\":{},\"clock\":{{\"kind\":{},\"ns_per_tick\":{},\"relative_error\":{}}},\"spans\":{},\"open\":{},\"dropped\":{},\"dropped_counters\":{}}}",
+            self.started_unix_ns,
+            number(self.wall_ns()),
+            quoted(self.clock.kind.word()),
+            number(self.clock.ns_per_tick),
+            number(self.clock.relative_error),
+            self.spans(),
+            self.open(),
+            self.dropped(),
+            self.dropped_counters(),
+        )?;
+        for (index, site) in self.sites.iter().enumerate() {
+            let (name, file, line) = (quoted(&site.name), quoted(&site.file), site.line);
+            writeln!(
+                out,
+                "{{\"kind\":\"site\",\"site\":{},\"name\":{name},\"file\":{file},\"line\":{line}}}",
+                index + 1
+            )?;
+        }
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let (name, dropped) = (quoted(&lane.name), lane.dropped);
+            writeln!(out, "{{\"kind\":\"lane\",\"lane\":{number},\"name\":{name},\"dropped\":{dropped}}}")?;
+        }
+        for (lane_number, lane) in self.lanes.iter().enumerate() {
+            for (index, span) in lane.spans.iter().enumerate() {
+                let parent = if span.parent == NONE { "null".to_string() } else { span.parent.to_string() };
+                let ns = if span.is_open() { "null".to_string() } else { number(self.duration_ns(span)) };
+                let corr = if span.corr == 0 { String::new() } else { format!(",\"corr\":{}", span.corr) };
+                writeln!(
+                    out,
+                    "{{\"kind\":\"span\",\"lane\":{lane_number},\"index\":{index},\"site\":{},\"parent\":{parent},\"start_ns\":{},\"ns\":{ns}{corr}{}}}",
+                    span.site,
+                    number(self.since_start_ns(span.start)),
+                    members(lane.counters_of(span)),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the trace in the JSON form of the Chrome trace-event format, which Perfetto and the browsers' own viewers
+    /// open. `process` names it there. Losses stand under `otherData`, which Perfetto shows with the trace.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
+        write!(
+            out,
+            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":\"ellwand\",\"clock\":{},\"started_unix_ns\":\"{}\",\"open\":\"{}\",\"dropped\":\"{}\",\"dropped_counters\":\"{}\"}},\n\"traceEvents\":[\n",
+            quoted(self.clock.kind.word()),
+            self.started_unix_ns,
+            self.open(),
+            self.dropped(),
+            self.dropped_counters(),
+        )?;
+        let meta = |name: &str, tid: usize, value: &str| {
+            let value = quoted(value);
+            format!("{{\"ph\":\"M\",\"name\":\"{name}\",\"pid\":1,\"tid\":{tid},\"args\":{{\"name\":{value}}}}}")
+        };
+        write!(out, "{}", meta("process_name", 0, process))?;
+        for (number, lane) in self.lanes.iter().enumerate() {
+            // Thread numbers from 1: viewers take 0 for the idle task.
+            write!(out, ",\n{}", meta("thread_name", number + 1, &lane.name))?;
+        }
+        let sites: Vec<(String, String)> = self
+            .sites
+            .iter()
+            .map(|site| (quoted(&site.name), quoted(&format!("{}:{}", site.file, site.line))))
+            .collect();
+        let unknown = (quoted("?"), quoted("?"));
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for span in &lane.spans {
+                let (name, place) = sites.get((span.site as usize).wrapping_sub(1)).unwrap_or(&unknown);
+                // Microseconds with three decimals: the format's unit, to the nanosecond.
+                let start = self.since_start_ns(span.start) / 1e3;
+                let phase = if span.is_open() {
+                    "\"ph\":\"B\"".to_string()
+                } else {
+                    format!("\"ph\":\"X\",\"dur\":{:.3}", self.duration_ns(span) / 1e3)
+                };
+                let corr = if span.corr == 0 { String::new() } else { format!(",\"corr\":{}", span.corr) };
+                write!(
+                    out,
+                    ",\n{{{phase},\"name\":{name},\"cat\":\"cpu\",\"ts\":{start:.3},\"pid\":1,\"tid\":{},\"args\":{{\"at\":{place}{corr}{}}}}}",
+                    number + 1,
+                    members(lane.counters_of(span)),
+                )?;
+            }
+        }
+        writeln!(out, "\n]}}")
+    }
+}

@@ -1,0 +1,75 @@
+//! A trace cut by a span that repeats (an iteration, a training step, a frame): what each of them consisted of.
+
+use crate::summary::Row;
+use crate::trace::{NONE, Trace};
+
+/// The components of a span that repeats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frames {
+    /// Duration of each frame in nanoseconds.
+    pub wall_ns: Vec<f64>,
+    /// Spans inside frames, and those of other threads that began during one; each below what it lies in. The self times
+    /// of those on the thread of the frames and what lies in no span add up to the duration of the frames.
+    pub rows: Vec<FrameRow>,
+}
+
+/// A row of a summary and its part in every frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FrameRow {
+    /// The row; its path begins below the frame.
+    pub row: Row,
+    /// Whether it lies on the thread of the frames; else it ran beside it.
+    pub inside: bool,
+    /// Total time in each frame, in nanoseconds.
+    pub total_ns: Vec<f64>,
+    /// Self time in each frame, in nanoseconds.
+    pub self_ns: Vec<f64>,
+}
+
+impl Trace {
+    /// Cuts the trace by the outermost spans called `name`, on the first thread that has some. What lies in no such span,
+    /// and frames that did not end, are left out.
+    pub fn frames(&self, name: &str) -> Frames {
+        let is_frame =
+            |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
+        let outermost = |lane: usize, index: usize| {
+            let span = &self.lanes[lane].spans[index];
+            span.parent == NONE && !span.is_open() && is_frame(lane, index)
+        };
+        let home = (0..self.lanes.len()).find(|lane| (0..self.lanes[*lane].spans.len()).any(|i| outermost(*lane, i)));
+        let Some(home) = home else {
+            return Frames { wall_ns: Vec::new(), rows: Vec::new() };
+        };
+        let spans = &self.lanes[home].spans;
+        // Spans of a lane stand in the order in which they began, so that frames do not overlap.
+        let frames: Vec<usize> = (0..spans.len()).filter(|index| outermost(home, *index)).collect();
+        // The frame that each span of the home lane lies in; a parent stands before its children.
+        let mut own: Vec<Option<usize>> = Vec::with_capacity(spans.len());
+        for (index, span) in spans.iter().enumerate() {
+            own.push(match span.parent {
+                NONE => frames.binary_search(&index).ok(),
+                parent => own.get(parent as usize).copied().flatten(),
+            });
+        }
+        let at = |ticks: u64| {
+            let after = frames.partition_point(|frame| spans[*frame].start <= ticks);
+            let frame = after.checked_sub(1)?;
+            (ticks < spans[frames[frame]].end).then_some(frame)
+        };
+        let select = |lane: usize, index: usize| {
+            if lane == home {
+                let frame = own.get(index).copied().flatten().filter(|_| frames.binary_search(&index).is_err());
+                frame.map(|frame| (frame, false))
+            } else {
+                at(self.lanes[lane].spans[index].start).map(|frame| (frame, true))
+            }
+        };
+        let rows = self.tree(frames.len(), &select).into_iter().map(|(row, elsewhere, times)| FrameRow {
+            row,
+            inside: !elsewhere,
+            total_ns: times.iter().map(|time| time[0]).collect(),
+            self_ns: times.iter().map(|time| time[1]).collect(),
+        });
+        Frames { wall_ns: frames.iter().map(|frame| self.duration_ns(&spans[*frame])).collect(), rows: rows.collect() }
+    }
+}

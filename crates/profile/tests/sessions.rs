@@ -1,0 +1,292 @@
+//! Sessions as a program uses them. There is one session a process at a time, so that the tests take turns.
+
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+
+use ellwand_profile::{Counters, Guard, NONE, Session, SessionError, Trace, scope, span};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `name` for each span of a lane with the names around it, in the order in which they began.
+fn paths(trace: &Trace, lane: usize) -> Vec<String> {
+    let spans = &trace.lanes[lane].spans;
+    let path = |span| {
+        let mut names = vec![trace.name(span)];
+        let mut parent = span.parent;
+        while parent != NONE {
+            names.insert(0, trace.name(&spans[parent as usize]));
+            parent = spans[parent as usize].parent;
+        }
+        names.join("/")
+    };
+    spans.iter().map(path).collect()
+}
+
+fn layer(heads: usize) {
+    let _layer = span!("layer");
+    for _ in 0..heads {
+        let _head = span!("head", bytes = 4 * heads, flops = 2.5, items = 1);
+        scope("softmax", || std::hint::black_box(heads));
+    }
+}
+
+#[test]
+fn spans_nest_and_carry_their_counters() {
+    let _turn = turn();
+    let session = Session::start().unwrap();
+    layer(2);
+    let trace = session.finish();
+    assert_eq!(trace.lanes.len(), 1);
+    assert_eq!(paths(&trace, 0), ["layer", "layer/head", "layer/head/softmax", "layer/head", "layer/head/softmax"]);
+    assert_eq!((trace.open(), trace.dropped(), trace.dropped_counters()), (0, 0, 0));
+    let lane = &trace.lanes[0];
+    for span in &lane.spans {
+        assert!(span.start >= trace.start && span.end >= span.start && span.end <= trace.end);
+        if span.parent != NONE {
+            let outer = &lane.spans[span.parent as usize];
+            assert!(outer.start <= span.start && span.end <= outer.end);
+        }
+    }
+    let summary = trace.summary();
+    let told: Vec<(String, u64, Counters)> =
+        summary.rows.iter().map(|row| (row.path.join("/"), row.count, row.counters)).collect();
+    assert_eq!(
+        told,
+        [
+            ("layer".into(), 1, Counters::default()),
+            ("layer/head".into(), 2, Counters { bytes: 16, items: 2, flops: 5.0 }),
+            ("layer/head/softmax".into(), 2, Counters::default()),
+        ]
+    );
+    assert!(summary.rows[0].file.ends_with("sessions.rs"));
+    let selves: f64 = summary.rows.iter().map(|row| row.self_ns).sum();
+    assert!((selves - summary.rows[0].total_ns).abs() < 1e-6, "what is inside is divided without rest");
+}
+
+#[test]
+fn nothing_is_recorded_without_a_session() {
+    let _turn = turn();
+    assert!(!span!("before").is_on());
+    let mut computed = false;
+    let guard = span!(
+        "before",
+        bytes = {
+            computed = true;
+            1_u64
+        }
+    );
+    assert!(!guard.is_on() && !computed, "counters are computed while a session runs and not otherwise");
+    let session = Session::start().unwrap();
+    drop(guard);
+    let within = span!("within");
+    assert!(within.is_on());
+    let trace = session.finish();
+    drop(within);
+    assert!(!span!("after").is_on());
+    assert_eq!(paths(&trace, 0), ["within"]);
+    assert_eq!(trace.open(), 1);
+    let row = &trace.summary().rows[0];
+    assert_eq!((row.count, row.open, row.total_ns), (0, 1, 0.0));
+    assert!(row.median_ns.is_nan(), "an open span has no duration");
+}
+
+#[test]
+fn one_session_at_a_time_and_a_forgotten_one_ends() {
+    let _turn = turn();
+    let first = Session::start().unwrap();
+    assert_eq!(Session::start().unwrap_err(), SessionError::Running);
+    assert_eq!(ellwand_profile::cost().unwrap_err(), SessionError::Running);
+    drop(first);
+    assert!(!span!("off").is_on());
+    assert!(Session::start().unwrap().finish().lanes.is_empty());
+}
+
+#[test]
+fn a_guard_of_an_earlier_session_touches_no_later_one() {
+    let _turn = turn();
+    let first = Session::start().unwrap();
+    let old = span!("old");
+    drop(first);
+    let second = Session::start().unwrap();
+    let new = span!("new");
+    drop(old);
+    drop(span!("inside"));
+    drop(new);
+    let trace = second.finish();
+    assert_eq!(paths(&trace, 0), ["new", "new/inside"]);
+    assert_eq!(trace.open(), 0);
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let _turn = turn();
+    let session = Session::with_capacity(100).unwrap();
+    for _ in 0..70 {
+        let _outer = span!("outer");
+        drop(span!("inner"));
+    }
+    let trace = session.finish();
+    assert_eq!((trace.spans(), trace.dropped(), trace.open()), (100, 40, 0));
+    assert_eq!(paths(&trace, 0)[98..], ["outer", "outer/inner"]);
+
+    let session = Session::with_capacity(1030).unwrap();
+    for _ in 0..5 {
+        drop(span!("counted", bytes = 8));
+    }
+    let trace = session.finish();
+    // The first chunk of spans takes 1024 entries, so that 6 rows of counters are left.
+    assert_eq!((trace.dropped(), trace.dropped_counters()), (0, 0));
+    assert_eq!(trace.summary().rows[0].counters.bytes, 40);
+    let session = Session::with_capacity(1024).unwrap();
+    drop(span!("counted", bytes = 8));
+    let trace = session.finish();
+    assert_eq!((trace.spans(), trace.dropped_counters()), (1, 1));
+}
+
+#[test]
+fn guards_that_go_in_any_order_leave_a_tree() {
+    let _turn = turn();
+    let session = Session::start().unwrap();
+    let (a, b) = (span!("a"), span!("b"));
+    drop(a);
+    let c = span!("c");
+    drop(b);
+    let d = span!("d");
+    drop(d);
+    drop(c);
+    drop(span!("e"));
+    let kept: Vec<Guard> = (0..3).map(|_| span!("f")).collect();
+    kept.into_iter().for_each(drop);
+    drop(span!("g"));
+    let trace = session.finish();
+    assert_eq!(paths(&trace, 0), ["a", "a/b", "c", "c/d", "e", "f", "f/f", "f/f/f", "g"]);
+    assert_eq!(trace.open(), 0);
+    let by_site = trace.summary_by_site();
+    let f = by_site.rows.iter().find(|row| row.name() == "f").unwrap();
+    let outer = trace.lanes[0].spans.iter().find(|span| trace.name(span) == "f").unwrap();
+    assert_eq!(f.total_ns, trace.duration_ns(outer), "time inside itself counts once");
+}
+
+#[test]
+fn a_panic_closes_its_spans() {
+    let _turn = turn();
+    let session = Session::start().unwrap();
+    let caught = std::panic::catch_unwind(|| {
+        let _outer = span!("outer");
+        let _inner = span!("inner");
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(caught.is_err());
+    drop(span!("after"));
+    let trace = session.finish();
+    assert_eq!(paths(&trace, 0), ["outer", "outer/inner", "after"]);
+    assert_eq!(trace.open(), 0);
+}
+
+#[test]
+fn every_thread_is_a_lane_of_its_own() {
+    let _turn = turn();
+    let (threads, rounds) = (4, 5_000);
+    let session = Session::start().unwrap();
+    let ready = Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for number in 0..threads {
+            let ready = &ready;
+            let work = move || {
+                ready.wait();
+                for round in 0..rounds {
+                    let _outer = span!("outer", items = round);
+                    drop(span!("inner"));
+                }
+            };
+            std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work).unwrap();
+        }
+    });
+    let trace = session.finish();
+    let mut names: Vec<&str> = trace.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["worker 0", "worker 1", "worker 2", "worker 3"]);
+    assert_eq!((trace.open(), trace.dropped()), (0, 0));
+    let summary = trace.summary();
+    let row = |path: &[&str]| summary.rows.iter().find(|row| row.path == path).unwrap();
+    let total = (threads * rounds) as u64;
+    assert_eq!((row(&["outer"]).count, row(&["outer", "inner"]).count), (total, total));
+    assert_eq!(row(&["outer"]).lanes, threads);
+    assert_eq!(row(&["outer"]).counters.items, (threads * rounds * (rounds - 1) / 2) as u64);
+    // Lanes grew several times; that time is nobody's work.
+    assert!(summary.rows.iter().any(|row| row.name() == "(room for spans)"));
+}
+
+/// Sessions begin and end under threads that never stop: whatever a trace holds must be whole.
+#[test]
+fn sessions_come_and_go_under_running_threads() {
+    let _turn = turn();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = &stop;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _a = span!("a", bytes = 8, items = 1);
+                    let _b = span!("b");
+                    drop(span!("c", bytes = 2));
+                }
+            });
+        }
+        for capacity in (0..60).map(|n| 500 * n) {
+            let session = Session::with_capacity(capacity).unwrap();
+            drop(span!("main"));
+            std::thread::yield_now();
+            let trace = session.finish();
+            assert!(trace.spans() <= capacity);
+            for lane in &trace.lanes {
+                assert!(lane.spans.iter().filter(|span| span.is_open()).count() <= 3);
+                for (index, span) in lane.spans.iter().enumerate() {
+                    assert!(span.parent == NONE || (span.parent as usize) < index);
+                    assert!(span.is_open() || span.end >= span.start);
+                    let expected: &[u64] = match trace.name(span) {
+                        "a" => &[8],
+                        "c" => &[2],
+                        "b" | "main" | "(room for spans)" => &[],
+                        other => panic!("a span of an unknown site: {other}"),
+                    };
+                    if let Some(counters) = lane.counters_of(span) {
+                        assert!(expected.contains(&counters.bytes));
+                    }
+                }
+            }
+            trace.summary();
+            trace.summary_by_site();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn work_of_other_threads_stands_under_what_asked_for_it() {
+    let _turn = turn();
+    let parallel = || {
+        let whole = span!("whole");
+        let link = whole.link();
+        assert_eq!(link, whole.link(), "one number a span");
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(move || {
+                    let part = span!("part");
+                    part.under(link);
+                    drop(span!("step"));
+                });
+            }
+        });
+    };
+    parallel();
+    let session = Session::start().unwrap();
+    parallel();
+    let trace = session.finish();
+    let told: Vec<(String, u64, usize)> =
+        trace.summary().rows.iter().map(|row| (row.path.join("/"), row.count, row.lanes)).collect();
+    assert_eq!(told, [("whole".into(), 1, 1), ("whole/part".into(), 3, 3), ("whole/part/step".into(), 3, 3)]);
+}

@@ -1,0 +1,183 @@
+//! What is read out of a trace, on a trace made of fixed numbers.
+
+use ellwand_profile::{Calibration, ClockKind, Counters, NONE, SiteInfo, Span, Trace, TraceLane};
+use serde_json::Value;
+
+fn span(site: u32, parent: u32, start: u64, end: u64) -> Span {
+    Span { start, end, site, parent, corr: 0, ext: 0 }
+}
+
+fn site(name: &str, line: u32) -> SiteInfo {
+    SiteInfo { name: name.into(), file: "src/model \"x\".rs".into(), line }
+}
+
+/// Two iterations of 100 and 200 ns around `norm` and `attention`, which calls `softmax`; a worker helps in the second,
+/// and goes on after it. A tick is half a nanosecond.
+fn trace() -> Trace {
+    let counted = Span { ext: 1, corr: 7, ..span(4, 3, 1340, 1380) };
+    let main = vec![
+        span(1, NONE, 1000, 1200),
+        span(2, 0, 1020, 1060),
+        span(1, NONE, 1300, 1700),
+        span(3, 2, 1320, 1620),
+        counted,
+        span(4, 3, 1400, 1500),
+        span(2, NONE, 1710, 1720),
+        span(1, NONE, 1800, 0),
+        span(2, 7, 1810, 1820),
+    ];
+    let worker = vec![span(4, NONE, 1350, 1550), span(4, NONE, 1700, 1750), span(2, NONE, 1250, 1260)];
+    let lane = |name: &str, spans, counters, dropped| TraceLane {
+        name: name.into(),
+        spans,
+        counters,
+        dropped,
+        dropped_counters: 0,
+    };
+    Trace {
+        started_unix_ns: 1_795_238_760_000_000_000,
+        start: 1000,
+        end: 2000,
+        clock: Calibration { kind: ClockKind::Tsc, ns_per_tick: 0.5, relative_error: 1e-6 },
+        sites: vec![site("iteration", 1), site("norm", 2), site("attention", 3), site("softmax", 4)],
+        lanes: vec![
+            lane("main", main, vec![Counters { bytes: 64, items: 0, flops: 1e3 }], 0),
+            lane("wor\nker", worker, Vec::new(), 3),
+        ],
+        lost: 1,
+    }
+}
+
+#[test]
+fn the_summary_tells_totals_and_self_times_by_path() {
+    let summary = trace().summary();
+    let told: Vec<(String, u64, f64, f64)> =
+        summary.rows.iter().map(|row| (row.path.join("/"), row.count, row.total_ns, row.self_ns)).collect();
+    assert_eq!(
+        told,
+        [
+            ("iteration".into(), 2, 300.0, 130.0),
+            ("iteration/attention".into(), 1, 150.0, 80.0),
+            ("iteration/attention/softmax".into(), 2, 70.0, 70.0),
+            ("iteration/norm".into(), 2, 25.0, 25.0),
+            ("softmax".into(), 2, 125.0, 125.0),
+            ("norm".into(), 2, 10.0, 10.0),
+        ]
+    );
+    let softmax = &summary.rows[2];
+    assert_eq!((softmax.min_ns, softmax.median_ns, softmax.p99_ns, softmax.max_ns), (20.0, 35.0, 50.0, 50.0));
+    assert_eq!(softmax.counters, Counters { bytes: 64, items: 0, flops: 1e3 });
+    assert_eq!(summary.rows[0].open, 1);
+    assert_eq!(summary.rows[1].share(&summary), 150.0 / 500.0);
+    let norm = summary.rows.last().unwrap();
+    assert_eq!((norm.lanes, norm.line), (2, 2));
+}
+
+#[test]
+fn the_summary_by_site_joins_places() {
+    let summary = trace().summary_by_site();
+    let told: Vec<(&str, u64, f64)> = summary.rows.iter().map(|row| (row.name(), row.count, row.self_ns)).collect();
+    assert_eq!(told, [("softmax", 4, 195.0), ("iteration", 2, 130.0), ("attention", 1, 80.0), ("norm", 4, 35.0)]);
+}
+
+#[test]
+fn frames_divide_what_is_inside_them_without_rest() {
+    let frames = trace().frames("iteration");
+    assert_eq!(frames.wall_ns, [100.0, 200.0], "the open frame is none");
+    let told: Vec<(String, bool, &[f64], &[f64])> = frames
+        .rows
+        .iter()
+        .map(|row| (row.row.path.join("/"), row.inside, &row.total_ns[..], &row.self_ns[..]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("attention".into(), true, &[0.0, 150.0][..], &[0.0, 80.0][..]),
+            ("attention/softmax".into(), true, &[0.0, 70.0], &[0.0, 70.0]),
+            ("softmax".into(), false, &[0.0, 100.0], &[0.0, 100.0]),
+            ("norm".into(), true, &[20.0, 0.0], &[20.0, 0.0]),
+        ]
+    );
+    assert_eq!(trace().frames("norm").wall_ns, [5.0], "inside other spans it is no frame");
+    assert_eq!(trace().frames("nothing").wall_ns, [0.0; 0]);
+}
+
+#[test]
+fn losses_are_told() {
+    let trace = trace();
+    assert_eq!((trace.spans(), trace.open(), trace.dropped(), trace.dropped_counters()), (12, 1, 4, 0));
+    assert_eq!(trace.since_start_ns(990), -5.0);
+}
+
+#[test]
+fn json_lines_hold_everything() {
+    let mut out = Vec::new();
+    trace().write_json_lines(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    insta::assert_snapshot!(text);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 1 + 4 + 2 + 12);
+}
+
+#[test]
+fn chrome_events_nest_and_name_their_threads() {
+    let mut out = Vec::new();
+    trace().write_chrome("lattice \"simd\"", &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    insta::assert_snapshot!(text);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["otherData"]["dropped"], "4");
+    let events = value["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 11);
+    assert_eq!(events.iter().filter(|event| event["ph"] == "B").count(), 1);
+}
+
+#[test]
+fn a_trace_of_nothing_is_whole() {
+    let empty = Trace { lanes: Vec::new(), sites: Vec::new(), ..trace() };
+    let mut out = Vec::new();
+    empty.write_chrome("nothing", &mut out).unwrap();
+    serde_json::from_slice::<Value>(&out).unwrap();
+    assert!(empty.summary().rows.is_empty() && empty.summary_by_site().rows.is_empty());
+}
+
+/// Links between threads, the linked span on an earlier and on a later lane than what is put under it.
+#[test]
+fn spans_stand_under_those_of_other_threads() {
+    let linked = |corr: u32, span: Span| Span { corr, ..span };
+    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let early = vec![linked(2, span(4, NONE, 1400, 1450)), linked(9, span(4, NONE, 1460, 1470))];
+    let caller = vec![span(1, NONE, 1100, 1900), linked(2, span(3, 0, 1200, 1800)), linked(3, span(4, 1, 1210, 1220))];
+    let late = vec![linked(2, span(4, NONE, 1300, 1500)), span(2, 0, 1310, 1330), linked(3, span(2, NONE, 1600, 1602))];
+    let trace = Trace { lanes: vec![lane(early), lane(caller), lane(late)], ..trace() };
+    let told: Vec<(String, bool, Vec<f64>)> = trace
+        .frames("iteration")
+        .rows
+        .iter()
+        .map(|row| (row.row.path.join("/"), row.inside, row.total_ns.clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("attention".into(), true, vec![300.0]),
+            ("attention/softmax".into(), false, vec![125.0]),
+            ("attention/softmax/norm".into(), false, vec![10.0]),
+            ("attention/softmax".into(), true, vec![5.0]),
+            ("attention/softmax/norm".into(), false, vec![1.0]),
+            ("softmax".into(), false, vec![5.0]),
+        ]
+    );
+    let attention = &trace.frames("iteration").rows[0];
+    assert_eq!(attention.self_ns, [295.0], "what other threads do is not taken off");
+}
+
+/// Correlations that lead in a circle must not hold anybody up.
+#[test]
+fn links_in_a_circle_end() {
+    let linked = |corr: u32, span: Span| Span { corr, ..span };
+    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let a = vec![linked(1, span(1, NONE, 1010, 1100)), linked(2, span(2, 0, 1010, 1020))];
+    let b = vec![linked(2, span(3, NONE, 1020, 1100)), linked(1, span(4, 0, 1000, 1020))];
+    let trace = Trace { lanes: vec![lane(a), lane(b)], ..trace() };
+    assert_eq!(trace.summary().rows.iter().map(|row| row.count).sum::<u64>(), 4);
+}

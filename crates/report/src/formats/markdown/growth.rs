@@ -1,0 +1,158 @@
+//! The sweep read along one axis at a time: how times grow, and what is fastest where.
+
+use std::io::{self, Write};
+
+use crate::grid::{Column, markdown};
+use crate::model::{AlongAxis, Section};
+use crate::units::{UNAVAILABLE, human, ratio};
+
+/// More cases than this make a list that nobody reads; the tables by axis count them.
+const LISTED: usize = 40;
+
+pub(super) fn along_axes(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
+    exponents(section, several_runs, out)?;
+    for axis in &section.swept {
+        let rows: Vec<&AlongAxis> = section.along_axes.iter().filter(|row| row.axis == axis.name).collect();
+        by_value(&axis.name, &rows, &section.baselines, several_runs, out)?;
+    }
+    best_by_shape(section, several_runs, out)
+}
+
+fn run_column<T>(rows: &[&T], run: impl Fn(&T) -> usize) -> Column {
+    Column::new("run", true, 0, rows.iter().map(|row| (run(row) + 1).to_string()).collect())
+}
+
+/// Exponent by implementation and axis.
+fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
+    if section.growth.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = section.growth.iter().collect();
+    let mut columns = Vec::new();
+    if several_runs {
+        columns.push(run_column(&rows, |row| row.run));
+    }
+    let text = |cell: &dyn Fn(&crate::model::Growth) -> String| rows.iter().map(|row| cell(row)).collect::<Vec<_>>();
+    columns.push(Column::new("implementation", false, 0, text(&|row| row.implementation.clone())));
+    columns.push(Column::new("axis", false, 0, text(&|row| row.axis.clone())));
+    columns.push(Column::new("exponent", true, 0, text(&|row| format!("{:.2}", row.exponent))));
+    columns.push(Column::new(
+        "95 % interval",
+        true,
+        0,
+        text(&|row| match (row.low, row.high) {
+            (Some(low), Some(high)) => format!("{low:.2} – {high:.2}"),
+            _ => UNAVAILABLE.to_string(),
+        }),
+    ));
+    columns.push(Column::new("cases", true, 0, text(&|row| row.cases.to_string())));
+    writeln!(out, "### How the time grows\n")?;
+    markdown(&columns, out)?;
+    writeln!(
+        out,
+        "\nTime follows the axis to this power while the other axes stay: 0 where a fixed cost rules, 1 where each item costs the same, \
+         above 1 where a larger size leaves a cache or the work itself grows faster. A wide interval says that no one power describes the range.\n"
+    )
+}
+
+/// Implementations side by side at each value of one axis.
+fn by_value(
+    axis: &str,
+    rows: &[&AlongAxis],
+    baselines: &[String],
+    several_runs: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut keys: Vec<(usize, &str)> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !keys.contains(&(row.run, &row.value)) {
+            keys.push((row.run, &row.value));
+        }
+        if !names.contains(&row.implementation.as_str()) {
+            names.push(&row.implementation);
+        }
+    }
+    if keys.len() < 2 {
+        return Ok(());
+    }
+    let find = |key: &(usize, &str), name: &str| {
+        rows.iter().find(|row| (row.run, row.value.as_str()) == *key && row.implementation == name)
+    };
+    let mut columns = Vec::new();
+    if several_runs {
+        columns.push(Column::new("run", true, 0, keys.iter().map(|(run, _)| (run + 1).to_string()).collect()));
+    }
+    columns.push(Column::new(axis, true, 0, keys.iter().map(|(_, value)| (*value).to_string()).collect()));
+    let cases = |key| rows.iter().find(|row| (row.run, row.value.as_str()) == key).map_or(0, |row| row.cases);
+    columns.push(Column::new("cases", true, 0, keys.iter().map(|key| cases(*key).to_string()).collect()));
+    for name in &names {
+        let cell = |key: &(usize, &str)| {
+            let Some(row) = find(key, name) else { return String::new() };
+            let speed = row.speedup.map(|speed| format!(" ({})", ratio(speed))).unwrap_or_default();
+            format!("{}{speed}", human(row.time_s, "s"))
+        };
+        columns.push(Column::new(*name, true, 0, keys.iter().map(cell).collect()));
+    }
+    let fastest = |key: &(usize, &str)| {
+        let best = names.iter().filter_map(|name| find(key, name)).filter(|row| row.best_in > 0);
+        let mut best: Vec<_> = best.collect();
+        best.sort_by_key(|row| std::cmp::Reverse(row.best_in));
+        let named = best.iter().map(|row| match best.len() {
+            1 => row.implementation.clone(),
+            _ => format!("{} {}", row.implementation, row.best_in),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    };
+    columns.push(Column::new("fastest", false, 0, keys.iter().map(fastest).collect()));
+    writeln!(out, "### By {axis}\n")?;
+    markdown(&columns, out)?;
+    writeln!(
+        out,
+        "\nGeometric means over the cases in which everything was measured; in brackets the speed-up over {}.\n",
+        baselines.join(", ")
+    )
+}
+
+/// The fastest implementation of each case, with its lead.
+fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
+    if section.along_axes.is_empty() || section.implementations.len() < 2 || section.cases.len() > LISTED {
+        return Ok(());
+    }
+    let cases: Vec<_> = section.cases.iter().filter(|case| !case.rows.is_empty()).collect();
+    let mut columns = Vec::new();
+    if several_runs {
+        columns.push(Column::new("run", true, 0, cases.iter().map(|case| (case.run + 1).to_string()).collect()));
+    }
+    for axis in &section.swept {
+        let value =
+            |case: &&crate::model::CaseInfo| section.rows[case.rows[0]].param(&axis.name).unwrap_or_else(|| "–".into());
+        columns.push(Column::new(axis.name.clone(), axis.numeric, 0, cases.iter().map(value).collect()));
+    }
+    let best = |case: &&crate::model::CaseInfo| match case.best.row {
+        Some(row) => section.rows[row].implementation.clone(),
+        None => case.best.unavailable.clone().unwrap_or_default(),
+    };
+    columns.push(Column::new("fastest", false, 0, cases.iter().map(best).collect()));
+    let time = |case: &&crate::model::CaseInfo| {
+        let stats = case.best.row.and_then(|row| section.rows[row].stats("time"));
+        stats.map_or_else(|| UNAVAILABLE.to_string(), |stats| human(stats.median, "s"))
+    };
+    columns.push(Column::new("time", true, 0, cases.iter().map(time).collect()));
+    let lead = |case: &&crate::model::CaseInfo| {
+        let own = case.best.row.and_then(|row| section.rows[row].median("time"));
+        let others = case
+            .rows
+            .iter()
+            .filter(|row| Some(**row) != case.best.row)
+            .filter_map(|row| section.rows[*row].median("time"));
+        match (own, others.min_by(f64::total_cmp)) {
+            (Some(own), Some(next)) => ratio(next / own),
+            _ => UNAVAILABLE.to_string(),
+        }
+    };
+    columns.push(Column::new("ahead of the next", true, 0, cases.iter().map(lead).collect()));
+    writeln!(out, "### What is fastest at which shape\n")?;
+    markdown(&columns, out)?;
+    writeln!(out)
+}

@@ -1,0 +1,67 @@
+//! The first lines of a report: what is fastest, by how much, and what limits it.
+
+use std::io::{self, Write};
+
+use ellwand_core::stats::geometric_mean;
+
+use crate::model::{Report, Row, Section};
+use crate::units::{below_resolution, human, ratio};
+
+/// Findings that are worth a line at the top.
+const FINDINGS: usize = 5;
+
+pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## In short\n")?;
+    for section in &report.workloads {
+        writeln!(out, "- **{}**: {}.", section.workload, line(section))?;
+    }
+    for finding in crate::diagnose::select(&report.findings, FINDINGS) {
+        writeln!(out, "- {}: {} ({}).", finding.subject(), finding.title, finding.evidence_line())?;
+    }
+    writeln!(out)
+}
+
+/// The fastest implementation at the largest case: a sweep's best rate may stand at a shape that nobody uses. Of several
+/// cases of the same size, the one with the highest rate.
+fn line(section: &Section) -> String {
+    let best: Vec<&Row> =
+        section.cases.iter().filter_map(|case| case.best.row).map(|index| &section.rows[index]).collect();
+    let rate = |row: &Row| row.median("throughput").unwrap_or(0.0);
+    let largest = best.iter().max_by(|a, b| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
+    let Some(row) = largest else {
+        return "nothing was measured, or nothing that can be told from nothing".to_string();
+    };
+    let mut parts = Vec::new();
+    if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
+        parts.push(format!("{} {item}/s", human(rate, "1/s").replace("/s", "").trim_end()));
+    }
+    parts.extend(row.median("time").map(|time| format!("{} a call", human(time, "s"))));
+    parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
+    parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
+    if let (Some(speed), false) = (row.speedup.ratio, row.speedup.is_baseline) {
+        parts.push(format!("{} the speed of {}", ratio(speed), row.speedup.baseline));
+    }
+    if parts.is_empty() {
+        return format!("{}: {}", row.implementation, below_resolution(row.resolution_s));
+    }
+    let place = section.place(row);
+    format!("{} reaches {} at {place}{}", row.implementation, parts.join(", "), over_all(section, row, best.len()))
+}
+
+/// How the same implementation does over the whole sweep.
+fn over_all(section: &Section, row: &Row, cases: usize) -> String {
+    if cases < 2 {
+        return String::new();
+    }
+    let mine: Vec<&Row> =
+        section.rows_of(row.run, &row.implementation).filter(|other| other.device == row.device).collect();
+    let fastest = mine.iter().filter(|row| row.best).count();
+    let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
+    let mean = match geometric_mean(&ratios) {
+        Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
+            format!(", on geometric average {} the speed of {}", ratio(mean), row.speedup.baseline)
+        }
+        _ => String::new(),
+    };
+    format!("; it is the fastest in {fastest} of {cases} cases{mean}")
+}

@@ -1,0 +1,260 @@
+//! Components of implementations, in every format.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::model::{Report, SpanRow, SpanTable};
+use crate::units::{UNAVAILABLE, human};
+use crate::{Options, ReportError};
+
+fn seconds(value: Option<f64>) -> String {
+    value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "s"))
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "1"))
+}
+
+/// A number of calls: whole where it is.
+fn count(calls: f64) -> String {
+    if calls.fract() == 0.0 { format!("{calls}") } else { human(calls, "") }
+}
+
+/// A small share of no interest beyond being small.
+fn small(share: f64) -> String {
+    if share < 1e-4 { "less than 0.01 %".to_string() } else { human(share, "1") }
+}
+
+/// The fixed parameters, where a workload's first table begins.
+fn fixed(report: &Report, index: usize) -> Option<&str> {
+    let table = &report.spans[index];
+    let first = index == 0 || report.spans[index - 1].workload != table.workload;
+    Some(table.fixed.as_str()).filter(|fixed| first && !fixed.is_empty())
+}
+
+/// What a component declared, as rates; one text, since few declare all.
+fn rates(row: &SpanRow) -> String {
+    let rates = [(row.bandwidth, "B/s"), (row.flop_rate, "FLOP/s")];
+    let known = rates.iter().filter_map(|(rate, unit)| Some(human((*rate)?, unit)));
+    known.chain(row.item_rate.map(|rate| human(rate, "1/s"))).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns of a table. `flat` writes the whole path where indentation would be lost.
+fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
+    let rows = &table.rows;
+    let name = |row: &SpanRow| {
+        if flat { row.path.join(" / ") } else { format!("{}{}", "  ".repeat(row.path.len() - 1), row.name()) }
+    };
+    let cells = |cell: &dyn Fn(&SpanRow) -> String, outside: String| -> Vec<String> {
+        rows.iter().map(cell).chain([outside]).collect()
+    };
+    let mut columns = vec![
+        Column::new("component", false, 0, cells(&name, "(in no span)".into())),
+        Column::new("calls", true, 1, cells(&|row| count(row.calls), String::new())),
+        Column::new("time", true, 0, cells(&|row| human(row.time_s, "s"), seconds(table.outside_s))),
+        Column::new("share", true, 0, cells(&|row| share(row.share), share(table.outside_share))),
+        Column::new("self", true, 2, cells(&|row| human(row.self_s, "s"), seconds(table.outside_s))),
+        Column::new("median call", true, 3, cells(&|row| seconds(row.call_median_s), String::new())),
+        Column::new("p99 call", true, 4, cells(&|row| seconds(row.call_p99_s), String::new())),
+    ];
+    if rows.iter().any(|row| !row.calling) {
+        let threads = |row: &SpanRow| match (row.calling, row.threads) {
+            (true, _) => "caller".to_string(),
+            (false, 1) => "1 other".to_string(),
+            (false, threads) => format!("{threads} others"),
+        };
+        columns.push(Column::new("threads", false, 1, cells(&threads, "caller".into())));
+    }
+    if rows.iter().any(|row| !rates(row).is_empty()) {
+        columns.push(Column::new("declared", true, 5, cells(&rates, String::new())));
+    }
+    columns
+}
+
+/// `lattice-encode · batch 100 · parallel · avx512, 2 threads`.
+fn title(table: &SpanTable) -> String {
+    let parts = [&table.workload, &table.place, &table.implementation, &table.what_ran];
+    parts.into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" · ")
+}
+
+/// What an iteration took, and on what terms.
+fn terms(table: &SpanTable) -> String {
+    let mut parts = vec![format!(
+        "{} iterations with spans on, {} each (mean; median {}): not a benchmark",
+        table.iterations,
+        seconds(table.iteration_s),
+        seconds(table.iteration_median_s)
+    )];
+    if let (Some(spans), Some(cost)) = (table.spans_per_iteration, table.span_cost_s) {
+        let added = table.overhead_share.map_or_else(String::new, |share| format!(" ({} of it)", small(share)));
+        parts.push(format!("{} spans an iteration at {} a span{added}", count(spans), human(cost, "s")));
+    }
+    if table.rows.iter().any(|row| !row.calling) {
+        parts.push("other threads run beside the caller: their times are summed over threads".to_string());
+    }
+    parts.join(" · ")
+}
+
+/// The tables for a terminal.
+pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let Options { width, color, .. } = report.options;
+    for (index, table) in report.spans.iter().enumerate() {
+        writeln!(out)?;
+        if let Some(fixed) = fixed(report, index) {
+            let line = format!("{} · {fixed}", table.workload);
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        }
+        let run = if report.runs.len() > 1 { format!(" · run {}", table.run + 1) } else { String::new() };
+        let title = format!("{} · components{run}", title(table));
+        writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
+        if let Some(reason) = &table.status.reason {
+            writeln!(out, "{}", wrap(&format!("! {}: {reason}", table.status.word), width, 2))?;
+            continue;
+        }
+        if !table.rows.is_empty() {
+            let mut columns = columns(table, false);
+            let left_out = grid::fit(&mut columns, width);
+            grid::write(&columns, color, |_| Tone::Plain, out)?;
+            let mut terms = terms(table);
+            if !left_out.is_empty() {
+                terms.push_str(&format!(" · left out at this width: {}", left_out.join(", ")));
+            }
+            writeln!(out, "{}", paint(&wrap(&terms, width, 2), Tone::Faint, color))?;
+        }
+        for note in &table.notes {
+            writeln!(out, "{}", wrap(&format!("! {note}"), width, 2))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tables as Markdown.
+pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    if report.spans.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Components\n")?;
+    writeln!(
+        out,
+        "Where the time goes inside implementations, by their spans. These are runs of their own; no time elsewhere in this report was taken while spans were on.\n"
+    )?;
+    for (index, table) in report.spans.iter().enumerate() {
+        if let Some(fixed) = fixed(report, index) {
+            writeln!(out, "{}, in all its tables: {fixed}.\n", table.workload)?;
+        }
+        let run = if report.runs.len() > 1 { format!(" (run {})", table.run + 1) } else { String::new() };
+        writeln!(out, "### {}{run}\n", title(table))?;
+        if let Some(reason) = &table.status.reason {
+            writeln!(out, "{}: {reason}.\n", table.status.word)?;
+            continue;
+        }
+        if !table.rows.is_empty() {
+            markdown(&columns(table, true), out)?;
+            writeln!(out, "\n{}.\n", terms(table))?;
+        }
+        for note in &table.notes {
+            writeln!(out, "- {note}")?;
+        }
+        if !table.notes.is_empty() {
+            writeln!(out)?;
+        }
+        if let Some(trace) = &table.trace {
+            writeln!(out, "Every span: [{trace}]({trace}), for Perfetto or another viewer of Chrome traces.\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// One line a component, exact numbers; a component of another thread says so.
+pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let exact = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or_else(String::new, |v| format!("{v:?}"));
+    let mut writer = ::csv::Writer::from_writer(out);
+    writer.write_record([
+        "run_id",
+        "workload",
+        "case",
+        "implementation",
+        "device",
+        "status",
+        "reason",
+        "iterations",
+        "iteration_s",
+        "component",
+        "at",
+        "calling_thread",
+        "threads",
+        "calls_per_iteration",
+        "time_s",
+        "time_median_s",
+        "share",
+        "self_s",
+        "self_share",
+        "call_min_s",
+        "call_median_s",
+        "call_p99_s",
+        "call_max_s",
+        "bandwidth_bytes_per_s",
+        "compute_flop_per_s",
+        "throughput_per_s",
+    ])?;
+    for table in &report.spans {
+        let place = [
+            report.runs[table.run].id.clone(),
+            table.workload.clone(),
+            table.case.clone(),
+            table.implementation.clone(),
+            table.device.clone(),
+            table.status.word.to_string(),
+            table.status.reason.clone().unwrap_or_default(),
+            table.iterations.to_string(),
+            exact(table.iteration_s),
+        ];
+        if table.rows.is_empty() {
+            writer.write_record(place.iter().cloned().chain(std::iter::repeat_n(String::new(), 17)))?;
+        }
+        for row in &table.rows {
+            let values = [
+                row.path.join("/"),
+                row.at.clone(),
+                row.calling.to_string(),
+                row.threads.to_string(),
+                exact(Some(row.calls)),
+                exact(Some(row.time_s)),
+                exact(row.time_median_s),
+                exact(row.share),
+                exact(Some(row.self_s)),
+                exact(row.self_share),
+                exact(row.call_min_s),
+                exact(row.call_median_s),
+                exact(row.call_p99_s),
+                exact(row.call_max_s),
+                exact(row.bandwidth),
+                exact(row.flop_rate),
+                exact(row.item_rate),
+            ];
+            writer.write_record(place.iter().chain(&values))?;
+        }
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    run_id: &'a str,
+    machine: &'a str,
+    /// Tells these lines from those of measurements.
+    components: &'a SpanTable,
+}
+
+/// One object an implementation and case.
+pub(super) fn json_lines(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    for table in &report.spans {
+        let run = &report.runs[table.run];
+        serde_json::to_writer(&mut *out, &Line { run_id: &run.id, machine: &run.machine, components: table })?;
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! How times grow along each axis, and which implementation is best where: the sweep read along one axis at a time.
+
+use std::collections::BTreeMap;
+
+use ellwand_core::stats::{common_slope, geometric_mean};
+use serde::Serialize;
+
+use super::{CaseInfo, Row};
+use crate::model::AxisInfo;
+
+/// Confidence of the intervals of exponents.
+const CONFIDENCE: f64 = 0.95;
+
+/// The power of an axis that the time of an implementation follows: time ~ value^exponent while the other axes stay.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct Growth {
+    /// Index of the run.
+    pub run: usize,
+    /// The implementation.
+    pub implementation: String,
+    /// The device.
+    pub device: String,
+    /// The axis.
+    pub axis: String,
+    /// The fitted exponent.
+    pub exponent: f64,
+    /// Lower end of its 95 % interval; empty where too few cases are left to judge the fit by.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Cases that it rests on.
+    pub cases: usize,
+}
+
+/// One value of an axis: what each implementation takes there over all other axes.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+pub struct AlongAxis {
+    /// Index of the run.
+    pub run: usize,
+    /// The axis.
+    pub axis: String,
+    /// The value on it, as text.
+    pub value: String,
+    /// The implementation.
+    pub implementation: String,
+    /// Cases with this value in which every implementation was measured: only these are counted.
+    pub cases: usize,
+    /// Geometric mean of the median times, in seconds.
+    pub time_s: f64,
+    /// Geometric mean of the speed-ups over the baseline; empty where one is unavailable.
+    pub speedup: Option<f64>,
+    /// In how many of the cases it was the fastest.
+    pub best_in: usize,
+}
+
+/// Rows that may stand on one line: of one run, implementation and device.
+fn lines(rows: &[Row]) -> Vec<(usize, &str, &str)> {
+    let mut lines: Vec<(usize, &str, &str)> = Vec::new();
+    for row in rows {
+        let line = (row.run, row.implementation.as_str(), row.device.as_str());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The exponents of all numeric axes that vary.
+pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
+    let mut all = Vec::new();
+    for (run, implementation, device) in lines(rows) {
+        for axis in swept.iter().filter(|axis| axis.numeric) {
+            let mut groups: BTreeMap<Vec<String>, Vec<(f64, f64)>> = BTreeMap::new();
+            let mine = rows.iter().filter(|row| {
+                (row.run, row.implementation.as_str(), row.device.as_str()) == (run, implementation, device)
+            });
+            for row in mine {
+                let (Some(x), Some(time)) = (row.number(&axis.name), row.median("time")) else { continue };
+                if x > 0.0 && time > 0.0 {
+                    let others = row.params.iter().filter(|param| param.axis != axis.name);
+                    let key = others.map(|param| super::axes::text(&param.value)).collect();
+                    groups.entry(key).or_default().push((x.ln(), time.ln()));
+                }
+            }
+            let groups: Vec<Vec<(f64, f64)>> = groups.into_values().collect();
+            let Some(slope) = common_slope(&groups, CONFIDENCE) else { continue };
+            // Two points make a ratio, not a law.
+            if slope.points < 3 {
+                continue;
+            }
+            all.push(Growth {
+                run,
+                implementation: implementation.to_string(),
+                device: device.to_string(),
+                axis: axis.name.clone(),
+                exponent: slope.slope,
+                low: slope.interval.map(|(low, _)| low),
+                high: slope.interval.map(|(_, high)| high),
+                cases: slope.points,
+            });
+        }
+    }
+    all
+}
+
+/// What is collected for a run and an implementation at one value.
+#[derive(Default)]
+struct Gathered {
+    times: Vec<f64>,
+    ratios: Vec<Option<f64>>,
+    best_in: usize,
+}
+
+/// Times by the values of each axis, where more than one axis varies (with one, the results themselves say it).
+pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -> Vec<AlongAxis> {
+    if swept.len() < 2 {
+        return Vec::new();
+    }
+    // A mean over different cases would compare the cases, not the implementations.
+    let measured = |row: &&Row| row.median("time").is_some();
+    let possible: Vec<&str> = rows.iter().filter(measured).map(|row| row.implementation.as_str()).collect();
+    let complete: Vec<&CaseInfo> = cases
+        .iter()
+        .filter(|case| {
+            let here: Vec<&str> =
+                case.rows.iter().map(|i| &rows[*i]).filter(measured).map(|row| row.implementation.as_str()).collect();
+            possible.iter().all(|name| here.contains(name))
+        })
+        .collect();
+    let mut all: Vec<AlongAxis> = Vec::new();
+    for axis in swept {
+        for value in &axis.values {
+            let mut table: BTreeMap<(usize, usize), Gathered> = BTreeMap::new();
+            let mut names: Vec<&str> = Vec::new();
+            for row in complete.iter().flat_map(|case| &case.rows).map(|i| &rows[*i]) {
+                let Some(time) = row.median("time") else { continue };
+                if row.param(&axis.name).as_ref() != Some(value) {
+                    continue;
+                }
+                let name = names.iter().position(|name| *name == row.implementation).unwrap_or_else(|| {
+                    names.push(&row.implementation);
+                    names.len() - 1
+                });
+                let entry = table.entry((row.run, name)).or_default();
+                entry.times.push(time);
+                entry.ratios.push(row.speedup.ratio);
+                entry.best_in += usize::from(row.best);
+            }
+            for ((run, name), Gathered { times, ratios, best_in }) in table {
+                let Some(time_s) = geometric_mean(&times) else { continue };
+                let ratios: Option<Vec<f64>> = ratios.into_iter().collect();
+                all.push(AlongAxis {
+                    run,
+                    axis: axis.name.clone(),
+                    value: value.clone(),
+                    implementation: names[name].to_string(),
+                    cases: times.len(),
+                    time_s,
+                    speedup: ratios.and_then(|ratios| geometric_mean(&ratios)),
+                    best_in,
+                });
+            }
+        }
+    }
+    all
+}
