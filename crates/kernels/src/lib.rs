@@ -4,11 +4,12 @@
 
 use ellwand_core::Registry;
 
+pub mod attention;
 mod buffer;
 pub mod calibration;
 pub mod gemm;
 pub mod isa;
-#[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
+pub mod kde;
 mod lanes;
 pub mod lattice;
 pub mod layers;
@@ -19,6 +20,8 @@ pub mod stores;
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     gemm::register(registry);
+    kde::register(registry);
+    attention::register(registry);
     lattice::register(registry);
     layers::register(registry);
 }

@@ -13,7 +13,7 @@ mod model;
 mod plots;
 pub mod units;
 
-pub use diagnose::{Class, Confidence, Evidence, Finding, RULES, Rule};
+pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
 pub use error::ReportError;
 pub use files::write_all;
 pub use formats::{FORMATS, Format, format};

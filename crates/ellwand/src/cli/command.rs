@@ -274,6 +274,13 @@ fn selfcheck() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..))
                 .help("Decisions of each trial; no certificate is kept"),
         )
+        .arg(
+            switch(
+                "diagnosis",
+                "Try the diagnosis instead, on workloads that are bound by a known thing; exit 1 on a wrong class",
+            )
+            .conflicts_with_all(["long", "quick", "only", "decisions"]),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
 }

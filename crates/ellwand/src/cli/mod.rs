@@ -13,6 +13,7 @@ mod command;
 mod compare;
 mod contests;
 mod crossing;
+mod diagnosis;
 mod eta;
 mod exit;
 mod keeping;
@@ -67,6 +68,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some(("report", matches)) => report::report(matches),
         Some(("machine", matches)) => machine::machine(registry, matches, line),
         Some(("compare", matches)) => compare::compare(registry, matches, line),
+        Some(("selfcheck", matches)) if command::is_set(matches, "diagnosis") => {
+            diagnosis::diagnosis(registry, matches)
+        }
         Some(("selfcheck", matches)) => selfcheck::selfcheck(matches),
         Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),

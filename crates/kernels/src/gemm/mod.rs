@@ -21,6 +21,7 @@ use crate::pool;
 pub(crate) use panel::{Source, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
+pub(crate) use workload::normal;
 
 /// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.
 const BLOCK: usize = 384 * 256;
@@ -50,6 +51,14 @@ pub(crate) struct Product<'a> {
     pub c: *mut f32,
     /// Values from one row of C to the next.
     pub c_stride: usize,
+    /// Whether C, or all outputs of a series of products together, is too large for the caches ([`streams`]).
+    pub stream: bool,
+}
+
+/// Whether `values` f32 that are written once are better written past the caches: from 24 MB on they leave a third-level
+/// cache of 32 MB before anybody reads them.
+pub(crate) fn streams(values: usize) -> bool {
+    values >= 6 << 20
 }
 
 // SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.
@@ -67,10 +76,15 @@ fn blocks(n: usize, k: usize) -> (usize, usize) {
     (depth, (BLOCK / depth / 64 * 64).clamp(COLUMNS, 2048))
 }
 
-/// Working memory of products of `n` columns with sums of length `k`, for `threads` threads.
-pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
+/// Values of working memory that one thread needs for products of `n` columns with sums of length `k`.
+pub(crate) fn scratch_len(n: usize, k: usize) -> usize {
     let (depth, columns) = blocks(n, k);
-    Scratch::new(threads, packed_len(depth, columns.min(n)))
+    packed_len(depth, columns.min(n))
+}
+
+/// Working memory of such products for `threads` threads.
+pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
+    Scratch::new(threads, scratch_len(n, k))
 }
 
 /// One product on one thread.
@@ -159,10 +173,13 @@ unsafe fn block(
                 packed,
                 packed_depth: depth,
                 columns: width,
+                used: width,
                 alpha: p.alpha,
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),
                 c_stride: p.c_stride,
+                // What is written once and does not fit into the caches need not be read into them first.
+                stream: p.stream && depth == p.k,
             };
             // SAFETY: these rows of A and this part of C exist, and C is the caller's alone.
             unsafe { strip(isa, one) };

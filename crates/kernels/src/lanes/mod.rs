@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod baseline;
+mod exp2;
 mod exponential;
 #[cfg(target_arch = "x86_64")]
 mod exponential_table;
@@ -34,7 +35,8 @@ mod transpose;
 
 use crate::isa::{Isa, Set};
 
-pub(crate) use exponential::exp;
+pub(crate) use exp2::exp2_down;
+pub(crate) use exponential::{exp, exp2};
 pub(crate) use logarithm::ln;
 
 /// Vector instructions of one kind. `LANES` f32 make a vector `F`; `I` holds as many i32, `M` a condition for each.

@@ -5,7 +5,7 @@ use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, W
 use ellwand_core::{Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::diagnose::Finding;
+use crate::diagnose::{Diagnosis, Finding};
 
 mod axes;
 mod build;
@@ -190,10 +190,15 @@ pub struct Row {
     /// The limit that binds the required work, at this machine's measured peaks.
     #[serde(serialize_with = "roof_as_map")]
     pub roof: Option<Roof>,
+    /// What bounds it, and what would change most.
+    pub diagnosis: Option<Diagnosis>,
     /// Whether it has the smallest median time of its case.
     pub best: bool,
-    /// Values of probes and of the workload.
+    /// Values of probes and of the workload, and the largest difference from the reference.
     pub readings: Vec<Reading>,
+    /// What the check before the measurement said, in words.
+    #[serde(skip)]
+    pub checked: String,
     /// What the reader must know.
     pub warnings: Vec<String>,
 }
