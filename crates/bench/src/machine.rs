@@ -107,6 +107,7 @@ fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environme
     Some(Ceiling {
         kind,
         implementation: measurement.implementation.clone(),
+        device: measurement.device.clone(),
         parallelism: measurement.parallelism,
         footprint_bytes,
         level: if footprint_bytes == 0 { String::new() } else { environment.level_of(footprint_bytes) },

@@ -182,6 +182,18 @@ fn check_implementations_known(
     }
     for device in &selection.devices {
         let kinds = ["cpu", "cuda", "wgpu"];
+        // A kind that is not here at all gives rows that say why; a wrong index among devices that are here is a slip.
+        let of_kind = device.split_once(':').map(|(kind, _)| {
+            let here = registry.devices().iter().map(|known| known.id());
+            here.filter(|id| id.split(':').next() == Some(kind)).collect::<Vec<_>>()
+        });
+        if let Some(ids) = of_kind.filter(|ids| !ids.is_empty() && !ids.contains(&device.as_str())) {
+            return Err(InputError::new(
+                "--device",
+                format!("there is no '{device}' here"),
+                format!("one of {}", ids.join(", ")),
+            ));
+        }
         let here = registry.devices().iter().any(|known| known.id() == device);
         if !here && !kinds.contains(&device.split(':').next().unwrap_or("")) {
             return Err(InputError::new(

@@ -29,6 +29,9 @@ pub struct Ceiling {
     pub kind: CeilingKind,
     /// The implementation that reached it (`non-temporal`).
     pub implementation: String,
+    /// Id of the device that has the limit.
+    #[serde(default = "processor")]
+    pub device: String,
     /// Threads used.
     pub parallelism: Parallelism,
     /// Bytes that the measurement touches; 0 where memory plays no part.
@@ -45,6 +48,11 @@ pub struct Ceiling {
     pub provenance: Provenance,
 }
 
+/// The device of ceilings from before there were others.
+fn processor() -> String {
+    "cpu".into()
+}
+
 /// Where a measurement stands below the roof (Williams, Waterman, Patterson 2009, with measured peaks).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roof {
@@ -58,8 +66,8 @@ pub struct Roof {
 
 /// The limit that binds `work` on a machine with `ceilings`: the larger of its traffic at the copy bandwidth of its
 /// footprint, and its operations at the multiply-add peak. `None` when nothing fitting was measured.
-pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Roof> {
-    let mine = |ceiling: &&Ceiling| allowed(ceiling, parallelism);
+pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str) -> Option<Roof> {
+    let mine = |ceiling: &&Ceiling| allowed(ceiling, parallelism, device);
     let compute = ceilings
         .iter()
         .filter(mine)
@@ -67,7 +75,7 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Opti
         .max_by(|a, b| a.value.total_cmp(&b.value))
         .map(|ceiling| Roof { limit_s: work.flops / ceiling.value, memory_bound: false, ceiling: ceiling.clone() });
     let bytes = work.bytes_total();
-    let memory = bandwidth(ceilings, bytes, parallelism).filter(|_| bytes > 0).map(|ceiling| Roof {
+    let memory = bandwidth(ceilings, bytes, parallelism, device).filter(|_| bytes > 0).map(|ceiling| Roof {
         limit_s: bytes as f64 / ceiling.value,
         memory_bound: true,
         ceiling,
@@ -80,14 +88,16 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Opti
 
 /// Several threads may do what one can do: at small footprints waking them costs more than they bring, and the limit of
 /// the machine is what one thread reaches.
-fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
-    ceiling.value > 0.0 && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
+fn allowed(ceiling: &Ceiling, parallelism: Parallelism, device: &str) -> bool {
+    ceiling.value > 0.0
+        && ceiling.device == device
+        && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
 }
 
 /// The best copy bandwidth measured at the footprint nearest to `bytes` (on a logarithmic scale).
-pub fn bandwidth(ceilings: &[Ceiling], bytes: u64, parallelism: Parallelism) -> Option<Ceiling> {
+pub fn bandwidth(ceilings: &[Ceiling], bytes: u64, parallelism: Parallelism, device: &str) -> Option<Ceiling> {
     let distance = |footprint: u64| ((footprint.max(1) as f64).ln() - (bytes.max(1) as f64).ln()).abs();
-    let copies = || ceilings.iter().filter(|c| c.kind == CeilingKind::Copy && allowed(c, parallelism));
+    let copies = || ceilings.iter().filter(|c| c.kind == CeilingKind::Copy && allowed(c, parallelism, device));
     let nearest = copies().map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))?;
     copies().filter(|c| c.footprint_bytes == nearest).max_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }
@@ -100,6 +110,7 @@ mod tests {
         Ceiling {
             kind,
             implementation: "simd".into(),
+            device: "cpu".into(),
             parallelism: Parallelism::Single,
             footprint_bytes,
             level: String::new(),
@@ -122,26 +133,35 @@ mod tests {
     #[test]
     fn the_slower_peak_binds() {
         let stream = Work::items("elements", 1).flops(1e6).bytes(64 << 20, 64 << 20);
-        let roof_of_stream = roof(&machine(), &stream, Parallelism::Single).unwrap();
+        let roof_of_stream = roof(&machine(), &stream, Parallelism::Single, "cpu").unwrap();
         assert!(roof_of_stream.memory_bound);
         assert_eq!(roof_of_stream.ceiling.value, 40e9);
         let dense = Work::items("elements", 1).flops(1e12).bytes(1 << 20, 1 << 20);
-        let roof_of_dense = roof(&machine(), &dense, Parallelism::Single).unwrap();
+        let roof_of_dense = roof(&machine(), &dense, Parallelism::Single, "cpu").unwrap();
         assert!(!roof_of_dense.memory_bound);
         assert_eq!(roof_of_dense.limit_s, 10.0);
     }
 
     #[test]
     fn the_footprint_chooses_the_cache_level() {
-        assert_eq!(bandwidth(&machine(), 8 << 10, Parallelism::Single).unwrap().value, 200e9);
-        assert_eq!(bandwidth(&machine(), 1 << 30, Parallelism::Single).unwrap().value, 40e9);
+        assert_eq!(bandwidth(&machine(), 8 << 10, Parallelism::Single, "cpu").unwrap().value, 200e9);
+        assert_eq!(bandwidth(&machine(), 1 << 30, Parallelism::Single, "cpu").unwrap().value, 40e9);
+    }
+
+    #[test]
+    fn a_device_is_held_against_its_own_ceilings() {
+        let mut machine = machine();
+        machine.push(Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Copy, 128 << 20, 4e12) });
+        assert_eq!(bandwidth(&machine, 1 << 30, Parallelism::Many, "cpu").unwrap().value, 40e9);
+        assert_eq!(bandwidth(&machine, 1 << 30, Parallelism::Single, "cuda:0").unwrap().value, 4e12);
+        assert!(bandwidth(&machine, 1 << 30, Parallelism::Single, "cuda:1").is_none());
     }
 
     #[test]
     fn nothing_measured_means_no_roof() {
         let work = Work::items("calls", 1);
-        assert!(roof(&machine(), &work, Parallelism::Single).is_none());
-        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single).is_none());
+        assert!(roof(&machine(), &work, Parallelism::Single, "cpu").is_none());
+        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single, "cpu").is_none());
     }
 
     #[test]
@@ -149,9 +169,13 @@ mod tests {
         let mut machine = machine();
         let all = |value| Ceiling { parallelism: Parallelism::Many, ..ceiling(CeilingKind::Copy, 16 << 10, value) };
         machine.push(all(1e9));
-        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Many).unwrap().value, 200e9, "waking them cost more");
+        assert_eq!(
+            bandwidth(&machine, 16 << 10, Parallelism::Many, "cpu").unwrap().value,
+            200e9,
+            "waking them cost more"
+        );
         machine.push(all(380e9));
-        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Many).unwrap().value, 380e9);
-        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Single).unwrap().value, 200e9);
+        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Many, "cpu").unwrap().value, 380e9);
+        assert_eq!(bandwidth(&machine, 16 << 10, Parallelism::Single, "cpu").unwrap().value, 200e9);
     }
 }

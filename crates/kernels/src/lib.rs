@@ -5,6 +5,7 @@
 use ellwand_core::Registry;
 
 pub mod calibration;
+pub mod device;
 pub mod isa;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;

@@ -35,7 +35,11 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         let json = serde_json::to_string_pretty(&here).map_err(anyhow::Error::from)?;
         output::result(|out| writeln!(out, "{json}"))?;
     } else {
-        output::result(|out| write_table(&here, out))?;
+        output::result(|out| {
+            write_table(&here, out)?;
+            registry.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
+            registry.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+        })?;
     }
     if let Some(path) = ceilings::path(&here) {
         output::note(&format!("kept in {}; runs state their share of these ceilings", path.display()));

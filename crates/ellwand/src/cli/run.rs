@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, resolutions, writer};
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
@@ -25,6 +25,7 @@ const RECORD: &str = "record.jsonl";
 pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
     let selection = selected(registry, matches);
     let given = given(matches)?;
+    let registry = &preferring(registry, &selection);
     let mut plan = Plan::expand(registry, &selection)?;
     if let Some(given) = &given {
         bind(&mut plan, given, &selection.axes)?;
@@ -93,6 +94,15 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
     drop(record);
     finish(matches, &dir, &record_path, interrupted)
+}
+
+/// The registry in which the devices that were asked for by index come first of their kind.
+pub(super) fn preferring(registry: &Registry, selection: &Selection) -> Registry {
+    let mut registry = registry.clone();
+    for id in selection.devices.iter().rev() {
+        registry.prefer(id);
+    }
+    registry
 }
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.

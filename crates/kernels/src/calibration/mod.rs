@@ -1,6 +1,7 @@
 //! Calibration: tasks whose only purpose is to meet one limit of the machine. Ordinary workloads, so that the ceilings
 //! are measured by the same instrument as everything that is held against them.
 
+mod cuda;
 mod fma;
 mod null;
 mod stream;
@@ -8,9 +9,12 @@ mod stream_loops;
 
 use ellwand_core::Registry;
 
+pub(crate) use cuda::SOURCE as CUDA;
+
 /// Adds the calibration workloads.
 pub fn register(registry: &mut Registry) {
     null::register(registry);
     stream::register(registry);
     fma::register(registry);
+    cuda::register(registry);
 }

@@ -204,7 +204,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         switched_share: switched_share(m),
         faults_per_iteration: faults_per_iteration(m),
         speedup,
-        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
+        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism, &m.device) } else { None },
         best: false,
         readings: m.readings.clone(),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
