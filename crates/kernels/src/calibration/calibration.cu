@@ -12,7 +12,8 @@ extern "C" __global__ void copy_words(const u64* x, u64* y, u64 n) {
     uint4* to = reinterpret_cast<uint4*>(y);
     const u64 pairs = n / 2;
     u64 k = start;
-    // Four loads in flight before the first store.
+    // Four loads in flight before the first store; unrolling further would only take registers.
+#pragma unroll 1
     for (; k + 3 * step < pairs; k += 4 * step) {
         const uint4 a = from[k], b = from[k + step], c = from[k + 2 * step], d = from[k + 3 * step];
         to[k] = a;
@@ -56,6 +57,7 @@ extern "C" __global__ void sum_words(const u64* x, u64* sums, u64 n) {
     const u64 pairs = n / 2;
     u64 sum = 0;
     u64 k = start;
+#pragma unroll 1
     for (; k + 3 * step < pairs; k += 4 * step) {
         const ulonglong2 a = from[k], b = from[k + step], c = from[k + 2 * step], d = from[k + 3 * step];
         sum += a.x + a.y + b.x + b.y + c.x + c.y + d.x + d.y;

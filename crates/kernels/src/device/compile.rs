@@ -25,32 +25,58 @@ fn call(call: &'static str) -> impl Fn(result::NvrtcError) -> GpuError {
     move |error| GpuError::Call { call, problem: error.to_string() }
 }
 
+/// Machine code of a source, and what each of its kernels takes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// The code.
+    pub cubin: Vec<u8>,
+    /// Registers, local memory and spills, as the assembler told them.
+    pub resources: Vec<Resources>,
+}
+
+/// What one kernel takes up on a multiprocessor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of local memory of a thread (arrays that are not in registers).
+    pub stack_bytes: u32,
+    /// Bytes stored and loaded because registers ran out.
+    pub spill_bytes: u32,
+    /// Bytes of shared memory of a block, without what a launch adds.
+    pub shared_bytes: u32,
+}
+
 /// Compiles for `arch` (`sm_90a`), which must be a real architecture: only then is the assembler run, and its complaints seen.
 ///
 /// # Errors
 /// The compiler's messages with file and line, or why there is no compiler.
-pub fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> {
+pub fn compile(source: &Source, arch: &str) -> Result<Compiled, GpuError> {
     find::nvrtc().map_err(GpuError::Absent)?;
     let text = CString::new(source.whole())
         .map_err(|_| GpuError::Call { call: "nvrtcCreateProgram", problem: "the source holds a zero byte".into() })?;
     let name = CString::new(source.name).unwrap_or_default();
     let program = result::create_program(&text, Some(&name)).map_err(call("nvrtcCreateProgram"))?;
-    let compiled = cubin(program, source, arch);
+    let compiled = assemble(program, source, arch);
     // SAFETY: created above, destroyed once.
     let destroyed = unsafe { result::destroy_program(program) };
-    let cubin = compiled?;
+    let compiled = compiled?;
     destroyed.map_err(call("nvrtcDestroyProgram"))?;
-    Ok(cubin)
+    Ok(compiled)
 }
 
-fn cubin(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> {
-    let mut options = vec![format!("--gpu-architecture={arch}"), "--std=c++17".into(), "--generate-line-info".into()];
+fn assemble(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<Compiled, GpuError> {
+    let mut options: Vec<String> =
+        ["--std=c++17", "--generate-line-info", "--ptxas-options=-v"].map(ToString::to_string).to_vec();
+    options.push(format!("--gpu-architecture={arch}"));
     options.extend(source.options.iter().map(ToString::to_string));
     // SAFETY: the program is alive; options hold no zero byte.
-    if let Err(error) = unsafe { result::compile_program(program, &options) } {
-        // SAFETY: the program is alive.
-        let log = unsafe { result::get_program_log(program) }.map_err(call("nvrtcGetProgramLog"))?;
-        let log = text(&log);
+    let built = unsafe { result::compile_program(program, &options) };
+    // SAFETY: the program is alive.
+    let log = text(&unsafe { result::get_program_log(program) }.map_err(call("nvrtcGetProgramLog"))?);
+    if let Err(error) = built {
         let log = if log.trim().is_empty() { error.to_string() } else { log };
         return Err(GpuError::Compile { source_name: source.name.into(), arch: arch.into(), log });
     }
@@ -62,7 +88,32 @@ fn cubin(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<Vec<
     unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast::<c_char>()) }
         .result()
         .map_err(call("nvrtcGetCUBIN"))?;
-    Ok(cubin)
+    Ok(Compiled { cubin, resources: resources(&log) })
+}
+
+/// What the assembler says of each kernel: its name, then a line of memory, then a line of registers.
+fn resources(log: &str) -> Vec<Resources> {
+    let mut all: Vec<Resources> = Vec::new();
+    let before = |line: &str, unit: &str| -> u32 {
+        let words: Vec<&str> = line.split(unit).next().unwrap_or("").split_whitespace().collect();
+        if line.contains(unit) { words.last().and_then(|word| word.parse().ok()).unwrap_or(0) } else { 0 }
+    };
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let kernel = rest.split('\'').next().unwrap_or("").to_string();
+            all.push(Resources { kernel, ..Resources::default() });
+        } else if let Some(last) = all.last_mut() {
+            if line.contains("bytes stack frame") {
+                last.stack_bytes = before(line, " bytes stack frame");
+                last.spill_bytes = before(line, " bytes spill stores") + before(line, " bytes spill loads");
+            } else if line.contains(" registers") {
+                last.registers = before(line, " registers");
+                last.shared_bytes = before(line, " bytes smem");
+            }
+        }
+    }
+    all.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    all
 }
 
 fn text(log: &[c_char]) -> String {
@@ -75,14 +126,14 @@ fn text(log: &[c_char]) -> String {
 /// # Errors
 /// As [`compile`]. A cache that cannot be read or written is no error.
 pub(super) fn cached(source: &Source, arch: &str) -> Result<(Vec<u8>, &'static str), GpuError> {
-    let Some(folder) = folder() else { return Ok((compile(source, arch)?, "compiled")) };
+    let Some(folder) = folder() else { return Ok((compile(source, arch)?.cubin, "compiled")) };
     let compiler = version();
     let place = Place::new(&folder, source, arch, compiler.as_ref().ok().copied());
     // Without a compiler, code that any compiler made for this source and architecture is good.
     if let Some(cubin) = place.read(compiler.is_err()) {
         return Ok((cubin, "from cache"));
     }
-    let cubin = compile(source, arch)?;
+    let cubin = compile(source, arch)?.cubin;
     place.write(&cubin);
     Ok((cubin, "compiled"))
 }
@@ -147,17 +198,14 @@ impl Place {
     }
 }
 
-/// Compiles every source for `arch` into the cache in `folder`, which [`cached`] reads where `$ELLWAND_CUBINS` names it.
+/// Compiles a source for `arch` into the cache in `folder`, which is read where `$ELLWAND_CUBINS` names it.
 ///
 /// # Errors
-/// The first source that does not compile.
-pub fn fill_cache(folder: &Path, arch: &str) -> Result<usize, GpuError> {
-    let compiler = version()?;
-    let sources = super::sources();
-    for source in &sources {
-        Place::new(folder, source, arch, Some(compiler)).write(&compile(source, arch)?);
-    }
-    Ok(sources.len())
+/// As [`compile`].
+pub fn fill_cache(folder: &Path, source: &Source, arch: &str) -> Result<Compiled, GpuError> {
+    let compiled = compile(source, arch)?;
+    Place::new(folder, source, arch, Some(version()?)).write(&compiled.cubin);
+    Ok(compiled)
 }
 
 #[cfg(test)]
@@ -185,5 +233,29 @@ mod tests {
         fs::write(&place.key, "NVRTC 13.0\nsm_90a\n").unwrap();
         assert_eq!(place.read(true), None);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_the_assembler_tells_is_read_kernel_by_kernel() {
+        let log = "ptxas info    : 0 bytes gmem\n\
+            ptxas info    : Compiling entry function 'b' for 'sm_90a'\n\
+            ptxas info    : Function properties for b\n    \
+            16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
+            ptxas info    : Used 40 registers, used 1 barriers, 16 bytes cumulative stack size, 256 bytes smem\n\
+            ptxas info    : Compiling entry function 'a' for 'sm_90a'\n    \
+            0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+            ptxas info    : Used 8 registers, 372 bytes cmem[0]\n";
+        let b = Resources { kernel: "b".into(), registers: 40, stack_bytes: 16, spill_bytes: 20, shared_bytes: 256 };
+        let a = Resources { kernel: "a".into(), registers: 8, ..Resources::default() };
+        assert_eq!(resources(log), [a, b]);
+    }
+
+    #[test]
+    fn source_that_does_not_compile_is_told_with_file_and_line_where_there_is_a_compiler() {
+        let source = Source { name: "broken.cu", text: "\nextern \"C\" __global__ void f() { x = 1; }", options: &[] };
+        match compile(&source, "sm_90a").unwrap_err() {
+            GpuError::Absent(why) => assert!(why.contains("ELLWAND_CUDA_LIBS"), "{why}"),
+            error => assert!(error.to_string().contains("broken.cu(2)"), "{error}"),
+        }
     }
 }
