@@ -74,6 +74,7 @@ impl Counters {
             device_ns: None,
             switches: counted(Usage::involuntary_context_switches),
             faults: counted(Usage::minor_page_faults),
+            waits: counted(Usage::voluntary_context_switches),
         }
     }
 }
@@ -159,6 +160,29 @@ pub fn clock_quality() -> ClockQuality {
         step = step.min((after - before).as_nanos() as f64);
     }
     ClockQuality { cost_ns: ellwand_core::stats::median(&costs).unwrap_or(f64::NAN), step_ns: step }
+}
+
+/// What taking one slot costs beside what runs in it, in nanoseconds: the readings of the wall clock and the system calls
+/// for processor time, switches and faults, of a slot cut into as many `parts`. Median of many slots in which nothing runs,
+/// timed from outside; no time of any sample holds more of it than one reading of the wall clock a part.
+pub fn slot_cost_ns(device: &dyn Device, parts: u64) -> f64 {
+    const SLOTS: u32 = 32;
+    let mut costs = Vec::new();
+    for _ in 0..200 {
+        let start = Instant::now();
+        for _ in 0..SLOTS {
+            let mut nothing = || {
+                std::hint::black_box(());
+            };
+            std::hint::black_box(if parts > 1 {
+                device.time_parts(CpuScope::Thread, parts, &mut nothing).0
+            } else {
+                device.time(CpuScope::Thread, &mut nothing)
+            });
+        }
+        costs.push(start.elapsed().as_nanos() as f64 / f64::from(SLOTS));
+    }
+    ellwand_core::stats::median(&costs).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fs;
 
 use ellwand_core::record::{Cache, Environment};
 
-use crate::cpu::clock_quality;
+use crate::cpu::{Cpu, clock_quality, slot_cost_ns};
+use crate::sample::MOST_PARTS;
 
 /// Looks at the machine. Ceilings are left empty: they are measured by [`crate::machine`].
 pub fn detect() -> Environment {
@@ -25,6 +26,7 @@ pub fn detect() -> Environment {
         virtualised: cpuinfo("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
         clock_cost_ns: Some(clock.cost_ns),
         clock_step_ns: Some(clock.step_ns),
+        slot_cost_ns: Some(slot_cost_ns(&Cpu::default(), MOST_PARTS)),
         compiler: env!("ELLWAND_RUSTC").to_string(),
         devices: Vec::new(),
         ceilings: Vec::new(),

@@ -1,10 +1,11 @@
 //! The ceilings of this machine, measured by ordinary workloads that say which limit they measure.
 
-use ellwand_core::axis::Domain;
+use ellwand_core::axis::{Axis, Domain};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Provenance;
-use ellwand_core::record::{Environment, Measurement, Sample};
+use ellwand_core::record::{Cache, Environment, Measurement, Sample};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 use ellwand_core::workload::Workload;
@@ -15,52 +16,87 @@ use crate::plan::Cell;
 /// Name of the axis by which a calibration workload says how many bytes it touches in all.
 pub const BYTES_AXIS: &str = "bytes";
 
-/// Footprints at which bandwidth is measured: the middle of each cache level, the upper part of the last one, and main memory.
-pub fn footprints(environment: &Environment) -> Vec<u64> {
-    let mut footprints: Vec<u64> = environment.caches.iter().map(|cache| cache.bytes / 2).collect();
+/// Name of the axis by which a calibration workload says how often one iteration goes over these bytes.
+pub const PASSES_AXIS: &str = "passes";
+
+/// Bytes that all threads together move in one iteration at least: handing out the work is a ceiling of its own (waking),
+/// and must not hide the bandwidth of small caches.
+const MOVED_BY_ALL: u64 = 4 << 20;
+
+/// Footprints at which bandwidth is measured, each with how many times it fits into the machine: the middle of each cache
+/// level (once for every cache of that level that the processors do not share), the upper part of the last one, and main memory.
+pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
+    let copies = |cache: &Cache| u64::from(environment.cores / cache.shared_by.max(1)).max(1);
+    let mut footprints: Vec<(u64, u64)> = environment.caches.iter().map(|c| (c.bytes / 2, copies(c))).collect();
     if let Some(last) = environment.caches.last() {
-        footprints.push(last.bytes / 8);
+        footprints.push((last.bytes / 8, copies(last)));
         // Four times the last cache: what is left of it between two passes is below a quarter.
-        footprints.push((4 * last.bytes).clamp(64 << 20, 512 << 20));
+        footprints.push(((4 * last.bytes).clamp(64 << 20, 512 << 20), 1));
     } else {
-        footprints.extend([16 << 10, 512 << 10, 128 << 20]);
+        footprints.extend([(16 << 10, 1), (512 << 10, 1), (128 << 20, 1)]);
     }
     footprints.sort_unstable();
     footprints.dedup();
     footprints
 }
 
-/// The calibration cells of a registry: every workload that says it measures a ceiling, at every footprint it can take.
+/// The calibration cells of a registry: every workload that says it measures a ceiling, with every word of its axes, at
+/// every footprint it can take. One thread and all threads are different cells, because all threads have more cache.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in registry.workloads() {
-        for case in calibration_cases(workload.as_ref(), environment) {
-            if workload.ceiling(&case).is_some() {
-                let implementations = registry.implementations(workload.name()).into_iter().cloned().collect();
-                cells.push(Cell { workload: workload.clone(), case, implementations });
+        for threads in [Parallelism::Single, Parallelism::Many] {
+            let implementations: Vec<_> = registry
+                .implementations(workload.name())
+                .into_iter()
+                .filter(|implementation| implementation.parallelism == threads)
+                .cloned()
+                .collect();
+            if implementations.is_empty() {
+                continue;
+            }
+            for case in calibration_cases(workload.as_ref(), environment, threads) {
+                if workload.ceiling(&case).is_some() {
+                    let implementations = implementations.clone();
+                    cells.push(Cell { workload: workload.clone(), case, implementations });
+                }
             }
         }
     }
     cells
 }
 
-fn calibration_cases(workload: &dyn Workload, environment: &Environment) -> Vec<Case> {
-    let defaults = || {
-        let first =
-            |axis: &ellwand_core::Axis| axis.default.first().map(|value| (axis.name.to_string(), value.clone()));
-        Case::new(workload.name(), workload.axes().iter().filter_map(first).collect())
-    };
-    match workload.axes().iter().find(|axis| axis.name == BYTES_AXIS).map(|axis| &axis.domain) {
-        Some(Domain::Int { min, max }) => footprints(environment)
-            .into_iter()
-            .map(|bytes| {
-                let mut case = defaults();
-                case.set(BYTES_AXIS, Value::Int((bytes as i64).clamp(*min, *max)));
-                case
-            })
-            .collect(),
-        _ => vec![defaults()],
+fn calibration_cases(workload: &dyn Workload, environment: &Environment, threads: Parallelism) -> Vec<Case> {
+    let mut cases = vec![Case::new(workload.name(), Vec::new())];
+    for axis in workload.axes() {
+        let bytes = match &axis.domain {
+            Domain::Int { min, max } if axis.name == BYTES_AXIS => Some((*min, *max)),
+            _ => None,
+        };
+        let values: Vec<Value> = match (bytes, &axis.domain) {
+            (Some((min, max)), _) => footprints(environment)
+                .into_iter()
+                .map(|(bytes, copies)| bytes * if threads == Parallelism::Many { copies } else { 1 })
+                .map(|bytes| Value::Int((bytes as i64).clamp(min, max)))
+                .collect(),
+            (None, Domain::Choice(_)) => axis.default.clone(),
+            (None, _) => axis.default.first().cloned().into_iter().collect(),
+        };
+        cases = cases.iter().flat_map(|case| values.iter().map(|value| with(case, axis, value))).collect();
     }
+    if threads == Parallelism::Many && workload.axes().iter().any(|axis| axis.name == PASSES_AXIS) {
+        for case in &mut cases {
+            let bytes = case.int(BYTES_AXIS).unwrap_or(1).max(1) as u64;
+            case.set(PASSES_AXIS, Value::Int(MOVED_BY_ALL.div_ceil(bytes) as i64));
+        }
+    }
+    cases
+}
+
+fn with(case: &Case, axis: &Axis, value: &Value) -> Case {
+    let mut params = case.params.clone();
+    params.push((axis.name.to_string(), value.clone()));
+    Case::new(&case.workload, params)
 }
 
 /// Measures every calibration cell. Returns the ceilings and the measurements they come from.
@@ -90,19 +126,22 @@ pub fn measure(
 /// not their middle; the interval reaches from the median to the best slot.
 fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
     let seconds: Vec<f64> = measurement.samples.iter().map(Sample::seconds).collect();
-    let amount = match kind {
-        CeilingKind::Copy | CeilingKind::Read | CeilingKind::Fill => measurement.work.bytes_total() as f64,
-        CeilingKind::Fma => measurement.work.flops,
-        CeilingKind::Call => 1.0,
-    };
+    let work = &measurement.work;
     let of = |p: f64| {
         let time = quantile(&seconds, p)?;
-        Some(if kind == CeilingKind::Call { time } else { amount / time })
+        Some(match kind.unit() {
+            "B/s" => work.bytes_total() as f64 / time,
+            "FLOP/s" => work.flops / time,
+            _ => time / work.items.max(1) as f64,
+        })
     };
-    let footprint_bytes = match kind {
-        CeilingKind::Fma | CeilingKind::Call => 0,
-        _ => measurement.work.bytes_total(),
+    let placed = kind.unit() == "B/s" || kind == CeilingKind::Latency;
+    let bytes = match measurement.case.value(BYTES_AXIS) {
+        Some(Value::Int(bytes)) => bytes.unsigned_abs(),
+        _ => work.bytes_total(),
     };
+    let footprint_bytes = if placed { bytes } else { 0 };
+    let many = measurement.parallelism == Parallelism::Many;
     let (a, b) = (of(0.5)?, of(0.0)?);
     Some(Ceiling {
         kind,
@@ -110,10 +149,39 @@ fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environme
         device: measurement.device.clone(),
         parallelism: measurement.parallelism,
         footprint_bytes,
-        level: if footprint_bytes == 0 { String::new() } else { environment.level_of(footprint_bytes) },
+        level: match (placed, measurement.device.as_str()) {
+            (false, _) => String::new(),
+            (true, "cpu") => environment.level_of_threads(bytes, many),
+            (true, _) => "device".into(),
+        },
         value: of(0.1)?,
         low: a.min(b),
         high: a.max(b),
         provenance: Provenance::Measured,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_is_visited_and_all_threads_fill_the_caches_of_all_processors() {
+        let cache = |level: &str, bytes, shared_by| Cache { level: level.into(), bytes, shared_by };
+        let machine = Environment {
+            cores: 4,
+            caches: vec![cache("L1", 32 << 10, 1), cache("L2", 1 << 20, 2), cache("L3", 32 << 20, 4)],
+            ..Environment::default()
+        };
+        let footprints = footprints(&machine);
+        assert_eq!(
+            footprints,
+            [(16 << 10, 4), (512 << 10, 2), (4 << 20, 1), (16 << 20, 1), (128 << 20, 1)],
+            "bytes, and how many of them fit side by side"
+        );
+        let levels: Vec<String> =
+            footprints.iter().map(|(bytes, copies)| machine.level_of_threads(bytes * copies, true)).collect();
+        assert_eq!(levels, ["L1", "L2", "L3", "L3", "DRAM"]);
+        assert_eq!(machine.level_of_threads(64 << 10, false), "L2");
+    }
 }

@@ -206,14 +206,44 @@ fn check_implementations_known(
     Ok(())
 }
 
+/// The implementations asked for. Who asks for none by name or device gets those that can run here at all, unless there is
+/// none; who names one gets a row that says why it cannot.
 fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Implementation> {
+    let all = registry.implementations(workload);
+    if selection.implementations.is_empty() && selection.devices.is_empty() {
+        let here: Vec<Implementation> =
+            all.iter().filter(|one| registry.device_for(one).is_ok()).map(|one| (*one).clone()).collect();
+        return if here.is_empty() { all.into_iter().cloned().collect() } else { here };
+    }
     let wanted = |implementation: &&Implementation| {
         (selection.implementations.is_empty()
             || selection.implementations.iter().any(|p| matches(p, &implementation.name)))
             && (selection.devices.is_empty()
                 || selection.devices.iter().any(|d| d.split(':').next() == Some(&implementation.needs.to_string())))
     };
-    registry.implementations(workload).into_iter().filter(wanted).cloned().collect()
+    all.into_iter().filter(wanted).cloned().collect()
+}
+
+/// Implementations that [`Plan::expand`] leaves out because their kind of device is not here: their names and the reason.
+pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
+    let mut left: Vec<(Vec<String>, String)> = Vec::new();
+    if !selection.implementations.is_empty() || !selection.devices.is_empty() {
+        return left;
+    }
+    for cell in &plan.cells {
+        for one in registry.implementations(cell.workload.name()) {
+            let (Err(why), false) = (registry.device_for(one), cell.implementations.iter().any(|i| i.name == one.name))
+            else {
+                continue;
+            };
+            match left.iter_mut().find(|(_, known)| *known == why) {
+                Some((names, _)) if !names.contains(&one.name) => names.push(one.name.clone()),
+                Some(_) => {}
+                None => left.push((vec![one.name.clone()], why)),
+            }
+        }
+    }
+    left
 }
 
 /// Each name once, in order.

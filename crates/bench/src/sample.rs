@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const MOST_ITERATIONS: u64 = 1 << 24;
 
 /// Most parts of a slot.
-const MOST_PARTS: u64 = 10;
+pub(crate) const MOST_PARTS: u64 = 10;
 
 /// Times one slot: its iterations in equal parts, back to back. Only `run` and `sync` lie between the clock readings.
 ///
@@ -50,6 +50,7 @@ pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
         device_ns: timing.device_ns,
         switches: timing.switches,
         faults: timing.faults,
+        waits: timing.waits,
         parts: fastest_ns.map(|_| shape.parts),
         fastest_ns,
         ..Sample::default()

@@ -162,32 +162,29 @@ fn blank(measurement: ellwand_core::Measurement) -> Spans {
 /// Puts the components of a trace into the line.
 fn fill(spans: &mut Spans, trace: &Trace) {
     let frames = trace.frames(ITERATION);
-    let node = |calling: bool| {
-        move |FrameRow { row, total_ns, self_ns }: FrameRow| {
-            let known = |value: f64| value.is_finite().then_some(value);
-            SpanNode {
-                path: row.path,
-                file: row.file,
-                line: row.line,
-                calling,
-                lanes: u32::try_from(row.lanes).unwrap_or(u32::MAX),
-                calls: row.count,
-                total_ns,
-                self_ns,
-                call_min_ns: known(row.min_ns),
-                call_median_ns: known(row.median_ns),
-                call_p99_ns: known(row.p99_ns),
-                call_max_ns: known(row.max_ns),
-                bytes: row.counters.bytes,
-                items: row.counters.items,
-                // A record has no infinite numbers.
-                flops: known(row.counters.flops).unwrap_or(0.0),
-            }
+    let node = |FrameRow { row, inside, total_ns, self_ns }: FrameRow| {
+        let known = |value: f64| value.is_finite().then_some(value);
+        SpanNode {
+            path: row.path,
+            file: row.file,
+            line: row.line,
+            calling: inside,
+            lanes: u32::try_from(row.lanes).unwrap_or(u32::MAX),
+            calls: row.count,
+            total_ns,
+            self_ns,
+            call_min_ns: known(row.min_ns),
+            call_median_ns: known(row.median_ns),
+            call_p99_ns: known(row.p99_ns),
+            call_max_ns: known(row.max_ns),
+            bytes: row.counters.bytes,
+            items: row.counters.items,
+            // A record has no infinite numbers.
+            flops: known(row.counters.flops).unwrap_or(0.0),
         }
     };
     spans.iteration_ns = frames.wall_ns;
-    spans.nodes = frames.inside.into_iter().map(node(true)).collect();
-    spans.nodes.extend(frames.elsewhere.into_iter().map(node(false)));
+    spans.nodes = frames.rows.into_iter().map(node).collect();
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
     spans.dropped = trace.dropped();

@@ -52,6 +52,8 @@ pub struct Timing {
     pub switches: Option<u64>,
     /// Page faults served without input or output during the body.
     pub faults: Option<u64>,
+    /// Voluntary context switches during the body: a thread gave up the processor to wait.
+    pub waits: Option<u64>,
 }
 
 /// The state of a device; what cannot be read is `None`.

@@ -87,6 +87,10 @@ pub struct Environment {
     pub clock_cost_ns: Option<f64>,
     /// Clock: smallest step seen, in nanoseconds.
     pub clock_step_ns: Option<f64>,
+    /// What taking one slot costs beside what runs in it (readings of the clocks and the system calls around it), in
+    /// nanoseconds; almost all of it lies outside the slot's times. Records of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_cost_ns: Option<f64>,
     /// Compiler that built this program.
     pub compiler: String,
     /// Devices found, with their descriptions.
@@ -118,12 +122,19 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level in which `bytes` fit, or `DRAM`.
-    pub fn level_of(&self, bytes: u64) -> String {
+    /// The cache level in which `bytes` fit when they are spread over all processors (`many`) or lie with one: caches that
+    /// processors have for themselves add up.
+    pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
+        let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
             .iter()
-            .find(|cache| bytes <= cache.bytes)
+            .find(|cache| bytes <= cache.bytes * copies(cache))
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
+    }
+
+    /// The cache level in which `bytes` fit, or `DRAM`.
+    pub fn level_of(&self, bytes: u64) -> String {
+        self.level_of_threads(bytes, false)
     }
 }
 
@@ -232,6 +243,8 @@ pub struct Sample {
     pub switches: Option<u64>,
     /// Minor page faults meanwhile.
     pub faults: Option<u64>,
+    /// Times that a thread of it gave up the processor to wait (voluntary context switches) meanwhile.
+    pub waits: Option<u64>,
     /// Equal parts that were timed one by one inside the slot.
     pub parts: Option<u64>,
     /// Elapsed time of the fastest of these parts.

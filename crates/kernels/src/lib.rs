@@ -6,6 +6,7 @@ use ellwand_core::Registry;
 
 pub mod calibration;
 pub mod device;
+pub mod gemm;
 pub mod isa;
 #[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
 mod lanes;
@@ -15,5 +16,6 @@ mod pool;
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
+    gemm::register(registry);
     lattice::register(registry);
 }

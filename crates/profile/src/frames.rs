@@ -8,11 +8,9 @@ use crate::trace::{NONE, Trace};
 pub struct Frames {
     /// Duration of each frame in nanoseconds.
     pub wall_ns: Vec<f64>,
-    /// Spans inside frames, on the thread that the frames are on. Their self times and what lies in no span add up to the
-    /// duration of the frame.
-    pub inside: Vec<FrameRow>,
-    /// Spans of other threads that began during a frame.
-    pub elsewhere: Vec<FrameRow>,
+    /// Spans inside frames, and those of other threads that began during one; each below what it lies in. The self times
+    /// of those on the thread of the frames and what lies in no span add up to the duration of the frames.
+    pub rows: Vec<FrameRow>,
 }
 
 /// A row of a summary and its part in every frame.
@@ -20,6 +18,8 @@ pub struct Frames {
 pub struct FrameRow {
     /// The row; its path begins below the frame.
     pub row: Row,
+    /// Whether it lies on the thread of the frames; else it ran beside it.
+    pub inside: bool,
     /// Total time in each frame, in nanoseconds.
     pub total_ns: Vec<f64>,
     /// Self time in each frame, in nanoseconds.
@@ -38,7 +38,7 @@ impl Trace {
         };
         let home = (0..self.lanes.len()).find(|lane| (0..self.lanes[*lane].spans.len()).any(|i| outermost(*lane, i)));
         let Some(home) = home else {
-            return Frames { wall_ns: Vec::new(), inside: Vec::new(), elsewhere: Vec::new() };
+            return Frames { wall_ns: Vec::new(), rows: Vec::new() };
         };
         let spans = &self.lanes[home].spans;
         // Spans of a lane stand in the order in which they began, so that frames do not overlap.
@@ -56,25 +56,20 @@ impl Trace {
             let frame = after.checked_sub(1)?;
             (ticks < spans[frames[frame]].end).then_some(frame)
         };
-        let inside = |lane: usize, index: usize| {
-            own.get(index).copied().flatten().filter(|_| lane == home && frames.binary_search(&index).is_err())
+        let select = |lane: usize, index: usize| {
+            if lane == home {
+                let frame = own.get(index).copied().flatten().filter(|_| frames.binary_search(&index).is_err());
+                frame.map(|frame| (frame, false))
+            } else {
+                at(self.lanes[lane].spans[index].start).map(|frame| (frame, true))
+            }
         };
-        let elsewhere = |lane: usize, index: usize| {
-            if lane == home { None } else { at(self.lanes[lane].spans[index].start) }
-        };
-        let rows = |select: &crate::summary::Select| {
-            let rows = self.tree(frames.len(), select).into_iter();
-            rows.map(|(row, times)| FrameRow {
-                row,
-                total_ns: times.iter().map(|time| time[0]).collect(),
-                self_ns: times.iter().map(|time| time[1]).collect(),
-            })
-            .collect()
-        };
-        Frames {
-            wall_ns: frames.iter().map(|frame| self.duration_ns(&spans[*frame])).collect(),
-            inside: rows(&inside),
-            elsewhere: rows(&elsewhere),
-        }
+        let rows = self.tree(frames.len(), &select).into_iter().map(|(row, elsewhere, times)| FrameRow {
+            row,
+            inside: !elsewhere,
+            total_ns: times.iter().map(|time| time[0]).collect(),
+            self_ns: times.iter().map(|time| time[1]).collect(),
+        });
+        Frames { wall_ns: frames.iter().map(|frame| self.duration_ns(&spans[*frame])).collect(), rows: rows.collect() }
     }
 }

@@ -2,12 +2,19 @@
 
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::counters::{Amount, Counters};
 use crate::lane::{self, EPOCH};
 use crate::site::Site;
 use crate::trace::NONE;
+
+/// Number of the last link.
+static LINKS: AtomicU32 = AtomicU32::new(0);
+
+/// A span that spans of other threads can be put under: [`Guard::link`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(u32);
 
 /// A running span; it ends when this goes. Made by [`span!`](crate::span!).
 ///
@@ -69,11 +76,37 @@ impl Guard {
         self.count(Counters::default().items(items));
     }
 
-    /// Links this span to what it started elsewhere (a launch and the kernel on the device) by a number that both carry;
-    /// 0 is none.
-    pub fn correlate(&self, corr: u32) {
-        if self.is_on() {
-            lane::correlate(self.epoch, self.index, corr);
+    /// A link to this span that other threads put theirs [`under`](Guard::under).
+    ///
+    /// ```
+    /// use ellwand_profile::span;
+    /// let whole = span!("whole");
+    /// let link = whole.link();
+    /// std::thread::scope(|threads| {
+    ///     for _ in 0..2 {
+    ///         threads.spawn(move || span!("part").under(link));
+    ///     }
+    /// });
+    /// ```
+    pub fn link(&self) -> Link {
+        if !self.is_on() {
+            return Link(0);
+        }
+        let known = lane::correlation(self.epoch, self.index);
+        if known != 0 {
+            return Link(known);
+        }
+        // After 2^32 links a number comes again; by then nobody has the first one.
+        let corr = LINKS.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+        lane::correlate(self.epoch, self.index, corr);
+        Link(corr)
+    }
+
+    /// Puts this span under one of another thread. It counts where this is the outermost one of its own thread: what lies
+    /// in another span there stays in it.
+    pub fn under(&self, link: Link) {
+        if self.is_on() && link.0 != 0 {
+            lane::correlate(self.epoch, self.index, link.0);
         }
     }
 }

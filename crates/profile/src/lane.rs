@@ -163,6 +163,10 @@ impl Lane {
         self.slots.get(index).map_or(NONE, |slot| unpair(slot.place.load(Relaxed)).1)
     }
 
+    fn correlation(&self, index: u32) -> u32 {
+        self.slots.get(index).map_or(0, |slot| unpair(slot.links.load(Relaxed)).0)
+    }
+
     fn correlate(&self, index: u32, corr: u32) {
         if let Some(slot) = self.slots.get(index) {
             let (_, ext) = unpair(slot.links.load(Relaxed));
@@ -288,6 +292,11 @@ fn leave_out_of_order(local: &Local, lane: &Lane, index: u32, parent: u32) {
 #[inline(never)]
 pub(crate) fn count(epoch: u32, index: u32, counters: Counters) {
     let _ = LOCAL.try_with(|local| local.on(epoch, |lane| lane.count(index, counters)));
+}
+
+/// The correlation of a span, 0 for none.
+pub(crate) fn correlation(epoch: u32, index: u32) -> u32 {
+    LOCAL.try_with(|local| local.on(epoch, |lane| lane.correlation(index))).ok().flatten().unwrap_or(0)
 }
 
 /// Sets the correlation of a span.

@@ -23,7 +23,7 @@ pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use frames::{FrameRow, Frames};
-pub use guard::{Guard, scope};
+pub use guard::{Guard, Link, scope};
 pub use session::{DEFAULT_CAPACITY, Session, SessionError};
 pub use site::Site;
 pub use summary::{Row, Summary};

@@ -139,37 +139,50 @@ fn covered(lane: &TraceLane) -> Vec<u64> {
     covered
 }
 
-/// Which frame a span (lane, index) belongs to, or none: then it is left out, and its children stand where it stood.
-pub(crate) type Select<'a> = dyn Fn(usize, usize) -> Option<usize> + 'a;
+/// Where a span (lane, index) belongs: its frame, and whether it is told apart from those on the thread of the frames. A
+/// span that belongs nowhere is left out, and its children stand where it stood.
+pub(crate) type Select<'a> = dyn Fn(usize, usize) -> Option<(usize, bool)> + 'a;
+
+/// A row by path, whether it was told apart, and its total and self time in every frame.
+pub(crate) type Leaf = (Row, bool, Vec<[f64; 2]>);
 
 impl Trace {
-    /// Totals by path: spans of one site under the same outer spans, over all threads. Two sites with one name and the
-    /// same outer spans stay two rows.
+    /// Totals by path: spans of one site under the same outer spans, over all threads. An outermost span of a thread that
+    /// was put [`under`](crate::Guard::under) a span of another thread stands below that one. Two sites with one name and
+    /// the same outer spans stay two rows.
     pub fn summary(&self) -> Summary {
-        let rows = self.tree(0, &|_, _| Some(0)).into_iter().map(|(row, _)| row).collect();
+        let rows = self.tree(0, &|_, _| Some((0, false))).into_iter().map(|(row, ..)| row).collect();
         Summary { wall_ns: self.wall_ns(), rows }
     }
 
-    /// Rows by path, each with its total and self time in every one of `frames` frames.
-    pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<(Row, Vec<[f64; 2]>)> {
-        // A node is a site under a node; children are found by (parent, site).
-        let mut nodes: Vec<(usize, Gathered)> = Vec::new();
-        let mut known: HashMap<(usize, u32), usize> = HashMap::new();
+    /// Rows by path.
+    pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<Leaf> {
+        // A node is a site under a node; children are found by (parent, site, told apart).
+        let mut nodes: Vec<(usize, bool, Gathered)> = Vec::new();
+        let mut known: HashMap<(usize, u32, bool), usize> = HashMap::new();
+        let outer = Outer::of(self);
+        let mut node_of: Vec<Vec<Option<usize>>> = self.lanes.iter().map(|lane| vec![None; lane.spans.len()]).collect();
         for (number, lane) in self.lanes.iter().enumerate() {
             let covered = covered(lane);
-            let mut node_of: Vec<usize> = Vec::with_capacity(lane.spans.len());
             for (index, span) in lane.spans.iter().enumerate() {
-                let parent = node_of.get(span.parent as usize).copied().unwrap_or(NONE as usize);
-                let Some(frame) = select(number, index) else {
-                    node_of.push(parent);
-                    continue;
-                };
-                let node = *known.entry((parent, span.site)).or_insert_with(|| {
-                    nodes.push((parent, Gathered { frames: vec![[0.0; 2]; frames], ..Gathered::default() }));
-                    nodes.len() - 1
-                });
-                node_of.push(node);
-                let gathered = &mut nodes[node].1;
+                // What is around it may lie on a lane that comes later.
+                for (lane, index) in outer.unsettled(&node_of, number, index) {
+                    let parent = outer.around(lane, index).and_then(|(lane, index)| node_of[lane][index]);
+                    let parent = parent.unwrap_or(NONE as usize);
+                    node_of[lane][index] = Some(match select(lane, index) {
+                        None => parent,
+                        Some((_, apart)) => {
+                            let site = self.lanes[lane].spans[index].site;
+                            *known.entry((parent, site, apart)).or_insert_with(|| {
+                                let gathered = Gathered { frames: vec![[0.0; 2]; frames], ..Gathered::default() };
+                                nodes.push((parent, apart, gathered));
+                                nodes.len() - 1
+                            })
+                        }
+                    });
+                }
+                let (Some((frame, _)), Some(node)) = (select(number, index), node_of[number][index]) else { continue };
+                let Some((_, _, gathered)) = nodes.get_mut(node) else { continue };
                 gathered.add(self, number, span, covered[index], true);
                 if let (Some(time), false) = (gathered.frames.get_mut(frame), span.is_open()) {
                     time[0] += self.duration_ns(span);
@@ -178,23 +191,23 @@ impl Trace {
             }
         }
         let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
-        for (node, (parent, _)) in nodes.iter().enumerate() {
+        for (node, (parent, ..)) in nodes.iter().enumerate() {
             children.entry(*parent).or_default().push(node);
         }
         for siblings in children.values_mut() {
-            siblings.sort_by(|a, b| nodes[*b].1.total_ns.total_cmp(&nodes[*a].1.total_ns));
+            siblings.sort_by(|a, b| nodes[*b].2.total_ns.total_cmp(&nodes[*a].2.total_ns));
         }
         // Depth first; a stack of what is still to come, so that deep recursion in the user's program is none here.
         let roots = children.get(&(NONE as usize)).cloned().unwrap_or_default();
         let mut stack: Vec<(usize, Vec<String>)> = roots.into_iter().rev().map(|node| (node, Vec::new())).collect();
         let mut rows = Vec::with_capacity(nodes.len());
         while let Some((node, mut path)) = stack.pop() {
-            let mut gathered = std::mem::take(&mut nodes[node].1);
+            let mut gathered = std::mem::take(&mut nodes[node].2);
             let name = self.sites.get((gathered.site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
             path.push(name.to_string());
             stack.extend(children.get(&node).into_iter().flatten().rev().map(|child| (*child, path.clone())));
             let times = std::mem::take(&mut gathered.frames);
-            rows.push((gathered.row(self, path), times));
+            rows.push((gathered.row(self, path), nodes[node].1, times));
         }
         rows
     }
@@ -221,4 +234,51 @@ impl Trace {
 /// The spans around a span, from the inside out.
 fn around<'a>(lane: &'a TraceLane, span: &Span) -> impl Iterator<Item = &'a Span> {
     std::iter::successors(lane.spans.get(span.parent as usize), |outer| lane.spans.get(outer.parent as usize))
+}
+
+/// What is around each span, across threads.
+struct Outer<'a> {
+    trace: &'a Trace,
+    /// The first span of each correlation: the one that the others were put under.
+    sources: HashMap<u32, (usize, usize)>,
+}
+
+impl<'a> Outer<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let mut sources: HashMap<u32, (usize, usize)> = HashMap::new();
+        for (number, lane) in trace.lanes.iter().enumerate() {
+            for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.corr != 0) {
+                let known = sources.entry(span.corr).or_insert((number, index));
+                if span.start < trace.lanes[known.0].spans[known.1].start {
+                    *known = (number, index);
+                }
+            }
+        }
+        Self { trace, sources }
+    }
+
+    /// The span around a span: on its own thread, or where there is none the one that it was put under.
+    fn around(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
+        let span = self.trace.lanes[lane].spans.get(index)?;
+        if span.parent != NONE {
+            return Some((lane, span.parent as usize)).filter(|(_, parent)| *parent < index);
+        }
+        self.sources.get(&span.corr).copied().filter(|source| *source != (lane, index))
+    }
+
+    /// The span and all around it that have no node yet, from the outside in.
+    fn unsettled(&self, node_of: &[Vec<Option<usize>>], lane: usize, index: usize) -> Vec<(usize, usize)> {
+        let mut chain = Vec::new();
+        let mut at = Some((lane, index));
+        while let Some((lane, index)) = at.filter(|(lane, index)| node_of[*lane][*index].is_none()) {
+            // Correlations that lead in a circle come from wrong use; whoever closes the circle is an outermost one.
+            if chain.len() > 64 && chain.contains(&(lane, index)) {
+                break;
+            }
+            chain.push((lane, index));
+            at = self.around(lane, index);
+        }
+        chain.reverse();
+        chain
+    }
 }

@@ -20,7 +20,7 @@ pub struct Span {
     pub site: u32,
     /// Index of the span around it on the same lane, or [`NONE`].
     pub parent: u32,
-    /// Number that it shares with what it started elsewhere; 0 is none.
+    /// Number that it shares with what it started elsewhere, of which it is the first; 0 is none.
     pub corr: u32,
     /// Row of its counters plus one; 0 is none: [`TraceLane::counters_of`].
     pub ext: u32,

@@ -264,3 +264,29 @@ fn sessions_come_and_go_under_running_threads() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
+
+#[test]
+fn work_of_other_threads_stands_under_what_asked_for_it() {
+    let _turn = turn();
+    let parallel = || {
+        let whole = span!("whole");
+        let link = whole.link();
+        assert_eq!(link, whole.link(), "one number a span");
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(move || {
+                    let part = span!("part");
+                    part.under(link);
+                    drop(span!("step"));
+                });
+            }
+        });
+    };
+    parallel();
+    let session = Session::start().unwrap();
+    parallel();
+    let trace = session.finish();
+    let told: Vec<(String, u64, usize)> =
+        trace.summary().rows.iter().map(|row| (row.path.join("/"), row.count, row.lanes)).collect();
+    assert_eq!(told, [("whole".into(), 1, 1), ("whole/part".into(), 3, 3), ("whole/part/step".into(), 3, 3)]);
+}

@@ -84,18 +84,20 @@ fn the_summary_by_site_joins_places() {
 fn frames_divide_what_is_inside_them_without_rest() {
     let frames = trace().frames("iteration");
     assert_eq!(frames.wall_ns, [100.0, 200.0], "the open frame is none");
-    let told = |rows: &[ellwand_profile::FrameRow]| -> Vec<(String, Vec<f64>, Vec<f64>)> {
-        rows.iter().map(|row| (row.row.path.join("/"), row.total_ns.clone(), row.self_ns.clone())).collect()
-    };
+    let told: Vec<(String, bool, &[f64], &[f64])> = frames
+        .rows
+        .iter()
+        .map(|row| (row.row.path.join("/"), row.inside, &row.total_ns[..], &row.self_ns[..]))
+        .collect();
     assert_eq!(
-        told(&frames.inside),
+        told,
         [
-            ("attention".into(), vec![0.0, 150.0], vec![0.0, 80.0]),
-            ("attention/softmax".into(), vec![0.0, 70.0], vec![0.0, 70.0]),
-            ("norm".into(), vec![20.0, 0.0], vec![20.0, 0.0]),
+            ("attention".into(), true, &[0.0, 150.0][..], &[0.0, 80.0][..]),
+            ("attention/softmax".into(), true, &[0.0, 70.0], &[0.0, 70.0]),
+            ("softmax".into(), false, &[0.0, 100.0], &[0.0, 100.0]),
+            ("norm".into(), true, &[20.0, 0.0], &[20.0, 0.0]),
         ]
     );
-    assert_eq!(told(&frames.elsewhere), [("softmax".into(), vec![0.0, 100.0], vec![0.0, 100.0])]);
     assert_eq!(trace().frames("norm").wall_ns, [5.0], "inside other spans it is no frame");
     assert_eq!(trace().frames("nothing").wall_ns, [0.0; 0]);
 }
@@ -137,4 +139,45 @@ fn a_trace_of_nothing_is_whole() {
     empty.write_chrome("nothing", &mut out).unwrap();
     serde_json::from_slice::<Value>(&out).unwrap();
     assert!(empty.summary().rows.is_empty() && empty.summary_by_site().rows.is_empty());
+}
+
+/// Links between threads, the linked span on an earlier and on a later lane than what is put under it.
+#[test]
+fn spans_stand_under_those_of_other_threads() {
+    let linked = |corr: u32, span: Span| Span { corr, ..span };
+    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let early = vec![linked(2, span(4, NONE, 1400, 1450)), linked(9, span(4, NONE, 1460, 1470))];
+    let caller = vec![span(1, NONE, 1100, 1900), linked(2, span(3, 0, 1200, 1800)), linked(3, span(4, 1, 1210, 1220))];
+    let late = vec![linked(2, span(4, NONE, 1300, 1500)), span(2, 0, 1310, 1330), linked(3, span(2, NONE, 1600, 1602))];
+    let trace = Trace { lanes: vec![lane(early), lane(caller), lane(late)], ..trace() };
+    let told: Vec<(String, bool, Vec<f64>)> = trace
+        .frames("iteration")
+        .rows
+        .iter()
+        .map(|row| (row.row.path.join("/"), row.inside, row.total_ns.clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("attention".into(), true, vec![300.0]),
+            ("attention/softmax".into(), false, vec![125.0]),
+            ("attention/softmax/norm".into(), false, vec![10.0]),
+            ("attention/softmax".into(), true, vec![5.0]),
+            ("attention/softmax/norm".into(), false, vec![1.0]),
+            ("softmax".into(), false, vec![5.0]),
+        ]
+    );
+    let attention = &trace.frames("iteration").rows[0];
+    assert_eq!(attention.self_ns, [295.0], "what other threads do is not taken off");
+}
+
+/// Correlations that lead in a circle must not hold anybody up.
+#[test]
+fn links_in_a_circle_end() {
+    let linked = |corr: u32, span: Span| Span { corr, ..span };
+    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let a = vec![linked(1, span(1, NONE, 1010, 1100)), linked(2, span(2, 0, 1010, 1020))];
+    let b = vec![linked(2, span(3, NONE, 1020, 1100)), linked(1, span(4, 0, 1000, 1020))];
+    let trace = Trace { lanes: vec![lane(a), lane(b)], ..trace() };
+    assert_eq!(trace.summary().rows.iter().map(|row| row.count).sum::<u64>(), 4);
 }

@@ -1,5 +1,10 @@
-//! Two kernels with a knob: one bound by memory, one by arithmetic, each as it is and slowed down by a known share of more
-//! work. Ordinary workloads, chosen at run time in one binary, so that nothing else differs between the two.
+//! Two kernels with a knob: one bound by memory, one by arithmetic, each as it is and slowed down in a known way. Ordinary
+//! workloads, chosen at run time in one binary, so that nothing else differs between the two.
+//!
+//! All work is made of equal units, a hundred a pass, and a run of the slowed kernel does so many units more. So a planted
+//! difference is known exactly: a per cent is one unit, which takes as long as every other one.
+
+use std::hash::{BuildHasher, Hasher};
 
 use ellwand_core::{
     Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
@@ -14,17 +19,26 @@ pub const CHAIN: &str = "selfcheck-chain";
 pub const PLAIN: &str = "plain";
 /// The implementation that does more.
 pub const SLOWED: &str = "slowed";
-/// The implementation that does twice the work in one run of twenty.
+/// The implementation that does twice the work in one run of twenty, drawn at random.
 pub const TAIL: &str = "tail";
+/// The implementation that does a tenth more work in every second run, drawn at random.
+pub const MODES: &str = "modes";
 
-/// Elements of the sum: 4 MiB, beyond the second cache level of the processors of today.
-const ELEMENTS: usize = 1 << 20;
+/// Units of work of a pass; one is a per cent.
+const UNITS: usize = 100;
+/// Elements of a unit of the sum, a multiple of [`LANES`]: 41 KiB, 4 MiB a pass, beyond the second cache level of the
+/// processors of today.
+const UNIT_ELEMENTS: usize = 10_496;
+/// Elements of the sum.
+const ELEMENTS: usize = UNITS * UNIT_ELEMENTS;
 /// Elements that one group of independent sums takes at a time.
 const LANES: usize = 64;
-/// Steps of the chains, about 50 us at 3.5 GHz.
-const STEPS: usize = 24_000;
+/// Steps of the chains in a unit, about 0.5 us at 3.5 GHz.
+const UNIT_STEPS: usize = 240;
 /// One run of so many has a tail.
 const TAIL_EVERY: u64 = 20;
+/// Units more, in a hundred, of the slower one of two modes.
+const SLOW_MODE: usize = 10;
 
 struct Kernel {
     name: &'static str,
@@ -36,10 +50,8 @@ fn passes(case: &Case) -> usize {
     usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1).max(1)
 }
 
-/// `amount` and the share of it that is done in addition, in units of `grain`.
-fn extra(case: &Case, amount: usize, grain: usize) -> usize {
-    let percent = usize::try_from(case.int("percent").unwrap_or(0)).unwrap_or(0);
-    amount * percent / 100 / grain * grain
+fn percent(case: &Case) -> usize {
+    usize::try_from(case.int("percent").unwrap_or(0)).unwrap_or(0)
 }
 
 impl Workload for Kernel {
@@ -60,16 +72,16 @@ impl Workload for Kernel {
     }
     fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
         // Small whole numbers: every sum of them is exact in f32, in any order.
-        let count = if self.name == SUM { ELEMENTS + ELEMENTS / 10 } else { 4 };
+        let count = if self.name == SUM { ELEMENTS } else { 4 };
         let x: Vec<f32> = (0..count as u64).map(|i| ((i.wrapping_mul(seed | 1) >> 7) & 7) as f32).collect();
         Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let x = inputs.f32("x")?;
         let y: Vec<f64> = if self.name == SUM {
-            vec![x[..ELEMENTS].iter().map(|x| f64::from(*x)).sum()]
+            vec![passes(case) as f64 * x.iter().map(|x| f64::from(*x)).sum::<f64>()]
         } else {
-            let steps = STEPS * passes(case);
+            let steps = UNIT_STEPS * UNITS * passes(case);
             x.iter().map(|x| f64::from((0..steps).fold(*x, |x, _| x * A + B))).collect()
         };
         Ok(Tensors::new().with("y", Tensor::vector(&y[..])))
@@ -80,7 +92,7 @@ impl Workload for Kernel {
             let elements = ELEMENTS as u64 * passes;
             Work::items("elements", elements).flops(elements as f64).bytes(4 * elements, 0)
         } else {
-            let steps = (4 * STEPS) as u64 * passes;
+            let steps = (4 * UNIT_STEPS * UNITS) as u64 * passes;
             Work::items("multiply-adds", steps).flops(2.0 * steps as f64)
         }
     }
@@ -101,43 +113,48 @@ const B: f32 = 0.001;
 enum More {
     Never,
     Always,
-    Sometimes,
+    Tail,
+    Modes,
 }
 
+/// Does so many units of work, going on in `x` where the last call ended.
+type Units = fn(x: &[f32], at: &mut usize, units: usize) -> [f64; 4];
+
 struct Ready {
-    kernel: fn(&[f32], usize) -> [f32; 4],
+    kernel: Units,
     x: Tensor,
-    amount: usize,
+    at: usize,
+    units: usize,
     extra: usize,
-    passes: usize,
     more: More,
-    runs: u64,
-    y: Vec<f64>,
+    /// State of the generator of slow runs.
+    random: u64,
+    y: [f64; 4],
     outputs: usize,
+}
+
+impl Ready {
+    /// Whether this run is the one of `every`, by chance: a fixed pattern could keep step with the slots and hide from them.
+    fn drawn(&mut self, every: u64) -> bool {
+        // Marsaglia 2003, xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11).is_multiple_of(every)
+    }
 }
 
 impl Prepared for Ready {
     fn run(&mut self) {
-        let Ok(x) = self.x.f32() else { return };
-        self.runs += 1;
-        let (extra, repeats) = match self.more {
-            More::Never => (0, 1),
-            More::Always => (self.extra, 1),
-            // One run in twenty does everything twice.
-            More::Sometimes => (0, 1 + u64::from(self.runs.is_multiple_of(TAIL_EVERY))),
+        let more = match self.more {
+            More::Never => 0,
+            More::Always => self.extra,
+            More::Tail => usize::from(self.drawn(TAIL_EVERY)) * self.units,
+            More::Modes => usize::from(self.drawn(2)) * (self.units * SLOW_MODE / UNITS),
         };
-        for _ in 0..repeats {
-            let mut y = [0.0; 4];
-            for _ in 0..self.passes {
-                y = (self.kernel)(std::hint::black_box(x), self.amount);
-            }
-            for _ in 0..self.passes.min(extra) {
-                std::hint::black_box((self.kernel)(std::hint::black_box(x), extra));
-            }
-            for (to, from) in self.y.iter_mut().zip(y) {
-                *to = f64::from(from);
-            }
-        }
+        let Ok(x) = self.x.f32() else { return };
+        self.y = (self.kernel)(x, &mut self.at, self.units);
+        std::hint::black_box((self.kernel)(x, &mut self.at, more));
     }
     fn poison(&mut self) {
         self.y.fill(f64::NAN);
@@ -147,44 +164,51 @@ impl Prepared for Ready {
     }
 }
 
-/// Sums the first `count` elements (a multiple of [`LANES`]) in independent lanes.
-fn sum(x: &[f32], count: usize) -> [f32; 4] {
-    let mut lanes = [0.0_f32; LANES];
-    for group in x[..count.min(x.len())].as_chunks::<LANES>().0 {
-        for (lane, x) in lanes.iter_mut().zip(group) {
-            *lane += x;
+/// Sums units in a circle: any hundred of them in a row are the whole of `x`.
+#[inline(never)]
+fn sum(x: &[f32], at: &mut usize, units: usize) -> [f64; 4] {
+    let mut total = 0.0;
+    for _ in 0..units {
+        let mut lanes = [0.0_f32; LANES];
+        for group in std::hint::black_box(&x[*at..*at + UNIT_ELEMENTS]).as_chunks::<LANES>().0 {
+            for (lane, x) in lanes.iter_mut().zip(group) {
+                *lane += x;
+            }
+        }
+        total += f64::from(lanes.iter().sum::<f32>());
+        *at += UNIT_ELEMENTS;
+        if *at == x.len() {
+            *at = 0;
         }
     }
-    [lanes.iter().sum(), 0.0, 0.0, 0.0]
+    [total, 0.0, 0.0, 0.0]
 }
 
-/// Takes four chains `steps` further.
-fn chain(x: &[f32], steps: usize) -> [f32; 4] {
+/// Takes four chains so many units of steps further than `x`.
+#[inline(never)]
+fn chain(x: &[f32], _: &mut usize, units: usize) -> [f64; 4] {
     let mut chains = [0.0_f32; 4];
     for (chain, x) in chains.iter_mut().zip(x) {
         *chain = *x;
     }
-    for _ in 0..steps {
-        for chain in &mut chains {
-            *chain = *chain * A + B;
+    for _ in 0..units {
+        for _ in 0..UNIT_STEPS {
+            for chain in &mut chains {
+                *chain = *chain * A + B;
+            }
         }
+        chains = std::hint::black_box(chains);
     }
-    chains
+    chains.map(f64::from)
 }
 
 fn prepare(sums: bool, more: More, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
     let x = inputs.get("x")?.clone();
     let passes = passes(case);
-    // A sum starts anew at each pass, a chain goes on: its passes are more steps.
-    let ready = if sums {
-        let extra = extra(case, ELEMENTS, LANES);
-        Ready { kernel: sum, x, amount: ELEMENTS, extra, passes, more, runs: 0, y: vec![0.0; 4], outputs: 1 }
-    } else {
-        let amount = STEPS * passes;
-        let extra = extra(case, amount, 1);
-        Ready { kernel: chain, x, amount, extra, passes: 1, more, runs: 0, y: vec![0.0; 4], outputs: 4 }
-    };
-    Ok(Box::new(ready))
+    let (kernel, outputs): (Units, usize) = if sums { (sum, 1) } else { (chain, 4) };
+    let random = std::collections::hash_map::RandomState::new().build_hasher().finish() | 1;
+    let (units, extra) = (UNITS * passes, percent(case) * passes);
+    Ok(Box::new(Ready { kernel, x, at: 0, units, extra, more, random, y: [0.0; 4], outputs }))
 }
 
 /// Adds the kernels to a registry. They are no business of a user: `list` and `run` do not know them, workers do.
@@ -198,7 +222,7 @@ pub fn register(registry: &mut Registry) {
     registry.workload(Kernel { name: SUM, about: "the sum of 4 MiB of f32, bound by memory", axes: axes() });
     registry.workload(Kernel { name: CHAIN, about: "four chains of multiply-adds, bound by arithmetic", axes: axes() });
     for (workload, sums) in [(SUM, true), (CHAIN, false)] {
-        for (name, more) in [(PLAIN, More::Never), (SLOWED, More::Always), (TAIL, More::Sometimes)] {
+        for (name, more) in [(PLAIN, More::Never), (SLOWED, More::Always), (TAIL, More::Tail), (MODES, More::Modes)] {
             registry.implementation(Implementation::cpu(workload, name, "self-check", move |case, inputs, _| {
                 prepare(sums, more, case, inputs)
             }));
@@ -214,7 +238,7 @@ mod tests {
     use ellwand_core::Value;
 
     #[test]
-    fn slowed_kernels_do_a_known_share_more_and_answer_the_same() {
+    fn slowed_kernels_answer_the_same() {
         let mut registry = Registry::new();
         register(&mut registry);
         for workload in registry.workloads() {
@@ -225,14 +249,46 @@ mod tests {
                 let expected = workload.reference(&case, &inputs).unwrap();
                 let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
                 for implementation in registry.implementations(workload.name()) {
-                    assert!(ready(&task, implementation, &Cpu::default()).is_ok(), "{implementation:?} {case}");
+                    let mut ready = ready(&task, implementation, &Cpu::default()).ok().unwrap();
+                    // Later runs go on elsewhere in the data, and some of them do more.
+                    for _ in 0..30 {
+                        let again = crate::check::again(&task, ready.prepared.as_mut());
+                        assert!(again.is_ok(), "{implementation:?} {case}");
+                    }
                 }
             }
         }
-        let case = |percent| Case::new(SUM, vec![("percent".into(), Value::Int(percent))]);
-        for percent in [2, 3, 5] {
-            let share = extra(&case(percent), ELEMENTS, LANES) as f64 / ELEMENTS as f64;
-            assert!((share - percent as f64 / 100.0).abs() < 1e-4, "{share}");
+    }
+
+    /// Counts the units that runs are asked for, in a kernel that does nothing else.
+    fn units_of(more: More, runs: usize) -> Vec<usize> {
+        fn count(_: &[f32], at: &mut usize, units: usize) -> [f64; 4] {
+            *at += units;
+            [0.0; 4]
         }
+        let x = Tensor::vector(&[0.0_f32][..]);
+        let mut ready =
+            Ready { kernel: count, x, at: 0, units: 200, extra: 6, more, random: 42, y: [0.0; 4], outputs: 1 };
+        (0..runs)
+            .map(|_| {
+                let before = ready.at;
+                ready.run();
+                ready.at - before
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_planted_is_exactly_what_is_done() {
+        assert!(units_of(More::Never, 50).iter().all(|units| *units == 200));
+        assert!(units_of(More::Always, 50).iter().all(|units| *units == 206), "three per cent more");
+        let tail = units_of(More::Tail, 20_000);
+        assert!(tail.iter().all(|units| [200, 400].contains(units)));
+        let slow = tail.iter().filter(|units| **units == 400).count();
+        assert!((900..1100).contains(&slow), "one in twenty: {slow} of 20 000");
+        let modes = units_of(More::Modes, 20_000);
+        assert!(modes.iter().all(|units| [200, 220].contains(units)));
+        let slow = modes.iter().filter(|units| **units == 220).count();
+        assert!((9_700..10_300).contains(&slow), "one in two: {slow} of 20 000");
     }
 }

@@ -3,8 +3,9 @@
 
 mod kernels;
 
-pub use kernels::{CHAIN, PLAIN, SLOWED, SUM, TAIL, register};
+pub use kernels::{CHAIN, MODES, PLAIN, SLOWED, SUM, TAIL, register};
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use ellwand_core::case::{Case, Value};
@@ -16,9 +17,6 @@ use crate::arms::{SLOT_NS, Sides, WARM_UP_NS, compare};
 use crate::block::Spec;
 use crate::compare::{Call, Decision, NoDecision, Terms};
 use crate::worker::{Asked, Launch, Open};
-
-/// How exactly a share of more work takes that share of more time.
-const PLANT: f64 = 1.001;
 
 /// A planted difference and how often it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,16 +48,25 @@ pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
         trials.push(trial(PLAIN, 0, equal));
         trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted)));
+        trials.extend([TAIL, MODES].map(|candidate| trial(candidate, 0, planted)));
+        // Five passes fill a slot: one slot in twenty takes twice as long, or every second one a tenth more.
+        let slots = |candidate| Trial { passes: 5, ..trial(candidate, 0, planted) };
+        trials.extend([TAIL, MODES].map(slots));
     }
     trials
 }
+
+/// What the main question is called in [`Row::found_by`].
+pub const MAIN: &str = "time";
 
 /// What one trial came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Kernel.
     pub workload: String,
-    /// More work of the candidate, in per cent; 0 compares equal things.
+    /// Implementation of the candidate.
+    pub candidate: String,
+    /// More work of the candidate, in per cent.
     pub percent: i64,
     /// How often the work is done in one run.
     pub passes: i64,
@@ -67,6 +74,8 @@ pub struct Row {
     pub decisions: u64,
     /// Called slower.
     pub slower: u64,
+    /// By which question: [`MAIN`], `median`, `p90`, `mean`.
+    pub found_by: BTreeMap<String, u64>,
     /// Called faster.
     pub faster: u64,
     /// Called the same.
@@ -77,11 +86,10 @@ pub struct Row {
     pub withheld: u64,
     /// Comparisons that came to nothing.
     pub failed: u64,
-    /// Decisions whose interval, widened by 0.1 %, holds the planted ratio: more work of a share takes that share more time
-    /// only up to what starting and ending it costs.
-    pub covered: u64,
-    /// Median of the ratio found over the ratio planted, less one.
-    pub bias: f64,
+    /// Decisions whose 99 % interval holds the planted ratio; `None` where no one ratio was planted (tails and modes).
+    pub covered: Option<u64>,
+    /// Median of the ratio found over the ratio planted, less one; `None` where no one ratio was planted.
+    pub bias: Option<f64>,
     /// Median and 90th percentile of the elapsed seconds of a decision.
     pub seconds: [f64; 2],
     /// Median and 90th percentile of the blocks of a decision.
@@ -99,6 +107,8 @@ pub struct Certificate {
     pub started_unix_ms: u64,
     /// Load averages before and after.
     pub load: [Option<f64>; 2],
+    /// What taking a slot costs beside what runs in it, in nanoseconds.
+    pub slot_cost_ns: Option<f64>,
     /// Region of practical equivalence.
     pub rope: f64,
     /// Probability of a wrong verdict that was asked for.
@@ -111,10 +121,29 @@ impl Certificate {
     /// False alarms, of how many decisions on equal things, and the upper end of what their true share can be (95 %, one
     /// sided, exact: Clopper and Pearson 1934). The bound is `None` without a decision.
     pub fn false_alarms(&self) -> (u64, u64, Option<f64>) {
-        let equal = self.rows.iter().filter(|row| row.percent == 0);
+        let equal = self.rows.iter().filter(|row| row.candidate == PLAIN);
         let (alarms, trials) =
             equal.fold((0, 0), |(alarms, trials), row| (alarms + row.slower + row.faster, trials + row.decisions));
         (alarms, trials, proportion_upper_bound(alarms, trials, 0.95).ok())
+    }
+
+    /// Decisions whose interval holds the planted ratio, of how many, and the 95 % interval of their true share.
+    pub fn coverage(&self) -> (u64, u64, Option<(f64, f64)>) {
+        let known = self.rows.iter().filter_map(|row| Some((row.covered?, row.decisions)));
+        let (covered, trials) = known.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+        (covered, trials, proportion_interval(covered, trials, 0.95).ok())
+    }
+
+    /// The largest median bias of a trial, with its sign; `None` without a decision.
+    pub fn worst_bias(&self) -> Option<f64> {
+        let found = self.rows.iter().filter_map(|row| row.bias).filter(|bias| bias.is_finite());
+        found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    }
+
+    /// Slow modes (tails and second modes) that were found, of how many that were planted.
+    pub fn slow_modes(&self) -> (u64, u64) {
+        let planted = self.rows.iter().filter(|row| [TAIL, MODES].contains(&row.candidate.as_str()));
+        planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.decisions))
     }
 }
 
@@ -181,24 +210,34 @@ pub fn run(
 fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
     let count = |is: &dyn Fn(&Call) -> bool| decisions.iter().filter(|decision| is(&decision.call)).count() as u64;
     let planted = 1.0 + trial.percent as f64 / 100.0;
+    let uniform = [PLAIN, SLOWED].contains(&trial.candidate);
     let column = |of: &dyn Fn(&Decision) -> f64| decisions.iter().map(of).collect::<Vec<f64>>();
     let middle_and_tail = |values: &[f64]| [0.5, 0.9].map(|p| quantile(values, p).unwrap_or(f64::NAN));
+    let holds = |decision: &&Decision| (decision.change.low..=decision.change.high).contains(&planted);
+    let mut found_by = BTreeMap::new();
+    for decision in decisions {
+        let question = match decision.call {
+            Call::As(Difference::Slower) => MAIN,
+            Call::SlowerBeside(name) => name,
+            _ => continue,
+        };
+        *found_by.entry(question.to_string()).or_insert(0) += 1;
+    }
     Row {
         workload: trial.workload.to_string(),
+        candidate: trial.candidate.to_string(),
         percent: trial.percent,
         passes: trial.passes,
         decisions: decisions.len() as u64,
-        slower: count(&|call| matches!(call, Call::As(Difference::Slower) | Call::SlowerBeside(_))),
+        slower: found_by.values().sum(),
+        found_by,
         faster: count(&|call| matches!(call, Call::As(Difference::Faster))),
         same: count(&|call| matches!(call, Call::As(Difference::Same))),
         undecided: count(&|call| matches!(call, Call::As(Difference::Undecided { .. }))),
         withheld: count(&|call| matches!(call, Call::Withheld)),
         failed,
-        covered: decisions
-            .iter()
-            .filter(|d| d.change.low / PLANT <= planted && planted <= d.change.high * PLANT)
-            .count() as u64,
-        bias: median(&column(&|decision| decision.change.ratio / planted - 1.0)).unwrap_or(f64::NAN),
+        covered: uniform.then(|| decisions.iter().filter(holds).count() as u64),
+        bias: uniform.then(|| median(&column(&|decision| decision.change.ratio / planted - 1.0))).flatten(),
         seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
         blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),
     }

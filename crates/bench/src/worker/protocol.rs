@@ -151,20 +151,22 @@ mod slot {
         device_ns: Option<u64>,
         switches: Option<u64>,
         faults: Option<u64>,
+        waits: Option<u64>,
         parts: Option<u64>,
         fastest_ns: Option<u64>,
     }
 
     pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
-        let Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns, .. } = *sample;
-        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns }.serialize(serializer)
+        let Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, .. } = *sample;
+        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns }
+            .serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns } =
+        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns } =
             Wire::deserialize(deserializer)?;
         let rest = Sample::default();
-        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, parts, fastest_ns, ..rest })
+        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, ..rest })
     }
 }
 

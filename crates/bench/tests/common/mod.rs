@@ -44,7 +44,7 @@ impl Device for Fake {
         let before = self.0.now();
         body();
         let wall_ns = self.0.now() - before;
-        Timing { wall_ns, cpu_ns: Some(wall_ns), device_ns: None, switches: Some(0), faults: None }
+        Timing { wall_ns, cpu_ns: Some(wall_ns), switches: Some(0), ..Timing::default() }
     }
     fn as_any(&self) -> &dyn Any {
         self

@@ -20,6 +20,8 @@ struct Columns {
     #[serde(default, skip_serializing_if = "all_none")]
     faults: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
+    waits: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
     parts: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
     fastest_ns: Vec<Option<u64>>,
@@ -40,6 +42,7 @@ pub(super) fn serialize<S: Serializer>(samples: &[Sample], serializer: S) -> Res
         device_ns: samples.iter().map(|s| s.device_ns).collect(),
         switches: samples.iter().map(|s| s.switches).collect(),
         faults: samples.iter().map(|s| s.faults).collect(),
+        waits: samples.iter().map(|s| s.waits).collect(),
         parts: samples.iter().map(|s| s.parts).collect(),
         fastest_ns: samples.iter().map(|s| s.fastest_ns).collect(),
     }
@@ -55,6 +58,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         columns.device_ns.len(),
         columns.switches.len(),
         columns.faults.len(),
+        columns.waits.len(),
         columns.parts.len(),
         columns.fastest_ns.len(),
     ];
@@ -73,6 +77,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
             device_ns: at(&columns.device_ns, i),
             switches: at(&columns.switches, i),
             faults: at(&columns.faults, i),
+            waits: at(&columns.waits, i),
             parts: at(&columns.parts, i),
             fastest_ns: at(&columns.fastest_ns, i),
         })

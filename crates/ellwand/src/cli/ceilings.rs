@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::{Cell, Instrument, Interrupted, machine};
 use ellwand_core::ceiling::Ceiling;
-use ellwand_core::record::{Environment, Measurement};
+use ellwand_core::record::{Environment, Measurement, Settings};
 use ellwand_core::{InputError, Registry};
+use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 use super::{cache, signals};
@@ -19,7 +20,7 @@ pub(super) fn measure(
 ) -> Result<(Vec<Ceiling>, Vec<Measurement>), Interrupted> {
     let instrument = Instrument {
         registry,
-        settings: effort.settings(),
+        settings: settings(effort),
         seed: 42,
         probes: &[],
         interrupt: signals::stop_on_ctrl_c(),
@@ -33,15 +34,40 @@ pub(super) fn measure(
     let measured = measured?;
     // A quick look does not take the place of ceilings that were measured with more care.
     if effort != Effort::Quick || kept(environment).is_none() {
-        cache::keep("ceilings", environment, &measured.0);
+        cache::keep("ceilings", environment, &Kept { version: VERSION, ceilings: measured.0.clone() });
     }
     Ok(measured)
+}
+
+/// There are many ceilings, and each takes the better decile of its slots: a tenth of a second each is enough.
+fn settings(effort: Effort) -> Settings {
+    let settings = effort.settings();
+    let (budget_ms, warm_up_ms) = match effort {
+        Effort::Quick => (30, 2),
+        Effort::Normal => (90, 5),
+        Effort::Thorough => return settings,
+    };
+    Settings { case_budget_ns: budget_ms * 1_000_000, warm_up_ns: warm_up_ms * 1_000_000, ..settings }
+}
+
+/// Which ceilings are measured, and how. Raise it when that changes: what was kept by an older program is measured again.
+const VERSION: u32 = 2;
+
+/// The file in the cache.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    ceilings: Vec<Ceiling>,
 }
 
 /// The ceilings kept for this machine; `None` when there are none yet.
 pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     let text = std::fs::read_to_string(path(environment)?).ok()?;
-    let ceilings: Vec<Ceiling> = serde_json::from_str(&text).ok()?;
+    // Version 1 was a bare list, which does not parse as this.
+    let Kept { version, ceilings } = serde_json::from_str(&text).ok()?;
+    if version != VERSION {
+        return None;
+    }
     // What no machine can be is damage, and is measured again.
     let plausible = |ceiling: &Ceiling| ceiling.value > 0.0 && ceiling.value < 1e16;
     (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)

@@ -239,6 +239,16 @@ fn selfcheck() -> Command {
             "Runs of some 20 ms in place of some 50 us, judged by processor time; no certificate is kept",
         ))
         .arg(switch("quick", "About a minute instead of several: fewer decisions, a looser bound"))
+        .arg(Arg::new("only").long("only").value_name("TEXT").help(
+            "Trials whose kernel and planted difference contain this ('sum', 'equal', '+3', 'tail'); no certificate is kept",
+        ))
+        .arg(
+            Arg::new("decisions")
+                .long("decisions")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u32).range(1..))
+                .help("Decisions of each trial; no certificate is kept"),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
 }

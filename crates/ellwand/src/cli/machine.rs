@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::ArgMatches;
 use ellwand_bench::environment;
-use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::ceiling::Ceiling;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::Environment;
 use ellwand_core::{InputError, Registry};
@@ -64,14 +64,19 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
         or_unknown(&here.huge_pages)
     )?;
     let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
-    writeln!(out, "clock: a pair of readings {}, smallest step {}\n", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(out, "clock: a pair of readings {}, smallest step {}", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))?;
     writeln!(
         out,
         "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}",
         "ceiling", "level", "footprint", "implementation", "peak", "median to best slot"
     )?;
     for ceiling in &here.ceilings {
-        let threads = if ceiling.parallelism == Parallelism::Many { "all threads" } else { "1 thread" };
+        let threads = match (ceiling.device.as_str(), ceiling.parallelism) {
+            ("cpu", Parallelism::Many) => "all threads",
+            ("cpu", Parallelism::Single) => "1 thread",
+            (device, _) => device,
+        };
         let footprint = if ceiling.footprint_bytes == 0 {
             String::new()
         } else {
@@ -81,7 +86,7 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(
             out,
             "{:10} {:>9} {footprint:>10}  {:24} {:>12}  {range:>24}  {threads}",
-            name(ceiling.kind),
+            ceiling.kind.title(),
             ceiling.level,
             ceiling.implementation,
             value(ceiling, ceiling.value),
@@ -93,20 +98,6 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     )
 }
 
-fn name(kind: CeilingKind) -> &'static str {
-    match kind {
-        CeilingKind::Copy => "copy",
-        CeilingKind::Read => "read",
-        CeilingKind::Fill => "fill",
-        CeilingKind::Fma => "f32 FMA",
-        CeilingKind::Call => "call",
-    }
-}
-
 fn value(ceiling: &Ceiling, value: f64) -> String {
-    match ceiling.kind {
-        CeilingKind::Fma => units::human(value, "FLOP/s"),
-        CeilingKind::Call => units::human(value, "s"),
-        CeilingKind::Copy | CeilingKind::Read | CeilingKind::Fill => units::human(value, "B/s"),
-    }
+    units::human(value, ceiling.kind.unit())
 }

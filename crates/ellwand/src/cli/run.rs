@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, resolutions, writer};
+use ellwand_bench::{
+    Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, left_out, resolutions, writer,
+};
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
@@ -27,6 +29,9 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let given = given(matches)?;
     let registry = &preferring(registry, &selection);
     let mut plan = Plan::expand(registry, &selection)?;
+    for (names, why) in left_out(registry, &plan, &selection) {
+        output::note(&format!("left out {}: {why}", names.join(", ")));
+    }
     if let Some(given) = &given {
         bind(&mut plan, given, &selection.axes)?;
     }

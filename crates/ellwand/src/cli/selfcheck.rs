@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use clap::ArgMatches;
-use ellwand_bench::compare::{Call, NoDecision};
+use ellwand_bench::compare::{Call, Decision, NoDecision};
 use ellwand_bench::environment;
-use ellwand_bench::selfcheck::{self, Certificate};
+use ellwand_bench::selfcheck::{self, Certificate, Trial};
 use ellwand_bench::worker::Launch;
-use ellwand_core::stats::Difference;
+use ellwand_core::InputError;
+use ellwand_core::stats::{Change, Difference};
+use ellwand_report::units;
 
 use super::command::{is_set, text};
 use super::compare::{ALPHA, rope, terms};
@@ -23,12 +25,13 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let here = environment::detect();
     let rope = rope(matches)?;
     let (launch, interrupt) = (Launch::this_program(), signals::stop_on_ctrl_c());
-    let trials = selfcheck::trials(is_set(matches, "quick"), is_set(matches, "long"));
+    let trials = trials(matches)?;
     let mut certificate = Certificate {
         ellwand: env!("CARGO_PKG_VERSION").into(),
         machine: here.fingerprint(),
         started_unix_ms: output::unix_ms(),
         load: [here.load, None],
+        slot_cost_ns: here.slot_cost_ns,
         rope,
         alpha: ALPHA,
         rows: Vec::new(),
@@ -37,15 +40,12 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     terms(matches, rope)?;
     let mut progress = Progress::new(trials.len());
     for (index, trial) in trials.iter().enumerate() {
-        progress.cell(index, &format!("{} {}", trial.workload, planted(trial.percent)));
+        progress.cell(index, &format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes)));
         let mut fresh = || terms(matches, rope).expect("the same terms were made above");
         let row = selfcheck::run(trial, &launch, &mut fresh, interrupt, &mut |done, decision| {
             progress.rounds(index, done + 1, trial.decisions);
-            if let Some(decision) = decision
-                && trial.percent == 0
-                && matches!(decision.call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
-            {
-                output::note(&format!("false alarm on {}: {:?}", trial.workload, decision));
+            if let Some(remark) = decision.and_then(|decision| remark(trial, decision)) {
+                output::note(&remark);
             }
         });
         match row {
@@ -59,7 +59,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     }
     progress.finish();
     certificate.load[1] = environment::load();
-    if !is_set(matches, "long") {
+    if !is_set(matches, "long") && text(matches, "only").is_none() && matches.get_one::<u32>("decisions").is_none() {
         cache::keep("selfcheck", &here, &certificate);
     }
     if text(matches, "format") == Some("json") {
@@ -78,15 +78,67 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     })
 }
 
-fn planted(percent: i64) -> String {
-    if percent == 0 { "equal".into() } else { format!("+{percent} %") }
+/// What is tried: everything, or what the user chose.
+fn trials(matches: &ArgMatches) -> Result<Vec<Trial>, InputError> {
+    let mut trials = selfcheck::trials(is_set(matches, "quick"), is_set(matches, "long"));
+    let name = |trial: &Trial| format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
+    if let Some(only) = text(matches, "only") {
+        let all: Vec<String> = trials.iter().map(name).collect();
+        trials.retain(|trial| name(trial).contains(only));
+        if trials.is_empty() {
+            return Err(InputError::new(
+                "--only",
+                format!("no trial contains '{only}'"),
+                format!("one of {}", all.join(", ")),
+            ));
+        }
+    }
+    if let Some(decisions) = matches.get_one::<u32>("decisions") {
+        trials.iter_mut().for_each(|trial| trial.decisions = *decisions);
+    }
+    Ok(trials)
+}
+
+/// A decision that was not what was planted, with what was seen.
+fn remark(trial: &Trial, decision: &Decision) -> Option<String> {
+    let equal = trial.candidate == selfcheck::PLAIN;
+    let slower = matches!(decision.call, Call::As(Difference::Slower) | Call::SlowerBeside(_));
+    let faster = matches!(decision.call, Call::As(Difference::Faster));
+    let word = match (equal, slower || faster) {
+        (true, true) => "false alarm",
+        (false, _) if faster => "wrong direction",
+        (false, false) => "not found",
+        _ => return None,
+    };
+    let seen = |change: &Change| format!("{:.4} ({:.4} to {:.4})", change.ratio, change.low, change.high);
+    let sides: Vec<String> =
+        decision.sides.iter().map(|side| format!(", {} {}", side.name, seen(&side.change))).collect();
+    Some(format!(
+        "{word}: {} {}: {} blocks, time {}, control {}{}",
+        trial.workload,
+        planted(trial.candidate, trial.percent, trial.passes),
+        decision.blocks.len(),
+        seen(&decision.change),
+        seen(&decision.control),
+        sides.concat()
+    ))
+}
+
+/// What was planted, in words: a difference of all runs, or slow runs (or slots, where a run fills one).
+fn planted(candidate: &str, percent: i64, passes: i64) -> String {
+    let of = if passes > 1 { "slots" } else { "runs" };
+    match candidate {
+        selfcheck::TAIL => format!("tail of {of}"),
+        selfcheck::MODES => format!("two modes of {of}"),
+        _ if percent == 0 => "equal".into(),
+        _ => format!("+{percent} %"),
+    }
 }
 
 fn write_table(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
-    let load = |load: Option<f64>| load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
     writeln!(
         out,
-        "{:16} {:>7} {:>9} {:>7} {:>7} {:>5} {:>9} {:>8}  {:>21} {:>8} {:>9}  {:>14}",
+        "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {:>21} {:>8} {:>7}  {:>14}  {}",
         "kernel",
         "planted",
         "decisions",
@@ -98,39 +150,61 @@ fn write_table(certificate: &Certificate, out: &mut dyn Write) -> std::io::Resul
         "called slower (95 %)",
         "bias",
         "covered",
-        "s (median, p90)"
+        "s (median, p90)",
+        "found by"
     )?;
     for row in &certificate.rows {
         let power = match row.power() {
-            Some((share, low, high)) if row.percent > 0 => {
+            Some((share, low, high)) if row.candidate != selfcheck::PLAIN => {
                 format!("{:.1} % ({:.1} to {:.1})", share * 100.0, low * 100.0, high * 100.0)
             }
             _ => String::new(),
         };
+        let found_by: Vec<String> =
+            row.found_by.iter().map(|(question, count)| format!("{question} {count}")).collect();
         writeln!(
             out,
-            "{:16} {:>7} {:>9} {:>7} {:>7} {:>5} {:>9} {:>8}  {power:>21} {:>7.2}% {:>4}/{:<4}  {:>6.2} {:>7.2}",
+            "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>6.2} {:>7.2}   {}",
             row.workload,
-            planted(row.percent),
+            planted(&row.candidate, row.percent, row.passes),
             row.decisions,
             row.slower,
             row.faster,
             row.same,
             row.undecided,
             row.withheld,
-            row.bias * 100.0,
-            row.covered,
-            row.decisions,
+            row.bias.map_or_else(String::new, |bias| format!("{:.3}%", bias * 100.0)),
+            row.covered.map_or_else(String::new, |covered| covered.to_string()),
             row.seconds[0],
             row.seconds[1],
+            found_by.join(", "),
         )?;
     }
+    write_summary(certificate, out)
+}
+
+fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
+    let unknown = || "unavailable".to_string();
     let (alarms, trials, bound) = certificate.false_alarms();
-    let bound = bound.map_or_else(|| "unavailable".into(), percent);
     writeln!(
         out,
-        "\n{alarms} false alarms in {trials} decisions on equal things: their share is at most {bound} (95 % bound); region of equivalence {}",
+        "\n{alarms} false alarms in {trials} decisions on equal things: their share is at most {} (95 % bound); region of equivalence {}",
+        bound.map_or_else(unknown, percent),
         percent(certificate.rope)
     )?;
+    let (found, planted) = certificate.slow_modes();
+    if planted > 0 {
+        writeln!(out, "{found} of {planted} planted tails and second modes found, which a fastest time does not see")?;
+    }
+    let (covered, known, share) = certificate.coverage();
+    let share = share.map_or_else(unknown, |(low, high)| format!("{} to {}", percent(low), percent(high)));
+    let bias = certificate.worst_bias().map_or_else(unknown, |bias| format!("{:+.3} %", bias * 100.0));
+    writeln!(
+        out,
+        "{covered} of {known} 99 % intervals hold the planted ratio (true share {share}); largest median bias of a row {bias}"
+    )?;
+    let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
+    writeln!(out, "the instrument takes {cost} a slot beside what runs, outside of its times")?;
+    let load = |load: Option<f64>| load.map_or_else(unknown, |load| format!("{load:.2}"));
     writeln!(out, "load average {} before, {} after", load(certificate.load[0]), load(certificate.load[1]))
 }

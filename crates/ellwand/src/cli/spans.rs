@@ -26,7 +26,7 @@ pub(super) fn record(
     // Before anything else runs in this process, so that nobody's spans go into it.
     let cost = cost();
     let mut progress = Progress::new(plan.cells.len());
-    let mut interrupted = false;
+    let (mut interrupted, mut traces) = (false, 0);
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
         super::run::leave_out(instrument, &mut cell, finished);
         if cell.implementations.is_empty() {
@@ -43,11 +43,16 @@ pub(super) fn record(
                 let name = name(&cell, &spans.implementation);
                 write(&dir.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
                 spans.trace = Some(name);
+                traces += 1;
             }
             record.spans(&spans)?;
         }
     }
     progress.finish();
+    if traces > 0 {
+        let plural = if traces == 1 { "trace" } else { "traces" };
+        output::note(&format!("{traces} {plural} (*.trace.json) in {}: open with Perfetto", dir.display()));
+    }
     Ok(interrupted)
 }
 
@@ -72,6 +77,5 @@ fn write(path: &Path, trace: &Trace, process: &str) -> Result<(), Failure> {
     attempt().inspect_err(|_| drop(std::fs::remove_file(&partial))).with_context(|| {
         format!("{} cannot be written; make room, or choose another directory with -o", path.display())
     })?;
-    output::note(&format!("trace: {}", path.display()));
     Ok(())
 }

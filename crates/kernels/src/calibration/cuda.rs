@@ -11,6 +11,8 @@ pub(crate) static SOURCE: Source =
 const THREADS: u32 = 256;
 /// Blocks of `THREADS` that a multiprocessor holds at once: a grid of this many loops over the data.
 const RESIDENT: u32 = 8;
+/// Most passes of one iteration.
+const MOST_PASSES: usize = 16;
 
 fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let mut job = Job::new(gpu(device)?);
@@ -22,11 +24,16 @@ fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>,
 fn stream(
     task: &'static str,
     pattern: u64,
-    words: usize,
+    [words, passes]: [usize; 2],
     inputs: &Tensors,
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
+    if passes > MOST_PASSES {
+        return Err(PrepareError::Unsupported(format!(
+            "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
+        )));
+    }
     let mut job = Job::new(gpu);
     let n = Arg::U64(words as u64);
     let blocks = (words / 2).div_ceil(THREADS as usize).clamp(1, (RESIDENT * gpu.multiprocessors()) as usize);
@@ -49,6 +56,7 @@ fn stream(
             job.launch(&SOURCE, "sum_words", Grid::line(1, THREADS), vec![sums, y, Arg::U64(blocks as u64)])?;
         }
     }
+    job.repeat(passes);
     Ok(job.boxed())
 }
 
@@ -67,7 +75,13 @@ pub(super) fn register(registry: &mut Registry) {
             task,
             "16 bytes a thread, a grid as large as the GPU holds",
             move |case, inputs, device| {
-                stream(task, super::stream::PATTERN, super::stream::words(task, case), inputs, device)
+                stream(
+                    task,
+                    super::stream::PATTERN,
+                    [super::stream::words(task, case), super::stream::passes(case)],
+                    inputs,
+                    device,
+                )
             },
         ));
     }
@@ -116,6 +130,7 @@ mod tests {
                 let arrays = if task == "copy" { 2 } else { 1 };
                 judged(task, &[("bytes", words * 8 * arrays)]);
             }
+            judged(task, &[("bytes", 8000), ("passes", 3)]);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `fma`: multiply-adds in registers, which is the most arithmetic a core can do in f32.
+//! `fma`: multiply-adds in registers, which is the most arithmetic a core can do in f32 or f64.
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, CeilingKind, Device, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 use crate::isa::{Isa, Set};
@@ -13,8 +13,8 @@ use crate::pool;
 const LANES: usize = 192;
 /// Groups of chains, to be dealt out to threads.
 const GROUPS: usize = 16;
-const A: f32 = 0.999;
-const B: f32 = 0.001;
+const A: f64 = 0.999;
+const B: f64 = 0.001;
 
 struct Fma {
     axes: Vec<Axis>,
@@ -24,6 +24,9 @@ impl Fma {
     fn steps(case: &Case) -> usize {
         usize::try_from(case.int("steps").unwrap_or(1)).unwrap_or(1)
     }
+    fn double(case: &Case) -> bool {
+        case.text("precision") == Some("f64")
+    }
 }
 
 impl Workload for Fma {
@@ -31,7 +34,7 @@ impl Workload for Fma {
         "fma"
     }
     fn about(&self) -> &str {
-        "x = x * a + b on groups of 192 independent f32 chains: the arithmetic peak"
+        "x = x * a + b on groups of 192 independent chains: the arithmetic peak"
     }
     fn groups(&self) -> &[&'static str] {
         &["calibration"]
@@ -42,14 +45,15 @@ impl Workload for Fma {
     fn footprint(&self, _: &Case) -> u64 {
         1 << 20
     }
-    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
-        let x: Vec<f32> = (0..LANES * GROUPS).map(|lane| lane as f32 / (LANES * GROUPS) as f32).collect();
-        Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
+    fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
+        let x: Vec<f64> = (0..LANES * GROUPS).map(|lane| lane as f64 / (LANES * GROUPS) as f64).collect();
+        Ok(Tensors::new().with("x", in_precision(case, &x)))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        let after = |x: &f32| (0..Self::steps(case)).fold(f64::from(*x), |x, _| x * f64::from(A) + f64::from(B)) as f32;
-        let y: Vec<f32> = inputs.f32("x")?.iter().map(after).collect();
-        Ok(Tensors::new().with("y", Tensor::vector(&y[..])))
+        let (a, b) = if Self::double(case) { (A, B) } else { (f64::from(A as f32), f64::from(B as f32)) };
+        let after = |x: f64| (0..Self::steps(case)).fold(x, |x, _| x * a + b);
+        let y: Vec<f64> = inputs.get("x")?.data().to_f64().into_iter().map(after).collect();
+        Ok(Tensors::new().with("y", in_precision(case, &y)))
     }
     fn work(&self, case: &Case) -> Work {
         let chains = LANES * GROUPS * Self::steps(case);
@@ -59,32 +63,43 @@ impl Workload for Fma {
         // Rounding errors of f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last place.
         Tolerance::Close { absolute: 0.0, relative: 1000.0 * f64::from(f32::EPSILON) }
     }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::Fma)
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        Some(if Self::double(case) { CeilingKind::FmaF64 } else { CeilingKind::Fma })
     }
     fn baseline(&self) -> &str {
         "simd"
     }
 }
 
+/// Values in the type that the case asks for.
+fn in_precision(case: &Case, values: &[f64]) -> Tensor {
+    if Fma::double(case) {
+        return Tensor::vector(values);
+    }
+    let single: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+    Tensor::vector(&single[..])
+}
+
 /// The chains, one group after another or dealt out to the threads.
 struct Ready {
-    isa: Isa,
-    steps: usize,
-    parallel: bool,
+    how: How,
     x: Tensor,
     y: Tensor,
 }
 
-impl Prepared for Ready {
-    fn run(&mut self) {
-        let (isa, steps) = (self.isa, self.steps);
-        let (Ok(x), Ok(y)) = (self.x.f32(), self.y.f32_mut()) else { return };
-        let (groups, _) = y.as_chunks_mut::<LANES>();
-        let (starts, _) = x.as_chunks::<LANES>();
-        let one = |group: &mut [f32; LANES], start: &[f32; LANES]| {
+#[derive(Clone, Copy)]
+struct How {
+    isa: Isa,
+    steps: usize,
+    parallel: bool,
+}
+
+impl How {
+    fn all<T: Copy + Send + Sync>(self, x: &[T], y: &mut [T], chains: impl Fn(Isa, &mut [T; LANES], usize) + Sync) {
+        let ((groups, _), (starts, _)) = (y.as_chunks_mut::<LANES>(), x.as_chunks::<LANES>());
+        let one = |group: &mut [T; LANES], start: &[T; LANES]| {
             *group = *start;
-            chains(isa, group, steps);
+            chains(self.isa, group, self.steps);
         };
         if self.parallel {
             pool::for_each_slice(groups, 1, |at, group| {
@@ -94,9 +109,23 @@ impl Prepared for Ready {
             groups.iter_mut().zip(starts).for_each(|(group, start)| one(group, start));
         }
     }
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        let (how, x) = (self.how, &self.x);
+        if let (Ok(x), Ok(y)) = (x.f32(), self.y.f32_mut()) {
+            how.all(x, y, single);
+        } else if let (Ok(x), Ok(y)) = (x.f64(), self.y.f64_mut()) {
+            how.all(x, y, double);
+        }
+    }
     fn poison(&mut self) {
         if let Ok(y) = self.y.f32_mut() {
             y.fill(f32::NAN);
+        }
+        if let Ok(y) = self.y.f64_mut() {
+            y.fill(f64::NAN);
         }
     }
     fn output(&mut self) -> Result<Tensors, String> {
@@ -104,37 +133,48 @@ impl Prepared for Ready {
     }
     fn what_ran(&self) -> String {
         let threads = pool::threads();
-        if self.parallel { format!("{}, {threads} threads", self.isa.name()) } else { self.isa.name().into() }
+        let isa = self.how.isa.name();
+        if self.how.parallel { format!("{isa}, {threads} threads") } else { isa.into() }
     }
 }
 
 /// Runs the chains of one group `steps` times.
-fn chains(isa: Isa, lanes: &mut [f32; LANES], steps: usize) {
+fn single(isa: Isa, lanes: &mut [f32; LANES], steps: usize) {
     match isa.set() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `prepare` saw this instruction set on this processor.
-        Set::Avx512 => unsafe { x86::chains_avx512(lanes, steps) },
+        Set::Avx512 => unsafe { x86::single_avx512(lanes, steps) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Set::Avx2 => unsafe { x86::chains_avx2(lanes, steps) },
+        Set::Avx2 => unsafe { x86::single_avx2(lanes, steps) },
+        _ => lanes.iter_mut().for_each(|x| (0..steps).for_each(|_| *x = x.mul_add(A as f32, B as f32))),
+    }
+}
+
+/// The same in f64.
+fn double(isa: Isa, lanes: &mut [f64; LANES], steps: usize) {
+    match isa.set() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `prepare` saw this instruction set on this processor.
+        Set::Avx512 => unsafe { x86::double_avx512(lanes, steps) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Set::Avx2 => unsafe { x86::double_avx2(lanes, steps) },
         _ => lanes.iter_mut().for_each(|x| (0..steps).for_each(|_| *x = x.mul_add(A, B))),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::{
-        __m256, __m512, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_fmadd_ps,
-        _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
-    };
+    use std::arch::x86_64::*;
 
     use super::{A, B, LANES};
 
     macro_rules! chains {
-        ($name:ident, $feature:literal, $width:literal, $vector:ty, $load:ident, $store:ident, $set:ident, $fma:ident) => {
+        ($name:ident, $feature:literal, $element:ty, $width:literal, $vector:ty, $load:ident, $store:ident, $set:ident, $fma:ident) => {
             #[target_feature(enable = $feature)]
-            pub(super) fn $name(lanes: &mut [f32; LANES], steps: usize) {
-                let (a, b) = ($set(A), $set(B));
+            pub(in super::super) fn $name(lanes: &mut [$element; LANES], steps: usize) {
+                let (a, b) = ($set(A as $element), $set(B as $element));
                 // Twelve chains at a time stay in registers: with 16 of them there is room left for a and b.
                 for block in lanes.as_chunks_mut::<{ 12 * $width }>().0 {
                     let mut x: [$vector; 12] = std::array::from_fn(|i| {
@@ -155,8 +195,15 @@ mod x86 {
         };
     }
 
-    chains!(chains_avx2, "avx2,fma", 8, __m256, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps);
-    chains!(chains_avx512, "avx512f", 16, __m512, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps);
+    #[rustfmt::skip]
+    mod rows {
+        use super::*;
+        chains!(single_avx2, "avx2,fma", f32, 8, __m256, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps);
+        chains!(double_avx2, "avx2,fma", f64, 4, __m256d, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_fmadd_pd);
+        chains!(single_avx512, "avx512f", f32, 16, __m512, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps);
+        chains!(double_avx512, "avx512f", f64, 8, __m512d, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_pd, _mm512_fmadd_pd);
+    }
+    pub(super) use rows::{double_avx2, double_avx512, single_avx2, single_avx512};
 }
 
 fn prepare(parallel: bool, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -167,13 +214,15 @@ fn prepare(parallel: bool, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prep
         ));
     }
     let x = inputs.get("x")?.clone();
-    let y = Tensor::zeros(Dtype::F32, x.shape())?;
-    Ok(Box::new(Ready { isa, steps: Fma::steps(case), parallel, x, y }))
+    let y = Tensor::zeros(x.dtype(), x.shape())?;
+    Ok(Box::new(Ready { how: How { isa, steps: Fma::steps(case), parallel }, x, y }))
 }
 
 pub(super) fn register(registry: &mut Registry) {
     let steps = Axis::int("steps", "multiply-adds of each chain", 1, 1 << 24, 4096);
-    registry.workload(Fma { axes: vec![steps] });
+    let mut precision = Axis::choice("precision", "type of the numbers", &["f32", "f64"], "f32").sweep(["f32", "f64"]);
+    precision.neutral = Some("f32".into());
+    registry.workload(Fma { axes: vec![steps, precision] });
     let row = |name: &str, about: &str, parallel: bool| {
         let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| prepare(parallel, case, inputs);
         Implementation::cpu("fma", name, about, prepared)

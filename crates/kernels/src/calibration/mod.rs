@@ -1,11 +1,16 @@
 //! Calibration: tasks whose only purpose is to meet one limit of the machine. Ordinary workloads, so that the ceilings
 //! are measured by the same instrument as everything that is held against them.
 
+mod bound;
+mod chase;
 mod cuda;
 mod fma;
 mod null;
 mod stream;
 mod stream_loops;
+mod touch;
+mod triad;
+mod wake;
 
 use ellwand_core::Registry;
 
@@ -15,6 +20,11 @@ pub(crate) use cuda::SOURCE as CUDA;
 pub fn register(registry: &mut Registry) {
     null::register(registry);
     stream::register(registry);
+    triad::register(registry);
     fma::register(registry);
     cuda::register(registry);
+    chase::register(registry);
+    touch::register(registry);
+    wake::register(registry);
+    bound::register(registry);
 }

@@ -3,6 +3,7 @@
 //! Bytes are counted as STREAM does (McCalpin 1995): a copy counts the bytes read and the bytes written and no
 //! write-allocate traffic, which is why non-temporal stores reach more.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
@@ -18,10 +19,10 @@ use crate::pool;
 use super::stream_loops::{Loops, Stores};
 
 /// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
-const PIECE: usize = 512;
+pub(super) const PIECE: usize = 512;
 
 /// Words of the largest parallel piece (1 MiB): in main memory, a thread that is held up must not hold up the rest.
-const LARGEST: usize = 1 << 17;
+pub(super) const LARGEST: usize = 1 << 17;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
@@ -40,7 +41,9 @@ impl Stream {
         let bytes = Axis::int("bytes", "bytes touched in all, read and written", 4096, 1 << 34, 64 << 20)
             .sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20])
             .unit("B");
-        Self { task, axes: vec![bytes] }
+        let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
+        passes.neutral = Some(1_i64.into());
+        Self { task, axes: vec![bytes, passes] }
     }
 
     /// Words of one array.
@@ -53,6 +56,10 @@ impl Stream {
 pub(super) fn words(task: &str, case: &Case) -> usize {
     let arrays = if task == "copy" { 2 } else { 1 };
     usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
+}
+
+pub(super) fn passes(case: &Case) -> usize {
+    usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1)
 }
 
 pub(super) const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
@@ -99,7 +106,7 @@ impl Workload for Stream {
         Ok(Tensors::new().with("y", y))
     }
     fn work(&self, case: &Case) -> Work {
-        let bytes = self.words(case) as u64 * 8;
+        let bytes = self.words(case) as u64 * 8 * passes(case) as u64;
         let (read, written) = match self.task {
             Task::Copy => (bytes, bytes),
             Task::Read => (bytes, 0),
@@ -127,6 +134,7 @@ struct Ready {
     task: Task,
     loops: Loops,
     threads: usize,
+    passes: usize,
     x: Tensor,
     y: Tensor,
 }
@@ -141,20 +149,28 @@ impl Prepared for Ready {
     fn run(&mut self) {
         let (loops, piece) = (self.loops, self.pieces());
         let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
+        // Each thread goes over its own piece again and again: handing pieces out is not what is measured. The compiler
+        // cannot see that a pass repeats the one before.
+        let passes = || 0..black_box(self.passes);
         match (self.task, self.threads) {
-            (Task::Copy, 1) => loops.copy(x, y),
-            (Task::Copy, _) => pool::for_each_slice(y, piece, |at, y| loops.copy(&x[at * piece..], y)),
-            (Task::Read, 1) => y[0] = loops.sum(x),
+            (Task::Copy, 1) => passes().for_each(|_| loops.copy(black_box(x), y)),
+            (Task::Copy, _) => pool::for_each_slice(y, piece, |at, y| {
+                passes().for_each(|_| loops.copy(black_box(&x[at * piece..]), y));
+            }),
+            (Task::Read, 1) => passes().for_each(|_| y[0] = loops.sum(black_box(x))),
             (Task::Read, _) => {
                 let sum = AtomicU64::new(0);
                 pool::for_each_chunk(x.len().div_ceil(piece), |at| {
                     let part = &x[at * piece..x.len().min((at + 1) * piece)];
-                    sum.fetch_add(loops.sum(part), Ordering::Relaxed); // Wraps, as the sums do.
+                    let of_part = passes().fold(0, |_, _| loops.sum(black_box(part)));
+                    sum.fetch_add(of_part, Ordering::Relaxed); // Wraps, as the sums do.
                 });
                 y[0] = sum.into_inner();
             }
-            (Task::Fill, 1) => loops.fill(PATTERN, y),
-            (Task::Fill, _) => pool::for_each_slice(y, piece, |_, y| loops.fill(PATTERN, y)),
+            (Task::Fill, 1) => passes().for_each(|_| loops.fill(black_box(PATTERN), y)),
+            (Task::Fill, _) => pool::for_each_slice(y, piece, |_, y| {
+                passes().for_each(|_| loops.fill(black_box(PATTERN), y));
+            }),
         }
     }
     fn poison(&mut self) {
@@ -188,7 +204,7 @@ fn prepare(
     let x = inputs.get("x")?.clone();
     let words = Stream::new(task).words(case);
     let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
-    Ok(Box::new(Ready { task, loops, threads, x, y }))
+    Ok(Box::new(Ready { task, loops, threads, passes: passes(case), x, y }))
 }
 
 pub(super) fn register(registry: &mut Registry) {

@@ -25,6 +25,8 @@ type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
 pub(crate) struct Job {
     gpu: Gpu,
     launches: Vec<(Kernel, Grid, Vec<Arg>)>,
+    /// How often a run makes all of them.
+    times: usize,
     outputs: Vec<Output>,
     /// Inputs and scratch memory, held until the job is dropped.
     held: Vec<Arc<Buffer>>,
@@ -37,6 +39,7 @@ impl Job {
         Self {
             gpu: gpu.clone(),
             launches: Vec::new(),
+            times: 1,
             outputs: Vec::new(),
             held: Vec::new(),
             finish: None,
@@ -78,6 +81,11 @@ impl Job {
         Ok(())
     }
 
+    /// A run makes all launches so many times.
+    pub(crate) fn repeat(&mut self, times: usize) {
+        self.times = times;
+    }
+
     /// Says what is done with the arrays once they are back.
     pub(crate) fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, String> + Send + Sync + 'static) {
         self.finish = Some(Box::new(finish));
@@ -91,7 +99,7 @@ impl Job {
 
 impl Prepared for Job {
     fn run(&mut self) {
-        for (kernel, grid, args) in &self.launches {
+        for (kernel, grid, args) in std::iter::repeat_n(&self.launches, self.times).flatten() {
             if let Err(error) = self.gpu.launch(kernel, *grid, args) {
                 self.problem.get_or_insert(error);
                 return;

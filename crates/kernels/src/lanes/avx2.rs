@@ -34,6 +34,7 @@ impl Simd for Avx2 {
     type I = __m256i;
     type M = __m256;
     const LANES: usize = 8;
+    const REGISTERS: usize = 16;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
@@ -76,6 +77,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn store_at(self, y: *mut f32, v: __m256) {
         proven!(_mm256_storeu_ps(y, v))
+    }
+    #[inline(always)]
+    unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        proven!(super::transpose::eight(from, from_stride, to, to_stride))
     }
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {

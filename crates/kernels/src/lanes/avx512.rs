@@ -28,6 +28,7 @@ impl Simd for Avx512 {
     type I = __m512i;
     type M = __mmask16;
     const LANES: usize = 16;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
@@ -70,6 +71,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_at(self, y: *mut f32, v: __m512) {
         proven!(_mm512_storeu_ps(y, v))
+    }
+    #[inline(always)]
+    unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        proven!(super::transpose::sixteen(from, from_stride, to, to_stride))
     }
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {

@@ -29,6 +29,8 @@ impl Simd for Baseline {
     type I = [i32; 8];
     type M = [bool; 8];
     const LANES: usize = 8;
+    // Sixteen registers of four on the usual target.
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Eight {
@@ -67,6 +69,15 @@ impl Simd for Baseline {
     unsafe fn store_at(self, y: *mut f32, v: Eight) {
         // SAFETY: the caller's promise.
         unsafe { y.cast::<Eight>().write(v) }
+    }
+    #[inline(always)]
+    unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        for i in 0..8 {
+            for j in 0..8 {
+                // SAFETY: the caller's promise covers row i of the source and row j of the target.
+                unsafe { *to.add(j * to_stride + i) = *from.add(i * from_stride + j) };
+            }
+        }
     }
     #[inline(always)]
     fn add(self, a: Eight, b: Eight) -> Eight {

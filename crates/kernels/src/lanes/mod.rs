@@ -27,6 +27,8 @@ mod exponential;
 mod logarithm;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
 
 use crate::isa::{Isa, Set};
 
@@ -45,6 +47,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
 
     /// f32 in a vector.
     const LANES: usize;
+    /// Vectors that the processor's registers hold.
+    const REGISTERS: usize;
 
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::F;
@@ -70,6 +74,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `y` points to so many writable f32.
     unsafe fn store_at(self, y: *mut f32, v: Self::F);
+    /// Transposes a square of [`Simd::LANES`] by so many values; rows are `from_stride` and `to_stride` values apart.
+    ///
+    /// # Safety
+    /// Every row of the square can be read at `from` and written at `to`; the two do not overlap.
+    unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
 
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;

@@ -145,3 +145,33 @@ fn reductions_see_each_lane_once() {
         assert_eq!((largest, any), ((lanes - 2) as f32, true));
     }
 }
+
+/// Transposes the square at the start of the first slice into the second; rows of both are `.2` apart.
+struct Transpose<'a>(&'a [f32], &'a mut [f32], usize);
+
+impl Kernel for Transpose<'_> {
+    type Out = usize;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> usize {
+        assert!(self.0.len() >= S::LANES * self.2 && self.1.len() >= S::LANES * self.2 && self.2 >= S::LANES);
+        // SAFETY: both slices hold LANES rows of at least LANES values, as asserted.
+        unsafe { s.transpose_at(self.0.as_ptr(), self.2, self.1.as_mut_ptr(), self.2) };
+        S::LANES
+    }
+}
+
+#[test]
+fn squares_are_turned_over() {
+    for isa in Isa::available() {
+        let stride = 19;
+        let x: Vec<f32> = (0..stride * stride).map(|i| i as f32).collect();
+        let mut y = vec![-1.0; x.len()];
+        let lanes = dispatch(isa, Transpose(&x, &mut y, stride));
+        for i in 0..stride {
+            for j in 0..stride {
+                let want = if i < lanes && j < lanes { x[i * stride + j] } else { -1.0 };
+                assert_eq!(y[j * stride + i], want, "{} {i} {j}", isa.name());
+            }
+        }
+    }
+}

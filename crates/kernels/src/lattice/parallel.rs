@@ -2,6 +2,7 @@
 //!
 //! Pieces are multiples of 8 vectors, so that every piece of the bit stream starts on a byte.
 
+use ellwand_profile::span;
 use rayon::prelude::*;
 
 use super::decode::Request;
@@ -45,7 +46,11 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     let overload = split(out.overload, size, pieces);
     let retries = split(out.retries, size, pieces);
     let packed: Vec<&mut [u8]> = out.packed.chunks_mut(size * codec.vector_bits() / 8).collect();
+    let all = span!("pieces");
+    let link = all.link();
     x.par_chunks(size * d).zip(packed).zip(overload).zip(retries).for_each(|(((x, packed), overload), retries)| {
+        let piece = span!("piece", items = x.len() / d);
+        piece.under(link);
         simd::encode(codec, isa, x, CodesMut { packed, overload, retries });
     });
 }
@@ -59,14 +64,18 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
         return simd::decode(codec, isa, request, out);
     }
     let bytes = size * codec.vector_bits() / 8;
+    let all = span!("pieces");
+    let link = all.link();
     let results: Vec<Result<(), LatticeError>> = out
         .par_chunks_mut(size * d)
         .zip(request.packed.par_chunks(bytes))
         .enumerate()
         .map(|(i, (out, packed))| {
+            let piece = span!("piece", items = out.len() / d);
+            piece.under(link);
             let retries = request.retries.map(|t| &t[i * size..][..out.len() / d]);
-            let piece = Request { packed, retries, depth: request.depth };
-            simd::decode(codec, isa, &piece, out).map_err(|error| match error {
+            let request = Request { packed, retries, depth: request.depth };
+            simd::decode(codec, isa, &request, out).map_err(|error| match error {
                 LatticeError::Index { vector, level, index, limit } => {
                     LatticeError::Index { vector: vector + i * size, level, index, limit }
                 }

@@ -2,6 +2,7 @@
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_profile::{Link, span};
 
 use crate::pool;
 
@@ -124,14 +125,22 @@ impl Job {
     /// Computes once; a problem is kept for `outputs`.
     pub(super) fn compute(&mut self) {
         let attempt = match self.method {
-            Method::Parallel(_) => pool::run(|| self.attempt()),
-            _ => self.attempt(),
+            Method::Parallel(_) => {
+                let pool = span!("pool");
+                let link = pool.link();
+                pool::run(|| self.attempt(Some(link)))
+            }
+            _ => self.attempt(None),
         };
         self.problem = attempt.err();
     }
 
-    fn attempt(&mut self) -> Result<(), LatticeError> {
+    /// The computation itself; on another thread than the caller's, `caller` links to the span there.
+    fn attempt(&mut self, caller: Option<Link>) -> Result<(), LatticeError> {
+        let vectors = self.layout.vectors();
         if self.task != Task::Decode {
+            let span = span!("encode", bytes = 4 * self.x.len() + self.packed.len(), items = vectors);
+            caller.into_iter().for_each(|caller| span.under(caller));
             let out = CodesMut {
                 packed: &mut self.packed,
                 overload: self.codec.has_overload().then_some(&mut self.overload),
@@ -140,6 +149,8 @@ impl Job {
             self.codec.encode(self.method, &self.x, out)?;
         }
         if self.task != Task::Encode {
+            let span = span!("decode", bytes = self.packed.len() + 4 * self.decoded.len(), items = vectors);
+            caller.into_iter().for_each(|caller| span.under(caller));
             let retries = self.codec.has_retries().then_some(&self.retries[..]);
             self.codec.decode(self.method, &self.packed, retries, &mut self.decoded)?;
         }

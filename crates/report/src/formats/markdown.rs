@@ -121,11 +121,7 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "Ceilings of this machine:\n")?;
     let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
-    let unit = |c: &ellwand_core::Ceiling| match c.kind {
-        ellwand_core::CeilingKind::Fma => "FLOP/s",
-        ellwand_core::CeilingKind::Call => "s",
-        _ => "B/s",
-    };
+    let unit = |c: &ellwand_core::Ceiling| c.kind.unit();
     let text = |cells: Vec<String>, head: &str, right: bool| Column::new(head, right, 0, cells);
     let columns = [
         text(ceilings.iter().map(|c| kind(c.kind)).collect(), "what", false),

@@ -17,9 +17,21 @@ fn share(value: Option<f64>) -> String {
     value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "1"))
 }
 
-/// Calls an iteration: whole where they are.
-fn calls(row: &SpanRow) -> String {
-    if row.calls.fract() == 0.0 { format!("{}", row.calls) } else { human(row.calls, "") }
+/// A number of calls: whole where it is.
+fn count(calls: f64) -> String {
+    if calls.fract() == 0.0 { format!("{calls}") } else { human(calls, "") }
+}
+
+/// A small share of no interest beyond being small.
+fn small(share: f64) -> String {
+    if share < 1e-4 { "less than 0.01 %".to_string() } else { human(share, "1") }
+}
+
+/// The fixed parameters, where a workload's first table begins.
+fn fixed(report: &Report, index: usize) -> Option<&str> {
+    let table = &report.spans[index];
+    let first = index == 0 || report.spans[index - 1].workload != table.workload;
+    Some(table.fixed.as_str()).filter(|fixed| first && !fixed.is_empty())
 }
 
 /// What a component declared, as rates; one text, since few declare all.
@@ -36,19 +48,16 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
         if flat { row.path.join(" / ") } else { format!("{}{}", "  ".repeat(row.path.len() - 1), row.name()) }
     };
     let cells = |cell: &dyn Fn(&SpanRow) -> String, outside: String| -> Vec<String> {
-        let mut cells: Vec<String> = rows.iter().filter(|row| row.calling).map(cell).collect();
-        cells.push(outside);
-        cells.extend(rows.iter().filter(|row| !row.calling).map(cell));
-        cells
+        rows.iter().map(cell).chain([outside]).collect()
     };
     let mut columns = vec![
         Column::new("component", false, 0, cells(&name, "(in no span)".into())),
-        Column::new("calls", true, 1, cells(&calls, String::new())),
+        Column::new("calls", true, 1, cells(&|row| count(row.calls), String::new())),
         Column::new("time", true, 0, cells(&|row| human(row.time_s, "s"), seconds(table.outside_s))),
         Column::new("share", true, 0, cells(&|row| share(row.share), share(table.outside_share))),
         Column::new("self", true, 2, cells(&|row| human(row.self_s, "s"), seconds(table.outside_s))),
-        Column::new("a call, median", true, 3, cells(&|row| seconds(row.call_median_s), String::new())),
-        Column::new("p99", true, 4, cells(&|row| seconds(row.call_p99_s), String::new())),
+        Column::new("median call", true, 3, cells(&|row| seconds(row.call_median_s), String::new())),
+        Column::new("p99 call", true, 4, cells(&|row| seconds(row.call_p99_s), String::new())),
     ];
     if rows.iter().any(|row| !row.calling) {
         let threads = |row: &SpanRow| match (row.calling, row.threads) {
@@ -64,7 +73,7 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     columns
 }
 
-/// `parallel · batch 100 · avx512, 2 threads`.
+/// `lattice-encode · batch 100 · parallel · avx512, 2 threads`.
 fn title(table: &SpanTable) -> String {
     let parts = [&table.workload, &table.place, &table.implementation, &table.what_ran];
     parts.into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" · ")
@@ -79,8 +88,8 @@ fn terms(table: &SpanTable) -> String {
         seconds(table.iteration_median_s)
     )];
     if let (Some(spans), Some(cost)) = (table.spans_per_iteration, table.span_cost_s) {
-        let added = table.overhead_share.map_or_else(String::new, |share| format!(" ({} of it)", human(share, "1")));
-        parts.push(format!("{} spans an iteration at {} a span{added}", human(spans, ""), human(cost, "s")));
+        let added = table.overhead_share.map_or_else(String::new, |share| format!(" ({} of it)", small(share)));
+        parts.push(format!("{} spans an iteration at {} a span{added}", count(spans), human(cost, "s")));
     }
     if table.rows.iter().any(|row| !row.calling) {
         parts.push("other threads run beside the caller: their times are summed over threads".to_string());
@@ -91,8 +100,12 @@ fn terms(table: &SpanTable) -> String {
 /// The tables for a terminal.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
-    for table in &report.spans {
+    for (index, table) in report.spans.iter().enumerate() {
         writeln!(out)?;
+        if let Some(fixed) = fixed(report, index) {
+            let line = format!("{} · {fixed}", table.workload);
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        }
         let run = if report.runs.len() > 1 { format!(" · run {}", table.run + 1) } else { String::new() };
         let title = format!("{} · components{run}", title(table));
         writeln!(out, "{}", paint(&wrap(&title, width, 2), Tone::Strong, color))?;
@@ -127,7 +140,10 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
         out,
         "Where the time goes inside implementations, by their spans. These are runs of their own; no time elsewhere in this report was taken while spans were on.\n"
     )?;
-    for table in &report.spans {
+    for (index, table) in report.spans.iter().enumerate() {
+        if let Some(fixed) = fixed(report, index) {
+            writeln!(out, "{}, in all its tables: {fixed}.\n", table.workload)?;
+        }
         let run = if report.runs.len() > 1 { format!(" (run {})", table.run + 1) } else { String::new() };
         writeln!(out, "### {}{run}\n", title(table))?;
         if let Some(reason) = &table.status.reason {

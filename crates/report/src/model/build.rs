@@ -93,19 +93,21 @@ fn warnings(records: &[Record]) -> Vec<String> {
 }
 
 fn limits(records: &[Record]) -> Vec<String> {
-    let mut limits = vec![
-        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
-         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
-            .to_string(),
-        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
-            .to_string(),
-        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
-            .to_string(),
-    ];
-    if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
+    let mut limits = Vec::new();
+    if records.iter().any(|record| !record.spans.is_empty()) {
         limits.push(
-            "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
+            "Components come from runs with spans on, in one process and few iterations: they say where the time goes, not how long a run takes. \
+             Times are as read; the cost of the spans themselves is in them and stated beside them. A span that another thread was put under takes no time off it."
+                .to_string(),
         );
+    }
+    if records.iter().any(|record| !record.measurements.is_empty()) {
+        limits.extend(of_measurements());
+        if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
+            limits.push(
+                "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
+            );
+        }
     }
     if records.iter().any(|record| record.run.environment.virtualised == Some(true)) {
         limits.push(
@@ -113,6 +115,18 @@ fn limits(records: &[Record]) -> Vec<String> {
         );
     }
     limits
+}
+
+fn of_measurements() -> [String; 3] {
+    [
+        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
+         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
+            .to_string(),
+        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
+            .to_string(),
+        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
+            .to_string(),
+    ]
 }
 
 fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Options) -> Section {
@@ -204,7 +218,11 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         switched_share: switched_share(m),
         faults_per_iteration: faults_per_iteration(m),
         speedup,
-        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism, &m.device) } else { None },
+        roof: if m.outcome.is_measured() {
+            roof(&environment.ceilings, &m.work, m.parallelism, &m.device)
+        } else {
+            None
+        },
         best: false,
         readings: m.readings.clone(),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),

@@ -17,6 +17,8 @@ pub struct SpanTable {
     pub case: String,
     /// The parameters that vary among the tables of the workload, in words; empty when none does.
     pub place: String,
+    /// The parameters that are the same in all tables of the workload, in words.
+    pub fixed: String,
     /// Axis values in declaration order.
     #[serde(serialize_with = "super::params_as_map")]
     pub params: Vec<Param>,
@@ -121,12 +123,13 @@ pub(super) fn tables(records: &[Record]) -> Vec<SpanTable> {
 }
 
 fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
-    let (swept, _) = axes::split(cases);
+    let (swept, fixed) = axes::split(cases);
     let value = |name: &str| spans.case.params.iter().find(|param| param.axis == name);
     let place: Vec<String> = swept
         .iter()
         .filter_map(|axis| value(&axis.name).map(|param| format!("{} {}", axis.name, axes::text(&param.value))))
         .collect();
+    let fixed: Vec<String> = fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
     let iterations = spans.iteration_ns.len();
     let mean = |total_ns: f64| (iterations > 0).then(|| total_ns * 1e-9 / iterations as f64);
     let wall_ns = spans.wall_ns();
@@ -138,6 +141,7 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
         workload: spans.case.workload.clone(),
         case: spans.case.id.clone(),
         place: place.join(", "),
+        fixed: fixed.join(" · "),
         params: spans.case.params.clone(),
         implementation: crate::units::clean(&spans.implementation),
         device: crate::units::clean(&spans.device),
@@ -198,12 +202,12 @@ fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     let mut notes: Vec<String> = spans.warnings.iter().map(|warning| crate::units::clean(warning)).collect();
     if spans.dropped > 0 {
         notes.push(format!(
-            "{} spans found no room and are missing: times and calls are too low; choose a smaller case",
+            "spans that found no room and are missing: {}. Times and calls are too low; choose a smaller case",
             spans.dropped
         ));
     }
     if spans.open > 0 {
-        notes.push(format!("{} spans had not ended when recording did; they are in no time", spans.open));
+        notes.push(format!("spans that had not ended when recording did, and are in no time: {}", spans.open));
     }
     if spans.outcome.is_measured() && spans.nodes.is_empty() {
         notes.push(NO_SPANS.to_string());

@@ -46,6 +46,7 @@ pub fn environment() -> Environment {
         virtualised: Some(true),
         clock_cost_ns: Some(42.0),
         clock_step_ns: Some(1.0),
+        slot_cost_ns: Some(1750.0),
         compiler: "rustc 1.95.0".into(),
         devices: vec![("cpu".into(), "Example Processor 9000, 2 cores".into())],
         ceilings,
@@ -90,6 +91,7 @@ pub fn samples(seconds: f64, threads: f64, phase: usize) -> Vec<Sample> {
                 device_ns: None,
                 switches: Some(u64::from(round == 7)),
                 faults: Some(0),
+                waits: Some(0),
                 ..Sample::default()
             }
         })

@@ -1,0 +1,166 @@
+//! `tiny` and `contended-lock`: bound by a known thing, to try the diagnosis on. They measure no ceiling.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+
+use ellwand_core::{
+    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
+};
+
+use crate::pool;
+
+/// `tiny`: adds a few numbers through a function that the compiler cannot look into.
+struct Tiny {
+    axes: Vec<Axis>,
+}
+
+fn count(case: &Case, axis: &str) -> usize {
+    usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
+}
+
+impl Workload for Tiny {
+    fn name(&self) -> &str {
+        "tiny"
+    }
+    fn about(&self) -> &str {
+        "the sum of a few numbers: the call costs more than the work"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        1 << 16
+    }
+    fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
+        let x: Vec<f32> = (0..count(case, "elements")).map(|i| i as f32).collect();
+        Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
+    }
+    fn reference(&self, _: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let sum = inputs.f32("x")?.iter().map(|x| f64::from(*x)).sum::<f64>() as f32;
+        Ok(Tensors::new().with("sum", Tensor::vector(&[sum][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let n = count(case, "elements") as u64;
+        Work::items("elements", n).flops(n as f64).bytes(4 * n, 4)
+    }
+    fn baseline(&self) -> &str {
+        "call"
+    }
+}
+
+struct TinyReady {
+    x: Tensor,
+    add: fn(&[f32]) -> f32,
+    sum: f32,
+}
+
+fn add(x: &[f32]) -> f32 {
+    x.iter().sum()
+}
+
+impl Prepared for TinyReady {
+    fn run(&mut self) {
+        if let Ok(x) = self.x.f32() {
+            self.sum = black_box(self.add)(x);
+        }
+    }
+    fn poison(&mut self) {
+        self.sum = f32::NAN;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("sum", Tensor::vector(&[self.sum][..])))
+    }
+}
+
+/// `contended-lock`: all threads take the same lock again and again and do a little under it.
+struct Lock {
+    axes: Vec<Axis>,
+}
+
+/// Steps of a dependent chain under the lock: long enough that the other thread comes to wait for it.
+const HELD: usize = 200;
+
+impl Workload for Lock {
+    fn name(&self) -> &str {
+        "contended-lock"
+    }
+    fn about(&self) -> &str {
+        "all threads work under one lock: they wait for each other"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        1 << 16
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("taken", Tensor::vector(&[(count(case, "takes") * pool::threads()) as u64][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        Work::items("takes", (count(case, "takes") * pool::threads()) as u64)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn baseline(&self) -> &str {
+        "mutex"
+    }
+}
+
+struct LockReady {
+    takes: usize,
+    taken: u64,
+}
+
+impl Prepared for LockReady {
+    fn run(&mut self) {
+        let taken = Mutex::new((0_u64, 1_u64));
+        pool::for_each_chunk(pool::threads(), |_| {
+            for _ in 0..self.takes {
+                let mut guard = taken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                guard.0 += 1;
+                // Under the lock, and each step needs the one before.
+                guard.1 = (0..HELD).fold(guard.1, |x, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1));
+            }
+        });
+        self.taken = taken.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).0;
+    }
+    fn poison(&mut self) {
+        self.taken = 0;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("taken", Tensor::vector(&[self.taken][..])))
+    }
+    fn what_ran(&self) -> String {
+        format!("{} threads", pool::threads())
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let elements = Axis::int("elements", "numbers to add", 1, 1 << 16, 4).sweep([1_i64, 4, 16]);
+    registry.workload(Tiny { axes: vec![elements] });
+    registry.implementation(Implementation::cpu("tiny", "call", "through a pointer to a function", |_, inputs, _| {
+        Ok(Box::new(TinyReady { x: inputs.get("x")?.clone(), add, sum: 0.0 }))
+    }));
+    let takes =
+        Axis::int("takes", "times that each thread takes the lock", 1, 1 << 24, 1000).sweep([300_i64, 1000, 10_000]);
+    registry.workload(Lock { axes: vec![takes] });
+    let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+        if pool::threads() < 2 {
+            return Err(PrepareError::Unsupported("this process may use one processor only: nobody contends".into()));
+        }
+        Ok(Box::new(LockReady { takes: count(case, "takes"), taken: 0 }) as Box<dyn Prepared>)
+    };
+    let row = Implementation::cpu("contended-lock", "mutex", "the lock of the standard library", prepared);
+    registry.implementation(row.many_threads());
+}

@@ -1,0 +1,116 @@
+//! `pointer-chase`: each load's address is the result of the load before, so that nothing can be fetched ahead.
+//!
+//! One cycle through all cache lines of the footprint in random order (Sattolo 1986). The pages are of whatever size the
+//! allocator gives: at footprints beyond the reach of the address translation caches, their misses are part of the time.
+
+use ellwand_core::{
+    Axis, Case, CeilingKind, Dtype, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Words of eight bytes in a cache line.
+const LINE: usize = 8;
+
+struct Chase {
+    axes: Vec<Axis>,
+}
+
+impl Chase {
+    fn lines(case: &Case) -> usize {
+        usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / (8 * LINE)
+    }
+}
+
+impl Workload for Chase {
+    fn name(&self) -> &str {
+        "pointer-chase"
+    }
+    fn about(&self) -> &str {
+        "follows a random cycle through all cache lines of a footprint: memory latency"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        3 * case.int("bytes").unwrap_or(0).unsigned_abs()
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let lines = Self::lines(case);
+        let mut order: Vec<usize> = (0..lines).collect();
+        // Swapping with an earlier place only leaves a single cycle.
+        for last in (1..lines).rev() {
+            order.swap(last, rng.random_range(0..last));
+        }
+        let mut next = Tensor::zeros(Dtype::U64, &[lines * LINE])?;
+        let words = next.u64_mut()?;
+        for (line, to) in order.into_iter().enumerate() {
+            words[line * LINE] = (to * LINE) as u64;
+        }
+        Ok(Tensors::new().with("next", next))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        // The last of the lines is the one that leads back to the first.
+        let next = inputs.get("next")?.u64()?;
+        let lines = Self::lines(case);
+        let last = (0..lines).map(|line| line * LINE).find(|word| next[*word] == 0).unwrap_or(0);
+        Ok(Tensors::new().with("last", Tensor::vector(&[last as u64][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let lines = Self::lines(case) as u64;
+        Work::items("loads", lines).bytes(lines * 8 * LINE as u64, 0)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(CeilingKind::Latency)
+    }
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+struct Ready {
+    next: Tensor,
+    loads: usize,
+    last: u64,
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        let Ok(next) = self.next.u64() else { return };
+        let mut at = 0;
+        for _ in 1..self.loads {
+            at = next[at] as usize;
+        }
+        self.last = at as u64;
+    }
+    fn poison(&mut self) {
+        self.last = u64::MAX;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("last", Tensor::vector(&[self.last][..])))
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let bytes = Axis::int("bytes", "bytes of the lines on the way", 4096, 1 << 34, 64 << 20).unit("B");
+    let bytes = bytes.sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20]);
+    registry.workload(Chase { axes: vec![bytes] });
+    let prepared = |case: &Case, inputs: &Tensors, _: &dyn ellwand_core::Device| {
+        let next = inputs.get("next")?.clone();
+        Ok(Box::new(Ready { next, loads: Chase::lines(case), last: 0 }) as Box<dyn Prepared>)
+    };
+    registry.implementation(Implementation::cpu(
+        "pointer-chase",
+        "scalar",
+        "one dependent load after the other",
+        prepared,
+    ));
+}

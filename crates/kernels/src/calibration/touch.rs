@@ -1,0 +1,167 @@
+//! `first-touch`: maps fresh memory, writes one word in each page, and gives it back: what memory costs that is not reused.
+#![allow(unsafe_code)]
+
+use ellwand_core::{
+    Axis, Case, CeilingKind, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance,
+    Work, Workload,
+};
+
+const PAGE: usize = 4096;
+const HUGE: usize = 2 << 20;
+
+struct FirstTouch {
+    axes: Vec<Axis>,
+}
+
+/// Size of the pages that a case asks for.
+fn page(case: &Case) -> usize {
+    if case.text("pages") == Some("huge") { HUGE } else { PAGE }
+}
+
+fn region(case: &Case) -> usize {
+    usize::try_from(case.int("region").unwrap_or(1 << 20)).unwrap_or(1 << 20).next_multiple_of(page(case))
+}
+
+impl Workload for FirstTouch {
+    fn name(&self) -> &str {
+        "first-touch"
+    }
+    fn about(&self) -> &str {
+        "writes once in each page of memory fresh from the system: the cost of a page fault"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        2 * case.int("region").unwrap_or(0).unsigned_abs()
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("touched", Tensor::vector(&[(region(case) / page(case)) as u64][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let pages = (region(case) / page(case)) as u64;
+        // One word a page is all that is written on purpose; the page that the system clears is the cost.
+        Work::items("pages", pages).bytes(0, 8 * pages)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        Some(if page(case) == HUGE { CeilingKind::HugePageFault } else { CeilingKind::PageFault })
+    }
+    fn baseline(&self) -> &str {
+        "fresh"
+    }
+}
+
+struct Ready {
+    bytes: usize,
+    page: usize,
+    touched: u64,
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        // A huge page lies on a multiple of its size: room for the way there.
+        let slack = if self.page == HUGE { HUGE } else { 0 };
+        let Some(fresh) = system::Fresh::map(self.bytes + slack, self.page == HUGE) else { return };
+        self.touched = fresh.touch(self.page, self.bytes);
+    }
+    fn poison(&mut self) {
+        self.touched = 0;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("touched", Tensor::vector(&[self.touched][..])))
+    }
+    fn what_ran(&self) -> String {
+        format!("pages of {} KiB asked for", self.page / 1024)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::ffi::c_void;
+    use std::num::NonZero;
+    use std::ptr::NonNull;
+
+    use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    pub(super) const HERE: bool = true;
+
+    /// A private mapping of its own, given back when dropped.
+    pub(super) struct Fresh {
+        start: NonNull<c_void>,
+        bytes: usize,
+    }
+
+    impl Fresh {
+        pub(super) fn map(bytes: usize, huge: bool) -> Option<Self> {
+            let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            // SAFETY: a new private mapping at an address that the system chooses touches nobody's memory.
+            let start =
+                unsafe { mmap_anonymous(None, NonZero::new(bytes)?, protection, MapFlags::MAP_PRIVATE) }.ok()?;
+            let fresh = Self { start, bytes };
+            let advice = if huge { MmapAdvise::MADV_HUGEPAGE } else { MmapAdvise::MADV_NOHUGEPAGE };
+            // SAFETY: the range is the mapping just made; advice changes no content. A system without huge pages refuses,
+            // and the faults are then those of small pages, which the count of faults shows.
+            let _ = unsafe { madvise(start, bytes, advice) };
+            Some(fresh)
+        }
+
+        /// Writes the first word of each page of the first `bytes` from a page boundary on; how many were written.
+        pub(super) fn touch(&self, page: usize, bytes: usize) -> u64 {
+            let offset = self.start.as_ptr().cast::<u8>().align_offset(page);
+            let pages = bytes.min(self.bytes.saturating_sub(offset)) / page;
+            for index in 0..pages {
+                // SAFETY: offset + (index + 1) * page <= the bytes of the mapping, which is writable and ours alone.
+                unsafe { self.start.as_ptr().cast::<u8>().add(offset + index * page).cast::<u64>().write_volatile(1) };
+            }
+            pages as u64
+        }
+    }
+
+    impl Drop for Fresh {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is ours, and nothing points into it any more.
+            let _ = unsafe { munmap(self.start, self.bytes) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub(super) const HERE: bool = false;
+    pub(super) struct Fresh;
+    impl Fresh {
+        pub(super) fn map(_: usize, _: bool) -> Option<Self> {
+            None
+        }
+        pub(super) fn touch(&self, _: usize, _: usize) -> u64 {
+            0
+        }
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let size = Axis::int("region", "bytes of fresh memory", 4096, 1 << 32, 16 << 20).unit("B");
+    let pages = Axis::choice("pages", "pages to ask for", &["small", "huge"], "small").sweep(["small", "huge"]);
+    registry.workload(FirstTouch { axes: vec![size, pages] });
+    let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+        if !system::HERE {
+            return Err(PrepareError::Unsupported("mapping memory is written for Linux only".into()));
+        }
+        Ok(Box::new(Ready { bytes: region(case), page: page(case), touched: 0 }) as Box<dyn Prepared>)
+    };
+    registry.implementation(Implementation::cpu(
+        "first-touch",
+        "fresh",
+        "map, write once in each page, unmap",
+        prepared,
+    ));
+}

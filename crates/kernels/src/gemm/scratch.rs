@@ -1,0 +1,45 @@
+//! Working memory that jobs on several threads borrow, made before anything is timed.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use ellwand_core::tensor::{ALIGNMENT, Buffer};
+
+/// As many buffers as threads can ask for at the same time.
+pub(crate) struct Scratch {
+    slots: Vec<Mutex<Buffer<f32>>>,
+}
+
+/// A buffer of `len` zeros.
+pub(crate) fn zeros(len: usize) -> Buffer<f32> {
+    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
+    buffer.resize(len, 0.0);
+    buffer
+}
+
+impl Scratch {
+    /// `threads` buffers of `len` values each.
+    pub(crate) fn new(threads: usize, len: usize) -> Self {
+        Self { slots: (0..threads.max(1)).map(|_| Mutex::new(zeros(len))).collect() }
+    }
+
+    /// Lends a buffer that nobody else has.
+    pub(crate) fn borrow(&self) -> MutexGuard<'_, Buffer<f32>> {
+        loop {
+            for slot in &self.slots {
+                match slot.try_lock() {
+                    Ok(buffer) => return buffer,
+                    // What a job that panicked left behind is as good as zeros: every job writes before it reads.
+                    Err(TryLockError::Poisoned(buffer)) => return buffer.into_inner(),
+                    Err(TryLockError::WouldBlock) => {}
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Bytes of all buffers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let len = |slot: &Mutex<Buffer<f32>>| slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner).len();
+        self.slots.iter().map(|slot| 4 * len(slot) as u64).sum()
+    }
+}

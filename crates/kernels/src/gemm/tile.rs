@@ -1,0 +1,136 @@
+//! The innermost part of a matrix product: a few rows of A times a panel of B, accumulated in registers.
+//!
+//! Rows of A are read where they lie, one value broadcast at a time: a row-major A needs no packing, because consecutive
+//! values of a row are used one after the other. B is packed, so that the vectors that one step needs lie side by side.
+#![allow(unsafe_code)]
+
+use crate::isa::Isa;
+use crate::lanes::{Kernel, Simd, dispatch};
+
+use super::panel::{Panels, most_vectors};
+
+/// Most rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
+pub(crate) const ROWS: usize = 6;
+
+/// What a tile's sum is added to.
+#[derive(Clone, Copy)]
+pub(crate) enum Onto<'a> {
+    /// Nothing: C is only written.
+    Zero,
+    /// One value a column.
+    Bias(&'a [f32]),
+    /// What C holds.
+    Old,
+    /// What C holds, each row times its own factor.
+    Scaled(&'a [f32]),
+}
+
+/// A strip of at most [`ROWS`] rows: `C = alpha A B + onto` over the columns that were packed.
+pub(crate) struct Strip<'a> {
+    /// Rows, 1 to [`ROWS`].
+    pub rows: usize,
+    /// Length of the sums.
+    pub depth: usize,
+    /// First row of A, and how far apart rows lie.
+    pub a: *const f32,
+    /// Values from one row of A to the next.
+    pub a_stride: usize,
+    /// Panels of B as [`super::pack`] writes them, `packed_depth` steps each, of which `depth` are used.
+    pub packed: &'a [f32],
+    /// Steps of a panel as packed.
+    pub packed_depth: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// What the product is added to.
+    pub onto: Onto<'a>,
+    /// First row of C.
+    pub c: *mut f32,
+    /// Values from one row of C to the next.
+    pub c_stride: usize,
+}
+
+/// Runs a strip.
+///
+/// # Safety
+/// `a` and `c` point to `rows` rows, `a_stride` and `c_stride` apart, of which `depth` and `columns` values can be read, and
+/// for C written; nobody else touches these rows of C meanwhile. Every column of C that is written is within `columns`.
+pub(crate) unsafe fn run(isa: Isa, strip: Strip<'_>) {
+    dispatch(isa, strip);
+}
+
+impl Kernel for Strip<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        match self.rows {
+            1 => self.panels::<S, 1>(s),
+            2 => self.panels::<S, 2>(s),
+            3 => self.panels::<S, 3>(s),
+            4 => self.panels::<S, 4>(s),
+            5 => self.panels::<S, 5>(s),
+            6 => self.panels::<S, 6>(s),
+            rows => unreachable!("a strip of {rows} rows"),
+        }
+    }
+}
+
+impl Strip<'_> {
+    #[inline(always)]
+    fn panels<S: Simd, const M: usize>(&self, s: S) {
+        let most = const { most_vectors(S::REGISTERS) };
+        let mut packed = self.packed;
+        for panel in Panels::new(self.columns, S::LANES, most) {
+            let size = self.packed_depth * panel.vectors * S::LANES;
+            let b = &packed[..size];
+            packed = &packed[size..];
+            assert!(self.depth <= self.packed_depth);
+            match panel.vectors {
+                1 => self.tile::<S, M, 1>(s, b, panel.first, panel.columns),
+                2 if most >= 2 => self.tile::<S, M, 2>(s, b, panel.first, panel.columns),
+                3 if most >= 3 => self.tile::<S, M, 3>(s, b, panel.first, panel.columns),
+                4 if most >= 4 => self.tile::<S, M, 4>(s, b, panel.first, panel.columns),
+                vectors => unreachable!("a panel of {vectors} vectors"),
+            }
+        }
+    }
+
+    /// `M` rows times `N` vectors.
+    #[inline(always)]
+    fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
+        let mut sum = [[s.splat(0.0); N]; M];
+        let rows: [*const f32; M] = std::array::from_fn(|i| self.a.wrapping_add(i * self.a_stride));
+        let mut step = b.as_ptr();
+        for k in 0..self.depth {
+            // SAFETY: `b` holds at least `depth` steps of N vectors, as the caller of `tile` checked.
+            let right: [S::F; N] = std::array::from_fn(|j| unsafe { s.load_at(step.add(j * S::LANES)) });
+            for i in 0..M {
+                // SAFETY: value k < depth of row i < rows, which `run` was promised.
+                let left = s.splat(unsafe { *rows[i].add(k) });
+                for j in 0..N {
+                    sum[i][j] = s.mul_add(left, right[j], sum[i][j]);
+                }
+            }
+            step = step.wrapping_add(N * S::LANES);
+        }
+        let alpha = s.splat(self.alpha);
+        for i in 0..M {
+            for j in 0..N {
+                let at = first + j * S::LANES;
+                let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
+                // SAFETY: `width` columns from `at` on lie within `columns` of row i, which `run` was promised.
+                let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
+                let old = |c: &[f32]| if width == S::LANES { s.load(c) } else { s.load_part(c, 0.0) };
+                let onto = match self.onto {
+                    Onto::Zero => s.splat(0.0),
+                    Onto::Bias(bias) => old(&bias[at..at + width]),
+                    Onto::Old => old(c),
+                    Onto::Scaled(factors) => s.mul(old(c), s.splat(factors[i])),
+                };
+                let v = s.mul_add(sum[i][j], alpha, onto);
+                if width == S::LANES { s.store(c, v) } else { s.store_part(c, v) }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Components of implementations, in every format.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use boon::{Compiler, Schemas};
+use ellwand_core::Outcome;
+use ellwand_core::record::{CaseRecord, Record, SpanCost, SpanNode, Spans, line, parse};
+use ellwand_core::{Parallelism, Value, Work};
+use ellwand_report::{Options, RECORD_SCHEMA, Report, format, write_all};
+
+fn node(path: &[&str], calling: bool, calls: u64, total_ns: &[f64], self_ns: &[f64]) -> SpanNode {
+    let each = total_ns.iter().sum::<f64>() / calls as f64;
+    SpanNode {
+        path: path.iter().map(ToString::to_string).collect(),
+        file: "crates/kernels/src/attention.rs".into(),
+        line: 40 + path.len() as u32,
+        calling,
+        lanes: if calling { 1 } else { 2 },
+        calls,
+        total_ns: total_ns.to_vec(),
+        self_ns: self_ns.to_vec(),
+        call_min_ns: Some(each * 0.9),
+        call_median_ns: Some(each),
+        call_p99_ns: Some(each * 1.2),
+        call_max_ns: Some(each * 1.5),
+        bytes: 0,
+        items: 0,
+        flops: 0.0,
+    }
+}
+
+fn spans(implementation: &str, batch: i64, nodes: Vec<SpanNode>) -> Spans {
+    let case = common::lattice_case("lattice-encode", batch);
+    Spans {
+        case: CaseRecord::new(&case, |_| ""),
+        implementation: implementation.into(),
+        device: "cpu".into(),
+        parallelism: Parallelism::Single,
+        what_ran: "avx512".into(),
+        work: Work::items("vectors", 100),
+        outcome: Outcome::Measured,
+        iteration_ns: vec![100_000.0, 110_000.0],
+        spans: nodes.iter().map(|node| node.calls).sum(),
+        nodes,
+        clock: "tsc".into(),
+        cost: Some(SpanCost { off_ns: 0.8, on_ns: 26.0, empty_ns: 10.0 }),
+        dropped: 0,
+        open: 0,
+        trace: Some("lattice-encode-0123abcd-simd.trace.json".into()),
+        warnings: Vec::new(),
+    }
+}
+
+fn all() -> Vec<Spans> {
+    let mut softmax = node(&["attention", "softmax"], true, 8, &[30_000.0, 30_000.0], &[30_000.0, 30_000.0]);
+    (softmax.bytes, softmax.flops) = (1 << 20, 4e6);
+    let simd = vec![
+        node(&["attention"], true, 2, &[80_000.0, 85_000.0], &[49_900.0, 54_900.0]),
+        softmax,
+        node(&["attention", "pick | choose"], true, 3, &[100.0, 100.0], &[100.0, 100.0]),
+        node(&["attention", "head"], false, 16, &[120_000.0, 120_000.0], &[120_000.0, 120_000.0]),
+        node(&["norm"], true, 2, &[10_000.0, 12_000.0], &[10_000.0, 12_000.0]),
+    ];
+    let mut lossy = spans("lossy", 1, vec![node(&["step"], true, 4000, &[90_000.0, 90_000.0], &[90_000.0, 90_000.0])]);
+    (lossy.dropped, lossy.open, lossy.trace) = (7, 1, None);
+    let mut bare = spans("bare", 10, Vec::new());
+    bare.trace = None;
+    let mut absent = spans("cuda", 10, Vec::new());
+    absent.outcome = Outcome::Unsupported { why: "no CUDA driver was found (libcuda.so.1)".into() };
+    (absent.iteration_ns, absent.cost, absent.clock, absent.trace) = (Vec::new(), None, String::new(), None);
+    vec![spans("simd", 1, simd), lossy, bare, absent]
+}
+
+fn record(spans: &[Spans]) -> Record {
+    let lines = spans.iter().map(|spans| line(spans).unwrap() + "\n");
+    parse(&lines.fold(line(&common::run()).unwrap() + "\n", |text, line| text + &line)).unwrap()
+}
+
+fn text(records: &[Record], name: &str, width: Option<usize>) -> String {
+    let report = Report::from_records(records, &Options { width, ..Options::default() }).unwrap();
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn table() {
+    insta::assert_snapshot!(text(&[record(&all())], "table", Some(110)));
+}
+
+#[test]
+fn markdown() {
+    insta::assert_snapshot!(text(&[record(&all())], "markdown", None));
+}
+
+#[test]
+fn csv() {
+    insta::assert_snapshot!(text(&[record(&all())], "csv", None));
+}
+
+#[test]
+fn json_holds_the_same_numbers() {
+    let json: serde_json::Value = serde_json::from_str(&text(&[record(&all())], "json", None)).unwrap();
+    let first = &json["spans"][0];
+    assert_eq!(first["iteration_s"].as_f64(), Some(105e-6));
+    assert_eq!(first["rows"][1]["path"], serde_json::json!(["attention", "softmax"]));
+    assert!((first["rows"][1]["share"].as_f64().unwrap() - 60.0 / 210.0).abs() < 1e-12);
+    // What lies in no span is what the self times of the calling thread leave; other threads take nothing off.
+    let own = 49_900.0 + 54_900.0 + 60_000.0 + 200.0 + 22_000.0;
+    assert!((first["outside_s"].as_f64().unwrap() - (210_000.0 - own) * 1e-9 / 2.0).abs() < 1e-15);
+    assert_eq!(json["spans"][2]["outside_s"], serde_json::Value::Null, "without spans nothing is known");
+    let lines = text(&[record(&all())], "jsonl", None);
+    assert_eq!(lines.lines().count(), 4);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(lines.lines().next().unwrap()).unwrap()["components"], *first);
+}
+
+#[test]
+fn beside_measurements_both_are_told_and_csv_stays_what_it_was() {
+    let mut both = common::small_record();
+    let before = text(&[common::small_record()], "csv", None);
+    both.spans = all();
+    assert_eq!(text(&[both.clone()], "csv", None), before);
+    let table = text(&[both.clone()], "table", Some(110));
+    assert!(table.contains("speed-up") && table.contains("components"));
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default();
+    write_all(&Report::from_records(&[both], &options).unwrap(), dir.path(), &options).unwrap();
+    let csv = std::fs::read_to_string(dir.path().join("spans.csv")).unwrap();
+    assert_eq!(csv, text(&[record(&all())], "csv", None));
+    assert!(dir.path().join("summary.csv").exists());
+}
+
+#[test]
+fn the_schema_accepts_every_line_and_refuses_damage() {
+    let mut schemas = Schemas::new();
+    let mut compiler = Compiler::new();
+    compiler.add_resource("record.json", serde_json::from_str(RECORD_SCHEMA).unwrap()).unwrap();
+    let index = compiler.compile("record.json", &mut schemas).unwrap();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-spans.jsonl");
+    let kept = std::fs::read_to_string(kept).unwrap();
+    let lines: Vec<String> = all().iter().map(|spans| line(spans).unwrap()).collect();
+    for text in lines.iter().map(String::as_str).chain(kept.lines()) {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        if let Err(error) = schemas.validate(&value, index) {
+            panic!("{error:#}\n{text}");
+        }
+        for (path, bad) in [("/dropped", serde_json::json!(-1)), ("/outcome", serde_json::json!({"status": "fine"}))] {
+            let mut damaged = value.clone();
+            *damaged.pointer_mut(path).unwrap() = bad;
+            assert!(schemas.validate(&damaged, index).is_err(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn names_from_elsewhere_cannot_break_a_terminal_or_a_table() {
+    let evil = vec![node(&["a\u{1b}[2Jb\nc"], true, 2, &[1e4, 1e4], &[1e4, 1e4])];
+    let mut spans = spans("simd", 1, evil);
+    spans.case.params.push(ellwand_core::record::Param {
+        axis: "x".into(),
+        unit: String::new(),
+        value: (&Value::from("y")).into(),
+    });
+    for name in ["table", "markdown"] {
+        let text = text(&[record(&[spans.clone()])], name, None);
+        assert!(!text.contains('\u{1b}') && text.contains("a [2Jb c"), "{text}");
+    }
+}
