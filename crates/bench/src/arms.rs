@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ellwand_core::implementation::Parallelism;
-use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::reading::Reading;
+use ellwand_core::record::{Outcome, Sample, Settings};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
@@ -22,13 +23,34 @@ pub const WARM_UP_NS: u64 = 2_000_000;
 const BLOCK_SLOTS_NS: u64 = 16_000_000;
 /// Rounds of a block.
 const ROUNDS: (u64, u64) = (3, 24);
+/// How many times as many rounds a block has while slow modes are suspected: a rare one shows in nearly every block then.
+const SUSPICIOUS: u64 = 4;
+/// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
+/// rounds would cost more than further processes tell.
+const LONG_ROUNDS: u64 = 3;
 /// Rounds after which a block that takes long ends: on a busy machine waiting for the processor between slots costs more
 /// than the slots, and rounds of one block replicate nothing.
 const ENOUGH_ROUNDS: u64 = 6;
 /// How long that is.
 const LONG_BLOCK: Duration = Duration::from_millis(40);
+/// The same while slow modes are suspected.
+const LONG_SUSPICIOUS_BLOCK: Duration = Duration::from_millis(320);
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
+/// From this time of an iteration on a process makes no run that is not timed but its first: what a run finds in the caches
+/// is a small share of its time, and the same for all arms.
+pub const LONG_RUN_NS: u64 = 5_000_000;
+
+/// How an arm of a comparison is sampled in each of its blocks, as a record says it.
+pub fn settings() -> Settings {
+    Settings {
+        slot_min_ns: SLOT_NS,
+        samples_min: ROUNDS.0 as u32,
+        rounds_max: ROUNDS.1 as u32,
+        case_budget_ns: BLOCK_SLOTS_NS / ARMS.len() as u64,
+        warm_up_ns: WARM_UP_NS,
+    }
+}
 
 /// What is compared.
 #[derive(Debug, Clone)]
@@ -59,9 +81,11 @@ pub fn compare(
         limits: terms.limits,
         interrupt,
         what_ran: Default::default(),
+        readings: Default::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin| arms.block(coin))?;
+    let mut decision = over_blocks(terms, on_block, &mut |coin, suspicious| arms.block(coin, suspicious))?;
     decision.what_ran = arms.what_ran;
+    decision.readings = arms.readings;
     Ok(decision)
 }
 
@@ -72,15 +96,16 @@ struct Arms<'a> {
     limits: Limits,
     interrupt: &'a AtomicBool,
     what_ran: [String; 2],
+    readings: [Vec<Reading>; 2],
 }
 
 impl Arms<'_> {
-    fn block(&mut self, coin: &mut ChaCha8Rng) -> Result<Taken, NoDecision> {
+    fn block(&mut self, coin: &mut ChaCha8Rng, suspicious: bool) -> Result<Taken, NoDecision> {
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
         for (arm, cost) in costs.iter_mut().enumerate() {
-            let opened = block.state(arm).map_err(|outcome| ended(arm, outcome))?;
+            let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
             *cost = opened.slot.cost_ns;
             if arm == BASELINE && self.basis.is_none() {
                 let iteration_ns = opened.slot.cost_ns / opened.slot.iterations.max(1);
@@ -89,26 +114,37 @@ impl Arms<'_> {
             if let Some(what_ran) = self.what_ran.get_mut(arm) {
                 what_ran.clone_from(&opened.what_ran);
             }
+            if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
+                readings.clone_from(&opened.readings);
+            }
         }
-        let rounds = (BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(ROUNDS.0, ROUNDS.1);
+        let times = if suspicious { SUSPICIOUS } else { 1 };
+        let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
+        let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
+        let rounds = (times * BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
+        let longest = if suspicious { LONG_SUSPICIOUS_BLOCK } else { LONG_BLOCK };
         let start = Instant::now();
         for round in 0..rounds {
-            if round >= ENOUGH_ROUNDS && start.elapsed() > LONG_BLOCK {
+            if round >= times * ENOUGH_ROUNDS && start.elapsed() > longest {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
-            for arm in order {
-                match block.slot(arm)? {
-                    Some(sample) => samples[arm].push(sample),
-                    None => return Err(now_ended(&block, arm)),
+            for (position, arm) in order.into_iter().enumerate() {
+                // The last of few long runs is the one that is judged afterwards.
+                let judged = long && round + 1 == rounds;
+                match block.slot(arm, judged)? {
+                    Some(sample) => {
+                        samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
+                    }
+                    None => return Err(now_ended(&block, arm, ARMS[arm])),
                 }
             }
         }
         for arm in 0..ARMS.len() {
             if block.again(arm)?.is_none() {
-                return Err(now_ended(&block, arm));
+                return Err(now_ended(&block, arm, ARMS[arm]));
             }
         }
         block.close();
@@ -125,20 +161,21 @@ impl Arms<'_> {
 
 /// Long iterations meet context switches: there processor time is judged where one thread does all of it.
 fn basis(parallelism: [Parallelism; 2], iteration_ns: u64) -> Basis {
-    match (parallelism, iteration_ns >= LONG_NS) {
-        (_, false) => Basis::Fastest,
-        ([Parallelism::Single, Parallelism::Single], true) => Basis::Cpu,
-        (_, true) => Basis::Wall,
+    match parallelism {
+        _ if iteration_ns < LONG_NS => Basis::Fastest,
+        [Parallelism::Single, Parallelism::Single] if iteration_ns >= LONG_RUN_NS => Basis::ShortestCpu,
+        [Parallelism::Single, Parallelism::Single] => Basis::Cpu,
+        _ => Basis::Wall,
     }
 }
 
-fn ended(arm: usize, outcome: &Outcome) -> NoDecision {
-    NoDecision::Ended { arm: ARMS[arm], outcome: outcome.clone() }
+pub(crate) fn ended(arm: &'static str, outcome: &Outcome) -> NoDecision {
+    NoDecision::Ended { arm, outcome: outcome.clone() }
 }
 
-fn now_ended(block: &Block, arm: usize) -> NoDecision {
+pub(crate) fn now_ended(block: &Block, arm: usize, name: &'static str) -> NoDecision {
     match block.state(arm) {
-        Err(outcome) => ended(arm, outcome),
-        Ok(_) => ended(arm, &Outcome::Failed { error: "it did not answer".into() }),
+        Err(outcome) => ended(name, outcome),
+        Ok(_) => ended(name, &Outcome::Failed { error: "it did not answer".into() }),
     }
 }

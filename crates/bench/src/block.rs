@@ -129,20 +129,21 @@ impl<'a> Block<'a> {
         self.arms.iter().filter_map(|arm| arm.worker.as_ref().map(Worker::id)).collect()
     }
 
-    /// Takes one slot of an arm; `None` when the arm has ended.
+    /// Takes one slot of an arm; `None` when the arm has ended. If it is to be judged, outputs are spoilt before it, and
+    /// [`Block::again`] judges what it answers.
     ///
     /// # Errors
     /// When the user interrupts.
-    pub fn slot(&mut self, arm: usize) -> Result<Option<Sample>, Interrupted> {
+    pub fn slot(&mut self, arm: usize, judged: bool) -> Result<Option<Sample>, Interrupted> {
         let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
         let limit = self.limits.slot(opened.slot.cost_ns);
-        match self.arms[arm].ask(&Ask::Slot, limit, self.interrupt)? {
+        match self.arms[arm].ask(&Ask::Slot { judged }, limit, self.interrupt)? {
             Some(Answer::Slot { sample }) => Ok(Some(sample)),
             other => self.arms[arm].unexpected(other),
         }
     }
 
-    /// Spoils the outputs of an arm, runs it once more and judges; `None` when the arm has ended or ends so.
+    /// Judges an arm again: the last slot if it was taken for that, otherwise it spoils the outputs and runs once more; `None` when the arm has ended or ends so.
     ///
     /// # Errors
     /// When the user interrupts.

@@ -113,7 +113,7 @@ impl Blocks<'_> {
             let mut order = turns(round, planned, &shares);
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
-                if let Some(sample) = open.slot(arm)? {
+                if let Some(sample) = open.slot(arm, false)? {
                     samples[arm].push(Sample { block, round, position: position as u32, ..sample });
                 }
             }

@@ -1,7 +1,8 @@
 //! Whole processes against each other: any two shell commands, run in turns.
 //!
 //! A block holds a few runs of each command in an order drawn by a coin; the shortest of each counts, since whatever else
-//! happens on a machine only ever makes a process slower. What the commands answer is not judged: that they end well is.
+//! happens on a machine only ever makes a process slower. That the commands end well is judged at every run; what they
+//! print only where that is asked for, in a run of its own before and after the timed ones.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use ellwand_core::device::{CpuScope, Device};
 use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::verdict::Verdict;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rand::seq::SliceRandom;
@@ -23,34 +25,74 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// Runs of each command in a block.
 const RUNS: usize = 5;
 
-/// Compares two shell commands: baseline, then candidate.
+/// Compares two shell commands: baseline, then candidate. With `same_output` both must print the same to stdout, and
+/// something.
 ///
 /// # Errors
-/// See [`NoDecision`]; a command that fails ends the comparison.
+/// See [`NoDecision`]; a command that fails, or prints something else, ends the comparison.
 pub fn compare(
     commands: [&str; 2],
+    same_output: bool,
     terms: &Terms,
     interrupt: &AtomicBool,
     on_block: &mut dyn FnMut(usize, usize),
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
-    for (arm, command) in arms.iter().enumerate().take(commands.len()) {
-        warm_up(command).map_err(|error| failed(arm, error))?;
-        check(interrupt)?;
-    }
-    over_blocks(terms, on_block, &mut |coin| {
+    judged(commands, same_output, interrupt)?;
+    let decision = over_blocks(terms, on_block, &mut |coin, _| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
-        for _ in 0..RUNS {
+        for round in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
-            for arm in order {
+            for (position, arm) in order.into_iter().enumerate() {
                 let sample = timed(arms[arm], terms.limits.open, interrupt);
                 check(interrupt)?;
-                samples[arm].push(sample.map_err(|error| failed(arm, error))?);
+                let sample = sample.map_err(|error| failed(arm, error))?;
+                samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
             }
         }
         Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall })
-    })
+    })?;
+    if same_output {
+        judged(commands, same_output, interrupt)?;
+    }
+    Ok(decision)
+}
+
+/// One run of each that is not timed: files come into the page cache, a command that cannot work says why, and what both
+/// print is held against each other where that is asked for.
+fn judged(commands: [&str; 2], same_output: bool, interrupt: &AtomicBool) -> Result<(), NoDecision> {
+    let mut printed = [Vec::new(), Vec::new()];
+    for (arm, printed) in printed.iter_mut().enumerate() {
+        *printed = warm_up(commands[arm]).map_err(|error| failed(arm, error))?;
+        check(interrupt)?;
+        if same_output && printed.is_empty() {
+            return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
+        }
+    }
+    let [baseline, candidate] = printed;
+    match difference(&baseline, &candidate) {
+        Some(detail) if same_output => {
+            let outcome = Outcome::Wrong { verdict: Verdict { passed: false, max_error: None, detail } };
+            Err(NoDecision::Ended { arm: ARMS[1], outcome })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first line in which two outputs differ, in words.
+fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
+    if baseline == candidate {
+        return None;
+    }
+    let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (baseline, candidate) = (lines(baseline), lines(candidate));
+    let at = baseline.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
+    let told = |lines: &[Vec<u8>]| match lines.get(at) {
+        Some(line) => format!("'{}'", String::from_utf8_lossy(line).chars().take(80).collect::<String>()),
+        None => "nothing more".into(),
+    };
+    Some(format!("its output differs in line {}: {}, the baseline's is {}", at + 1, told(&candidate), told(&baseline)))
 }
 
 fn check(interrupt: &AtomicBool) -> Result<(), NoDecision> {
@@ -67,11 +109,11 @@ fn shell(command: &str) -> Command {
     shell
 }
 
-/// One run that is not timed: files come into the page cache, and a command that cannot work says why.
-fn warm_up(command: &str) -> Result<(), String> {
+/// What a run prints to stdout.
+fn warm_up(command: &str) -> Result<Vec<u8>, String> {
     let output = shell(command).output().map_err(|error| format!("sh could not be started: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(output.stdout);
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
@@ -127,4 +169,20 @@ fn run(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<ExitSta
             _ => status,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn the_first_line_that_differs_is_told() {
+        assert_eq!(difference(b"a\nb\n", b"a\nb\n"), None);
+        assert_eq!(
+            difference(b"a\nb\n", b"a\nc\n").unwrap(),
+            "its output differs in line 2: 'c', the baseline's is 'b'"
+        );
+        assert!(difference(b"a", b"a\nb").unwrap().contains("line 2: 'b', the baseline's is nothing more"));
+        assert!(difference(b"", b"\xff").unwrap().contains("line 1"));
+    }
 }

@@ -9,21 +9,15 @@
 
 use std::time::Instant;
 
+use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
-use ellwand_core::stats::{
-    Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median, quantile,
-};
+use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::beside::{self, QUESTIONS, Side};
 use crate::measure::Interrupted;
 use crate::worker::Limits;
-
-/// Capital of a side question from which on "the same" waits for more blocks. By chance it is reached in at most one of
-/// eight comparisons.
-const SUSPICION: f64 = 8.0;
-/// Side questions, which share one more alpha.
-const SIDE_QUESTIONS: usize = 3;
 
 pub(crate) const BASELINE: usize = 0;
 pub(crate) const CANDIDATE: usize = 1;
@@ -53,7 +47,7 @@ impl Terms {
     pub fn new(rope: f64, alpha: f64, most: Option<usize>, limits: Limits, coin: u64) -> Result<Self, StatsError> {
         let looks = looks(most);
         let rule = Rule::new(rope, alpha, &looks)?;
-        let side_rule = Rule::new(rope, alpha / SIDE_QUESTIONS as f64, &looks)?;
+        let side_rule = Rule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
         Ok(Self { rule, side_rule, limits, coin })
     }
 }
@@ -77,6 +71,9 @@ pub enum Basis {
     Fastest,
     /// Processor time of the thread.
     Cpu,
+    /// Processor time of the thread in the shortest of a block's slots. For runs that take much longer than a neighbour
+    /// leaves the caches alone: what others evict only ever adds time, and few slots make an uncertain median.
+    ShortestCpu,
     /// Elapsed time of the slot.
     Wall,
     /// Elapsed time of the shortest of a block's runs.
@@ -87,7 +84,7 @@ impl Basis {
     fn seconds(self, sample: &Sample) -> f64 {
         match self {
             Basis::Fastest => sample.fastest_seconds().unwrap_or_else(|| sample.seconds()),
-            Basis::Cpu => sample.cpu_seconds().unwrap_or_else(|| sample.seconds()),
+            Basis::Cpu | Basis::ShortestCpu => sample.cpu_seconds().unwrap_or_else(|| sample.seconds()),
             Basis::Wall | Basis::Shortest => sample.seconds(),
         }
     }
@@ -96,7 +93,7 @@ impl Basis {
     fn values(self, samples: &[Sample]) -> Vec<f64> {
         let seconds = samples.iter().map(|sample| self.seconds(sample));
         match self {
-            Basis::Shortest => seconds.reduce(f64::min).into_iter().collect(),
+            Basis::Shortest | Basis::ShortestCpu => seconds.reduce(f64::min).into_iter().collect(),
             _ => seconds.collect(),
         }
     }
@@ -106,6 +103,7 @@ impl Basis {
         match self {
             Basis::Fastest => "fastest part of a slot",
             Basis::Cpu => "processor time",
+            Basis::ShortestCpu => "processor time of the shortest run of a block",
             Basis::Wall => "elapsed time",
             Basis::Shortest => "elapsed time of the shortest run of a block",
         }
@@ -125,20 +123,6 @@ pub struct BlockValue {
     pub p90: f64,
     /// Mean slot over mean slot.
     pub mean: f64,
-}
-
-/// One of the numbers of a block.
-type Column = fn(&BlockValue) -> f64;
-
-/// A question beside the main one: does something differ that the fastest time cannot see?
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Side {
-    /// `median`, `p90`, `mean`.
-    pub name: &'static str,
-    /// The answer.
-    pub change: Change,
-    /// Capital of "slower" now.
-    evidence: f64,
 }
 
 /// What the comparison says.
@@ -175,6 +159,10 @@ pub struct Decision {
     pub disturbed: f64,
     /// What ran: baseline, candidate; empty where that is not known.
     pub what_ran: [String; 2],
+    /// Values of probes in the first block, where they were asked for: baseline, candidate.
+    pub readings: [Vec<Reading>; 2],
+    /// The raw samples: baseline, candidate, second copy of the baseline.
+    pub samples: [Vec<Sample>; 3],
     /// Elapsed seconds.
     pub elapsed_s: f64,
 }
@@ -221,29 +209,39 @@ pub(crate) struct Taken {
 struct Sofar {
     basis: Basis,
     blocks: Vec<BlockValue>,
+    samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
 }
 
-/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up.
+/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears whether slow
+/// modes are suspected, so that the block should have more rounds.
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(usize, usize),
-    take: &mut dyn FnMut(&mut ChaCha8Rng) -> Result<Taken, NoDecision>,
+    take: &mut dyn FnMut(&mut ChaCha8Rng, bool) -> Result<Taken, NoDecision>,
 ) -> Result<Decision, NoDecision> {
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
-    let mut sofar = Sofar { basis: Basis::Wall, blocks: Vec::new(), times: Default::default(), disturbed: [0; 2] };
+    let mut sofar = Sofar {
+        basis: Basis::Wall,
+        blocks: Vec::new(),
+        samples: Default::default(),
+        times: Default::default(),
+        disturbed: [0; 2],
+    };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
+    let mut suspicious = false;
     loop {
-        sofar.add(&take(&mut coin)?)?;
+        sofar.add(&take(&mut coin, suspicious)?)?;
         on_block(sofar.blocks.len(), most);
         if looks.contains(&sofar.blocks.len()) {
             let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
             if sofar.blocks.len() >= most || decision.stands() {
                 return Ok(decision);
             }
+            suspicious = decision.suspicious();
         }
     }
 }
@@ -253,9 +251,14 @@ impl Decision {
     fn stands(&self) -> bool {
         match self.call {
             Call::As(Difference::Undecided { .. }) | Call::Withheld => false,
-            Call::As(Difference::Same) => self.sides.iter().all(|side| side.evidence < SUSPICION),
+            Call::As(Difference::Same) => !self.suspicious(),
             Call::As(Difference::Faster | Difference::Slower) | Call::SlowerBeside(_) => true,
         }
+    }
+
+    /// Whether a side question is suspicious.
+    fn suspicious(&self) -> bool {
+        self.sides.iter().any(|side| side.suspicious)
     }
 }
 
@@ -266,16 +269,17 @@ impl Sofar {
         let main: Vec<Vec<f64>> = samples.iter().map(|samples| basis.values(samples)).collect();
         let slots: Vec<Vec<f64>> =
             samples.iter().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect()).collect();
-        let of = |statistic: &dyn Fn(&[f64]) -> Option<f64>| {
-            let baseline = statistic(&slots[BASELINE]).into_iter().collect::<Vec<f64>>();
-            block_value(&baseline, &statistic(&slots[CANDIDATE]).into_iter().collect::<Vec<f64>>())
-        };
+        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        for (kept, samples) in self.samples.iter_mut().zip(samples) {
+            kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
+        }
+        let [median, p90, mean] = beside::block_values(&slots[BASELINE], &slots[CANDIDATE])?;
         self.blocks.push(BlockValue {
             main: block_value(&main[BASELINE], &main[CANDIDATE])?,
             control: block_value(&main[BASELINE], &main[CONTROL])?,
-            median: of(&median)?,
-            p90: of(&|slots| quantile(slots, 0.9))?,
-            mean: of(&|slots| Some(slots.iter().sum::<f64>() / slots.len() as f64))?,
+            median,
+            p90,
+            mean,
         });
         for (times, main) in self.times.iter_mut().zip(&main) {
             times.extend_from_slice(main);
@@ -288,19 +292,12 @@ impl Sofar {
     }
 
     fn decide(&self, terms: &Terms, elapsed_s: f64) -> Result<Decision, NoDecision> {
-        let column = |of: Column| self.blocks.iter().map(of).collect::<Vec<f64>>();
-        let main = column(|block| block.main);
+        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
+        let control: Vec<f64> = self.blocks.iter().map(|block| block.control).collect();
+        let beside: Vec<_> = self.blocks.iter().map(|block| [block.median, block.p90, block.mean]).collect();
         let change = decide(&main, &terms.rule)?;
-        let control = decide(&column(|block| block.control), &terms.rule)?;
-        let mut sides = Vec::new();
-        let questions: [(&'static str, Column); SIDE_QUESTIONS] =
-            [("median", |block| block.median), ("p90", |block| block.p90), ("mean", |block| block.mean)];
-        for (name, of) in questions {
-            let values = column(of);
-            let rope = terms.side_rule.rope();
-            let evidence = evidence(&values, rope)?.slower.now;
-            sides.push(Side { name, change: decide(&values, &terms.side_rule)?, evidence });
-        }
+        let control = decide(&control, &terms.rule)?;
+        let sides = beside::answers(&beside, &terms.side_rule)?;
         Ok(Decision {
             call: call(&change, &control, &sides, terms.rule.rope()),
             change,
@@ -312,14 +309,15 @@ impl Sofar {
             blocks: self.blocks.clone(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
+            readings: Default::default(),
+            samples: self.samples.clone(),
             elapsed_s,
         })
     }
 }
 
 fn call(change: &Change, control: &Change, sides: &[Side], rope: f64) -> Call {
-    let beside = sides.iter().find(|side| side.change.difference == Difference::Slower).map(|side| side.name);
-    match (change.difference, beside) {
+    match (change.difference, beside::slower(sides)) {
         _ if control.low > 1.0 + rope || control.high < 1.0 / (1.0 + rope) => Call::Withheld,
         (Difference::Same | Difference::Undecided { .. }, Some(name)) => Call::SlowerBeside(name),
         (difference, _) => Call::As(difference),
@@ -357,8 +355,10 @@ mod tests {
     fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
         let samples = [samples(baseline), samples(candidate), samples(control)];
-        over_blocks(&terms, &mut |_, _| {}, &mut |_| Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu }))
-            .unwrap()
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+            Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu })
+        })
+        .unwrap()
     }
 
     #[test]
@@ -375,6 +375,8 @@ mod tests {
     fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
         let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
         assert_eq!(decision.change.ratio, 1.0);
+        let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.1, 9.0], &[1.0, 1.0, 1.0], Basis::ShortestCpu);
+        assert!((decision.change.ratio - 1.1).abs() < 1e-9 && (decision.seconds[0] - 1.2).abs() < 1e-9);
     }
 
     #[test]

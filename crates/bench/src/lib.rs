@@ -4,6 +4,7 @@
 //! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
 
 pub mod arms;
+pub mod beside;
 pub mod block;
 pub mod blocks;
 pub mod check;

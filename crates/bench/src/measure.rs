@@ -232,6 +232,7 @@ impl Instrument<'_> {
                 if measurement.outcome.is_measured() {
                     measurement.samples = samples;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
+                    measurement.readings.extend(ready.prepared.readings());
                     let quality = check::guarded("readings", || {
                         ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
                     });

@@ -4,13 +4,13 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use ellwand_core::record::{self, Measurement, Record, RecordError, Run, Spans};
+use ellwand_core::record::{self, Comparison, Measurement, Record, RecordError, Run, Spans};
 
 /// Why a record could not be written or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// The file system refused.
-    #[error("{path}: {cause}; the record up to here is kept")]
+    #[error("{path}: {cause}; the record up to here is kept{}", next_step(cause))]
     Io {
         /// The record.
         path: PathBuf,
@@ -42,6 +42,19 @@ pub enum WriterError {
     /// A value cannot be written as JSON.
     #[error("a measurement cannot be written: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+/// What to do about a file system that refused.
+fn next_step(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "\n  hint: make room and give the same command again (`run` goes on from here with --resume), or choose another disk with -o"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "\n  hint: choose a directory that can be written with -o"
+        }
+        _ => "",
+    }
 }
 
 /// An open record.
@@ -95,6 +108,24 @@ impl Writer {
     /// When the line cannot be written (disk full); the lines before it stay whole.
     pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
         let line = record::line(measurement)?;
+        self.line(&line)
+    }
+
+    /// Adds a comparison and flushes it.
+    ///
+    /// # Errors
+    /// When the line cannot be written (disk full); the lines before it stay whole.
+    pub fn comparison(&mut self, comparison: &Comparison) -> Result<(), WriterError> {
+        let line = record::line(comparison)?;
+        self.line(&line)
+    }
+
+    /// Notes that another command goes on with this record: its own first line, before what it adds.
+    ///
+    /// # Errors
+    /// When the line cannot be written.
+    pub fn resumed(&mut self, run: &Run) -> Result<(), WriterError> {
+        let line = record::line(run)?;
         self.line(&line)
     }
 

@@ -33,7 +33,7 @@ impl Prepared for AddOne {
         self.clock.advance(500);
         if self.spans {
             let whole = span!("add", items = self.x.len());
-            self.seen.lock().unwrap().push(whole.is_on());
+            self.seen.lock().expect("nobody panicked with it").push(whole.is_on());
             scope("copy", || self.out.copy_from_slice(&self.x));
             let link = whole.link();
             std::thread::scope(|threads| {

@@ -334,7 +334,7 @@ fn orphan() {
     let mut block = open(&[spec("hangs")], &mut Known::default());
     println!("{}", block.processes()[0]);
     loop {
-        let _ = block.slot(0);
+        let _ = block.slot(0, false);
     }
 }
 

@@ -18,6 +18,7 @@ fn run() -> Run {
         seed: 7,
         environment: environment::detect(),
         settings: settings(),
+        certificate: None,
     }
 }
 

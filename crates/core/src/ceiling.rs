@@ -193,9 +193,9 @@ fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
     ceiling.value > 0.0 && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
 }
 
-/// The best bandwidth measured for a mix of reads and writes like that of `work`, at the footprint nearest to its bytes
-/// (on a logarithmic scale). The required bytes stand for the working set: what an implementation touches beyond them, or
-/// again and again, is its own affair. A machine on which only copies were measured answers with these.
+/// The best bandwidth measured for a mix of reads and writes like that of `work`, at the footprint nearest to its own
+/// (on a logarithmic scale). Unless the work says otherwise the required bytes stand for the working set: what an
+/// implementation touches beyond them is its own affair. A machine on which only copies were measured answers with these.
 pub fn bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
     near(ceilings, work, parallelism, |footprints, bytes| nearest_footprint(footprints, bytes))
 }
@@ -217,7 +217,7 @@ fn near(
     parallelism: Parallelism,
     choose: impl Fn(&mut dyn Iterator<Item = &Ceiling>, u64) -> Option<u64>,
 ) -> Option<Ceiling> {
-    let bytes = work.bytes_total();
+    let (bytes, footprint_of_work) = (work.bytes_total(), work.footprint());
     if bytes == 0 {
         return None;
     }
@@ -230,7 +230,7 @@ fn near(
         .map(|(kind, _)| kind)?;
     let of = |threads: Parallelism| {
         let mine = || candidates().filter(move |c| c.kind == kind && c.parallelism == threads);
-        let footprint = choose(&mut mine(), bytes)?;
+        let footprint = choose(&mut mine(), footprint_of_work)?;
         best(mine().filter(|c| c.footprint_bytes == footprint))
     };
     [of(Parallelism::Single), of(Parallelism::Many)].into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value))

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::device::{CpuScope, Device, DeviceKind};
 use crate::error::PrepareError;
+use crate::reading::Reading;
 use crate::tensor::Tensors;
 
 /// How many processor threads an implementation uses while it runs.
@@ -115,5 +116,10 @@ pub trait Prepared {
     /// What really ran, for the record: the instruction set chosen, the number of threads, the algorithm.
     fn what_ran(&self) -> String {
         String::new()
+    }
+
+    /// What the implementation knows of itself beside its outputs: the working memory that it holds.
+    fn readings(&self) -> Vec<Reading> {
+        Vec::new()
     }
 }

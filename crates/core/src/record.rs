@@ -1,6 +1,6 @@
 //! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`] or [`Spans`] a line, each flushed when it is
+//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
 //! complete.
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,14 @@ use crate::reading::Reading;
 use crate::verdict::Verdict;
 use crate::work::Work;
 
+mod certificate;
+mod comparison;
 mod read;
 mod samples;
 mod spans;
 
+pub use certificate::{Certificate, Planted};
+pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
 pub use spans::{SpanCost, SpanNode, Spans};
 
@@ -41,6 +45,9 @@ pub struct Run {
     pub environment: Environment,
     /// Settings of the instrument.
     pub settings: Settings,
+    /// The last self-check of this machine when the run began; records before it was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
 }
 
 /// Settings of the instrument, as used.

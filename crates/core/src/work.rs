@@ -16,12 +16,16 @@ pub struct Work {
     pub bytes_read: u64,
     /// Bytes that must be written.
     pub bytes_written: u64,
+    /// Bytes that an iteration keeps coming back to, where these are not the bytes read and written (several passes over
+    /// a small array; an intermediate result that is larger than the outputs). They decide which cache level answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<u64>,
 }
 
 impl Work {
     /// Work of `items` things called `item`.
     pub fn items(item: &str, items: u64) -> Self {
-        Self { item: item.to_string(), items, flops: 0.0, bytes_read: 0, bytes_written: 0 }
+        Self { item: item.to_string(), items, flops: 0.0, bytes_read: 0, bytes_written: 0, working_set: None }
     }
 
     /// Adds required floating-point operations.
@@ -37,6 +41,18 @@ impl Work {
         self.bytes_read = read;
         self.bytes_written = written;
         self
+    }
+
+    /// States the working set where it is not the bytes read and written.
+    #[must_use]
+    pub fn working_set(mut self, bytes: u64) -> Self {
+        self.working_set = Some(bytes);
+        self
+    }
+
+    /// Bytes whose place in the cache hierarchy decides the bandwidth: the working set, or the required bytes.
+    pub fn footprint(&self) -> u64 {
+        self.working_set.unwrap_or(self.bytes_total())
     }
 
     /// Bytes read and written together.

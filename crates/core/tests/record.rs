@@ -4,6 +4,7 @@
 use ellwand_core::record::{self, Outcome, RecordError, VERSION};
 
 const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
+const COMPARISONS: &str = include_str!("../../../testdata/records/v1-comparisons.jsonl");
 
 #[test]
 fn version_1_is_read() {
@@ -89,6 +90,52 @@ fn a_cell_measured_again_replaces_the_first() {
     assert_eq!(record.measurements.len(), 6);
     let again = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
     assert_eq!(again.outcome, Outcome::Failed { error: "later".into() });
+}
+
+#[test]
+fn comparisons_and_the_certificate_are_read_and_written_the_same() {
+    let record = record::parse(COMPARISONS).unwrap();
+    assert!(record.measurements.is_empty() && record.warnings.is_empty());
+    let certificate = record.run.certificate.as_ref().unwrap();
+    assert_eq!((certificate.decisions, certificate.false_alarms, certificate.planted.len()), (400, 0, 3));
+    let verdicts: Vec<&str> = record.comparisons.iter().map(|comparison| comparison.verdict.as_str()).collect();
+    assert_eq!(verdicts, ["slower", "faster", "none"]);
+    let mut text = record::line(&record.run).unwrap() + "\n";
+    for comparison in &record.comparisons {
+        text += &record::line(comparison).unwrap();
+        text += "\n";
+    }
+    assert_eq!(record::parse(&text).unwrap(), record);
+    // Records from before there were certificates and comparisons have none.
+    let old = record::parse(V1).unwrap();
+    assert!(old.run.certificate.is_none() && old.comparisons.is_empty() && old.resumed.is_empty());
+}
+
+#[test]
+fn a_verdict_is_computed_again_from_the_blocks() {
+    use ellwand_core::stats::Difference;
+    let record = record::parse(COMPARISONS).unwrap();
+    let first = &record.comparisons[1];
+    let change = first.change().unwrap().unwrap();
+    assert_eq!(change.difference, Difference::Faster);
+    assert!(change.low < change.ratio && change.ratio < change.high && change.high < 1.0);
+    assert_eq!(record.comparisons[2].change(), Ok(None));
+    // Blocks that do not fit the plan are no result of it.
+    let mut cut = first.clone();
+    cut.blocks.pop();
+    assert!(cut.change().is_err());
+}
+
+#[test]
+fn a_resumed_record_names_every_command() {
+    let first = V1.lines().next().unwrap();
+    let again = first.replacen("\"command\":[", "\"command\":[\"again\",", 1);
+    let record = record::parse(&format!("{V1}{again}\n")).unwrap();
+    assert_eq!(record.resumed.len(), 1);
+    assert_eq!((record.resumed[0][0].as_str(), record.resumed[0].len()), ("again", record.run.command.len() + 1));
+    assert_eq!(record.measurements.len(), 6);
+    let damaged = again.replacen("\"seed\"", "\"sead\"", 1);
+    assert!(matches!(record::parse(&format!("{V1}{damaged}\n")), Err(RecordError::Damaged { line: 8, .. })));
 }
 
 const SPANS: &str = include_str!("../../../testdata/records/v1-spans.jsonl");

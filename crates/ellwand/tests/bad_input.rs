@@ -121,6 +121,7 @@ fn a_full_disk_ends_the_run_with_its_name() {
     let told = here.sweep(&["-o", "out", "--overwrite"]);
     assert_eq!(told.code, Some(1), "{}", told.stderr);
     assert!(told.stderr.contains("record.jsonl") && told.stderr.contains("No space left"), "{}", told.stderr);
+    assert!(told.stderr.contains("make room") && told.stderr.contains("--resume"), "{}", told.stderr);
     assert!(!here.path("out/report.md").exists());
 }
 
@@ -222,4 +223,15 @@ fn own_arrays_are_named_as_such() {
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(told.stdout.contains("data given") && !told.stdout.contains("matched"), "{}", told.stdout);
     assert!(told.stderr.contains("left out"), "batches beyond the array are left out and told: {}", told.stderr);
+}
+
+#[test]
+fn one_untimed_run_keeps_nothing() {
+    let here = Box::default();
+    let once = ["run", "lattice-encode", "--batch", "1", "-i", "scalar", "--once"];
+    here.refused(&[&once[..], &["-o", "out"]].concat(), &["--once", "--output"]);
+    here.refused(&[&once[..], &["--format", "csv"]].concat(), &["--format", "csv is made from times", "table or json"]);
+    let json = here.ok(&[&once[..], &["--format", "json"]].concat());
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(rows[0]["outcome"], "right");
 }

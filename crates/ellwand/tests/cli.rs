@@ -71,7 +71,9 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert_eq!(here.sweep(&["-o", "out", "--resume"]).code, Some(0));
     let resumed = std::fs::read(&record).unwrap();
     assert_eq!(&resumed[..kept], &whole[..kept]);
-    assert_eq!(lines(&record).len(), 9);
+    // The line of the run that went on stands before what it added.
+    assert_eq!(lines(&record).len(), 10);
+    assert!(lines(&record)[6].starts_with("{\"kind\":\"run\""), "{}", lines(&record)[6]);
 
     here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(), &["another seed or effort"]);
     assert_eq!(here.sweep(&["-o", "out", "--overwrite"]).code, Some(0));
@@ -180,4 +182,84 @@ fn help_and_version_are_answers() {
     assert!(here.ok(&["--help"]).stdout.contains("Exit codes"));
     assert!(here.ok(&["run", "--help"]).stdout.contains("--lattice"));
     assert!(here.ok(&["--version"]).stdout.starts_with("ellwand "));
+}
+
+#[test]
+fn the_same_run_twice_counts_once() {
+    let here = Box::default();
+    assert_eq!(here.sweep(&["-o", "out"]).code, Some(0));
+    let once = here.ok(&["report", "out", "--format", "json"]);
+    let twice = here.ok(&["report", "out", "out/record.jsonl", "--format", "json"]);
+    assert_eq!(once.stdout, twice.stdout);
+    assert!(twice.stderr.contains("which was given already; left out"), "{}", twice.stderr);
+    // Of a copy that was made earlier and the record itself, the record holds, in whichever order they come.
+    let whole = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    let cut: String = whole.lines().take(3).map(|line| format!("{line}\n")).collect();
+    here.write("early.jsonl", cut.as_bytes());
+    for order in [["early.jsonl", "out"], ["out", "early.jsonl"]] {
+        assert_eq!(here.ok(&[&["report"], &order[..], &["--format", "json"]].concat()).stdout, once.stdout);
+    }
+}
+
+#[test]
+fn a_resumed_run_names_both_commands_in_its_report() {
+    let here = Box::default();
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar,simd", "--resume"]).code, Some(0));
+    let report = std::fs::read_to_string(here.path("out/report.md")).unwrap();
+    let commands: Vec<&str> = report.lines().filter(|line| line.contains(" run lattice-encode ")).collect();
+    assert_eq!(commands.len(), 2, "{report}");
+    assert!(commands[1].ends_with("--resume"), "{commands:?}");
+}
+
+#[test]
+fn a_run_embeds_the_last_self_check_of_the_machine() {
+    let here = Box::default();
+    let without = here.sweep(&["-o", "without", "-i", "scalar"]);
+    assert!(without.stdout.contains("no self-check of this machine is kept"), "{}", without.stdout);
+    // As `selfcheck` keeps it: under the machine's fingerprint and the program's version.
+    let model: serde_json::Value =
+        serde_json::from_str(&here.ok(&["report", "without", "--format", "json"]).stdout).unwrap();
+    let machine = model["runs"][0]["machine"].as_str().unwrap();
+    let row = |candidate: &str, percent: i64, decisions: u64, slower: u64| {
+        serde_json::json!({"workload": "w", "candidate": candidate, "found_by": {}, "percent": percent, "passes": 1, "decisions": decisions, "slower": slower, "faster": 0,
+            "same": 0, "undecided": 0, "withheld": 0, "failed": 0, "covered": 0, "bias": 0.0, "seconds": [0.1, 0.2], "blocks": [8.0, 8.0]})
+    };
+    let certificate = serde_json::json!({"ellwand": "0.1.0", "machine": machine, "started_unix_ms": 1_000_000_000_000_u64,
+        "load": [2.5, 3.5], "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": [row("plain", 0, 40, 1), row("slowed", 2, 12, 11)]});
+    let folder = here.path("cache/ellwand");
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = format!("selfcheck-{machine}-{}.json", env!("CARGO_PKG_VERSION"));
+    std::fs::write(folder.join(&name), certificate.to_string()).unwrap();
+    let with = here.sweep(&["-o", "with", "-i", "scalar"]);
+    let line = "self-check of this machine: 1 false alarms in 40 decisions (at most 11.3 %), found +2 % in 11 of 12";
+    let table = with.stdout.replace("\n  ", " ");
+    assert!(table.contains(line) && table.contains("at load 2.50 to 3.50") && table.contains("old:"), "{table}");
+    let report = std::fs::read_to_string(here.path("with/report.md")).unwrap();
+    assert!(report.contains("1 false alarms in 40 decisions"), "{report}");
+    // The report is a function of the record: it needs no cache.
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(here.ok(&["report", "with"]).stdout.contains("1 false alarms in 40 decisions"));
+    // Damage is no certificate.
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(name), "{").unwrap();
+    assert!(here.sweep(&["-o", "damaged", "-i", "scalar"]).stdout.contains("no self-check"));
+}
+
+#[test]
+fn list_breaks_its_lines_where_the_terminal_ends() {
+    let here = Box::default();
+    let list = |width: Option<&str>| {
+        let mut command = here.command(&["list"]);
+        width.map(|width| command.env("COLUMNS", width));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let (free, narrow) = (list(None), list(Some("72")));
+    assert!(free.lines().any(|line| line.chars().count() > 72));
+    for line in narrow.lines() {
+        // A word that is longer than the line stands alone.
+        assert!(line.chars().count() <= 72 || line.split_whitespace().count() <= 2, "{line}");
+    }
+    let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(words(&free), words(&narrow));
 }

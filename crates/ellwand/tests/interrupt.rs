@@ -75,3 +75,84 @@ fn kill_loses_at_most_the_cell_being_measured() {
     let after = lines(&here.path("out/record.jsonl"));
     assert_eq!(after[..before.len().min(9)], before[..before.len().min(9)]);
 }
+
+/// Process ids of the workers that a process has started.
+fn workers(parent: u32) -> Vec<u32> {
+    let children = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(children).unwrap_or_default();
+    text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+/// Waits until workers are at work, interrupts their parent, and returns what it said and whom it had started.
+fn interrupted(child: Child) -> (std::process::Output, Vec<u32>) {
+    let mut seen = workers(child.id());
+    while seen.is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+        seen = workers(child.id());
+    }
+    signal(&child, "INT");
+    seen.extend(workers(child.id()));
+    (child.wait_with_output().unwrap(), seen)
+}
+
+fn all_gone(ids: &[u32]) {
+    for id in ids {
+        // A process of another program may have the number by now; ours would show our name.
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&line).contains("worker"), "worker {id} was left behind");
+    }
+}
+
+#[test]
+fn ctrl_c_in_a_round_of_run_reaps_the_workers() {
+    let here = Box::default();
+    let (output, ids) = interrupted(begun(&here));
+    assert_eq!(output.status.code(), Some(130));
+    all_gone(&ids);
+}
+
+#[test]
+fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
+    let here = Box::default();
+    let args = [
+        &["compare", "lattice-encode:scalar", "lattice-encode:scalar", "--batch"][..],
+        &["1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20", "--blocks", "64", "-o", "out"],
+    ];
+    let child = here.command(&args.concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let record = here.path("out/record.jsonl");
+    while !record.exists() || lines(&record).len() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (output, ids) = interrupted(child);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    all_gone(&ids);
+    // What was decided is told, and the record holds exactly that.
+    let kept = lines(&record).len() - 1;
+    assert!((1..20).contains(&kept), "{kept}");
+    assert!(stderr.contains(&format!("{kept} of 20 cases were compared")), "{stderr}");
+    let told = stdout.lines().filter(|line| line.contains("lattice-encode/") || kept == 1).count();
+    assert_eq!(told, kept, "{stdout}");
+    let report = here.run(&["report", "out", "--format", "json"]);
+    let model: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(model["comparisons"].as_array().unwrap().len(), kept);
+}
+
+#[test]
+fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
+    let here = Box::default();
+    // Ceilings take a while, and none are kept here.
+    let child = here
+        .command(&["run", "lattice-encode", "--no-plot"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !here.path("ellwand-out").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!here.path("ellwand-out").exists(), "an empty directory is left");
+}

@@ -1,9 +1,12 @@
 //! A user's own program on the facade has every command. Its device has a clock that moves only when an implementation
 //! says what it cost, so that verdicts and exit codes are exact although every arm runs in a process of its own.
 //!
-//! `worker`, `run`, `compare` and so on make this program the command line; otherwise it runs the tests.
+//! `worker`, `run`, `compare` and `report` make this program the command line; otherwise it runs the tests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+#[path = "own_program/gates.rs"]
+mod gates;
 
 use std::any::Any;
 use std::process::Command;
@@ -27,12 +30,18 @@ const TESTS: &[Test] = &[
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),
     ("run_divides_its_samples_between_processes", run_divides_its_samples_between_processes),
+    ("budgets_of_a_run", gates::budgets_of_a_run),
+    ("budgets_of_a_comparison", gates::budgets_of_a_comparison),
+    ("a_comparison_keeps_its_record", gates::a_comparison_keeps_its_record),
+    ("outputs_of_commands_are_judged_where_asked", gates::outputs_of_commands_are_judged_where_asked),
+    ("programs_that_are_not_ours_are_rows", gates::programs_that_are_not_ours_are_rows),
+    ("bad_implementations_are_rows_of_a_run", gates::bad_implementations_are_rows_of_a_run),
 ];
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let command = args.get(1).map_or("", String::as_str);
-    if ["worker", "run", "compare"].contains(&command) {
+    if ["worker", "run", "compare", "report"].contains(&command) {
         std::process::exit(ellwand::run(args, &registry()));
     }
     // A test runner asks twice: for the tests, and for those that are ignored, of which there is none.
@@ -131,6 +140,24 @@ impl Prepared for Toy {
     }
 }
 
+/// A toy that changes its answer while it is timed.
+struct Fickle(Toy);
+
+impl Prepared for Fickle {
+    fn run(&mut self) {
+        self.0.run();
+        if self.0.runs > 3 {
+            self.0.y += 0.5;
+        }
+    }
+    fn poison(&mut self) {
+        self.0.poison();
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.0.output()
+    }
+}
+
 fn registry() -> Registry {
     let clock = Clock::default();
     let mut registry = Registry::new();
@@ -151,8 +178,14 @@ fn registry() -> Registry {
             Ok(Box::new(Toy { clock: clock.clone(), cost, runs: 0, answer: 2.0 * inputs.scalar("x")?, y: 0.0 }))
         }));
     }
+    let late = clock.clone();
     registry.implementation(Implementation::cpu("double", "wrong", "a toy", move |_, _, _| {
         Ok(Box::new(Toy { clock: clock.clone(), cost: |_| 1, runs: 0, answer: 0.5, y: 0.0 }))
+    }));
+    // Right when it is judged before, wrong from the fourth run on.
+    registry.implementation(Implementation::cpu("double", "fickle", "a toy", move |_, inputs, _| {
+        let answer = 2.0 * inputs.scalar("x")?;
+        Ok(Box::new(Fickle(Toy { clock: late.clone(), cost: |_| 2_000_000, runs: 0, answer, y: 0.0 })))
     }));
     registry.implementation(Implementation::cpu("double", "picky", "a toy", |_, _, _| {
         Err(PrepareError::Unsupported("the moon is not full".into()))
@@ -168,7 +201,13 @@ struct Told {
 }
 
 fn tell(args: &[&str]) -> Told {
-    let output = Command::new(std::env::current_exe().unwrap()).args(args).output().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    // What is kept about this machine must not reach the tests.
+    command.env("XDG_CACHE_HOME", std::env::temp_dir().join("ellwand-tests-without-cache"));
+    told(command.args(args).output().unwrap())
+}
+
+fn told(output: std::process::Output) -> Told {
     Told {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),

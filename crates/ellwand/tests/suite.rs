@@ -197,3 +197,30 @@ fn the_command_line_serves_a_suite() {
     assert_eq!(ellwand::run(["mine", "check", "sort"], &registry), 5);
     assert_eq!(ellwand::run(["mine", "check", "sort", "--m", "4"], &registry), 2);
 }
+
+#[test]
+fn an_implementation_says_what_it_is() {
+    use ellwand::core::Parallelism;
+    let registry = Registry::from(
+        numbers()
+            .about("the standard library's stable sort")
+            .implementation_mut("threads", |v| v.sort())
+            .about("on all processors")
+            .many_threads()
+            .implementation_mut("unstable", |v| v.sort_unstable()),
+    );
+    let known: Vec<_> =
+        registry.implementations("sort").into_iter().map(|i| (i.about.as_str(), i.parallelism)).collect();
+    assert_eq!(
+        known,
+        [
+            ("the standard library's stable sort", Parallelism::Single),
+            ("on all processors", Parallelism::Many),
+            ("", Parallelism::Single)
+        ]
+    );
+    assert_eq!(outcome(&registry, "threads"), Ok(()));
+    let early: Registry = suite("sort").input(|_, _| 0_u8).many_threads().implementation("x", |x| *x).into();
+    let told = early.find("sort").unwrap().check(&Case::new("sort", Vec::new())).unwrap_err().to_string();
+    assert!(told.contains("many_threads comes before any implementation"), "{told}");
+}

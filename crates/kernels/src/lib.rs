@@ -4,18 +4,25 @@
 
 use ellwand_core::Registry;
 
+pub mod attention;
+mod buffer;
 pub mod calibration;
 pub mod device;
 pub mod gemm;
 pub mod isa;
-#[allow(dead_code, unused_imports, reason = "the layer operations are its first callers")]
+pub mod kde;
 mod lanes;
 pub mod lattice;
+pub mod layers;
 mod pool;
+pub mod stores;
 
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {
     calibration::register(registry);
     gemm::register(registry);
+    kde::register(registry);
+    attention::register(registry);
     lattice::register(registry);
+    layers::register(registry);
 }

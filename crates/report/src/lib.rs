@@ -13,13 +13,13 @@ mod model;
 mod plots;
 pub mod units;
 
-pub use diagnose::{Class, Confidence, Evidence, Finding, RULES, Rule};
+pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
 pub use error::ReportError;
 pub use files::write_all;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
-    AlongAxis, AxisInfo, Best, CaseInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row, RunInfo,
-    Section, SpanRow, SpanTable, Speedup, Stats, Status,
+    AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,
+    RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
 pub use plots::{Plot, draw};
 

@@ -56,6 +56,66 @@ fn markdown() {
     insta::assert_snapshot!(text(&small(None), "markdown"));
 }
 
+/// Verdicts, the certificate of the machine, and a run that was gone on with.
+fn verdicts(width: Option<usize>) -> Report {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut record = ellwand_core::record::parse(&text).unwrap();
+    record.resumed.push(vec!["ellwand".into(), "run".into(), "it's".into(), "--resume".into()]);
+    report(&[record], &Options { width, ..Options::default() })
+}
+
+#[test]
+fn verdicts_as_a_table() {
+    insta::assert_snapshot!(text(&verdicts(Some(120)), "table"));
+}
+
+#[test]
+fn verdicts_as_markdown() {
+    let markdown = text(&verdicts(None), "markdown");
+    insta::assert_snapshot!(markdown);
+}
+
+#[test]
+fn all_formats_print_the_same_verdicts() {
+    let report = verdicts(None);
+    let json: Value = serde_json::from_str(&text(&report, "json")).unwrap();
+    for (index, row) in report.comparisons.iter().enumerate() {
+        assert_eq!(json["comparisons"][index]["ratio"].as_f64(), row.ratio);
+        let ratio = row
+            .ratio
+            .map_or_else(|| "–".to_string(), |ratio| format!("{}x", ellwand_report::units::significant(ratio, 4)));
+        for format in ["table", "markdown"] {
+            let text = text(&report, format);
+            // All of the case but what it shares with the others.
+            let case = ["lattice-encode/batch=2 ", "lattice-encode/batch=64 ", "lattice-encode/batch=128 "][index];
+            let line = text.lines().find(|line| line.contains(case)).unwrap();
+            assert!(line.contains(&row.verdict) && line.contains(&ratio), "{format}: {line}");
+        }
+    }
+}
+
+#[test]
+fn one_call_among_many_is_taken_back() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
+    let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let called = record.comparisons[0].clone();
+    let mut nothing = called.clone();
+    // As many blocks on either side: nothing to see.
+    for (index, block) in nothing.blocks.iter_mut().enumerate() {
+        block.main = if index % 2 == 0 { 0.0001 } else { -0.0001 };
+    }
+    nothing.verdict = "same".into();
+    record.comparisons = vec![nothing; 300];
+    record.comparisons.push(called);
+    let many = report(&[record.clone()], &Options::default());
+    let last = many.comparisons.last().unwrap();
+    assert_eq!(last.verdict, "undecided");
+    assert!(last.note.as_deref().unwrap().contains("among so many cases"));
+    record.comparisons.drain(..300);
+    assert_eq!(report(&[record], &Options::default()).comparisons[0].verdict, "slower");
+}
+
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for width in [60, 80, 100, 140, 200] {

@@ -49,10 +49,16 @@ fn a_run_and_a_measurement_of_every_outcome_are_accepted() {
 
 #[test]
 fn the_record_kept_for_ever_is_accepted() {
-    let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1.jsonl")).unwrap();
-    assert!(text.lines().count() > 1);
-    text.lines().for_each(accepted);
+    for name in ["v1.jsonl", "v1-comparisons.jsonl"] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/");
+        let text = std::fs::read_to_string(format!("{folder}{name}")).unwrap();
+        assert!(text.lines().count() > 1);
+        text.lines().for_each(accepted);
+        // What this program writes of it is accepted as well.
+        let record = ellwand_core::record::parse(&text).unwrap();
+        record.comparisons.iter().for_each(|comparison| accepted(&line(comparison).unwrap()));
+        accepted(&line(&record.run).unwrap());
+    }
 }
 
 #[test]
@@ -86,6 +92,14 @@ fn damage_is_refused() {
     missing.as_object_mut().unwrap().remove("case");
     assert!(refused(&missing));
     assert!(refused(&json!({"no": "kind"})));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
+    let text = std::fs::read_to_string(folder).unwrap();
+    let comparison: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    for (path, value) in [("/verdict", json!("slow")), ("/blocks/0/main", json!("x")), ("/looks", json!([-1]))] {
+        let mut bad = comparison.clone();
+        *bad.pointer_mut(path).unwrap() = value;
+        assert!(refused(&bad), "{path}");
+    }
     let mut newer: Value = serde_json::from_str(&line(&common::run()).unwrap()).unwrap();
     newer["version"] = json!(2);
     assert!(refused(&newer));

@@ -19,6 +19,7 @@ const RULES: &[Rule] = &[
     ("files: every source file is reached by a mod", files::registered),
     ("files: at most 500 lines", files::short),
     ("unsafe: only where ARCHITECTURE allows it", text::unsafe_where_allowed),
+    ("time: only dates come from the clock on the wall", text::one_wall_clock),
     ("network: pages and scripts ask for nothing", text::no_remote_reference),
     ("text: no trailing space, no tab, one newline at the end", text::clean),
 ];

@@ -18,6 +18,19 @@ pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
+/// A clock on the wall steps when somebody sets it. What is timed, waited for or compared reads the monotonic clock; one
+/// function of the command line reads the other one, to date records and directories.
+pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
+    let (asked, allowed) = (concat!("System", "Time"), "crates/ellwand/src/cli/output.rs");
+    Ok(sources
+        .ending(&[".rs"])
+        .filter(|(name, text)| name.starts_with("crates/") && text.contains(asked) && *name != allowed)
+        .map(|(name, _)| {
+            format!("{name} reads the wall clock, which steps; use Instant, or unix_ms of {allowed} for dates")
+        })
+        .collect())
+}
+
 /// Pages, styles and scripts that we ship ask the network for nothing.
 pub(crate) fn no_remote_reference(sources: &Sources) -> Result<Vec<String>> {
     let asks = ["http://", "https://", "fetch(", "XMLHttpRequest", "WebSocket", "//cdn"];
@@ -57,6 +70,9 @@ mod tests {
         let lifted = format!("#![{}]\n", concat!("allow(", "unsafe_code)"));
         assert_eq!(unsafe_where_allowed(&sources("crates/report/src/a.rs", &lifted)).unwrap().len(), 1);
         assert!(unsafe_where_allowed(&sources("crates/kernels/src/a.rs", &lifted)).unwrap().is_empty());
+        let clock = concat!("use std::time::System", "Time;\n");
+        assert_eq!(one_wall_clock(&sources("crates/bench/src/a.rs", clock)).unwrap().len(), 1);
+        assert!(one_wall_clock(&sources("crates/ellwand/src/cli/output.rs", clock)).unwrap().is_empty());
         assert_eq!(no_remote_reference(&sources("web/a.js", "fetch('x')\n")).unwrap().len(), 1);
         assert_eq!(clean(&sources("a.md", "x \n\n")).unwrap().len(), 2);
         assert!(clean(&sources("a.md", "x\n")).unwrap().is_empty());

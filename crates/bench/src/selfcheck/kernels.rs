@@ -211,8 +211,8 @@ fn prepare(sums: bool, more: More, case: &Case, inputs: &Tensors) -> Result<Box<
     Ok(Box::new(Ready { kernel, x, at: 0, units, extra, more, random, y: [0.0; 4], outputs }))
 }
 
-/// Adds the kernels to a registry. They are no business of a user: `list` and `run` do not know them, workers do.
-pub fn register(registry: &mut Registry) {
+/// Adds the kernels to a registry.
+pub(super) fn register(registry: &mut Registry) {
     let axes = || {
         vec![
             Axis::int("percent", "more work of the slowed implementation", 0, 10, 5),

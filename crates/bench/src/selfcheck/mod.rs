@@ -1,19 +1,22 @@
 //! The self-check: how often does this instrument, on this machine, call equal things different, and how often does it see
 //! a difference that was planted? It answers with counts, and a certificate keeps them.
 
+mod floor;
 mod kernels;
 
-pub use kernels::{CHAIN, MODES, PLAIN, SLOWED, SUM, TAIL, register};
+pub use floor::{Floor, MULTIPLY, floor};
+pub use kernels::{CHAIN, MODES, PLAIN, SLOWED, SUM, TAIL};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use ellwand_core::case::{Case, Value};
 use ellwand_core::implementation::Parallelism;
+use ellwand_core::registry::Registry;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::arms::{SLOT_NS, Sides, WARM_UP_NS, compare};
+use crate::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS, compare};
 use crate::block::Spec;
 use crate::compare::{Call, Decision, NoDecision, Terms};
 use crate::worker::{Asked, Launch, Open};
@@ -38,7 +41,9 @@ pub struct Trial {
 pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     if long {
         let decisions = if quick { 4 } else { 20 };
-        let trial = |workload, candidate, percent| Trial { workload, candidate, percent, passes: 400, decisions };
+        let passes = |workload| if workload == SUM { 250 } else { 400 };
+        let trial =
+            |workload, candidate, percent| Trial { workload, candidate, percent, passes: passes(workload), decisions };
         let both = [SUM, CHAIN].map(|workload| [trial(workload, PLAIN, 0), trial(workload, SLOWED, 3)]);
         return both.into_iter().flatten().collect();
     }
@@ -101,6 +106,9 @@ pub struct Row {
 pub struct Certificate {
     /// Version of the program.
     pub ellwand: String,
+    /// Last commit before that program was built, where it was built in a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Fingerprint of the machine.
     pub machine: String,
     /// When it began, in milliseconds since 1970.
@@ -109,6 +117,10 @@ pub struct Certificate {
     pub load: [Option<f64>; 2],
     /// What taking a slot costs beside what runs in it, in nanoseconds.
     pub slot_cost_ns: Option<f64>,
+    /// What short functions took; `None` when that was not tried.
+    pub floor: Option<Floor>,
+    /// Shortest time of an iteration that can be told from nothing, in nanoseconds.
+    pub resolution_ns: Option<f64>,
     /// Region of practical equivalence.
     pub rope: f64,
     /// Probability of a wrong verdict that was asked for.
@@ -161,19 +173,27 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
         trial.workload,
         vec![("percent".into(), Value::Int(trial.percent)), ("passes".into(), Value::Int(trial.passes))],
     );
-    let spec = |implementation: &str| Spec {
-        launch: launch.clone(),
-        open: Open {
-            asked: Asked::new(&case, implementation),
-            seed,
-            slot_min_ns: SLOT_NS,
-            warm_up_ns: WARM_UP_NS,
-            pin: true,
-            ..Open::default()
-        },
-        together: true,
-    };
+    let spec = |implementation: &str| Spec { together: true, ..spec(&case, implementation, launch, seed) };
     Sides { baseline: spec(PLAIN), candidate: spec(trial.candidate), parallelism: [Parallelism::Single; 2] }
+}
+
+/// Adds the kernels to a registry. They are no business of a user: `list` and `run` do not know them, workers do.
+pub fn register(registry: &mut Registry) {
+    kernels::register(registry);
+    floor::register(registry);
+}
+
+fn spec(case: &Case, implementation: &str, launch: &Launch, seed: u64) -> Spec {
+    let open = Open {
+        asked: Asked::new(case, implementation),
+        seed,
+        slot_min_ns: SLOT_NS,
+        warm_up_ns: WARM_UP_NS,
+        long_run_ns: LONG_RUN_NS,
+        pin: true,
+        ..Open::default()
+    };
+    Spec { launch: launch.clone(), open, together: false }
 }
 
 /// Takes the decisions of one trial. `terms` are made anew for each, with coins of its own; every comparison starts without

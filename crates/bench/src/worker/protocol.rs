@@ -15,8 +15,12 @@ pub enum Ask {
     /// Make an implementation ready; first and once. Answered by [`Answer::Ready`].
     Open(Box<Open>),
     /// Take one slot. Answered by [`Answer::Slot`].
-    Slot,
-    /// Spoil the outputs, run once more, judge, read the last probes. Answered by [`Answer::Judged`].
+    Slot {
+        /// Whether the outputs are spoilt first, so that [`Ask::Again`] can judge what this slot answers.
+        #[serde(default)]
+        judged: bool,
+    },
+    /// Judge again and read the last probes. Outputs are spoilt and one more run is made, unless that was done for a slot. Answered by [`Answer::Judged`].
     Again,
     /// Go away. Not answered.
     Close,
@@ -38,6 +42,9 @@ pub struct Open {
     pub slot_min_ns: u64,
     /// Warm-up, in nanoseconds.
     pub warm_up_ns: u64,
+    /// Slots that take so long or longer follow each other without runs that are not timed, and the first run is all the
+    /// warm-up they get. 0 leaves that to the instrument.
+    pub long_run_ns: u64,
     /// The shape of slots, when an earlier process found it; otherwise the worker finds one.
     pub slot: Option<Slot>,
     /// Digests of outputs that are known to be right for these inputs.
@@ -203,7 +210,9 @@ mod tests {
             slot: Some(Slot { iterations: 10, parts: 5, cost_ns: 200_000 }),
             ..Open::default()
         };
-        for ask in [Ask::Open(Box::new(open)), Ask::Slot, Ask::Again, Ask::Close] {
+        for ask in
+            [Ask::Open(Box::new(open)), Ask::Slot { judged: false }, Ask::Slot { judged: true }, Ask::Again, Ask::Close]
+        {
             let line = serde_json::to_string(&ask).unwrap();
             assert!(!line.contains('\n'), "one line: {line}");
             let back: Ask = serde_json::from_str(&line).unwrap();

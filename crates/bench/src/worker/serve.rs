@@ -53,7 +53,7 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
             stay_on(core);
         }
         let answered = match ask {
-            Ask::Slot => arm.slot().map(|sample| Answer::Slot { sample }),
+            Ask::Slot { judged } => arm.slot(judged).map(|sample| Answer::Slot { sample }),
             Ask::Again => {
                 arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
             }
@@ -127,6 +127,10 @@ struct Arm {
     judge: Judge,
     prepared: Box<dyn Prepared>,
     slot: Slot,
+    /// Whether slots follow each other without runs that are not timed.
+    long: bool,
+    /// Whether the outputs were spoilt before the last slot.
+    spoilt: bool,
 }
 
 impl Arm {
@@ -152,9 +156,11 @@ impl Arm {
         let (verdict, digest) = judge.judge(workload.as_ref(), &case, &inputs, &output)?;
         drop(output);
         let scope = implementation.parallelism.scope();
-        let slot = guarded("run", || warm_up(device.as_ref(), implementation.parallelism, prepared.as_mut(), open))
-            .and_then(|slot| slot)
-            .map_err(failed)?;
+        let slot = guarded("run", || {
+            warm_up(device.as_ref(), implementation.parallelism, prepared.as_mut(), open, first_run_ns)
+        })
+        .and_then(|slot| slot)
+        .map_err(failed)?;
         let opened = Opened {
             device: device.id().to_string(),
             prepare_ns,
@@ -166,13 +172,20 @@ impl Arm {
             readings,
         };
         let workload = Arc::clone(workload);
-        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot }, opened))
+        let long = is_long(slot, open);
+        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, long, spoilt: false }, opened))
     }
 
-    fn slot(&mut self) -> Result<Sample, Outcome> {
+    fn slot(&mut self, judged: bool) -> Result<Sample, Outcome> {
         let (device, prepared) = (self.device.as_ref(), self.prepared.as_mut());
+        self.spoilt = judged;
         let taken = guarded("run", || {
-            warm::before_slot(prepared, self.slot)?;
+            if judged {
+                prepared.poison();
+            }
+            if !self.long {
+                warm::before_slot(prepared, self.slot)?;
+            }
             sample::slot(device, self.scope, prepared, self.slot)
         });
         match taken.and_then(|taken| taken) {
@@ -183,8 +196,14 @@ impl Arm {
 
     fn again(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
         let mut readings = self.steady(probes);
-        let output = check::rerun(self.prepared.as_mut())?;
+        // What the probes ran around is as good as the slot: both came after the outputs were spoilt.
+        let output = if std::mem::take(&mut self.spoilt) {
+            check::output(self.prepared.as_mut())?
+        } else {
+            check::rerun(self.prepared.as_mut())?
+        };
         let (_, digest) = self.judge.judge(self.workload.as_ref(), &self.case, &self.inputs, &output)?;
+        readings.extend(self.prepared.readings());
         let mut warnings = Vec::new();
         match guarded("readings", || self.workload.readings(&self.case, &self.inputs, &output)) {
             Ok(quality) => readings.extend(quality),
@@ -232,16 +251,21 @@ fn inputs(host: &Host, open: &Open, workload: &dyn Workload) -> Result<(Case, Te
     workload.adopt(&case, (host.read_given)(&open.given)?, Fit::Case)
 }
 
+fn is_long(slot: Slot, open: &Open) -> bool {
+    open.long_run_ns > 0 && slot.iterations == 1 && slot.cost_ns >= open.long_run_ns
+}
+
 fn warm_up(
     device: &dyn Device,
     parallelism: ellwand_core::Parallelism,
     prepared: &mut dyn Prepared,
     open: &Open,
+    first_run_ns: u64,
 ) -> Result<Slot, String> {
     let Some(shape) = open.slot else {
         return sample::calibrate(device, parallelism, prepared, open.slot_min_ns, open.warm_up_ns);
     };
-    let mut spent = 0;
+    let mut spent = if is_long(shape, open) { first_run_ns } else { 0 };
     while spent < open.warm_up_ns {
         let (timing, _) = sample::slot(device, parallelism.scope(), prepared, shape)?;
         spent += timing.wall_ns.max(1);

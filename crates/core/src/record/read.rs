@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, Run, Spans, VERSION};
+use super::{Comparison, Measurement, Run, Spans, VERSION};
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum LineOut<'a> {
     Run(&'a Run),
     Measurement(&'a Measurement),
+    Comparison(&'a Comparison),
     Spans(&'a Spans),
 }
 
@@ -19,6 +20,10 @@ pub struct Record {
     pub run: Run,
     /// Its measurements. Where a cell stands twice (a resumed run), the last one holds.
     pub measurements: Vec<Measurement>,
+    /// Its comparisons, in the order made.
+    pub comparisons: Vec<Comparison>,
+    /// The command lines that went on with it after the first, in order.
+    pub resumed: Vec<Vec<String>>,
     /// What was recorded inside implementations, in runs of their own; the last of a cell holds.
     pub spans: Vec<Spans>,
     /// What was odd about the file: a cut last line, lines of a kind this version does not know.
@@ -58,6 +63,7 @@ pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error
     let out = match entry.into() {
         Entry::Run(run) => LineOut::Run(run),
         Entry::Measurement(measurement) => LineOut::Measurement(measurement),
+        Entry::Comparison(comparison) => LineOut::Comparison(comparison),
         Entry::Spans(spans) => LineOut::Spans(spans),
     };
     serde_json::to_string(&out)
@@ -69,6 +75,8 @@ pub enum Entry<'a> {
     Run(&'a Run),
     /// A measurement.
     Measurement(&'a Measurement),
+    /// A comparison.
+    Comparison(&'a Comparison),
     /// Components of an implementation.
     Spans(&'a Spans),
 }
@@ -81,6 +89,11 @@ impl<'a> From<&'a Run> for Entry<'a> {
 impl<'a> From<&'a Measurement> for Entry<'a> {
     fn from(measurement: &'a Measurement) -> Self {
         Entry::Measurement(measurement)
+    }
+}
+impl<'a> From<&'a Comparison> for Entry<'a> {
+    fn from(comparison: &'a Comparison) -> Self {
+        Entry::Comparison(comparison)
     }
 }
 impl<'a> From<&'a Spans> for Entry<'a> {
@@ -113,13 +126,33 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
         None => return Err(RecordError::NoRun("it has no format version".into())),
     }
     let run: Run = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
-    let mut record = Record { run, measurements: Vec::new(), spans: Vec::new(), warnings: Vec::new() };
+    let mut record = Record {
+        run,
+        measurements: Vec::new(),
+        comparisons: Vec::new(),
+        resumed: Vec::new(),
+        spans: Vec::new(),
+        warnings: Vec::new(),
+    };
     for (index, text) in lines {
         let number = index + 1;
         let cut = !text.ends_with('\n');
         match serde_json::from_str::<Head>(text) {
             Ok(head) if head.kind == "measurement" => match serde_json::from_str::<Measurement>(text) {
                 Ok(measurement) => record.push(measurement),
+                Err(error) => {
+                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
+                }
+            },
+            Ok(head) if head.kind == "comparison" => match serde_json::from_str::<Comparison>(text) {
+                Ok(comparison) => record.comparisons.push(comparison),
+                Err(error) => {
+                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
+                }
+            },
+            // A resumed run appends its own first line: the measurements after it were made by that command.
+            Ok(head) if head.kind == "run" => match serde_json::from_str::<Run>(text) {
+                Ok(run) => record.resumed.push(run.command),
                 Err(error) => {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }
@@ -133,9 +166,6 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }
             },
-            Ok(head) if head.kind == "run" => {
-                // A resumed run appends its own first line: the measurements after it were made by that command.
-            }
             Ok(head) => record.warnings.push(format!(
                 "line {number} is of kind \"{}\", which this version does not know; left out",
                 head.kind

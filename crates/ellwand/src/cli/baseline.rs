@@ -9,8 +9,9 @@ use ellwand_core::InputError;
 use super::exit::Failure;
 use super::output;
 
-/// Builds the program of that name at a revision of the repository around the current directory; returns its path. A build
-/// is kept in `target/ellwand-baseline/COMMIT` and never made twice.
+/// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
+/// program is kept in `target/ellwand-baseline/COMMIT` and never built twice; what it depends on is built once for all
+/// revisions that agree on it.
 pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> {
     let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let root = git(Path::new("."), &["rev-parse", "--show-toplevel"]).map_err(|why| {
@@ -31,9 +32,9 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
                     "a commit, tag or branch",
                 )
             })?;
-    let home = root.join("target").join("ellwand-baseline").join(&commit);
-    let (source, target) = (home.join("source"), home.join("target"));
-    let built = target.join("release").join(&name);
+    let all = root.join("target").join("ellwand-baseline");
+    let (home, target) = (all.join(&commit), all.join("target"));
+    let (source, built) = (home.join("source"), home.join(&name));
     if built.is_file() {
         return Ok(built);
     }
@@ -66,11 +67,13 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         )
         .into());
     }
-    if built.is_file() {
-        Ok(built)
-    } else {
-        Err(anyhow::anyhow!("cargo built {revision} and left no {}", built.display()).into())
-    }
+    let made = target.join("release").join(&name);
+    // Under another name first: a copy that was interrupted must not look whole.
+    let partial = home.join(format!("{name}.partial-{}", std::process::id()));
+    std::fs::copy(&made, &partial)
+        .and_then(|_| std::fs::rename(&partial, &built))
+        .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
+    Ok(built)
 }
 
 fn git(at: &Path, args: &[&str]) -> Result<String, String> {

@@ -37,10 +37,21 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     Ok(exit(&lines))
 }
 
-/// Each implementation once, judged, nothing timed.
-pub(super) fn once(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>) -> Outcome {
+/// Each implementation once, judged, nothing timed; told as `check` tells it.
+pub(super) fn once(
+    registry: &Registry,
+    matches: &ArgMatches,
+    plan: &Plan,
+    seed: u64,
+    given: Option<&Tensors>,
+) -> Outcome {
+    let format = text(matches, "format").unwrap_or("table");
+    if !["table", "json"].contains(&format) {
+        let problem = format!("{format} is made from times, and --once takes none");
+        return Err(InputError::new("--format", problem, "table or json").into());
+    }
     let lines = judge_all(registry, plan, seed, given)?;
-    output::result(|out| write_table(&lines, out))?;
+    output::result(|out| if format == "json" { write_json(&lines, out) } else { write_table(&lines, out) })?;
     Ok(exit(&lines))
 }
 

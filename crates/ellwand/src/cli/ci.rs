@@ -3,22 +3,98 @@
 use std::io::{self, Write};
 
 use ellwand_bench::compare::Call;
+use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
+use super::budgets::{self, State};
 use super::compare::{Row, Said};
 use super::verdict;
 
-/// How bad a row is.
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Good,
-    Slower,
+    /// Slower than the baseline, or over its budget.
+    Bad,
     Open,
     Broken,
 }
 
+/// One thing that was judged.
+pub(super) struct Case {
+    class: String,
+    name: String,
+    seconds: f64,
+    grade: Grade,
+    line: String,
+}
+
+impl Case {
+    /// A comparison.
+    fn of_row(row: &Row, rope: f64) -> Self {
+        Self {
+            class: row.case.clone(),
+            name: format!("{} against {}", row.names[1], row.names[0]),
+            seconds: row.result.as_ref().map_or(0.0, |decision| decision.elapsed_s),
+            grade: grade(row),
+            line: verdict::sentence(row, rope),
+        }
+    }
+
+    /// A budget.
+    pub(super) fn of_budget(verdict: &budgets::Verdict) -> Self {
+        Self {
+            class: verdict.subject.clone(),
+            name: format!("budget: {}", verdict.judged.what),
+            seconds: 0.0,
+            grade: match verdict.judged.state {
+                State::Kept => Grade::Good,
+                State::Broken => Grade::Bad,
+                State::Open => Grade::Open,
+            },
+            line: format!("{} ({})", verdict.judged.text, verdict.place),
+        }
+    }
+
+    /// A measurement: whether there is one.
+    pub(super) fn of_measurement(m: &Measurement) -> Self {
+        let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
+        Self {
+            class: m.case.id.clone(),
+            name: m.implementation.clone(),
+            seconds: m.samples.iter().map(|sample| sample.wall_ns as f64 * 1e-9).sum(),
+            grade: match m.outcome.word() {
+                "measured" => Grade::Good,
+                "unsupported" => Grade::Open,
+                _ => Grade::Broken,
+            },
+            line: format!("{}{reason}", m.outcome.word()),
+        }
+    }
+
+    /// As a workflow command of GitHub: `::error::` for what is bad or broke, `::warning::` where nothing is shown,
+    /// `::notice::` otherwise.
+    pub(super) fn annotate(&self, out: &mut dyn Write) -> io::Result<()> {
+        let level = match self.grade {
+            Grade::Good => "notice",
+            Grade::Open => "warning",
+            Grade::Bad | Grade::Broken => "error",
+        };
+        // Commands end at the end of a line; titles also at commas and colons.
+        let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+        let title = escape(&self.class).replace(':', "%3A").replace(',', "%2C");
+        writeln!(out, "::{level} title={title}::{}", escape(&self.line))
+    }
+
+    /// Whether there is nothing to say about it.
+    pub(super) fn is_good(&self) -> bool {
+        self.grade == Grade::Good
+    }
+}
+
 fn grade(row: &Row) -> Grade {
     match row.said {
-        Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)) => Grade::Slower,
+        Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)) => Grade::Bad,
         Said::Call(Call::As(Difference::Same | Difference::Faster)) => Grade::Good,
         Said::Call(Call::As(Difference::Undecided { .. }) | Call::Withheld)
         | Said::OneOfMany
@@ -30,26 +106,42 @@ fn grade(row: &Row) -> Grade {
     }
 }
 
-/// One test case a row: a failure where the candidate is slower, skipped where nothing is shown, an error where an arm broke.
-pub(super) fn write_junit(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
-    let count = |is: fn(&Grade) -> bool| rows.iter().map(grade).filter(is).count();
+/// The comparisons and the budgets as JUnit XML.
+pub(super) fn write_junit(
+    rows: &[Row],
+    budgets: &[budgets::Verdict],
+    rope: f64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let rows = rows.iter().map(|row| Case::of_row(row, rope));
+    let cases: Vec<Case> = rows.chain(budgets.iter().map(Case::of_budget)).collect();
+    write_suite("ellwand compare", &cases, out)
+}
+
+/// One test case each: a failure for what is bad, skipped where nothing is shown, an error for what broke.
+pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io::Result<()> {
+    let count = |grade: Grade| cases.iter().filter(|case| case.grade == grade).count();
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(
         out,
-        r#"<testsuite name="ellwand compare" tests="{}" failures="{}" errors="{}" skipped="{}">"#,
-        rows.len(),
-        count(|grade| matches!(grade, Grade::Slower)),
-        count(|grade| matches!(grade, Grade::Broken)),
-        count(|grade| matches!(grade, Grade::Open)),
+        r#"<testsuite name="{name}" tests="{}" failures="{}" errors="{}" skipped="{}">"#,
+        cases.len(),
+        count(Grade::Bad),
+        count(Grade::Broken),
+        count(Grade::Open),
     )?;
-    for row in rows {
-        let line = xml(&verdict::sentence(row, rope));
-        let seconds = row.result.as_ref().map_or(0.0, |decision| decision.elapsed_s);
-        let case = xml(&format!("{} against {}", row.names[1], row.names[0]));
-        writeln!(out, r#"  <testcase classname="{}" name="{case}" time="{seconds:.3}">"#, xml(&row.case))?;
-        match grade(row) {
+    for case in cases {
+        let line = xml(&case.line);
+        writeln!(
+            out,
+            r#"  <testcase classname="{}" name="{}" time="{:.3}">"#,
+            xml(&case.class),
+            xml(&case.name),
+            case.seconds
+        )?;
+        match case.grade {
             Grade::Good => writeln!(out, "    <system-out>{line}</system-out>")?,
-            Grade::Slower => writeln!(out, r#"    <failure message="{line}"/>"#)?,
+            Grade::Bad => writeln!(out, r#"    <failure message="{line}"/>"#)?,
             Grade::Open => writeln!(out, r#"    <skipped message="{line}"/>"#)?,
             Grade::Broken => writeln!(out, r#"    <error message="{line}"/>"#)?,
         }
@@ -58,20 +150,43 @@ pub(super) fn write_junit(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::R
     writeln!(out, "</testsuite>")
 }
 
-/// `::error::` where the candidate is slower or an arm broke, `::warning::` where nothing is shown, `::notice::` otherwise.
-pub(super) fn write_github(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
-    for row in rows {
-        let level = match grade(row) {
-            Grade::Good => "notice",
-            Grade::Open => "warning",
-            Grade::Slower | Grade::Broken => "error",
-        };
-        // Commands end at the end of a line; titles also at commas and colons.
-        let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-        let title = escape(&row.case).replace(':', "%3A").replace(',', "%2C");
-        writeln!(out, "::{level} title={title}::{}", escape(&verdict::sentence(row, rope)))?;
-    }
-    Ok(())
+/// The comparisons, and the budgets that are not kept, as GitHub's workflow commands.
+pub(super) fn write_github(
+    rows: &[Row],
+    budgets: &[budgets::Verdict],
+    rope: f64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    rows.iter().map(|row| Case::of_row(row, rope)).try_for_each(|case| case.annotate(out))?;
+    annotate_rest(budgets.iter().map(Case::of_budget), out)
+}
+
+/// Annotations for all that is not good.
+pub(super) fn annotate_rest(cases: impl Iterator<Item = Case>, out: &mut dyn Write) -> io::Result<()> {
+    cases.filter(|case| !case.is_good()).try_for_each(|case| case.annotate(out))
+}
+
+/// What `run` measured and the budgets: JUnit XML.
+pub(super) fn write_run_junit(
+    measurements: &[Measurement],
+    budgets: &[budgets::Verdict],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let measured = measurements.iter().map(Case::of_measurement);
+    write_suite("ellwand run", &measured.chain(budgets.iter().map(Case::of_budget)).collect::<Vec<_>>(), out)
+}
+
+/// What `run` could not measure, the budgets that are not kept, and how many there were.
+pub(super) fn write_run_github(
+    measurements: &[Measurement],
+    budgets: &[budgets::Verdict],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let measured = measurements.iter().map(Case::of_measurement);
+    let cases: Vec<Case> = measured.chain(budgets.iter().map(Case::of_budget)).collect();
+    let good = cases.iter().filter(|case| case.is_good()).count();
+    writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", cases.len())?;
+    annotate_rest(cases.into_iter(), out)
 }
 
 /// Text as an XML attribute or element; what XML 1.0 cannot hold is left out.
@@ -98,12 +213,20 @@ mod tests {
     fn broken(error: &str) -> Row {
         let fate = Outcome::Failed { error: error.into() };
         let names = ["a".to_string(), "b".to_string()];
-        Row { case: "w/n=1,m=2".into(), names, result: Err(("the candidate", fate)), said: Said::Nothing }
+        Row {
+            case: "w/n=1,m=2".into(),
+            names,
+            result: Err(("the candidate", fate)),
+            said: Said::Nothing,
+            budgets: Vec::new(),
+        }
     }
 
-    fn written(write: fn(&[Row], f64, &mut dyn Write) -> io::Result<()>, row: Row) -> String {
+    type Writing = fn(&[Row], &[budgets::Verdict], f64, &mut dyn Write) -> io::Result<()>;
+
+    fn written(write: Writing, row: Row) -> String {
         let mut out = Vec::new();
-        write(&[row], 0.01, &mut out).unwrap();
+        write(&[row], &[], 0.01, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

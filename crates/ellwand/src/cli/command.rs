@@ -10,7 +10,7 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 31] = [
+const OWN: [&str; 33] = [
     "size",
     "implementation",
     "device",
@@ -42,6 +42,8 @@ const OWN: [&str; 31] = [
     "command",
     "across-machines",
     "long",
+    "config",
+    "same-output",
 ];
 
 /// The whole command line for a registry.
@@ -91,8 +93,17 @@ fn run(registry: &Registry) -> Command {
                 .value_name("DIR")
                 .help("Directory for record.jsonl, run.json, summary.csv, report.md and plots [default: ellwand-out/WORKLOAD-TIME]"),
         )
-        .arg(format(&["table", "json", "jsonl", "csv", "markdown"]))
+        .arg(format(&["table", "json", "jsonl", "csv", "markdown", "junit", "github"]))
         .arg(switch("no-plot", "Draw no plots"))
+        .arg(config())
+        .arg(
+            Arg::new("fail-on")
+                .long("fail-on")
+                .value_name("WHAT")
+                .value_parser(["budget", "never"])
+                .default_value("budget")
+                .help("budget: exit code 3 when a budget of ellwand.toml is broken"),
+        )
         .arg(
             Arg::new("effort")
                 .long("effort")
@@ -104,10 +115,13 @@ fn run(registry: &Registry) -> Command {
         .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
         .arg(switch("overwrite", "Replace the record in the output directory"))
-        .arg(switch("once", "Run each implementation one time and time nothing, for perf, nsys or ncu"))
+        .arg(
+            switch("once", "Run each implementation one time, time nothing and keep no record, for perf, nsys or ncu")
+                .conflicts_with_all(["output", "resume", "overwrite"]),
+        )
         .arg(
             switch("spans", "Show the components inside each implementation, by its spans, in runs without headline timings; writes a trace for each")
-                .conflicts_with_all(["once", "baseline", "blocks", "no-plot"]),
+                .conflicts_with_all(["once", "baseline", "blocks"]),
         )
         .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
         .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
@@ -204,7 +218,8 @@ fn compare(registry: &Registry) -> Command {
                 .requires("workload")
                 .help("With --workload: implementations or patterns; all if none is given"),
         )
-        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; what they answer is not judged"))
+        .arg(switch("command", "The sides are shell commands: time whole processes, start to end; each must exit with code 0"))
+        .arg(switch("same-output", "With --command: both must print the same to stdout, before and after the timed runs").requires("command"))
         .arg(
             Arg::new("baseline")
                 .long("baseline")
@@ -222,8 +237,18 @@ fn compare(registry: &Registry) -> Command {
                 .value_name("WHAT")
                 .value_parser(["slower", "undecided", "never"])
                 .default_value("undecided")
-                .help("slower: exit code 3 when the candidate is slower; undecided: also 4 when nothing is shown"),
+                .help("slower: exit code 3 when the candidate is slower or breaks a budget; undecided: also 4 when nothing is shown"),
         )
+        .arg(config())
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .visible_alias("output-dir")
+                .value_name("DIR")
+                .help("Keep the raw samples and the block values: record.jsonl and a report in DIR"),
+        )
+        .arg(switch("overwrite", "Replace the record in the output directory"))
         .arg(format(&["table", "json", "junit", "github"]))
         .arg(time_limit())
         .arg(size())
@@ -249,8 +274,22 @@ fn selfcheck() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..))
                 .help("Decisions of each trial; no certificate is kept"),
         )
+        .arg(
+            switch(
+                "diagnosis",
+                "Try the diagnosis instead, on workloads that are bound by a known thing; exit 1 on a wrong class",
+            )
+            .conflicts_with_all(["long", "quick", "only", "decisions"]),
+        )
         .arg(rope())
         .arg(format(&["table", "json"]))
+}
+
+fn config() -> Arg {
+    Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .help("Budgets [default: ellwand.toml in this directory or the nearest one above it]")
 }
 
 fn rope() -> Arg {
@@ -264,7 +303,7 @@ fn rope() -> Arg {
 fn machine() -> Command {
     Command::new("machine")
         .about(
-            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock and call cost",
+            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock, span and call cost",
         )
         .arg(format(&["table", "json"]))
         .arg(

@@ -32,7 +32,7 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
         }
         writeln!(out, "devices")?;
         for device in registry.devices() {
-            writeln!(out, "  {:18} {}", device.id(), device.about())?;
+            writeln!(out, "{}", entry(device.id(), &device.about(), output::width()))?;
         }
         for (kind, why) in registry.absences() {
             writeln!(out, "  {:18} unavailable: {why}", kind.to_string())?;
@@ -54,28 +54,31 @@ fn defaults(axis: &ellwand_core::Axis) -> String {
     axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// Column in which the words about a flag, an implementation or a device begin.
+const ABOUT: usize = 21;
+
+/// A name and what it is, on as many lines as the terminal needs.
+fn entry(name: &str, about: &str, width: Option<usize>) -> String {
+    output::wrapped(&format!("  {name:18} "), about, ABOUT, width)
+}
+
 fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> std::io::Result<()> {
+    let width = output::width();
     let groups =
         if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
-    writeln!(out, "{}{groups}\n  {}", workload.name(), workload.about())?;
+    writeln!(out, "{}{groups}\n{}", workload.name(), output::wrapped("  ", workload.about(), 2, width))?;
     for axis in workload.axes() {
         let aliases: String = axis.aliases.iter().map(|alias| format!(", --{alias}")).collect();
-        writeln!(
-            out,
-            "  --{:16} {} ({}; default {}{aliases})",
-            axis.name,
-            axis.about,
-            axis.expected(),
-            defaults(axis)
-        )?;
+        let about = format!("{} ({}; default {}{aliases})", axis.about, axis.expected(), defaults(axis));
+        writeln!(out, "{}", entry(&format!("--{}", axis.name), &about, width))?;
     }
     if !workload.sizes().is_empty() {
         let sizes: Vec<&str> = workload.sizes().iter().map(|size| size.name).collect();
-        writeln!(out, "  --{:16} {}", "size", sizes.join(", "))?;
+        writeln!(out, "{}", entry("--size", &sizes.join(", "), width))?;
     }
     for implementation in registry.implementations(workload.name()) {
         let note = unavailable(registry, implementation).unwrap_or_else(|| implementation.about.clone());
-        writeln!(out, "  {:18} {note}", implementation.name)?;
+        writeln!(out, "{}", entry(&implementation.name, &note, width))?;
     }
     writeln!(out)
 }

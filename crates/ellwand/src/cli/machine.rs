@@ -8,6 +8,7 @@ use ellwand_core::ceiling::Ceiling;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::Environment;
 use ellwand_core::{InputError, Registry};
+use ellwand_profile::Cost;
 use ellwand_report::units;
 
 use super::command::{effort, text};
@@ -17,6 +18,8 @@ use super::{Outcome, ceilings, output};
 pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<String>) -> Outcome {
     let mut here = environment::detect();
     here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    // First, while nobody else has spans in this process.
+    let spans = ellwand_profile::cost().map_err(anyhow::Error::from)?;
     let (measured, measurements) = ceilings::measure(registry, &here, effort(matches))?;
     for measurement in measurements.iter().filter(|m| m.outcome.word() == "wrong" || m.outcome.word() == "failed") {
         let (word, why) = (measurement.outcome.word(), measurement.outcome.reason().unwrap_or(""));
@@ -32,11 +35,19 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         .into());
     }
     if text(matches, "format") == Some("json") {
-        let json = serde_json::to_string_pretty(&here).map_err(anyhow::Error::from)?;
-        output::result(|out| writeln!(out, "{json}"))?;
+        let mut json = serde_json::to_value(&here).map_err(anyhow::Error::from)?;
+        json["span_cost"] = serde_json::json!({
+            "clock": spans.clock.word(),
+            "off_ns": spans.off_ns,
+            "on_ns": spans.on_ns,
+            "counted_ns": spans.counted_ns,
+            "scope_ns": spans.scope_ns,
+            "empty_ns": spans.empty_ns,
+        });
+        output::result(|out| writeln!(out, "{json:#}"))?;
     } else {
         output::result(|out| {
-            write_table(&here, out)?;
+            write_table(&here, &spans, out)?;
             registry.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
             registry.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
         })?;
@@ -47,7 +58,7 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
     Ok(Exit::Ok)
 }
 
-fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{}", here.cpu)?;
     let caches: Vec<String> = here
         .caches
@@ -65,6 +76,15 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     )?;
     let ns = |value: Option<f64>| value.map_or_else(|| "unavailable".into(), |value| units::human(value * 1e-9, "s"));
     writeln!(out, "clock: a pair of readings {}, smallest step {}", ns(here.clock_cost_ns), ns(here.clock_step_ns))?;
+    writeln!(
+        out,
+        "span: {} while no session records, {} while one does ({} with counters), an empty one reads {} (clock: {})",
+        ns(Some(spans.off_ns)),
+        ns(Some(spans.on_ns)),
+        ns(Some(spans.counted_ns)),
+        ns(Some(spans.empty_ns)),
+        spans.clock.word()
+    )?;
     writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))?;
     writeln!(
         out,

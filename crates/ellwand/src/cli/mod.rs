@@ -3,14 +3,19 @@
 mod apply;
 mod baseline;
 mod bench;
+mod budgets;
 mod cache;
 mod ceilings;
+mod certificate;
 mod check;
 mod ci;
 mod command;
 mod compare;
+mod contests;
+mod diagnosis;
 mod eta;
 mod exit;
+mod keeping;
 mod list;
 mod machine;
 mod output;
@@ -58,7 +63,10 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some(("check", matches)) => check::check(registry, matches),
         Some(("report", matches)) => report::report(matches),
         Some(("machine", matches)) => machine::machine(registry, matches, line),
-        Some(("compare", matches)) => compare::compare(registry, matches),
+        Some(("compare", matches)) => compare::compare(registry, matches, line),
+        Some(("selfcheck", matches)) if command::is_set(matches, "diagnosis") => {
+            diagnosis::diagnosis(registry, matches)
+        }
         Some(("selfcheck", matches)) => selfcheck::selfcheck(matches),
         Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),

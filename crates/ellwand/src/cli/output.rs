@@ -34,6 +34,28 @@ pub(super) fn width() -> Option<usize> {
     columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).or(Some(100))
 }
 
+/// A first line that begins with `head` and further ones indented by `indent`, broken between words so that none is wider
+/// than the width where there is one; a word that is wider stands alone.
+pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize>) -> String {
+    let width = width.unwrap_or(usize::MAX);
+    let mut out = head.to_string();
+    let mut column = head.chars().count();
+    for (index, word) in text.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if index > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
 /// Whether colour may be used: a terminal, and NO_COLOR (no-color.org) not set.
 pub(super) fn color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -109,6 +131,14 @@ mod tests {
         assert_eq!(stamp(0), "19700101-000000");
         assert_eq!(stamp(951_782_400_000), "20000229-000000");
         assert_eq!(stamp(1_795_239_012_345), "20261121-053012");
+    }
+
+    #[test]
+    fn long_lines_break_between_words() {
+        assert_eq!(wrapped("  --n  ", "the number of things", 7, Some(18)), "  --n  the number\n       of things");
+        assert_eq!(wrapped("", "incomprehensibilities are long", 2, Some(10)), "incomprehensibilities\n  are long");
+        assert_eq!(wrapped("a ", "b  c", 2, None), "a b c");
+        assert_eq!(wrapped("  x", "", 2, Some(1)), "  x");
     }
 
     #[test]

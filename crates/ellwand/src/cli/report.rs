@@ -23,19 +23,43 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         for warning in &record.warnings {
             output::note(&format!("note: {}: {warning}", path.display()));
         }
-        records.push(record);
+        add(&mut records, record, &path);
     }
     if let Some(dir) = text(matches, "output") {
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &records, Path::new(dir))?;
     }
     let has_any = |record: &Record| {
-        let measured = record.measurements.iter().any(|measurement| measurement.outcome.is_measured());
-        measured || record.spans.iter().any(|spans| spans.outcome.is_measured())
+        record.measurements.iter().any(|measurement| measurement.outcome.is_measured())
+            || record.comparisons.iter().any(|comparison| comparison.ended.is_none())
+            || record.spans.iter().any(|spans| spans.outcome.is_measured())
     };
     let measured = records.iter().any(has_any);
+    let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl"].contains(&name));
+    if by_measurement && records.iter().any(|record| !record.comparisons.is_empty()) {
+        output::note("note: csv and jsonl hold measurements; verdicts are in table, json and markdown");
+    }
     print(matches, &records)?;
     Ok(if measured { Exit::Ok } else { Exit::Nothing })
+}
+
+/// Adds a record unless its run is there already: a copy, or the same file twice, would count every sample twice. Of two
+/// the longer one holds.
+fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
+    let lines = |record: &Record| record.measurements.len() + record.comparisons.len();
+    match records.iter_mut().find(|known| known.run.id == record.run.id) {
+        None => records.push(record),
+        Some(known) => {
+            let run = &record.run.id;
+            let path = path.display();
+            if lines(&record) > lines(known) {
+                output::note(&format!("note: {path} is run {run} again with more in it; the shorter one is left out"));
+                *known = record;
+            } else {
+                output::note(&format!("note: {path} is run {run}, which was given already; left out"));
+            }
+        }
+    }
 }
 
 fn options(matches: &ArgMatches) -> Options {

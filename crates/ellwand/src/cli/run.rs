@@ -19,10 +19,10 @@ use ellwand_core::{Environment, InputError, Registry};
 use super::command::{effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, ceilings, output, report, signals};
+use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals};
 
 /// Name of the record in the output directory.
-const RECORD: &str = "record.jsonl";
+pub(super) const RECORD: &str = "record.jsonl";
 
 pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
     let selection = selected(registry, matches);
@@ -44,8 +44,9 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     ceilings::check_memory(&plan.cells, blocks.is_some())?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
+    let allowed = budgets::load(registry, matches)?;
     if is_set(matches, "once") {
-        return super::check::once(registry, &plan, seed, given.as_ref());
+        return super::check::once(registry, matches, &plan, seed, given.as_ref());
     }
     let started = output::unix_ms();
     let dir =
@@ -57,37 +58,49 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
             .help("--resume continues it, --overwrite replaces it")
             .into());
     }
+    // From here on Ctrl-C must leave things in order.
+    let interrupt = signals::stop_on_ctrl_c();
+    let new = !dir.exists();
     output::directory("-o", &dir)?;
 
-    let mut here = environment::detect();
-    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    here.ceilings =
-        if spans { ceilings::kept(&here).unwrap_or_default() } else { known_ceilings(registry, &here, matches)? };
+    let mut here = environment(registry);
+    let known =
+        if spans { Ok(ceilings::kept(&here).unwrap_or_default()) } else { known_ceilings(registry, &here, matches) };
+    here.ceilings = known.inspect_err(|_| {
+        // Nothing was begun: no empty directory tells of it. One that holds something stays, as does its parent.
+        if new && std::fs::remove_dir(&dir).is_ok() && text(matches, "output").is_none() {
+            dir.parent().map(std::fs::remove_dir);
+        }
+    })?;
     let settings = effort(matches).settings();
     let this_run = Run {
         version: VERSION,
-        id: format!("{}-{:08x}", output::stamp(started), (started ^ u64::from(std::process::id()) << 32) as u32),
+        id: id(started),
         command: line,
         started_unix_ms: started,
         ellwand: env!("CARGO_PKG_VERSION").to_string(),
         seed,
+        certificate: certificate::kept(&here),
         environment: here,
         settings,
     };
-    let (mut record, finished) = open(&record_path, &this_run, resume, spans)?;
+    let (record, finished) = open(&record_path, &this_run, resume, spans)?;
+    // A record that is continued hears of it when there is something to add.
+    let again = (!finished.is_empty()).then_some(&this_run);
+    let mut record = Continued { record, again };
     let instrument = Instrument {
         registry,
         settings: this_run.settings.clone(),
         seed,
         probes: PROBES,
-        interrupt: signals::stop_on_ctrl_c(),
+        interrupt,
         given: given.as_ref(),
         resolutions: if spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
     };
     if spans {
         let interrupted = super::spans::record(&instrument, plan, &dir, &mut record, &finished)?;
         drop(record);
-        return finish(matches, &dir, &record_path, interrupted);
+        return finish(matches, None, &dir, &record_path, interrupted);
     }
     let workers = blocks.map(|blocks| Blocks {
         instrument: &instrument,
@@ -98,7 +111,41 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     });
     let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
     drop(record);
-    finish(matches, &dir, &record_path, interrupted)
+    finish(matches, allowed.as_ref(), &dir, &record_path, interrupted)
+}
+
+/// The machine, with the devices that the registry found.
+pub(super) fn environment(registry: &Registry) -> Environment {
+    let mut here = environment::detect();
+    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    here
+}
+
+/// Identity of a run: its start and a part that another process does not have.
+pub(super) fn id(started: u64) -> String {
+    // The process id beside the clock: two runs may start in the same millisecond.
+    format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
+}
+
+/// A record, and the run that goes on with it unless it began it.
+pub(super) struct Continued<'a> {
+    record: Writer,
+    again: Option<&'a Run>,
+}
+
+impl Continued<'_> {
+    fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
+        let record = self.writer()?;
+        Ok(measurements.iter().try_for_each(|measurement| record.measurement(measurement))?)
+    }
+
+    /// The record, to add something to it.
+    pub(super) fn writer(&mut self) -> Result<&mut Writer, Failure> {
+        if let Some(run) = self.again.take() {
+            self.record.resumed(run)?;
+        }
+        Ok(&mut self.record)
+    }
 }
 
 /// The registry in which the devices that were asked for by index come first of their kind.
@@ -115,7 +162,7 @@ fn measure(
     instrument: &Instrument,
     workers: Option<&Blocks>,
     plan: Plan,
-    record: &mut Writer,
+    record: &mut Continued,
     finished: &BTreeSet<String>,
 ) -> Result<bool, Failure> {
     // Starting a worker process takes some hundredths of a second.
@@ -141,9 +188,7 @@ fn measure(
         };
         match measured {
             Ok(measurements) => {
-                for measurement in &measurements {
-                    record.measurement(measurement)?;
-                }
+                record.add(&measurements)?;
             }
             Err(_) => {
                 interrupted = true;
@@ -165,15 +210,29 @@ pub(super) fn leave_out(instrument: &Instrument, cell: &mut Cell, finished: &BTr
     });
 }
 
-/// Reads the record back from disk and makes every output from it, as `report` does.
-fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: bool) -> Outcome {
+/// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
+fn finish(
+    matches: &ArgMatches,
+    limits: Option<&budgets::Budgets>,
+    dir: &Path,
+    record_path: &Path,
+    interrupted: bool,
+) -> Outcome {
     let record = writer::read(record_path)?;
     let measured = record.measurements.iter().map(|measurement| &measurement.outcome);
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
+    let verdicts = limits.map_or_else(Vec::new, |limits| limits.judge_run(&record.measurements));
     if !fates.is_empty() {
-        let told = report::print(matches, std::slice::from_ref(&record));
+        let told = match text(matches, "format") {
+            Some("junit") => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
+            Some("github") => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
+            _ => report::print(matches, std::slice::from_ref(&record)),
+        };
         report::write_directory(matches, &[record], dir)?;
         output::note(&format!("\nwritten to {}", dir.display()));
+        if let Some(limits) = limits {
+            limits.tell(&verdicts);
+        }
         told?;
     }
     Ok(if interrupted {
@@ -185,6 +244,8 @@ fn finish(matches: &ArgMatches, dir: &Path, record_path: &Path, interrupted: boo
         Exit::Nothing
     } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
         Exit::Error
+    } else if budgets::broken(&verdicts) && text(matches, "fail-on") != Some("never") {
+        Exit::Regression
     } else {
         Exit::Ok
     })

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::ArgMatches;
 use ellwand_bench::compare::{Call, Decision, NoDecision};
-use ellwand_bench::environment;
 use ellwand_bench::selfcheck::{self, Certificate, Trial};
 use ellwand_bench::worker::Launch;
-use ellwand_core::InputError;
+use ellwand_bench::{Cpu, Effort, environment, resolutions};
 use ellwand_core::stats::{Change, Difference};
+use ellwand_core::{InputError, Registry};
 use ellwand_report::units;
 
 use super::command::{is_set, text};
@@ -28,10 +28,13 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let trials = trials(matches)?;
     let mut certificate = Certificate {
         ellwand: env!("CARGO_PKG_VERSION").into(),
+        revision: super::certificate::revision(),
         machine: here.fingerprint(),
         started_unix_ms: output::unix_ms(),
         load: [here.load, None],
         slot_cost_ns: here.slot_cost_ns,
+        floor: None,
+        resolution_ns: None,
         rope,
         alpha: ALPHA,
         rows: Vec::new(),
@@ -57,6 +60,16 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
             }
         }
     }
+    if text(matches, "only").is_none_or(|only| "floor".contains(only)) && !is_set(matches, "long") {
+        match selfcheck::floor(&launch, certificate.started_unix_ms, interrupt) {
+            Ok(floor) => certificate.floor = Some(floor),
+            Err(NoDecision::Interrupted) => return Err(Failure::Interrupted),
+            Err(error) => output::note(&format!("the floor was not found: {error:?}")),
+        }
+        let mut cpu = Registry::new();
+        cpu.device(std::sync::Arc::new(Cpu::default()));
+        certificate.resolution_ns = resolutions(&cpu, &Effort::Quick.settings()).into_values().next();
+    }
     progress.finish();
     certificate.load[1] = environment::load();
     if !is_set(matches, "long") && text(matches, "only").is_none() && matches.get_one::<u32>("decisions").is_none() {
@@ -69,7 +82,7 @@ pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
         output::result(|out| write_table(&certificate, out))?;
     }
     let (alarms, ..) = certificate.false_alarms();
-    Ok(if certificate.rows.iter().all(|row| row.decisions == 0) {
+    Ok(if certificate.floor.is_none() && certificate.rows.iter().all(|row| row.decisions == 0) {
         Exit::Nothing
     } else if alarms >= TOO_MANY {
         Exit::Error
@@ -85,11 +98,11 @@ fn trials(matches: &ArgMatches) -> Result<Vec<Trial>, InputError> {
     if let Some(only) = text(matches, "only") {
         let all: Vec<String> = trials.iter().map(name).collect();
         trials.retain(|trial| name(trial).contains(only));
-        if trials.is_empty() {
+        if trials.is_empty() && !"floor".contains(only) {
             return Err(InputError::new(
                 "--only",
                 format!("no trial contains '{only}'"),
-                format!("one of {}", all.join(", ")),
+                format!("a part of one of {}, floor", all.join(", ")),
             ));
         }
     }
@@ -205,6 +218,17 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
     )?;
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
     writeln!(out, "the instrument takes {cost} a slot beside what runs, outside of its times")?;
+    if let Some(floor) = &certificate.floor {
+        let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
+        writeln!(
+            out,
+            "chains of so many multiplies take, in ns: {}; by the latency of {:.4} ns the largest error is {:.3} ns; below {:.2} ns nothing is told from nothing",
+            times.join(", "),
+            floor.latency_ns,
+            floor.error_ns(),
+            certificate.resolution_ns.unwrap_or(f64::NAN),
+        )?;
+    }
     let load = |load: Option<f64>| load.map_or_else(unknown, |load| format!("{load:.2}"));
     writeln!(out, "load average {} before, {} after", load(certificate.load[0]), load(certificate.load[1]))
 }

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use ellwand_bench::spans::{Recording, cost};
-use ellwand_bench::{Cell, Event, Instrument, Plan, Writer};
+use ellwand_bench::{Cell, Event, Instrument, Plan};
 use ellwand_profile::Trace;
 
 use super::exit::Failure;
 use super::output;
 use super::progress::Progress;
+use super::run::Continued;
 
 /// Records the components of every cell that is not in the record yet, and writes each implementation's trace beside it;
 /// returns whether the user interrupted.
@@ -20,7 +21,7 @@ pub(super) fn record(
     instrument: &Instrument,
     plan: Plan,
     dir: &Path,
-    record: &mut Writer,
+    record: &mut Continued,
     finished: &BTreeSet<String>,
 ) -> Result<bool, Failure> {
     // Before anything else runs in this process, so that nobody's spans go into it.
@@ -45,7 +46,7 @@ pub(super) fn record(
                 spans.trace = Some(name);
                 traces += 1;
             }
-            record.spans(&spans)?;
+            record.writer()?.spans(&spans)?;
         }
     }
     progress.finish();

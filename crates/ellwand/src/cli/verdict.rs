@@ -7,10 +7,16 @@ use ellwand_core::stats::{Change, Difference};
 use ellwand_report::units;
 use serde_json::{Value, json};
 
+use super::budgets;
 use super::compare::{Row, Said};
 
-/// One line a case, with what must be said beside it below.
-pub(super) fn write_lines(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+/// One line a case, with what must be said beside it below; then one a budget.
+pub(super) fn write_lines(
+    rows: &[Row],
+    budgets: &[budgets::Verdict],
+    rope: f64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for row in rows {
         if rows.len() > 1 {
             write!(out, "{}: ", row.case)?;
@@ -22,7 +28,7 @@ pub(super) fn write_lines(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::R
             }
         }
     }
-    Ok(())
+    budgets.iter().try_for_each(|budget| writeln!(out, "budget {}: {}", budget.judged.state.word(), budget.line()))
 }
 
 /// What a row says, in a sentence.
@@ -158,9 +164,22 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Everything that is known, for programs.
-pub(super) fn write_json(rows: &[Row], rope: f64, out: &mut dyn Write) -> io::Result<()> {
-    let rows: Vec<Value> = rows.iter().map(|row| as_json(row, rope)).collect();
+/// Everything that is known, for programs. Budgets of the program stand at each of its cases.
+pub(super) fn write_json(rows: &[Row], budgets: &[budgets::Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+    let of_program = budgets.iter().filter(|budget| rows.iter().all(|row| !row.budgets.contains(budget)));
+    let of_program: Vec<&budgets::Verdict> = of_program.collect();
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let mut json = as_json(row, rope);
+            let budgets: Vec<Value> =
+                of_program.iter().copied().chain(&row.budgets).map(budgets::Verdict::json).collect();
+            if let (Some(json), false) = (json.as_object_mut(), budgets.is_empty()) {
+                json.insert("budgets".into(), Value::Array(budgets));
+            }
+            json
+        })
+        .collect();
     writeln!(out, "{:#}", Value::Array(rows))
 }
 
@@ -212,7 +231,8 @@ fn difference(difference: Difference) -> &'static str {
     }
 }
 
-fn said(said: Said) -> &'static str {
+/// A verdict in one word.
+pub(super) fn said(said: Said) -> &'static str {
     match said {
         Said::Call(Call::As(difference)) => self::difference(difference),
         Said::Call(Call::SlowerBeside(_)) => "slower-beside",

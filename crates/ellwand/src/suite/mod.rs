@@ -111,6 +111,7 @@ impl Sketch {
             sketch: self,
             make: Arc::new(make),
             ways: Vec::new(),
+            early: None,
             baseline: None,
             reference: None,
             judge: None,
@@ -123,6 +124,14 @@ impl Sketch {
 enum Way<I, O> {
     Borrow(Arc<Borrow<I, O>>),
     Own(Arc<Own<I, O>>),
+}
+
+/// A way with what is said of it.
+struct Entry<I, O> {
+    name: String,
+    way: Way<I, O>,
+    about: String,
+    many: bool,
 }
 
 impl<I, O> Clone for Way<I, O> {
@@ -142,7 +151,9 @@ impl<I, O> Clone for Way<I, O> {
 pub struct Suite<I, O> {
     sketch: Sketch,
     make: Arc<Make<I>>,
-    ways: Vec<(String, Way<I, O>)>,
+    ways: Vec<Entry<I, O>>,
+    /// Said of an implementation before there was one.
+    early: Option<&'static str>,
     baseline: Option<String>,
     reference: Option<Arc<Borrow<I, O>>>,
     judge: Option<Arc<Judge<O>>>,
@@ -157,16 +168,40 @@ where
     /// An implementation that reads its input. What it returns is kept until the next iteration, and dropping the one
     /// before belongs to its time.
     #[must_use]
-    pub fn implementation(mut self, name: &str, run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
-        self.ways.push((name.into(), Way::Borrow(Arc::new(run))));
-        self
+    pub fn implementation(self, name: &str, run: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
+        self.add(name, Way::Borrow(Arc::new(run)))
     }
 
     /// An implementation that uses its input up. Each iteration gets a copy made before the clock starts, and what it
     /// returns is dropped after the clock has stopped.
     #[must_use]
-    pub fn implementation_owned(mut self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
-        self.ways.push((name.into(), Way::Own(Arc::new(run))));
+    pub fn implementation_owned(self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
+        self.add(name, Way::Own(Arc::new(run)))
+    }
+
+    fn add(mut self, name: &str, way: Way<I, O>) -> Self {
+        self.ways.push(Entry { name: name.into(), way, about: String::new(), many: false });
+        self
+    }
+
+    /// One line for `list` about the implementation that was added last.
+    #[must_use]
+    pub fn about(mut self, about: &str) -> Self {
+        match self.ways.last_mut() {
+            Some(last) => last.about = about.into(),
+            None => self.early = Some("about"),
+        }
+        self
+    }
+
+    /// Declares that the implementation that was added last uses several threads: its processor time is that of the whole
+    /// process, and it is not kept on one processor while it is compared.
+    #[must_use]
+    pub fn many_threads(mut self) -> Self {
+        match self.ways.last_mut() {
+            Some(last) => last.many = true,
+            None => self.early = Some("many_threads"),
+        }
         self
     }
 
@@ -205,16 +240,16 @@ where
     pub fn register(self, registry: &mut Registry) {
         let slip = self.slip();
         let baseline =
-            self.baseline.clone().or_else(|| self.ways.first().map(|(name, _)| name.clone())).unwrap_or_default();
+            self.baseline.clone().or_else(|| self.ways.first().map(|first| first.name.clone())).unwrap_or_default();
         let reference = self
             .reference
             .map(Way::Borrow)
-            .or_else(|| self.ways.iter().find(|(name, _)| *name == baseline).map(|(_, way)| way.clone()));
+            .or_else(|| self.ways.iter().find(|way| way.name == baseline).map(|way| way.way.clone()));
         let shared = Arc::new(Shared::new(self.make, reference, self.judge));
         let name = self.sketch.name.clone();
-        for (way_name, way) in self.ways {
+        for Entry { name: way_name, way, about, many } in self.ways {
             let (shared, work) = (Arc::clone(&shared), self.work.clone());
-            registry.implementation(Implementation::cpu(&name, &way_name, "", move |case, inputs, _| {
+            let implementation = Implementation::cpu(&name, &way_name, &about, move |case, inputs, _| {
                 let input = shared.input(case, task::seed(inputs)?).as_ref().clone();
                 let shared = Arc::clone(&shared);
                 let prepared: Box<dyn Prepared> = match &way {
@@ -224,14 +259,21 @@ where
                     }
                 };
                 Ok::<_, PrepareError>(prepared)
-            }));
+            });
+            registry.implementation(if many { implementation.many_threads() } else { implementation });
         }
         registry.workload(Task { sketch: self.sketch, baseline, work: self.work, shared, slip });
     }
 
     fn slip(&self) -> Option<InputError> {
-        let names: Vec<&str> = self.ways.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = self.ways.iter().map(|way| way.name.as_str()).collect();
         let told = |problem: String, expected: String| Some(InputError::new(&self.sketch.name, problem, expected));
+        if let Some(early) = self.early {
+            return told(
+                format!("{early} comes before any implementation"),
+                "it after the implementation it is about".into(),
+            );
+        }
         if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !names.contains(baseline)) {
             return told(
                 format!("its baseline '{baseline}' is not implemented"),

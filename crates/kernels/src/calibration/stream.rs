@@ -112,7 +112,8 @@ impl Workload for Stream {
             Task::Read => (bytes, 0),
             Task::Fill => (0, bytes),
         };
-        Work::items("bytes", read + written).bytes(read, written)
+        let work = Work::items("bytes", read + written).bytes(read, written);
+        if passes(case) == 1 { work } else { work.working_set((read + written) / passes(case) as u64) }
     }
     fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
         ellwand_core::Tolerance::Exact

@@ -59,7 +59,8 @@ impl Workload for Triad {
     fn work(&self, case: &Case) -> Work {
         let (elements, passes) = (Self::elements(case) as u64, passes(case) as u64);
         let bytes = elements * 4 * passes;
-        Work::items("bytes", 3 * bytes).bytes(2 * bytes, bytes).flops(2.0 * (elements * passes) as f64)
+        let work = Work::items("bytes", 3 * bytes).bytes(2 * bytes, bytes).flops(2.0 * (elements * passes) as f64);
+        if passes == 1 { work } else { work.working_set(12 * elements) }
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Close { absolute: 0.0, relative: 2.0 * f64::from(f32::EPSILON) }

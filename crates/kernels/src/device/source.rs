@@ -29,7 +29,7 @@ impl Source {
 
 /// All sources, for checks that compile every one of them.
 pub fn sources() -> Vec<&'static Source> {
-    vec![&super::gate::SOURCE, &crate::calibration::CUDA, &crate::lattice::CUDA]
+    vec![&super::gate::SOURCE, &crate::calibration::CUDA, &crate::lattice::CUDA, &crate::layers::CUDA]
 }
 
 /// Blocks and threads of a launch.
@@ -66,6 +66,8 @@ pub(crate) enum Arg {
     U32(u32),
     /// `u64`.
     U64(u64),
+    /// `float`.
+    F32(f32),
     /// `double`.
     F64(f64),
 }
@@ -76,6 +78,7 @@ impl Arg {
         match self {
             Arg::At(word) | Arg::U64(word) => word,
             Arg::U32(value) => u64::from(value),
+            Arg::F32(value) => u64::from(value.to_bits()),
             Arg::F64(value) => value.to_bits(),
         }
     }

@@ -21,6 +21,7 @@ use crate::pool;
 pub(crate) use panel::{Source, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
+pub(crate) use workload::normal;
 
 /// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.
 const BLOCK: usize = 384 * 256;
@@ -67,10 +68,15 @@ fn blocks(n: usize, k: usize) -> (usize, usize) {
     (depth, (BLOCK / depth / 64 * 64).clamp(COLUMNS, 2048))
 }
 
-/// Working memory of products of `n` columns with sums of length `k`, for `threads` threads.
-pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
+/// Values of working memory that one thread needs for products of `n` columns with sums of length `k`.
+pub(crate) fn scratch_len(n: usize, k: usize) -> usize {
     let (depth, columns) = blocks(n, k);
-    Scratch::new(threads, packed_len(depth, columns.min(n)))
+    packed_len(depth, columns.min(n))
+}
+
+/// Working memory of such products for `threads` threads.
+pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
+    Scratch::new(threads, scratch_len(n, k))
 }
 
 /// One product on one thread.
@@ -159,6 +165,7 @@ unsafe fn block(
                 packed,
                 packed_depth: depth,
                 columns: width,
+                used: width,
                 alpha: p.alpha,
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),

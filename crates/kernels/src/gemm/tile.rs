@@ -39,8 +39,10 @@ pub(crate) struct Strip<'a> {
     pub packed: &'a [f32],
     /// Steps of a panel as packed.
     pub packed_depth: usize,
-    /// Columns.
+    /// Columns as packed.
     pub columns: usize,
+    /// The first so many of them are computed.
+    pub used: usize,
     /// Factor of the product.
     pub alpha: f32,
     /// What the product is added to.
@@ -54,8 +56,8 @@ pub(crate) struct Strip<'a> {
 /// Runs a strip.
 ///
 /// # Safety
-/// `a` and `c` point to `rows` rows, `a_stride` and `c_stride` apart, of which `depth` and `columns` values can be read, and
-/// for C written; nobody else touches these rows of C meanwhile. Every column of C that is written is within `columns`.
+/// `a` and `c` point to `rows` rows, `a_stride` and `c_stride` apart, of which `depth` and `used` values can be read, and
+/// for C written; nobody else touches these rows of C meanwhile.
 pub(crate) unsafe fn run(isa: Isa, strip: Strip<'_>) {
     dispatch(isa, strip);
 }
@@ -86,11 +88,15 @@ impl Strip<'_> {
             let b = &packed[..size];
             packed = &packed[size..];
             assert!(self.depth <= self.packed_depth);
+            if panel.first >= self.used {
+                return;
+            }
+            let columns = panel.columns.min(self.used - panel.first);
             match panel.vectors {
-                1 => self.tile::<S, M, 1>(s, b, panel.first, panel.columns),
-                2 if most >= 2 => self.tile::<S, M, 2>(s, b, panel.first, panel.columns),
-                3 if most >= 3 => self.tile::<S, M, 3>(s, b, panel.first, panel.columns),
-                4 if most >= 4 => self.tile::<S, M, 4>(s, b, panel.first, panel.columns),
+                1 => self.tile::<S, M, 1>(s, b, panel.first, columns),
+                2 if most >= 2 => self.tile::<S, M, 2>(s, b, panel.first, columns),
+                3 if most >= 3 => self.tile::<S, M, 3>(s, b, panel.first, columns),
+                4 if most >= 4 => self.tile::<S, M, 4>(s, b, panel.first, columns),
                 vectors => unreachable!("a panel of {vectors} vectors"),
             }
         }
@@ -119,7 +125,7 @@ impl Strip<'_> {
             for j in 0..N {
                 let at = first + j * S::LANES;
                 let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
-                // SAFETY: `width` columns from `at` on lie within `columns` of row i, which `run` was promised.
+                // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
                 let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
                 let old = |c: &[f32]| if width == S::LANES { s.load(c) } else { s.load_part(c, 0.0) };
                 let onto = match self.onto {

@@ -190,6 +190,10 @@ impl Simd for Avx2 {
         proven!(_mm256_cvtepi32_ps(a))
     }
     #[inline(always)]
+    fn bits(self, a: __m256) -> __m256i {
+        proven!(_mm256_castps_si256(a))
+    }
+    #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: __m256i) -> __m256 {
         proven!(_mm256_i32gather_ps::<4>(table.as_ptr(), _mm256_and_si256(at, _mm256_set1_epi32(31))))
     }

@@ -166,6 +166,14 @@ impl Simd for Avx512 {
         proven!(_mm512_cvtepi32_ps(a))
     }
     #[inline(always)]
+    fn bits(self, a: __m512) -> __m512i {
+        proven!(_mm512_castps_si512(a))
+    }
+    #[inline(always)]
+    fn fast_exp(self, x: __m512) -> __m512 {
+        super::exponential_table::fast_exp(self, x)
+    }
+    #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: __m512i) -> __m512 {
         // The two halves of a table that stays in registers when a loop looks up in it again and again.
         proven!({

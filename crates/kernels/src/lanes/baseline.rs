@@ -179,6 +179,10 @@ impl Simd for Baseline {
         std::array::from_fn(|i| a[i] as f32)
     }
     #[inline(always)]
+    fn bits(self, a: Eight) -> [i32; 8] {
+        a.map(|x| x.to_bits() as i32)
+    }
+    #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: [i32; 8]) -> Eight {
         std::array::from_fn(|i| table[(at[i] & 31) as usize])
     }

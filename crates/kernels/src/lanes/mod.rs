@@ -23,7 +23,10 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod baseline;
+mod exp2;
 mod exponential;
+#[cfg(target_arch = "x86_64")]
+mod exponential_table;
 mod logarithm;
 #[cfg(test)]
 mod tests;
@@ -32,7 +35,8 @@ mod transpose;
 
 use crate::isa::{Isa, Set};
 
-pub(crate) use exponential::exp;
+pub(crate) use exp2::exp2_down;
+pub(crate) use exponential::{exp, exp2};
 pub(crate) use logarithm::ln;
 
 /// Vector instructions of one kind. `LANES` f32 make a vector `F`; `I` holds as many i32, `M` a condition for each.
@@ -124,8 +128,17 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn to_int(self, a: Self::F) -> Self::I;
     /// As f32.
     fn int_to_float(self, a: Self::I) -> Self::F;
+    /// The bits of a.
+    fn bits(self, a: Self::F) -> Self::I;
     /// The entries of `table` at the lanes' low five bits.
     fn look_up(self, table: &[f32; 32], at: Self::I) -> Self::F;
+
+    /// e^x in the cheapest way: within 1.5 units in the last place where |x| < 8, an error that grows with |x| to 2^-18 of
+    /// the result; beyond -105 and 100 as at these ends (0 and infinity), NaN stays NaN.
+    #[inline(always)]
+    fn fast_exp(self, x: Self::F) -> Self::F {
+        exp(self, self.min(self.splat(100.0), self.max(self.splat(-105.0), x)))
+    }
 
     /// Sum over the lanes, by halves.
     fn sum(self, a: Self::F) -> f32;

@@ -1,6 +1,6 @@
 //! Every operation, on every instruction set of this machine, against plain f32 or f64.
 
-use super::{Kernel, Simd, dispatch, exp, ln};
+use super::{Kernel, Simd, dispatch, exp, exp2, ln};
 use crate::isa::Isa;
 
 /// Applies a unary function lane by lane to a whole slice, tail included.
@@ -40,6 +40,8 @@ macro_rules! function {
 }
 
 function!(Exp, s, x, exp(s, x));
+function!(FastExp, s, x, s.fast_exp(x));
+function!(Exp2, s, x, exp2(s, x));
 function!(Ln, s, x, ln(s, x));
 function!(Rejoin, s, x, {
     let (m, e) = s.split(x);
@@ -73,6 +75,35 @@ fn the_exponential_is_right_to_its_last_place() {
         let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::INFINITY, f32::NAN, -0.0, f32::MIN, f32::MAX], Exp));
         assert_eq!((ends[0], ends[1], ends[3], ends[4], ends[5]), (0.0, f32::INFINITY, 1.0, 0.0, f32::INFINITY));
         assert!(ends[2].is_nan());
+    }
+}
+
+#[test]
+fn the_fast_exponential_keeps_its_error_and_its_ends() {
+    let xs: Vec<f32> = (0..2_000_003).map(|i| -87.0 + 175.0 * (i as f32) / 2e6).collect();
+    for isa in Isa::available() {
+        for (x, y) in xs.iter().zip(dispatch(isa, Map(&xs, FastExp))) {
+            let want = f64::from(*x).exp();
+            let relative = (f64::from(y) / want - 1.0).abs();
+            let bound = if x.abs() < 8.0 { 1.5 * 2f64.powi(-23) } else { 2f64.powi(-18) };
+            assert!(relative <= bound, "{}: e^{x} is off by {relative:e}", isa.name());
+        }
+        let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::INFINITY, f32::NAN, 0.0, f32::MIN, f32::MAX], FastExp));
+        assert_eq!((ends[0], ends[1], ends[3], ends[4], ends[5]), (0.0, f32::INFINITY, 1.0, 0.0, f32::INFINITY));
+        assert!(ends[2].is_nan());
+    }
+}
+
+#[test]
+fn powers_of_two_are_right_to_a_few_units() {
+    let xs: Vec<f32> = (0..1_000_003).map(|i| -125.0 + 252.0 * (i as f32) / 1e6).collect();
+    for isa in Isa::available() {
+        let got = dispatch(isa, Map(&xs, Exp2));
+        let worst = xs.iter().zip(&got).map(|(x, y)| ulps(*y, f64::from(*x).exp2())).fold(0.0, f64::max);
+        assert!(worst <= 3.0, "{}: {worst} ulp", isa.name());
+        let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::NAN, -200.0, f32::MIN], Exp2));
+        assert_eq!((ends[0], ends[2], ends[3]), (0.0, 0.0, 0.0));
+        assert!(ends[1].is_nan());
     }
 }
 

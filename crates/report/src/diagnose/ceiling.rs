@@ -1,10 +1,9 @@
 //! Rules about the distance to the measured peaks (Williams, Waterman, Patterson 2009).
 
-use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use super::limit::ABOVE;
+use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
-const ABOVE: f64 = 1.05;
-const NEAR: f64 = 0.6;
 const FAR: f64 = 0.3;
 
 fn share(row: &Row) -> Option<f64> {
@@ -20,7 +19,11 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
     let roof = row.roof.as_ref()?;
     let ceiling = &roof.ceiling;
     Some(if roof.memory_bound {
-        (format!("measured {} copy bandwidth", ceiling.level).replace("  ", " "), ceiling.value, "B/s")
+        (
+            format!("measured {} {} bandwidth", ceiling.level, ceiling.kind.title()).replace("  ", " "),
+            ceiling.value,
+            "B/s",
+        )
     } else {
         ("measured multiply-add peak".to_string(), ceiling.value, "FLOP/s")
     })
@@ -28,7 +31,10 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
 
 pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let hit = group.worst(ABOVE, share)?;
+        let hit = group.worst(ABOVE, |row| {
+            let d = row.diagnosis.as_ref()?;
+            Some(if d.limit == Limit::AboveCeiling { d.share } else { 0.0 })
+        })?;
         let (name, value, unit) = peak(hit.row)?;
         Some(Finding {
             title: "faster than the measured ceiling: the ceiling or the count of required work is at fault".into(),
@@ -38,33 +44,6 @@ pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
                 .into(),
             confidence: Confidence::High,
             ..group.finding(rule, Class::Fault, hit.row, hit.cases)
-        })
-    };
-    judged(report).into_iter().filter_map(one).collect()
-}
-
-pub(super) fn memory_bound(report: &Report, rule: &Rule) -> Vec<Finding> {
-    let one = |group: Group<'_>| {
-        let bound = |row: &Row| {
-            let memory = row.roof.as_ref()?.memory_bound;
-            share(row).filter(|share| memory && *share < ABOVE)
-        };
-        let hit = group.worst(NEAR, bound)?;
-        let (name, value, unit) = peak(hit.row)?;
-        let bandwidth = hit.row.median("bandwidth")?;
-        Some(Finding {
-            title: "limited by memory: it moves the required bytes at close to the speed of a plain copy".into(),
-            evidence: vec![
-                evidence("share of the ceiling", hit.value, "1"),
-                evidence("bandwidth", bandwidth, "B/s"),
-                evidence(name, value, unit),
-            ],
-            saving_upper_bound: Some((1.0 - hit.value).max(0.0)),
-            next_experiment:
-                "move fewer bytes (smaller types, fusing with the step before or after); faster arithmetic cannot help"
-                    .into(),
-            confidence: Confidence::High,
-            ..group.finding(rule, Class::Insight, hit.row, hit.cases)
         })
     };
     judged(report).into_iter().filter_map(one).collect()

@@ -1,5 +1,8 @@
 //! Rules about the quality of the numbers themselves.
 
+use ellwand_core::CeilingKind;
+use ellwand_core::ceiling::cost;
+
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
@@ -61,6 +64,8 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
         Some(Finding {
             title: "page faults go on in the steady state: memory is taken from the system at every call".into(),
             evidence: vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")],
+            saving_upper_bound: cost(&report.runs.get(group.run)?.environment.ceilings, CeilingKind::PageFault)
+                .map(|fault| (hit.value * fault.value / time).min(1.0)),
             next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"
                 .into(),
             confidence: Confidence::Medium,

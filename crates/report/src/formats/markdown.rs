@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{columns, readings, spans};
+use super::{columns, comparisons, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -35,6 +35,7 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
     }
+    verdicts(report, out)?;
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
@@ -68,7 +69,8 @@ fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "```sh\n{}\n```\n", run.command)?;
+    let commands: Vec<&str> = std::iter::once(&run.command).chain(&run.resumed).map(String::as_str).collect();
+    writeln!(out, "```sh\n{}\n```\n", commands.join("\n"))?;
     let e = &run.environment;
     let unknown = || UNAVAILABLE.to_string();
     let cache = |cache: &ellwand_core::record::Cache| {
@@ -107,6 +109,9 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
         ],
         out,
     )?;
+    let mut trust = run.trust.clone();
+    trust[..1].make_ascii_uppercase();
+    writeln!(out, "{trust}.\n")?;
     ceilings(run, out)?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
@@ -142,6 +147,16 @@ fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     ];
     markdown(&columns, out)?;
     writeln!(out)
+}
+
+fn verdicts(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let columns = comparisons::columns(report);
+    if columns.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Verdicts\n")?;
+    markdown(&columns, out)?;
+    writeln!(out, "\n{}.\n", comparisons::legend(report))
 }
 
 fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Write) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::io::Write;
 use crate::{Report, ReportError};
 
 mod columns;
+mod comparisons;
 mod csv;
 mod json;
 mod jsonl;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::readings::{self, Block};
-use super::{columns, spans};
+use super::{columns, comparisons, spans};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
@@ -19,7 +19,9 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         let load = run.environment.load.map_or_else(String::new, |load| format!(" · load {load:.2}"));
         let line = format!("{place}{}{load} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        writeln!(out, "{}", paint(&wrap(&run.trust, width, 2), Tone::Faint, color))?;
     }
+    verdicts(report, out)?;
     for section in &report.workloads {
         writeln!(out)?;
         results(report, section, out)?;
@@ -48,6 +50,23 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;
     }
     advice(report, out)
+}
+
+fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let Options { width, color, .. } = report.options;
+    let mut columns = comparisons::columns(report);
+    if columns.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", paint("verdicts", Tone::Strong, color))?;
+    let left_out = grid::fit(&mut columns, width);
+    grid::write(&columns, color, |_| Tone::Plain, out)?;
+    let mut notes = vec![comparisons::legend(report)];
+    if !left_out.is_empty() {
+        notes.push(format!("left out at this width: {}", left_out.join(", ")));
+    }
+    writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
+    Ok(())
 }
 
 fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<(), ReportError> {

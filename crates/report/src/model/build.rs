@@ -7,7 +7,8 @@ use ellwand_core::stats::median;
 use ellwand_core::{Environment, Measurement, Parallelism};
 
 use super::{
-    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, growth, spans, speedup, stats,
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, comparison, growth, spans, speedup,
+    stats,
 };
 use crate::ReportError;
 
@@ -48,6 +49,7 @@ impl Report {
             runs: records.iter().map(RunInfo::new).collect(),
             metrics: stats::info(),
             workloads: names.iter().map(section).collect(),
+            comparisons: comparison::comparisons(records),
             spans: spans::tables(records),
             findings: Vec::new(),
             warnings: warnings(records),
@@ -78,7 +80,7 @@ fn warnings(records: &[Record]) -> Vec<String> {
     for (index, record) in records.iter().enumerate() {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
-        if record.measurements.is_empty() && record.spans.is_empty() {
+        if record.measurements.is_empty() && record.comparisons.is_empty() && record.spans.is_empty() {
             warnings.push(format!("{place}the record holds no measurement"));
         }
     }
@@ -98,6 +100,13 @@ fn limits(records: &[Record]) -> Vec<String> {
         limits.push(
             "Components come from runs with spans on, in one process and few iterations: they say where the time goes, not how long a run takes. \
              Times are as read; the cost of the spans themselves is in them and stated beside them. A span that another thread was put under takes no time off it."
+                .to_string(),
+        );
+    }
+    if records.iter().any(|record| !record.comparisons.is_empty()) {
+        limits.push(
+            "A verdict holds for these two programs on this machine. Another build of the same source may be laid out differently in memory, \
+             which can change its time by some per cent: what is compared is builds, not sources."
                 .to_string(),
         );
     }
@@ -223,6 +232,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         } else {
             None
         },
+        diagnosis: crate::diagnose::place(m, environment),
         best: false,
         readings: m.readings.clone(),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),

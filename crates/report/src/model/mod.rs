@@ -5,17 +5,20 @@ use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, W
 use ellwand_core::{Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::diagnose::Finding;
+use crate::diagnose::{Diagnosis, Finding};
 
 mod axes;
 mod build;
+mod comparison;
 mod growth;
 mod run;
 pub(crate) mod spans;
 mod speedup;
 mod stats;
+mod trust;
 
 pub use axes::AxisInfo;
+pub use comparison::ComparisonInfo;
 pub use growth::{AlongAxis, Growth};
 pub use run::RunInfo;
 pub use spans::{SpanRow, SpanTable};
@@ -46,6 +49,9 @@ pub struct Report {
     pub metrics: Vec<MetricInfo>,
     /// Results by workload.
     pub workloads: Vec<Section>,
+    /// Verdicts, in the order of the runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<ComparisonInfo>,
     /// Components inside implementations, from runs apart from those that the results come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanTable>,
@@ -184,6 +190,8 @@ pub struct Row {
     /// The limit that binds the required work, at this machine's measured peaks.
     #[serde(serialize_with = "roof_as_map")]
     pub roof: Option<Roof>,
+    /// What bounds it, and what would change most.
+    pub diagnosis: Option<Diagnosis>,
     /// Whether it has the smallest median time of its case.
     pub best: bool,
     /// Values of probes and of the workload.

@@ -1,6 +1,6 @@
 //! Who measured what, where and how.
 
-use ellwand_core::record::{Record, Settings};
+use ellwand_core::record::{Certificate, Record, Settings};
 use ellwand_core::{Environment, ceiling::Ceiling};
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ pub struct RunInfo {
     pub id: String,
     /// The command line, quoted for a shell.
     pub command: String,
+    /// The command lines that went on with it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<String>,
     /// Start, UTC, ISO 8601.
     pub started: String,
     /// Start, in milliseconds since 1970-01-01 UTC.
@@ -31,6 +34,11 @@ pub struct RunInfo {
     pub measurements: usize,
     /// See `measurements`.
     pub measured: usize,
+    /// The last self-check of the machine when the run began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+    /// What it says about verdicts, or that there is none, in one line.
+    pub trust: String,
     /// What was odd about the file.
     pub warnings: Vec<String>,
 }
@@ -40,7 +48,8 @@ impl RunInfo {
         let run = &record.run;
         Self {
             id: run.id.clone(),
-            command: run.command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+            command: shell(&run.command),
+            resumed: record.resumed.iter().map(|command| shell(command)).collect(),
             started: utc(run.started_unix_ms),
             started_unix_ms: run.started_unix_ms,
             ellwand: run.ellwand.clone(),
@@ -50,6 +59,8 @@ impl RunInfo {
             settings: run.settings.clone(),
             measurements: record.measurements.len(),
             measured: record.measurements.iter().filter(|m| m.outcome.is_measured()).count(),
+            trust: super::trust::line(run.certificate.as_ref(), run.started_unix_ms),
+            certificate: run.certificate.clone(),
             warnings: record.warnings.clone(),
         }
     }
@@ -63,6 +74,11 @@ impl RunInfo {
     pub fn ceilings(&self) -> &[Ceiling] {
         &self.environment.ceilings
     }
+}
+
+/// A command line as a POSIX shell reads it back.
+fn shell(command: &[String]) -> String {
+    command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A word of a command as a POSIX shell reads it back.

@@ -71,6 +71,7 @@ pub fn run() -> Run {
             case_budget_ns: 300_000_000,
             warm_up_ns: 50_000_000,
         },
+        certificate: None,
     }
 }
 

@@ -1,0 +1,187 @@
+//! The floor: how well times of about a nanosecond are told. The kernel is a chain of multiplies, each of which needs the
+//! one before, through one run into the next: a multiply more takes one latency more, which a long chain tells.
+
+use std::sync::atomic::AtomicBool;
+
+use ellwand_core::{
+    Axis, Case, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Value, Work, Workload,
+    stats::median,
+};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{NoDecision, PLAIN, spec};
+use crate::arms::{ended, now_ended};
+use crate::block::{Block, Known};
+use crate::worker::{Launch, Limits};
+
+/// Name of the chain of multiplies.
+pub const MULTIPLY: &str = "selfcheck-multiply";
+/// Multiplies of the chains whose times are predicted.
+const COUNTS: [i64; 5] = [1, 2, 3, 4, 5];
+/// Multiplies of the chain that tells the latency: what a call costs is a thousandth of a multiply in it.
+const LONG: i64 = 10_000;
+/// Fresh processes of each chain, and slots in each, as `run` takes them.
+const BLOCKS: usize = 3;
+const ROUNDS: usize = 40;
+/// A factor near 1: no chain leaves the normal numbers.
+const FACTOR: f64 = 1.000_000_1;
+
+/// What short chains took, and what they should have taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Latency of one multiply in nanoseconds, by a chain of ten thousand.
+    pub latency_ns: f64,
+    /// A row a chain: its multiplies, the median time of a run, and what the chain of one and the latency predict, in nanoseconds.
+    pub chains: Vec<(i64, f64, f64)>,
+}
+
+impl Floor {
+    /// The largest difference between a time and what is predicted, in nanoseconds.
+    pub fn error_ns(&self) -> f64 {
+        self.chains.iter().map(|(_, took, predicted)| (took - predicted).abs()).fold(0.0, f64::max)
+    }
+
+    fn new(medians: &[f64]) -> Self {
+        let latency_ns = medians.last().map_or(f64::NAN, |long| long / LONG as f64);
+        let chains = COUNTS.iter().zip(medians);
+        let one = medians.first().copied().unwrap_or(f64::NAN);
+        let row = |(count, took): (&i64, &f64)| (*count, *took, one + (count - COUNTS[0]) as f64 * latency_ns);
+        Self { latency_ns, chains: chains.map(row).collect() }
+    }
+}
+
+/// Times the chains in fresh processes and interleaved rounds, as `run` does.
+///
+/// # Errors
+/// When the user interrupts, or a chain cannot be timed.
+pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor, NoDecision> {
+    let counts = COUNTS.into_iter().chain([LONG]);
+    let case = |count| Case::new(MULTIPLY, vec![("count".into(), Value::Int(count))]);
+    let specs: Vec<_> = counts.map(|count| spec(&case(count), PLAIN, launch, seed)).collect();
+    let mut coin = ChaCha8Rng::seed_from_u64(seed);
+    let mut times: Vec<Vec<f64>> = specs.iter().map(|_| Vec::new()).collect();
+    for _ in 0..BLOCKS {
+        // Every chain is another case: nothing that one found out is true of the next.
+        let mut block = Block::open(&specs, &mut Known::default(), Limits::default(), &mut coin, interrupt)?;
+        for arm in 0..specs.len() {
+            block.state(arm).map_err(|outcome| ended("a chain of multiplies", outcome))?;
+        }
+        for _ in 0..ROUNDS {
+            let mut order: Vec<usize> = (0..specs.len()).collect();
+            order.shuffle(&mut coin);
+            for arm in order {
+                match block.slot(arm, false)? {
+                    Some(sample) => times[arm].push(sample.seconds() * 1e9),
+                    None => return Err(now_ended(&block, arm, "a chain of multiplies")),
+                }
+            }
+        }
+        block.close();
+    }
+    let medians: Vec<f64> = times.iter().map(|times| median(times).unwrap_or(f64::NAN)).collect();
+    Ok(Floor::new(&medians))
+}
+
+struct Multiply(Vec<Axis>);
+
+fn count(case: &Case) -> u64 {
+    u64::try_from(case.int("count").unwrap_or(1)).unwrap_or(1)
+}
+
+impl Workload for Multiply {
+    fn name(&self) -> &str {
+        MULTIPLY
+    }
+    fn about(&self) -> &str {
+        "a chain of multiplies, each of which needs the one before"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["selfcheck"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.0
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        64
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("x", Tensor::scalar(1.0)))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let y = (0..count(case)).fold(inputs.scalar("x")?, |y, _| y * FACTOR);
+        Ok(Tensors::new().with("y", Tensor::scalar(y)))
+    }
+    fn work(&self, case: &Case) -> Work {
+        Work::items("multiplies", count(case)).flops(count(case) as f64)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn baseline(&self) -> &str {
+        PLAIN
+    }
+}
+
+struct Chain {
+    x: f64,
+    count: u64,
+    /// Zero, which the compiler must not know.
+    zero: u64,
+    y: f64,
+}
+
+impl Prepared for Chain {
+    fn run(&mut self) {
+        // The last answer, with all its bits masked: a processor cannot begin before it has it.
+        let start = f64::from_bits(self.x.to_bits() ^ (self.y.to_bits() & self.zero));
+        self.y = std::hint::black_box((0..self.count).fold(start, |y, _| y * FACTOR));
+    }
+    fn poison(&mut self) {
+        self.y = f64::NAN;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", Tensor::scalar(self.y)))
+    }
+}
+
+/// Adds the chain of multiplies to a registry.
+pub(super) fn register(registry: &mut Registry) {
+    registry.workload(Multiply(vec![Axis::int("count", "multiplies of a run", 1, 1 << 30, 1)]));
+    registry.implementation(Implementation::cpu(MULTIPLY, PLAIN, "self-check", |case, inputs, _| {
+        let (x, zero) = (inputs.scalar("x")?, std::hint::black_box(0));
+        Ok(Box::new(Chain { x, count: count(case), zero, y: 0.0 }))
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_held_against_one_multiply_and_the_latency() {
+        let floor = Floor::new(&[3.0, 3.8, 4.6, 5.5, 6.2, 8000.0]);
+        assert_eq!(floor.latency_ns, 0.8);
+        assert_eq!(floor.chains[3].0, 4);
+        assert!((floor.error_ns() - 0.1).abs() < 1e-9, "{floor:?}");
+    }
+
+    #[test]
+    fn the_chain_answers_right_again_and_again() {
+        let mut registry = Registry::new();
+        register(&mut registry);
+        let workload = registry.find(MULTIPLY).unwrap();
+        let case = Case::new(MULTIPLY, vec![("count".into(), Value::Int(5))]);
+        let inputs = workload.inputs(&case, 1).unwrap();
+        let expected = workload.reference(&case, &inputs).unwrap();
+        let task =
+            crate::check::Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
+        let mut ready =
+            crate::check::ready(&task, registry.implementations(MULTIPLY)[0], &crate::Cpu::default()).ok().unwrap();
+        for _ in 0..3 {
+            assert!(crate::check::again(&task, ready.prepared.as_mut()).is_ok());
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `ellwand.toml`: where it is found and what may stand in it. Every slip is told with its line.
+
+use std::path::{Path, PathBuf};
+
+use ellwand_core::error::nearest;
+use ellwand_core::registry::matches;
+use ellwand_core::{Axis, InputError, Registry, Workload};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Budget, Budgets, Limit, quantity};
+
+/// Name of the file.
+pub(super) const NAME: &str = "ellwand.toml";
+const TOP: [&str; 2] = ["binary_size", "budget"];
+const OWN: [&str; 4] = ["workload", "implementation", "time", "peak_memory"];
+
+/// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` when there
+/// is none.
+pub(super) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<Budgets>, InputError> {
+    let path = match named {
+        Some(path) => Some(path.to_path_buf()),
+        None => std::env::current_dir().ok().and_then(|here| nearest_file(&here)),
+    };
+    let Some(path) = path else { return Ok(None) };
+    let argument = if named.is_some() { "--config".to_string() } else { path.display().to_string() };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        InputError::new(argument, format!("{} cannot be read ({error})", path.display()), "a text file in TOML")
+    })?;
+    parse(registry, &path, &text).map(Some)
+}
+
+fn nearest_file(here: &Path) -> Option<PathBuf> {
+    here.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file())
+}
+
+/// Reads the text of a file.
+pub(super) fn parse(registry: &Registry, path: &Path, text: &str) -> Result<Budgets, InputError> {
+    let reader = Reader { registry, path, text };
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        reader.refused(at, error.message().to_string(), "TOML")
+    })?;
+    let mut budgets = Budgets { path: path.to_path_buf(), binary_size: None, rows: Vec::new() };
+    for (key, value) in table.get_ref() {
+        match key.get_ref().as_ref() {
+            "binary_size" => budgets.binary_size = Some(reader.limit(value, quantity::size, quantity::SIZE)?),
+            "budget" => {
+                let expected = "tables that begin with [[budget]]";
+                let DeValue::Array(rows) = value.get_ref() else {
+                    return Err(reader.refused(value.span().start, "'budget' is no list of tables".into(), expected));
+                };
+                for row in rows {
+                    let DeValue::Table(table) = row.get_ref() else {
+                        return Err(reader.refused(row.span().start, "a budget is no table".into(), expected));
+                    };
+                    budgets.rows.push(reader.budget(table, row.span().start)?);
+                }
+            }
+            other => return Err(reader.unknown(key, other, &TOP, "")),
+        }
+    }
+    Ok(budgets)
+}
+
+struct Reader<'a> {
+    registry: &'a Registry,
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn line(&self, at: usize) -> usize {
+        self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn refused(&self, at: usize, problem: String, expected: &str) -> InputError {
+        InputError::new(format!("{} line {}", self.path.display(), self.line(at)), problem, expected)
+    }
+
+    fn unknown(&self, key: &Spanned<impl Sized>, name: &str, known: &[&str], of: &str) -> InputError {
+        let error = self.refused(key.span().start, format!("'{name}' is no key{of}"), &one_of(known));
+        match nearest(name, known.iter().copied()) {
+            Some(near) => error.help(format!("did you mean {near}?")),
+            None => error,
+        }
+    }
+
+    fn limit(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        read: fn(&str) -> Result<Limit, String>,
+        expected: &str,
+    ) -> Result<Limit, InputError> {
+        let at = value.span().start;
+        let Some(text) = value.get_ref().as_str() else {
+            let problem = format!("a limit is text with a unit, not {}", a(value.get_ref().type_str()));
+            return Err(self.refused(at, problem, expected));
+        };
+        read(text).map_err(|problem| self.refused(at, problem, expected))
+    }
+
+    fn budget(&self, table: &DeTable<'_>, start: usize) -> Result<Budget, InputError> {
+        let mut budget = Budget { line: self.line(start), ..Budget::default() };
+        let find = |name: &str| table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
+        let Some(named) = find("workload") else {
+            let slip = |key: &&str| nearest(key, ["workload"]).is_some();
+            if let Some(key) = table.keys().find(|key| slip(&key.get_ref().as_ref())) {
+                return Err(self.unknown(key, key.get_ref(), &OWN, " of a budget"));
+            }
+            return Err(self.refused(start, "this budget names no workload".into(), "workload = \"NAME\""));
+        };
+        budget.workload = self.text(named, "a workload or a pattern of workloads")?;
+        let workloads = self.workloads(named, &budget.workload)?;
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "workload" => {}
+                "implementation" => {
+                    let pattern = self.text(value, "an implementation or a pattern of them")?;
+                    self.known_implementation(value, &workloads, &pattern)?;
+                    budget.implementation = Some(pattern);
+                }
+                "time" => budget.time = Some(self.limit(value, quantity::time, quantity::TIME)?),
+                "peak_memory" => budget.peak_memory = Some(self.limit(value, quantity::size, quantity::SIZE)?),
+                name => {
+                    let (axis, at) = self.axis(key, name, &workloads)?;
+                    let parsed = axis.parse(&self.plain(value)?).map_err(|error| {
+                        let refused =
+                            self.refused(value.span().start, format!("{name}: {}", error.problem), &error.expected);
+                        InputError { help: error.help, ..refused }
+                    })?;
+                    budget.axes.push((at, parsed, axis.neutral.clone()));
+                }
+            }
+        }
+        if budget.time.is_none() && budget.peak_memory.is_none() {
+            let expected = "time = \"2 ms\" or peak_memory = \"64 MB\"";
+            return Err(self.refused(start, "this budget limits nothing".into(), expected));
+        }
+        Ok(budget)
+    }
+
+    fn text(&self, value: &Spanned<DeValue<'_>>, expected: &str) -> Result<String, InputError> {
+        match value.get_ref().as_str() {
+            Some(text) if !text.trim().is_empty() => Ok(text.to_string()),
+            _ => Err(self.refused(value.span().start, "this is no text".into(), expected)),
+        }
+    }
+
+    /// A value as the command line would write it.
+    fn plain(&self, value: &Spanned<DeValue<'_>>) -> Result<String, InputError> {
+        Ok(match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_string(),
+            DeValue::Float(number) => number.as_str().to_string(),
+            DeValue::Boolean(on) => if *on { "on" } else { "off" }.to_string(),
+            other => {
+                let problem = format!("an axis has one value, not {}", a(other.type_str()));
+                return Err(self.refused(value.span().start, problem, "a number or a word; a budget for each value"));
+            }
+        })
+    }
+
+    fn workloads(&self, at: &Spanned<DeValue<'_>>, pattern: &str) -> Result<Vec<&dyn Workload>, InputError> {
+        let known = self.registry.workloads();
+        let fits = |workload: &dyn Workload| matches(pattern, workload.name());
+        let found: Vec<&dyn Workload> = known.iter().map(AsRef::as_ref).filter(|w| fits(*w)).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let names: Vec<&str> = known.iter().map(|workload| workload.name()).collect();
+        let error =
+            self.refused(at.span().start, format!("'{pattern}' is no workload of this program"), &one_of(&names));
+        Err(match nearest(pattern, names) {
+            Some(near) => error.help(format!("did you mean {near}?")),
+            None => error,
+        })
+    }
+
+    fn known_implementation(
+        &self,
+        at: &Spanned<DeValue<'_>>,
+        workloads: &[&dyn Workload],
+        pattern: &str,
+    ) -> Result<(), InputError> {
+        let mut names: Vec<&str> = workloads
+            .iter()
+            .flat_map(|workload| self.registry.implementations(workload.name()))
+            .map(|implementation| implementation.name.as_str())
+            .collect();
+        if names.iter().any(|name| matches(pattern, name)) {
+            return Ok(());
+        }
+        names.dedup();
+        let error = self.refused(at.span().start, format!("'{pattern}' is no implementation of it"), &one_of(&names));
+        Err(match nearest(pattern, names) {
+            Some(near) => error.help(format!("did you mean {near}?")),
+            None => error,
+        })
+    }
+
+    /// The axis that a key means, which every workload of the budget must have, and its name.
+    fn axis<'w>(
+        &self,
+        key: &Spanned<impl Sized>,
+        name: &str,
+        workloads: &[&'w dyn Workload],
+    ) -> Result<(&'w Axis, String), InputError> {
+        let mut found = None;
+        for workload in workloads {
+            match workload.axes().iter().find(|axis| axis.name == name || axis.aliases.contains(&name)) {
+                Some(axis) => found = Some((axis, axis.name.to_string())),
+                None => {
+                    let axes = workload.axes().iter().map(|axis| axis.name);
+                    let known: Vec<&str> = OWN.into_iter().chain(axes).collect();
+                    return Err(self.unknown(
+                        key,
+                        name,
+                        &known,
+                        &format!(" of a budget and no axis of {}", workload.name()),
+                    ));
+                }
+            }
+        }
+        found.ok_or_else(|| self.unknown(key, name, &OWN, " of a budget"))
+    }
+}
+
+fn one_of(names: &[&str]) -> String {
+    format!("one of {}", names.join(", "))
+}
+
+fn a(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}

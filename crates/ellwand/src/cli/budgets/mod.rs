@@ -1,0 +1,164 @@
+//! Budgets: limits that a project sets itself in `ellwand.toml` and that `run` and `compare` hold results against.
+//!
+//! ```toml
+//! binary_size = "20 MB"          # this program's file; of two programs the candidate's
+//!
+//! [[budget]]                     # every budget that fits is judged
+//! workload = "layer-norm"        # or a pattern
+//! implementation = "simd"        # or a pattern; all if it is left out
+//! batch = 16                     # an axis of the workload; all values if it is left out
+//! time = "2 ms"                  # of an iteration, or of an item: "0.4 ns/item"
+//! peak_memory = "64 MB"          # largest resident set above the inputs
+//! ```
+
+mod file;
+mod judge;
+mod quantity;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use ellwand_core::record::Measurement;
+use ellwand_core::{InputError, Registry, Value};
+use serde_json::{Value as Json, json};
+
+use super::output;
+pub(super) use judge::{Judged, State, Subject};
+
+/// A limit in seconds or bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Limit {
+    value: f64,
+    /// Of one item, not of an iteration.
+    per_item: bool,
+}
+
+/// The budgets of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Budgets {
+    path: PathBuf,
+    binary_size: Option<Limit>,
+    rows: Vec<Budget>,
+}
+
+/// One `[[budget]]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Budget {
+    line: usize,
+    workload: String,
+    implementation: Option<String>,
+    /// Axis, value, and the value that stands for the axis being left out of a case.
+    axes: Vec<(String, Value, Option<Value>)>,
+    time: Option<Limit>,
+    peak_memory: Option<Limit>,
+}
+
+/// A budget held against something that has a name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Verdict {
+    /// Case and implementation, or the program.
+    pub(super) subject: String,
+    /// Where the budget stands: `ellwand.toml line 3`.
+    pub(super) place: String,
+    /// What came of it.
+    pub(super) judged: Judged,
+}
+
+impl Verdict {
+    /// `layer-norm/batch=16 simd: time 2.31 ms ..., budget 2 ms: over by 15 %`.
+    pub(super) fn line(&self) -> String {
+        format!("{}: {} ({})", self.subject, self.judged.text, self.place)
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Json {
+        let Judged { what, state, value, limit, text } = &self.judged;
+        json!({ "subject": self.subject, "what": what, "state": state.word(), "value": value, "limit": limit, "text": text, "place": self.place })
+    }
+}
+
+/// The budgets that are in force: of `--config`, or of the nearest `ellwand.toml`.
+pub(super) fn load(registry: &Registry, matches: &ArgMatches) -> Result<Option<Budgets>, InputError> {
+    file::find(registry, super::command::text(matches, "config").map(Path::new))
+}
+
+impl Budgets {
+    /// Whether any of them needs the probe of memory.
+    pub(super) fn ask_for_memory(&self) -> bool {
+        self.rows.iter().any(|budget| budget.peak_memory.is_some())
+    }
+
+    fn place(&self, line: Option<usize>) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        line.map_or_else(|| name.to_string(), |line| format!("{name} line {line}"))
+    }
+
+    /// Holds one implementation at one case against every budget that fits.
+    pub(super) fn judge(&self, name: &str, subject: &Subject) -> Vec<Verdict> {
+        let fitting = self.rows.iter().filter(|budget| budget.fits(subject));
+        fitting
+            .flat_map(|budget| budget.judge(subject).into_iter().map(|judged| (budget.line, judged)))
+            .map(|(line, judged)| Verdict { subject: name.to_string(), place: self.place(Some(line)), judged })
+            .collect()
+    }
+
+    /// Holds the size of a program's file against its budget.
+    pub(super) fn judge_program(&self, program: &Path) -> Option<Verdict> {
+        let limit = self.binary_size?;
+        // The link says which program this is; its name alone says it to a reader.
+        let named = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
+        let judged = match std::fs::metadata(&named) {
+            Ok(data) => judge::bytes("binary size", data.len() as f64, limit),
+            Err(error) => Judged {
+                what: "binary size",
+                state: State::Open,
+                value: None,
+                limit: limit.value,
+                text: format!("binary size not judged: {} cannot be read ({error})", named.display()),
+            },
+        };
+        let subject = named.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Some(Verdict { subject, place: self.place(None), judged })
+    }
+
+    /// Holds what a run measured, and the program itself, against the budgets.
+    pub(super) fn judge_run(&self, measurements: &[Measurement]) -> Vec<Verdict> {
+        let rows = measurements.iter().flat_map(|m| {
+            let subject = Subject {
+                workload: &m.case.workload,
+                value: &|axis| m.case.value(axis),
+                implementation: &m.implementation,
+                parallelism: m.parallelism,
+                items: m.work.items,
+                samples: match m.outcome.reason() {
+                    None => Ok(&m.samples),
+                    Some(_) => Err(m.outcome.word()),
+                },
+                readings: &m.readings,
+                resolution_s: m.resolution_ns.map(|ns| ns * 1e-9),
+            };
+            self.judge(&format!("{} {}", m.case.id, m.implementation), &subject)
+        });
+        let program = std::env::current_exe().ok().and_then(|program| self.judge_program(&program));
+        program.into_iter().chain(rows).collect()
+    }
+
+    /// Tells on stderr what is broken or open, and how many there are: the table on stdout is the record's alone.
+    pub(super) fn tell(&self, verdicts: &[Verdict]) {
+        let count = |state: State| verdicts.iter().filter(|verdict| verdict.judged.state == state).count();
+        for verdict in verdicts.iter().filter(|verdict| verdict.judged.state != State::Kept) {
+            output::note(&format!("budget {}: {}", verdict.judged.state.word(), verdict.line()));
+        }
+        if !verdicts.is_empty() {
+            let [kept, broken, open] = [State::Kept, State::Broken, State::Open].map(count);
+            output::note(&format!("budgets of {}: {kept} kept, {broken} broken, {open} open", self.path.display()));
+        }
+    }
+}
+
+/// Whether one is broken.
+pub(super) fn broken(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().any(|verdict| verdict.judged.state == State::Broken)
+}

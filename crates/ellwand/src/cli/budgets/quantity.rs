@@ -1,0 +1,105 @@
+//! Quantities with units, as `ellwand.toml` writes them: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`.
+
+use super::Limit;
+
+/// Seconds of a unit of time.
+const TIMES: [(&str, f64); 7] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("μs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0)];
+/// Bytes of a unit of size: decimal and binary.
+const SIZES: [(&str, f64); 9] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TB", 1e12),
+];
+
+/// What a time looks like, for messages.
+pub(super) const TIME: &str = "a time such as \"2 ms\", or an item's such as \"0.4 ns/item\" (ns, us, ms, s, min)";
+/// What a size looks like.
+pub(super) const SIZE: &str = "a size such as \"64 MB\" (B, kB, MB, GB, KiB, MiB, GiB)";
+
+/// Reads a time of an iteration, or of one of its items.
+pub(super) fn time(text: &str) -> Result<Limit, String> {
+    let (text, per_item) = match text.trim().strip_suffix("item").map(str::trim_end) {
+        Some(rest) => match rest.strip_suffix('/').or_else(|| rest.strip_suffix(" per")) {
+            Some(rest) => (rest, true),
+            None => return Err(format!("'{text}' has no '/' before 'item'")),
+        },
+        None => (text, false),
+    };
+    Ok(Limit { value: quantity(text, &TIMES)?, per_item })
+}
+
+/// Reads a size in bytes.
+pub(super) fn size(text: &str) -> Result<Limit, String> {
+    Ok(Limit { value: quantity(text, &SIZES)?, per_item: false })
+}
+
+fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
+    let text = text.trim();
+    // The longest number: "2e3 ms" has an e in it that belongs to the number, "2 EB" has none.
+    let end = text.char_indices().map(|(at, _)| at).chain([text.len()]).rev();
+    let number = end.filter_map(|at| Some((text[..at].trim_end().parse::<f64>().ok()?, text[at..].trim()))).next();
+    let Some((value, unit)) = number else { return Err(format!("'{text}' does not begin with a number")) };
+    if !(value.is_finite() && value > 0.0) {
+        return Err(format!("{value} is not above 0 and finite"));
+    }
+    if unit.is_empty() {
+        return Err(format!("'{text}' has no unit"));
+    }
+    match units.iter().find(|(name, _)| *name == unit) {
+        Some((_, factor)) => Ok(value * factor),
+        None => Err(format!("'{unit}' is no unit here")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_with_units() {
+        for (text, seconds, per_item) in [
+            ("2 ms", 2e-3, false),
+            ("2ms", 2e-3, false),
+            (" 1.5 us ", 1.5e-6, false),
+            ("3 µs", 3e-6, false),
+            ("1e3 ns", 1e-6, false),
+            ("2 min", 120.0, false),
+            ("0.4 ns/item", 0.4e-9, true),
+            ("0.4 ns / item", 0.4e-9, true),
+            ("7 ns per item", 7e-9, true),
+        ] {
+            let limit = time(text).unwrap();
+            assert!((limit.value / seconds - 1.0).abs() < 1e-12 && limit.per_item == per_item, "{text}: {limit:?}");
+        }
+        for (text, bytes) in [("64 MB", 64e6), ("1 GiB", 1_073_741_824.0), ("0.5 kB", 500.0), ("12B", 12.0)] {
+            assert_eq!(size(text).unwrap().value, bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_says_why() {
+        for (text, why) in [
+            ("2", "no unit"),
+            ("ms", "begin with a number"),
+            ("", "begin with a number"),
+            ("0 ms", "not above 0"),
+            ("-1 ms", "not above 0"),
+            ("inf ms", "not above 0"),
+            ("nan ms", "not above 0"),
+            ("2 fortnights", "'fortnights' is no unit"),
+            ("2 MB", "'MB' is no unit"),
+            ("2 ms item", "no '/'"),
+        ] {
+            let error = time(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(size("2 ms").unwrap_err().contains("'ms' is no unit"));
+    }
+}

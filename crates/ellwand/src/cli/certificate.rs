@@ -1,0 +1,102 @@
+//! The last self-check of this machine, as runs embed it.
+
+use ellwand_bench::selfcheck::{Certificate as Full, SLOWED};
+use ellwand_core::Environment;
+use ellwand_core::record::{Certificate, Planted};
+
+use super::cache;
+
+/// The last commit before this program was built; `None` outside a repository of Ellwand.
+pub(super) fn revision() -> Option<String> {
+    option_env!("ELLWAND_REVISION").filter(|revision| !revision.is_empty()).map(str::to_string)
+}
+
+/// What `selfcheck` kept for this machine and version; `None` when it has not run, or what is there cannot be read.
+pub(super) fn kept(environment: &Environment) -> Option<Certificate> {
+    let text = std::fs::read_to_string(cache::path("selfcheck", environment)?).ok()?;
+    let full: Full = serde_json::from_str(&text).ok()?;
+    Some(short(&full))
+}
+
+/// The counts that a reader needs: all kernels together, one line a planted difference.
+fn short(full: &Full) -> Certificate {
+    let (false_alarms, decisions, _) = full.false_alarms();
+    let mut planted: Vec<Planted> = Vec::new();
+    for row in full.rows.iter().filter(|row| row.candidate == SLOWED) {
+        match planted.iter_mut().find(|known| known.percent == row.percent) {
+            Some(known) => {
+                known.decisions += row.decisions;
+                known.slower += row.slower;
+            }
+            None => planted.push(Planted { percent: row.percent, decisions: row.decisions, slower: row.slower }),
+        }
+    }
+    planted.sort_by_key(|known| known.percent);
+    Certificate {
+        ellwand: full.ellwand.clone(),
+        revision: full.revision.clone(),
+        started_unix_ms: full.started_unix_ms,
+        load: full.load,
+        rope: full.rope,
+        alpha: full.alpha,
+        decisions,
+        false_alarms,
+        planted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ellwand_bench::selfcheck::{PLAIN, Row, TAIL};
+
+    #[test]
+    fn kernels_are_added_up() {
+        let row = |candidate: &str, percent, decisions, slower, faster| Row {
+            workload: "w".into(),
+            candidate: candidate.into(),
+            found_by: Default::default(),
+            percent,
+            passes: 1,
+            decisions,
+            slower,
+            faster,
+            same: 0,
+            undecided: 0,
+            withheld: 0,
+            failed: 0,
+            covered: Some(0),
+            bias: Some(0.0),
+            seconds: [0.0; 2],
+            blocks: [0.0; 2],
+        };
+        let full = Full {
+            ellwand: "0.1.0".into(),
+            revision: Some("abc".into()),
+            machine: "m".into(),
+            started_unix_ms: 7,
+            load: [Some(1.0), None],
+            slot_cost_ns: None,
+            floor: None,
+            resolution_ns: None,
+            rope: 0.01,
+            alpha: 0.01,
+            rows: vec![
+                row(SLOWED, 5, 30, 30, 0),
+                row(PLAIN, 0, 200, 1, 0),
+                row(SLOWED, 2, 30, 28, 0),
+                row(PLAIN, 0, 200, 0, 1),
+                row(SLOWED, 2, 30, 29, 0),
+                // A tail is no slow-down of a size.
+                row(TAIL, 0, 30, 30, 0),
+            ],
+        };
+        let short = short(&full);
+        assert_eq!((short.decisions, short.false_alarms), (400, 2));
+        let planted: Vec<_> = short.planted.iter().map(|p| (p.percent, p.decisions, p.slower)).collect();
+        assert_eq!(planted, [(2, 60, 57), (5, 30, 30)]);
+        // A certificate that was kept before revisions were noted is still read.
+        let old = serde_json::to_string(&full).unwrap().replace(r#""revision":"abc","#, "");
+        assert_eq!(serde_json::from_str::<Full>(&old).unwrap().revision, None);
+    }
+}

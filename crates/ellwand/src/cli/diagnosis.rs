@@ -1,0 +1,181 @@
+//! `selfcheck --diagnosis`: workloads that are bound by a known thing, and what the diagnosis says of them.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use ellwand_bench::{Cell, Event, Instrument, Interrupted, environment, resolutions};
+use ellwand_core::case::{Case, Value};
+use ellwand_core::{InputError, Measurement, Registry};
+use ellwand_report::{Diagnosis, Limit, place, units};
+use serde::Serialize;
+
+use super::command::{effort, text};
+use super::exit::{Exit, Failure};
+use super::progress::Progress;
+use super::{Outcome, ceilings, output, signals};
+
+/// A workload whose limit is known because it was built to meet it.
+struct Truth {
+    workload: &'static str,
+    implementation: &'static str,
+    /// What it is bound by.
+    limit: Limit,
+    /// The axis of its size and three sizes.
+    axis: &'static str,
+    sizes: [i64; 3],
+}
+
+const TRUTHS: &[Truth] = &[
+    truth("copy", "simd", Limit::Memory, "bytes", [512 << 10, 4 << 20, 128 << 20]),
+    truth("read", "simd", Limit::Memory, "bytes", [512 << 10, 4 << 20, 128 << 20]),
+    truth("fma", "simd", Limit::Compute, "steps", [512, 4096, 32_768]),
+    truth("fma", "parallel", Limit::Compute, "steps", [512, 4096, 32_768]),
+    truth("pointer-chase", "scalar", Limit::Latency, "bytes", [16 << 10, 512 << 10, 128 << 20]),
+    truth("tiny", "call", Limit::Overhead, "elements", [1, 4, 8]),
+    truth("first-touch", "fresh", Limit::PageFaults, "region", [1 << 20, 16 << 20, 64 << 20]),
+    truth("wake", "team", Limit::ThreadWake, "elements", [0, 16, 64]),
+    truth("contended-lock", "mutex", Limit::Contended, "takes", [300, 1000, 10_000]),
+];
+
+const fn truth(
+    workload: &'static str,
+    implementation: &'static str,
+    limit: Limit,
+    axis: &'static str,
+    sizes: [i64; 3],
+) -> Truth {
+    Truth { workload, implementation, limit, axis, sizes }
+}
+
+/// A truth at one size, and what was said of it.
+#[derive(Serialize)]
+struct Row {
+    case: String,
+    implementation: &'static str,
+    truth: Limit,
+    /// Why there is no diagnosis, where there is none.
+    unavailable: Option<String>,
+    diagnosis: Option<Diagnosis>,
+    right: bool,
+}
+
+pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
+    let mut here = environment::detect();
+    here.ceilings = match ceilings::kept(&here) {
+        Some(kept) => kept,
+        None => {
+            output::note("measuring the ceilings of this machine first (once)");
+            ceilings::measure(registry, &here, effort(matches))?.0
+        }
+    };
+    let settings = ellwand_bench::Effort::Quick.settings();
+    let instrument = Instrument {
+        registry,
+        resolutions: resolutions(registry, &settings),
+        settings,
+        seed: 42,
+        probes: &[],
+        interrupt: signals::stop_on_ctrl_c(),
+        given: None,
+    };
+    let mut progress = Progress::new(TRUTHS.len() * 3);
+    let mut rows = Vec::new();
+    for (truth, size) in TRUTHS.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
+        let cell = cell(registry, truth, size)?;
+        progress.cell(rows.len(), &cell.case.id());
+        let measured = instrument.measure(&cell, &mut |_: Event| {}).map_err(|Interrupted| Failure::Interrupted)?;
+        rows.extend(measured.iter().map(|measurement| row(truth, measurement, &here)));
+    }
+    progress.finish();
+    if text(matches, "format") == Some("json") {
+        let json = serde_json::to_string_pretty(&rows).map_err(anyhow::Error::from)?;
+        output::result(|out| writeln!(out, "{json}"))?;
+    } else {
+        output::result(|out| table(&rows, here.load, out))?;
+    }
+    Ok(match rows.iter().filter(|row| row.unavailable.is_none()).map(|row| row.right).reduce(|a, b| a && b) {
+        None => Exit::Nothing,
+        Some(true) => Exit::Ok,
+        Some(false) => Exit::Error,
+    })
+}
+
+/// The cell of a truth at a size; every other axis has its default.
+fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputError> {
+    let missing = |what: &str| {
+        InputError::new(
+            "selfcheck --diagnosis",
+            format!("{what} is not registered here"),
+            "a program with the built-in workloads",
+        )
+    };
+    let workload = registry
+        .workloads()
+        .iter()
+        .find(|workload| workload.name() == truth.workload)
+        .ok_or_else(|| missing(truth.workload))?;
+    let implementations: Vec<_> = registry
+        .implementations(truth.workload)
+        .into_iter()
+        .filter(|implementation| implementation.name == truth.implementation)
+        .cloned()
+        .collect();
+    if implementations.is_empty() {
+        return Err(missing(&format!("{}:{}", truth.workload, truth.implementation)));
+    }
+    let default = |axis: &ellwand_core::Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
+    let mut case = Case::new(workload.name(), workload.axes().iter().filter_map(default).collect());
+    case.set(truth.axis, Value::Int(size));
+    Ok(Cell { workload: workload.clone(), case, implementations })
+}
+
+fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environment) -> Row {
+    let diagnosis = place(measurement, here);
+    let unavailable = match &diagnosis {
+        Some(_) => None,
+        None => Some(measurement.outcome.reason().unwrap_or("it has no times").to_string()),
+    };
+    Row {
+        case: measurement.case.id.clone(),
+        implementation: truth.implementation,
+        truth: truth.limit,
+        unavailable,
+        right: diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.limit == truth.limit),
+        diagnosis,
+    }
+}
+
+fn table(rows: &[Row], load: Option<f64>, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:58} {:18} {:26} {:>10} {:>9}  {:24} {}",
+        "case", "built to be", "diagnosis", "time", "explained", "would change most", ""
+    )?;
+    for row in rows {
+        let case = format!("{} {}", row.case, row.implementation);
+        let Some(d) = &row.diagnosis else {
+            let why = row.unavailable.as_deref().unwrap_or("");
+            writeln!(out, "{case:58} {:18} unavailable: {why}", row.truth.word())?;
+            continue;
+        };
+        let change = d.changes.first().map_or_else(String::new, |change| {
+            format!("{}, at most {:.0} %", change.lever.word(), change.saving_upper_bound * 100.0)
+        });
+        writeln!(
+            out,
+            "{case:58} {:18} {:26} {:>10} {:>7.0} %  {change:32} {}",
+            row.truth.word(),
+            d.label(),
+            units::human(d.time_s, "s"),
+            d.share * 100.0,
+            if row.right { "right" } else { "WRONG" }
+        )?;
+    }
+    let judged = rows.iter().filter(|row| row.unavailable.is_none()).count();
+    let right = rows.iter().filter(|row| row.right).count();
+    let load = load.map_or_else(|| "unavailable".into(), |load| format!("{load:.2}"));
+    writeln!(
+        out,
+        "\n{right} of {judged} right; load average {load} at the start; derived from times, counts and ceilings, no hardware counter is read"
+    )
+}

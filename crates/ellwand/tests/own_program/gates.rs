@@ -1,0 +1,219 @@
+//! What a continuous-integration job rests on: budgets, records of comparisons, and commands held against each other.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Told, tell, told};
+
+/// A command in a directory, with the output in it.
+fn tell_in(dir: &Path, args: &[&str]) -> Told {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    told(command.args(args).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).output().unwrap())
+}
+
+const RUN: [&str; 7] = ["run", "double", "--effort", "quick", "--no-plot", "--no-ceilings", "-i"];
+
+/// 2 ms an iteration of `plain`, 2.2 ms of `slower`, on a clock that says exactly that.
+pub(crate) fn budgets_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = dir.path().join("some/where");
+    std::fs::create_dir_all(&inner).unwrap();
+    let budgets = |text: &str| std::fs::write(dir.path().join("ellwand.toml"), text).unwrap();
+    // The nearest file above holds.
+    let run = |implementation: &str, more: &[&str]| tell_in(&inner, &[&RUN[..], &[implementation], more].concat());
+    budgets("[[budget]]\nworkload = \"double\"\ntime = \"2.1 ms\"\n");
+    let kept = run("plain", &[]);
+    assert_eq!(kept.code, Some(0), "{}", kept.stderr);
+    assert!(kept.stderr.contains("1 kept, 0 broken, 0 open"), "{}", kept.stderr);
+    let broken = run("slower", &[]);
+    assert_eq!(broken.code, Some(3), "{}", broken.stderr);
+    let line = "budget broken: double/n=3 slower: time 2.20 ms an iteration";
+    assert!(broken.stderr.contains(line), "{}", broken.stderr);
+    assert!(broken.stderr.contains("budget 2.10 ms: over by 4.76 % (ellwand.toml line 1)"), "{}", broken.stderr);
+    assert_eq!(run("slower", &["--fail-on", "never"]).code, Some(0));
+    assert_eq!(run("plain,slower", &["--n", "1,2"]).code, Some(3));
+    // A wrong answer is worse than a slow one.
+    assert_eq!(run("slower,wrong", &[]).code, Some(5));
+    // One process shows nothing about others: neither kept nor broken.
+    let single = run("slower", &["--blocks", "1"]);
+    assert_eq!(single.code, Some(0), "{}", single.stderr);
+    assert!(single.stderr.contains("budget open") && single.stderr.contains("--blocks 2"), "{}", single.stderr);
+    // Another case has no budget.
+    budgets("[[budget]]\nworkload = \"double\"\nn = 2\ntime = \"1 us\"\n");
+    assert_eq!(run("plain", &["--n", "3"]).code, Some(0));
+    assert_eq!(run("plain", &["--n", "2"]).code, Some(3));
+    let junit = run("plain,broken", &["--n", "2,3", "--format", "junit"]);
+    assert_eq!(junit.code, Some(1), "{}", junit.stderr);
+    assert!(junit.stdout.contains(r#"tests="5" failures="1" errors="2" skipped="0""#), "{}", junit.stdout);
+    assert!(junit.stdout.contains(r#"name="budget: time""#) && junit.stdout.contains("over by"), "{}", junit.stdout);
+    let github = run("plain", &["--n", "2,3", "--format", "github"]);
+    assert!(github.stdout.contains("2 of 3 measurements and budgets"), "{}", github.stdout);
+    assert!(github.stdout.contains("::error title=double/n=2 plain::time 2.00 ms"), "{}", github.stdout);
+    // A slip in the file is told before anything runs.
+    budgets("[[budget]]\nworkload = \"duble\"\ntime = \"1 us\"\n");
+    for args in [&[&RUN[..], &["plain"]].concat()[..], &["compare", "double:plain", "double:plain"]] {
+        let slip = tell_in(&inner, args);
+        assert_eq!(slip.code, Some(2));
+        assert!(slip.stderr.contains("line 2") && slip.stderr.contains("did you mean double?"), "{}", slip.stderr);
+    }
+    let missing = run("plain", &["--config", "none.toml"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(missing.stderr.contains("--config: none.toml cannot be read"), "{}", missing.stderr);
+}
+
+pub(crate) fn budgets_of_a_comparison() {
+    let dir = tempfile::tempdir().unwrap();
+    let compare = |candidate: &str, text: &str, more: &[&str]| {
+        std::fs::write(dir.path().join("b.toml"), text).unwrap();
+        let sides = ["compare", "double:plain", candidate, "--config", "b.toml"];
+        tell_in(dir.path(), &[&sides[..], more].concat())
+    };
+    let time = "[[budget]]\nworkload = \"double\"\nimplementation = \"twin\"\ntime = \"2.001 ms\"\n";
+    let broken = compare("double:twin", time, &[]);
+    assert_eq!(broken.code, Some(3), "same within 1 %, and over its budget: {}", broken.stdout);
+    assert!(broken.stdout.contains("same within 1 %"), "{}", broken.stdout);
+    assert!(broken.stdout.contains("budget broken: double/n=3: time 2.00 ms"), "{}", broken.stdout);
+    assert_eq!(compare("double:twin", time, &["--fail-on", "never"]).code, Some(0));
+    assert_eq!(compare("double:faster", time, &[]).code, Some(0), "it is another implementation's budget");
+    // Memory is read where a budget wants to know it, and only there.
+    let memory = "[[budget]]\nworkload = \"double\"\npeak_memory = \"8 GB\"\n";
+    let kept = compare("double:plain", memory, &["--format", "json"]);
+    assert_eq!(kept.code, Some(0), "{}", kept.stdout);
+    let rows: Value = serde_json::from_str(&kept.stdout).unwrap();
+    let budget = &rows[0]["budgets"][0];
+    assert_eq!((&budget["what"], &budget["state"]), (&"peak memory".into(), &"kept".into()));
+    assert!(budget["value"].is_number() && budget["limit"] == 8e9, "{budget}");
+    let size = "binary_size = \"1 kB\"\n";
+    let junit = compare("double:plain", size, &["--format", "junit"]);
+    assert_eq!(junit.code, Some(3));
+    assert!(junit.stdout.contains(r#"tests="2" failures="1""#), "{}", junit.stdout);
+    assert!(
+        junit.stdout.contains("binary size") && junit.stdout.contains("budget 1.000 kB: over by"),
+        "{}",
+        junit.stdout
+    );
+    let github = compare("double:plain", size, &["--format", "github"]);
+    assert_eq!(github.stdout.lines().count(), 2, "{}", github.stdout);
+    let json = compare("double:plain", size, &["--format", "json"]);
+    let rows: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(rows[0]["budgets"][0]["what"], "binary size");
+}
+
+pub(crate) fn a_comparison_keeps_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let compare =
+        |candidate: &str, more: &[&str]| tell_in(dir.path(), &[&["compare", "double:plain", candidate], more].concat());
+    let told = compare("double:slower", &["--n", "1,2", "-o", "kept", "--format", "json"]);
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    let said: Value = serde_json::from_str(&told.stdout).unwrap();
+    let report = tell_in(dir.path(), &["report", "kept", "--format", "json"]);
+    assert_eq!(report.code, Some(0), "{}", report.stderr);
+    let model: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(model["comparisons"].as_array().unwrap().len(), 2);
+    for (row, kept) in said.as_array().unwrap().iter().zip(model["comparisons"].as_array().unwrap()) {
+        for key in ["case", "baseline", "candidate", "verdict", "ratio", "low", "high", "rope", "judged_by"] {
+            assert_eq!(row[key], kept[key], "{key}");
+        }
+        assert_eq!(row["blocks"].as_array().unwrap().len() as u64, kept["blocks"].as_u64().unwrap());
+    }
+    // Raw samples of all three arms, every one with its process and its round.
+    let record = std::fs::read_to_string(dir.path().join("kept/record.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(record.lines().nth(1).unwrap()).unwrap();
+    assert_eq!((&line["kind"], line["looks"].as_array().unwrap().len()), (&"comparison".into(), 6));
+    for arm in line["arms"].as_array().unwrap() {
+        let column = |name: &str| arm["samples"][name].as_array().unwrap().clone();
+        let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
+        assert!(blocks.is_sorted() && blocks.last() == Some(&7), "{blocks:?}");
+        assert_eq!(column("wall_ns").len(), blocks.len());
+    }
+    let table = tell_in(dir.path(), &["report", "kept"]);
+    assert!(table.stdout.contains("verdicts") && table.stdout.contains("1.100x"), "{}", table.stdout);
+    let markdown = std::fs::read_to_string(dir.path().join("kept/report.md")).unwrap();
+    assert!(markdown.contains("## Verdicts") && markdown.contains("| slower |"), "{markdown}");
+    // It is never overwritten unasked.
+    let again = compare("double:slower", &["-o", "kept"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("-o: kept holds a record already") && again.stderr.contains("--overwrite"));
+    assert_eq!(compare("double:picky", &["-o", "kept", "--overwrite"]).code, Some(6));
+    let none = tell_in(dir.path(), &["report", "kept"]);
+    assert_eq!(none.code, Some(6), "{}", none.stdout);
+    assert!(none.stdout.contains("the candidate unsupported: the moon is not full"), "{}", none.stdout);
+    // Among many cases without a difference one that is called by itself is no surprise; the report knows that as well.
+    let csv = tell_in(dir.path(), &["report", "kept", "--format", "csv"]);
+    assert!(csv.stderr.contains("verdicts are in table, json and markdown"), "{}", csv.stderr);
+    let full = dir.path().join("full");
+    std::fs::create_dir(&full).unwrap();
+    std::os::unix::fs::symlink("/dev/full", full.join("record.jsonl")).unwrap();
+    let told = compare("double:twin", &["-o", "full", "--overwrite"]);
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    assert!(told.stderr.contains("No space left") && told.stderr.contains("make room"), "{}", told.stderr);
+    // Records are not measured again, so that there is nothing to keep.
+    let records = tell_in(dir.path(), &["compare", "kept", "kept", "-o", "other"]);
+    assert_eq!(records.code, Some(2));
+    assert!(records.stderr.contains("two records"), "{}", records.stderr);
+}
+
+pub(crate) fn outputs_of_commands_are_judged_where_asked() {
+    let compare = |a: &str, b: &str, more: &[&str]| {
+        tell(&[&["compare", "--command", a, b, "--fail-on", "never", "--blocks", "2"], more].concat())
+    };
+    let unasked = compare("echo 1", "echo 2", &[]);
+    assert_eq!(unasked.code, Some(0), "{}", unasked.stderr);
+    assert!(unasked.stderr.contains("what the commands print was not compared; --same-output"), "{}", unasked.stderr);
+    let same = compare("echo 1", "printf '1\\n'", &["--same-output"]);
+    assert_eq!(same.code, Some(0), "{}{}", same.stdout, same.stderr);
+    let other = compare("echo 1", "echo 2", &["--same-output"]);
+    assert_eq!(other.code, Some(5), "{}", other.stderr);
+    let line = "the candidate answers wrong: its output differs in line 1: '2', the baseline's is '1'";
+    assert!(other.stdout.contains(line), "{}", other.stdout);
+    let silent = compare("true", "true", &["--same-output"]);
+    assert_eq!(silent.code, Some(1), "{}", silent.stderr);
+    assert!(silent.stdout.contains("the baseline failed: it prints nothing"), "{}", silent.stdout);
+    // Right at first, and another answer after the timed runs.
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark").display().to_string();
+    let fickle =
+        compare("echo 1", &format!("echo 1 >> {mark}; wc -l < {mark} | sed 's/^[2-9].*/2/'"), &["--same-output"]);
+    assert_eq!(fickle.code, Some(5), "{}{}", fickle.stdout, fickle.stderr);
+}
+
+/// A program without the workload, one that is no program, and one that says what no worker says.
+pub(crate) fn programs_that_are_not_ours_are_rows() {
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text");
+    std::fs::write(&text, "no program").unwrap();
+    for (other, part) in [
+        (env!("CARGO_BIN_EXE_ellwand"), "the candidate failed: this program has no workload 'double'"),
+        (text.to_str().unwrap(), "could not be started"),
+        ("/bin/echo", "it wrote 'worker' to stdout where an answer was expected"),
+        ("/bin/false", "it exited with code 1"),
+    ] {
+        let told = tell(&["compare", this, other, "--workload", "double", "-i", "plain"]);
+        assert_eq!(told.code, Some(1), "{other}: {}", told.stderr);
+        assert!(told.stdout.contains(part), "{other} does not say '{part}': {}", told.stdout);
+    }
+}
+
+/// What turns wrong while it is timed, and what panics before: rows of `run`, without a time.
+pub(crate) fn bad_implementations_are_rows_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = tell_in(dir.path(), &[&RUN[..], &["plain,fickle,broken", "-o", "out"]].concat());
+    assert_eq!(run.code, Some(5), "{}", run.stderr);
+    let record = std::fs::read_to_string(dir.path().join("out/record.jsonl")).unwrap();
+    let rows: Vec<Value> = record.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| rows.iter().find(|row| row["implementation"] == name).unwrap();
+    assert_eq!(of("plain")["outcome"]["status"], "measured");
+    for (name, status, part) in [("fickle", "wrong", "y"), ("broken", "failed", "it panicked in prepare: no luck")] {
+        let row = of(name);
+        assert_eq!(row["outcome"]["status"], status);
+        assert!(row["outcome"].to_string().contains(part), "{row}");
+        assert!(row["samples"]["wall_ns"].as_array().unwrap().is_empty(), "{name} has times");
+    }
+    let told = tell(&["compare", "double:plain", "double:fickle"]);
+    assert_eq!(told.code, Some(5), "{}", told.stdout);
+    assert!(told.stdout.contains("no verdict: the candidate answers wrong"), "{}", told.stdout);
+}

@@ -1,0 +1,184 @@
+//! Attention, component by component and whole, and the transformer layer around it (group `attention`).
+//!
+//! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani et al.,
+//! Attention Is All You Need, 2017); fewer heads of keys and values than of queries make it grouped (J. Ainslie et al., GQA,
+//! 2023). Rows that see no key give 0, as PyTorch's attention does. NaN or infinity in a key makes every row that sees it NaN;
+//! values of masked keys must be finite.
+
+mod arrays;
+mod fused;
+mod job;
+mod naive;
+mod ops;
+mod reference;
+mod shape;
+mod softmax;
+#[cfg(test)]
+mod tests;
+
+use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
+
+use ellwand_core::verdict::compare;
+use shape::{Mask, Shape};
+
+/// Added to the variance of a layer norm.
+const EPSILON: f64 = 1e-5;
+
+/// A part of attention, or all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Qkv,
+    Scores,
+    Softmax,
+    WeightedSum,
+    Output,
+    Core,
+    Whole,
+    Layer,
+}
+
+impl Task {
+    const ALL: [Task; 8] =
+        [Task::Qkv, Task::Scores, Task::Softmax, Task::WeightedSum, Task::Output, Task::Core, Task::Whole, Task::Layer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Task::Qkv => "attention-qkv",
+            Task::Scores => "attention-scores",
+            Task::Softmax => "attention-softmax",
+            Task::WeightedSum => "attention-weighted-sum",
+            Task::Output => "attention-output",
+            Task::Core => "attention-core",
+            Task::Whole => "attention",
+            Task::Layer => "transformer-layer",
+        }
+    }
+
+    /// Required multiply-adds, two operations each, and for the softmax alone five operations a weight.
+    fn flops(self, s: &Shape) -> f64 {
+        let (positions, d) = (s.positions() as f64, s.dimension as f64);
+        let pairs = s.pairs() * d;
+        let (qkv, out) = (2.0 * positions * d * s.projected() as f64, 2.0 * positions * d * d);
+        match self {
+            Task::Qkv => qkv,
+            Task::Scores | Task::WeightedSum => 2.0 * pairs,
+            Task::Softmax => 5.0 * s.pairs() * s.heads as f64,
+            Task::Output => out,
+            Task::Core => 4.0 * pairs,
+            Task::Whole => 4.0 * pairs + qkv + out,
+            Task::Layer => 4.0 * pairs + qkv + out + 16.0 * positions * d * d,
+        }
+    }
+}
+
+struct Attention {
+    task: Task,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+impl Workload for Attention {
+    fn name(&self) -> &str {
+        self.task.name()
+    }
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Qkv => "queries, keys and values from positions: x W^T + b",
+            Task::Scores => "scores of every query and key: q k / sqrt(head), -inf where masked",
+            Task::Softmax => "weights from scores, row by row",
+            Task::WeightedSum => "sums of the values by weight",
+            Task::Output => "output projection of the heads side by side",
+            Task::Core => "softmax(Q K^T / sqrt(head) + mask) V, between the projections",
+            Task::Whole => "multi-head attention with its projections",
+            Task::Layer => "transformer layer: norm, attention, residual, norm, MLP with GELU (tanh form), residual",
+        }
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["attention"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        Shape::of(case).map(drop)
+    }
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        match Shape::of(case) {
+            Ok(s) if s.mask == Mask::Padding && case.input.is_some() => {
+                vec!["required work counts the lengths that this case would make, not those given".into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        let Ok(s) = Shape::of(case) else { return 0 };
+        let (read, written) = arrays::bytes(self.task, &s);
+        // Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
+        let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
+        let extra = [job::Way::Naive, job::Way::Parallel].map(|way| job::extra(self.task, way, &s));
+        arrays.saturating_add(extra.into_iter().max().unwrap_or(0))
+    }
+    fn ports(&self, case: &Case) -> Ports {
+        Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s))
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        arrays::make(self.task, &Shape::of(case)?, seed)
+    }
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        arrays::adopt(self.task, case, given, fit)
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        reference::reference(self.task, &Shape::of(case)?, inputs)
+    }
+    fn work(&self, case: &Case) -> Work {
+        let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
+        let (read, written) = arrays::bytes(self.task, &s);
+        Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written)
+    }
+    /// For outputs whose largest value is at most 1; [`Workload::judge`] scales the absolute part with the largest output.
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        let d = Shape::of(case).map_or(1, |s| s.dimension) as f64;
+        let absolute = match self.task {
+            Task::Softmax | Task::WeightedSum | Task::Core => 1e-6,
+            Task::Scores => 1e-6,
+            // Partial sums of `dimension` products.
+            Task::Qkv | Task::Output => 1e-6 + 2e-8 * d.sqrt(),
+            Task::Whole => 2e-6 + 4e-8 * d.sqrt(),
+            Task::Layer => 4e-6 + 1e-7 * d.sqrt(),
+        };
+        Tolerance::Close { absolute, relative: 1e-6 }
+    }
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        let largest = expected
+            .iter()
+            .filter_map(|(_, tensor)| tensor.f32().ok())
+            .flat_map(|values| values.iter().copied().filter(|v| v.is_finite()))
+            .fold(1.0_f32, |largest, v| largest.max(v.abs()));
+        match self.tolerance(case) {
+            Tolerance::Close { absolute, relative } => {
+                compare(expected, got, Tolerance::Close { absolute: absolute * f64::from(largest), relative })
+            }
+            tolerance => compare(expected, got, tolerance),
+        }
+    }
+    fn baseline(&self) -> &str {
+        match self.task {
+            Task::Core | Task::Whole => "naive",
+            Task::Layer => "reference",
+            _ => "scalar",
+        }
+    }
+}
+
+/// Adds the attention workloads and their implementations.
+pub fn register(registry: &mut Registry) {
+    for task in Task::ALL {
+        registry.workload(Attention { task, axes: shape::axes(), sizes: shape::sizes() });
+        for implementation in job::implementations(task) {
+            registry.implementation(implementation);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Every task in f64, step by step as the formulas stand. Rows are dealt out to the threads, since this is behind every check.
+
+use rayon::prelude::*;
+
+use ellwand_core::{InputError, Tensor, Tensors};
+
+use super::arrays::{self, output};
+use super::shape::{Layout, Shape};
+use super::{EPSILON, Task};
+use crate::pool;
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (a, b) in a.iter().zip(b) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum += a[i] * b[i];
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
+}
+
+/// `y = x w^T + b`, w of `b.len()` rows.
+fn linear(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
+    let (outs, ins) = (b.len(), w.len() / b.len());
+    let mut y = vec![0.0; x.len() / ins * outs];
+    y.par_chunks_mut(outs).zip(x.par_chunks(ins)).for_each(|(y, x)| {
+        for ((y, w), b) in y.iter_mut().zip(w.chunks(ins)).zip(b) {
+            *y = dot(x, w) + b;
+        }
+    });
+    y
+}
+
+/// Weights over the first `visible` scores, 0 beyond; all 0 where there is no weight at all.
+fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
+    let seen = &scores[..visible];
+    let top = seen.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut weights: Vec<f64> =
+        seen.iter().map(|s| if *s == f64::NEG_INFINITY { 0.0 } else { (s - top).exp() }).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|w| *w = if sum == 0.0 { 0.0 } else { *w / sum });
+    weights.resize(scores.len(), 0.0);
+    weights
+}
+
+/// The steps between projections, over any layouts.
+struct Core<'a> {
+    shape: &'a Shape,
+    lengths: &'a [i64],
+    q: (&'a [f64], Layout),
+    k: (&'a [f64], Layout),
+    v: (&'a [f64], Layout),
+}
+
+impl Core<'_> {
+    /// Sequence, head and position of row `at` of [batch, heads, sequence].
+    fn place(&self, at: usize) -> (usize, usize, usize) {
+        let Shape { heads, sequence, .. } = *self.shape;
+        (at / (heads * sequence), at / sequence % heads, at % sequence)
+    }
+
+    fn visible(&self, at: usize) -> usize {
+        let (b, _, row) = self.place(at);
+        self.shape.visible(self.lengths, b, row)
+    }
+
+    fn row<'a>(&self, (data, layout): (&'a [f64], Layout), b: usize, head: usize, row: usize) -> &'a [f64] {
+        &data[layout.at(b, head, row)..][..self.shape.head()]
+    }
+
+    /// Scores of row `at`, -inf where masked.
+    fn scores(&self, at: usize) -> Vec<f64> {
+        let (b, head, row) = self.place(at);
+        let kv = head / (self.shape.heads / self.shape.kv_heads);
+        let (q, visible) = (self.row(self.q, b, head, row), self.visible(at));
+        let score =
+            |j| if j < visible { dot(q, self.row(self.k, b, kv, j)) * self.shape.scale() } else { f64::NEG_INFINITY };
+        (0..self.shape.sequence).map(score).collect()
+    }
+
+    /// Sum of the values that row `at` sees.
+    fn sum(&self, at: usize, weights: &[f64]) -> Vec<f64> {
+        let (b, head, _) = self.place(at);
+        let kv = head / (self.shape.heads / self.shape.kv_heads);
+        let mut sum = vec![0.0; self.shape.head()];
+        for (j, w) in weights.iter().enumerate().take(self.visible(at)) {
+            sum.iter_mut().zip(self.row(self.v, b, kv, j)).for_each(|(sum, v)| *sum += w * v);
+        }
+        sum
+    }
+
+    /// `of(row)` for every row of [batch, heads, sequence], one after another.
+    fn rows(&self, of: impl Fn(usize) -> Vec<f64> + Sync + Send) -> Vec<f64> {
+        (0..self.shape.positions() * self.shape.heads).into_par_iter().flat_map_iter(of).collect()
+    }
+
+    fn attend(&self, at: usize) -> Vec<f64> {
+        self.sum(at, &softmax(&self.scores(at), self.visible(at)))
+    }
+}
+
+fn layer_norm(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
+    let d = gamma.len();
+    let norm = |x: &[f64]| {
+        let mean = x.iter().sum::<f64>() / d as f64;
+        let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / d as f64;
+        let scale = 1.0 / (variance + EPSILON).sqrt();
+        x.iter().zip(gamma).zip(beta).map(|((x, g), b)| (x - mean) * scale * g + b).collect::<Vec<f64>>()
+    };
+    x.chunks(d).flat_map(norm).collect()
+}
+
+fn gelu(x: f64) -> f64 {
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+    0.5 * x * (1.0 + inner.tanh())
+}
+
+/// Projections around the core: [batch, sequence, dimension] in and out.
+fn attention(
+    shape: &Shape,
+    lengths: &[i64],
+    x: &[f64],
+    get: &impl Fn(&str) -> Result<Vec<f64>, InputError>,
+) -> Result<Vec<f64>, InputError> {
+    let qkv = linear(x, &get("w_qkv")?, &get("b_qkv")?);
+    let layout = Layout::together(shape, shape.projected());
+    let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
+    let core = Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) };
+    let apart = core.rows(|at| core.attend(at));
+    let mut context = vec![0.0; apart.len()];
+    let to = Layout::together(shape, shape.dimension);
+    for (at, row) in apart.chunks(shape.head()).enumerate() {
+        let (b, head, position) = core.place(at);
+        context[to.at(b, head, position)..][..row.len()].copy_from_slice(row);
+    }
+    Ok(linear(&context, &get("w_out")?, &get("b_out")?))
+}
+
+/// The output of a task.
+pub(super) fn reference(task: Task, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    arrays::check(task, shape, inputs)?;
+    let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let or_empty = |name: &str| inputs.find(name).map_or(Ok(Vec::new()), |_| get(name));
+    let (q, k, v) = (or_empty("q")?, or_empty("k")?, or_empty("v")?);
+    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
+    let n = shape.sequence;
+    let y = pool::run(|| -> Result<Vec<f64>, InputError> {
+        Ok(match task {
+            Task::Qkv => linear(&get("x")?, &get("w_qkv")?, &get("b_qkv")?),
+            Task::Scores => core.rows(|at| core.scores(at)),
+            Task::Softmax => {
+                let scores = get("scores")?;
+                core.rows(|at| softmax(&scores[at * n..][..n], core.visible(at)))
+            }
+            Task::WeightedSum => {
+                let weights = get("weights")?;
+                core.rows(|at| core.sum(at, &weights[at * n..][..n]))
+            }
+            Task::Output => linear(&get("context")?, &get("w_out")?, &get("b_out")?),
+            Task::Core => core.rows(|at| core.attend(at)),
+            Task::Whole => attention(shape, lengths, &get("x")?, &get)?,
+            Task::Layer => {
+                let x = get("x")?;
+                let y = attention(shape, lengths, &layer_norm(&x, &get("gamma_1")?, &get("beta_1")?), &get)?;
+                let h: Vec<f64> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
+                let mut up = linear(&layer_norm(&h, &get("gamma_2")?, &get("beta_2")?), &get("w_up")?, &get("b_up")?);
+                up.iter_mut().for_each(|x| *x = gelu(*x));
+                let down = linear(&up, &get("w_down")?, &get("b_down")?);
+                h.iter().zip(&down).map(|(h, y)| h + y).collect()
+            }
+        })
+    })?;
+    let array = output(task, shape);
+    let y: Vec<f32> = y.into_iter().map(|y| y as f32).collect();
+    Ok(Tensors::new().with(array.name, Tensor::new(&array.dims, &y[..])?))
+}

@@ -1,0 +1,117 @@
+//! Agreement with the f64 reference: how far, and where.
+
+use ellwand_core::{Dtype, Tensor, Tensors, Tolerance, Verdict};
+
+use super::workload_spec::Task;
+
+/// What f32 sums over the spikes of a row reach.
+pub(super) const TOLERANCE: Tolerance = Tolerance::Close { absolute: 2e-4, relative: 1e-5 };
+
+/// Below this occupancy f32 and f64 differ by right: no sample lies near.
+const LEAST_OCCUPANCY: f64 = 1e-12;
+
+/// Densities: relative, and absolutely below anything that matters.
+const DENSITY: (f64, f64) = (1e-13, 2e-5);
+
+/// Judges the outputs of a task.
+pub(super) fn judge(task: Task, expected: &Tensors, got: &Tensors) -> Verdict {
+    let (name, (absolute, relative)) = match task {
+        Task::Predict | Task::Stream => ("log_likelihood", (2e-4, 1e-5)),
+        Task::Local => ("local_log_likelihood", (2e-4, 1e-5)),
+        Task::Fit => ("occupancy", DENSITY),
+    };
+    let mut names = vec![name];
+    if task == Task::Fit {
+        names.extend(["ground_process_intensity", "mean_rates"]);
+    }
+    let occupied: Vec<bool> = match expected.find("occupancy") {
+        Some(occupancy) => occupancy.data().to_f64().iter().map(|pi| *pi > LEAST_OCCUPANCY).collect(),
+        None => Vec::new(),
+    };
+    let mut worst = Worst::default();
+    let mut compared = 0;
+    for name in names {
+        let (Some(want), Some(have)) = (expected.find(name), got.find(name)) else {
+            return Verdict::wrong(format!("output {name} is missing"));
+        };
+        if !matches!(have.dtype(), Dtype::F32 | Dtype::F64) {
+            return Verdict::wrong(format!("output {name} is {}, not floating point", have.dtype()));
+        }
+        let rows = expected.find("rows").and_then(|rows| rows.u64().ok());
+        let masked = if name == "mean_rates" { &[][..] } else { &occupied[..] };
+        let partial = task == Task::Stream;
+        match each(name, want, have, (rows, partial), masked, (absolute, relative), &mut worst) {
+            Ok(n) => compared += n,
+            Err(verdict) => return verdict,
+        }
+    }
+    let all = match (expected.find("rows"), got.find(name)) {
+        (Some(rows), Some(all)) if rows.len() < all.shape()[0] => {
+            format!(" in {} of {} rows", rows.len(), all.shape()[0])
+        }
+        _ => String::new(),
+    };
+    let at = if worst.error > 0.0 { format!("; the largest difference at {}", worst.at) } else { String::new() };
+    Verdict { passed: true, max_error: Some(worst.error), detail: format!("{compared} values agree{all}{at}") }
+}
+
+#[derive(Default)]
+struct Worst {
+    error: f64,
+    at: String,
+}
+
+/// Compares one array; `rows` tells which rows of `have` the rows of `want` are. Of a `partial` array whole rows may be missing
+/// (NaN), but not all.
+fn each(
+    name: &str,
+    want: &Tensor,
+    have: &Tensor,
+    (rows, partial): (Option<&[u64]>, bool),
+    occupied: &[bool],
+    (absolute, relative): (f64, f64),
+    worst: &mut Worst,
+) -> Result<usize, Verdict> {
+    let width = want.shape().get(1).copied().unwrap_or(want.len());
+    let (have_width, have_len) = (have.shape().get(1).copied().unwrap_or(have.len()), have.len());
+    if width != have_width || rows.is_none() && have_len != want.len() {
+        let (got, expected) = (have.shape(), want.shape());
+        return Err(Verdict::wrong(format!("output {name} has shape {got:?}, the reference {expected:?}")));
+    }
+    let (wanted, got) = (want.data().to_f64(), have.data().to_f64());
+    let mut compared = 0;
+    for (index, wanted) in wanted.chunks(width.max(1)).enumerate() {
+        let row = rows.map_or(index, |rows| rows[index] as usize);
+        let Some(got) = got.get(row * width..(row + 1) * width) else {
+            return Err(Verdict::wrong(format!("output {name} has {} rows, row {row} is missing", have_len / width)));
+        };
+        if partial && got.iter().all(|h| h.is_nan()) {
+            continue;
+        }
+        for (bin, (w, h)) in wanted.iter().zip(got).enumerate() {
+            if w.is_nan() || h.is_nan() {
+                return Err(Verdict::wrong(format!("output {name}[{row}, {bin}] is {h}, the reference {w}")));
+            }
+            if !occupied.is_empty() && !occupied[bin] {
+                continue;
+            }
+            compared += 1;
+            let error = (h - w).abs();
+            if error > absolute + relative * w.abs() {
+                let allowed = format!("allowed {absolute:e} + {relative:e} |reference|");
+                return Err(Verdict {
+                    passed: false,
+                    max_error: Some(error),
+                    detail: format!("output {name}[{row}, {bin}] is {h:e}, the reference {w:e}, {allowed}"),
+                });
+            }
+            if error > worst.error {
+                *worst = Worst { error, at: format!("{name}[{row}, {bin}] = {w:.6}") };
+            }
+        }
+    }
+    if partial && compared == 0 {
+        return Err(Verdict::wrong(format!("output {name} holds no row")));
+    }
+    Ok(compared)
+}

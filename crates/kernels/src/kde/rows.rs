@@ -1,0 +1,102 @@
+//! Decoding spikes: which are kept, and the time row that each falls into.
+
+use std::ops::Range;
+
+use super::data::Spikes;
+use super::error::{KdeError, ascending};
+use super::model::{ClusterlessDecoder, Electrode};
+
+/// What is decoded: time bins by their edges, and the spikes of each electrode in the order of the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoding<'a> {
+    /// Edges of the time bins, `[N]`, ascending. As in the published code the result has N rows, of which the last never
+    /// receives a spike; a spike on the last edge falls into row N - 2, one on an interior edge into the later row.
+    pub time_edges: &'a [f64],
+    /// One entry an electrode.
+    pub electrodes: &'a [Spikes<'a>],
+}
+
+impl Decoding<'_> {
+    /// Checks everything that the model demands.
+    pub(super) fn check(&self, model: &ClusterlessDecoder) -> Result<(), KdeError> {
+        if self.time_edges.len() < 2 {
+            return Err(KdeError::TooFew { array: "time_edges".to_owned(), got: self.time_edges.len(), least: 2 });
+        }
+        ascending("time_edges", self.time_edges)?;
+        if self.electrodes.len() != model.electrodes.len() {
+            return Err(KdeError::Electrodes { got: self.electrodes.len(), expected: model.electrodes.len() });
+        }
+        for (number, (spikes, electrode)) in self.electrodes.iter().zip(&model.electrodes).enumerate() {
+            spikes.check("dec", number)?;
+            if spikes.n_features != electrode.n_features {
+                let (got, expected) = (spikes.n_features, electrode.n_features);
+                return Err(KdeError::Features { electrode: number, got, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// The spikes of one electrode that are kept, and their rows.
+    pub(super) fn rows_of(&self, spikes: &Spikes<'_>) -> (Range<usize>, impl Iterator<Item = usize>) {
+        let edges = self.time_edges;
+        let kept = spikes.within(edges[0], edges[edges.len() - 1]);
+        let interior = &edges[1..edges.len() - 1];
+        let mut row = 0;
+        let rows = spikes.times[kept.clone()].iter().map(move |&t| {
+            row += interior[row..].partition_point(|&edge| edge <= t);
+            row
+        });
+        (kept, rows)
+    }
+
+    /// (spike, row) of every spike that is kept, by electrode.
+    pub(super) fn pairs(&self) -> Vec<Vec<(usize, usize)>> {
+        let of = |spikes| {
+            let (kept, rows) = self.rows_of(spikes);
+            kept.zip(rows).collect()
+        };
+        self.electrodes.iter().map(of).collect()
+    }
+}
+
+/// The kept spikes of one electrode, ready for the kernels.
+#[derive(Debug, Default)]
+pub(super) struct Marked {
+    /// `[spikes, F]` in the units of the model.
+    pub(super) marks: Vec<f32>,
+    /// Row of each spike, ascending.
+    pub(super) rows: Vec<u32>,
+}
+
+impl Marked {
+    /// Takes the kept spikes of electrode `number`; earlier contents are dropped, their memory is kept.
+    pub(super) fn take(&mut self, model: &ClusterlessDecoder, number: usize, decoding: &Decoding<'_>) {
+        let (electrode, spikes) = (&model.electrodes[number], &decoding.electrodes[number]);
+        let (kept, rows) = decoding.rows_of(spikes);
+        self.rows.clear();
+        self.rows.extend(rows.map(|row| row as u32));
+        self.marks.clear();
+        let f = electrode.n_features;
+        for y in spikes.features[kept.start * f..kept.end * f].chunks_exact(f) {
+            self.marks.extend(y.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
+        }
+    }
+
+    /// Forgets the spikes, keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.marks.clear();
+        self.rows.clear();
+    }
+
+    /// One more spike, in row 0.
+    pub(super) fn push(&mut self, electrode: &Electrode, mark: &[f64]) {
+        self.rows.push(0);
+        self.marks.extend(mark.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
+    }
+
+    /// The spikes that fall into `rows`.
+    pub(super) fn of_rows(&self, rows: &Range<usize>) -> Range<usize> {
+        let before = |row: usize| self.rows.partition_point(|&r| (r as usize) < row);
+        before(rows.start)..before(rows.end)
+    }
+}

@@ -1,0 +1,33 @@
+//! The output while several threads write different rows and bins of it.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// `[rows, width]` f32, shared by parts that write disjoint rectangles.
+pub(super) struct Sink<'a> {
+    start: *mut f32,
+    rows: usize,
+    width: usize,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it stands for a `&mut [f32]`, and `row` is unsafe: callers vouch that no two threads hold the same element.
+unsafe impl Sync for Sink<'_> {}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(out: &'a mut [f32], width: usize) -> Self {
+        Self { start: out.as_mut_ptr(), rows: out.len() / width.max(1), width, borrow: PhantomData }
+    }
+
+    /// Some bins of a row.
+    ///
+    /// # Safety
+    /// Nobody else holds any of these bins of this row at the same time.
+    #[allow(clippy::mut_from_ref, reason = "the caller vouches that the parts are disjoint")]
+    pub(super) unsafe fn row(&self, row: usize, bins: Range<usize>) -> &mut [f32] {
+        assert!(row < self.rows && bins.end <= self.width);
+        // SAFETY: inside the slice by the assertion, and not aliased by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.width + bins.start), bins.len()) }
+    }
+}

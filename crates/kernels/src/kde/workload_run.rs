@@ -1,0 +1,170 @@
+//! The implementations of the workloads, made ready: model, buffers, poison, outputs.
+
+use ellwand_core::{Case, Implementation, PrepareError, Prepared, Tensor, Tensors};
+
+use super::arrays::{Arrays, input_error};
+use super::error::KdeError;
+use super::model::ClusterlessDecoder;
+use super::options::{Method, Options};
+use super::workload_spec::{self as spec, Task};
+use super::{LocalWorkspace, Workspace};
+use crate::isa::Isa;
+
+/// The rows of the table.
+pub(super) fn implementations(task: Task) -> Vec<Implementation> {
+    if task == Task::Stream {
+        return super::workload_stream::implementations();
+    }
+    let row = |name: &str, about: &str, method: fn() -> Method| {
+        Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+            Ok(Box::new(Job::new(task, method(), case, inputs)?))
+        })
+    };
+    let reference = row("reference", "f64, one formula after the other", || Method::Reference);
+    let mut rows = vec![
+        // The densities of a fit are computed bin by bin on all threads.
+        if task == Task::Fit { reference.many_threads() } else { reference },
+        row("scalar", "plain f32 loops on one thread", || Method::Scalar),
+    ];
+    if task == Task::Predict {
+        rows.push(row(
+            "gemm",
+            "matrix product of the crate matrixmultiply between vectorised kernels, one thread",
+            || Method::Gemm(Isa::best()),
+        ));
+    }
+    rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", || {
+        Method::Simd(Isa::best())
+    }));
+    rows.push(row("parallel", "the same on all threads", || Method::Parallel(Isa::best())).many_threads());
+    rows
+}
+
+/// One workload of one case.
+struct Job {
+    task: Task,
+    arrays: Arrays,
+    options: Options,
+    model: ClusterlessDecoder,
+    workspace: Workspace,
+    local: LocalWorkspace,
+    out: Vec<f32>,
+    exact: Vec<f64>,
+    fitted: Option<ClusterlessDecoder>,
+    problem: Option<KdeError>,
+}
+
+fn fit(arrays: &Arrays, method: Method) -> Result<ClusterlessDecoder, KdeError> {
+    ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)
+}
+
+impl Job {
+    fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
+        let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
+        let options = spec::options(case, method)?;
+        let model = fit(&arrays, method).map_err(input_error)?;
+        let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
+        let values = match task {
+            Task::Fit | Task::Stream => 0,
+            Task::Predict => edges * model.bins(),
+            Task::Local => edges,
+        };
+        // A budget that holds no tile is told now.
+        let spikes = arrays.decoding_spikes();
+        model.working_memory(&arrays.decoding(&spikes), &options).map_err(input_error)?;
+        Ok(Job {
+            task,
+            options,
+            model,
+            workspace: Workspace::default(),
+            local: LocalWorkspace::default(),
+            out: vec![0.0; if method == Method::Reference { 0 } else { values }],
+            exact: Vec::new(),
+            fitted: None,
+            problem: None,
+            arrays,
+        })
+    }
+
+    fn compute(&mut self) -> Result<(), KdeError> {
+        let method = self.options.method;
+        if self.task == Task::Fit {
+            self.fitted = Some(fit(&self.arrays, method)?);
+            return Ok(());
+        }
+        let spikes = self.arrays.decoding_spikes();
+        let decoding = self.arrays.decoding(&spikes);
+        match (self.task, self.arrays.dec_track()) {
+            (Task::Local, Some(track)) if method == Method::Reference => {
+                self.exact = self.model.predict_local_exactly(track, &decoding)?;
+            }
+            (Task::Local, Some(track)) => {
+                self.model.predict_local_into(track, &decoding, method, &mut self.local, &mut self.out)?;
+            }
+            _ if method == Method::Reference => self.exact = self.model.predict_exactly(&decoding)?,
+            _ => self.model.predict_into(&decoding, &self.options, &mut self.workspace, &mut self.out)?,
+        }
+        Ok(())
+    }
+
+    fn collect(&self) -> Result<Tensors, ellwand_core::InputError> {
+        let edges = self.arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
+        if self.task == Task::Fit {
+            let none = ellwand_core::InputError::new("outputs", "nothing was fitted", "a run");
+            let model = self.fitted.as_ref().ok_or(none)?;
+            let f32s = |values: &[f64]| {
+                let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+                Tensor::vector(&values[..])
+            };
+            let density =
+                |values| if self.options.method == Method::Reference { Tensor::vector(values) } else { f32s(values) };
+            return Ok(Tensors::new()
+                .with("occupancy", density(model.occupancy()))
+                .with("ground_process_intensity", density(model.ground_process_intensity()))
+                .with("mean_rates", Tensor::vector(&model.mean_rates()[..])));
+        }
+        let (name, width) = match self.task {
+            Task::Local => ("local_log_likelihood", 1),
+            _ => ("log_likelihood", self.model.bins()),
+        };
+        let tensor = if self.options.method == Method::Reference {
+            Tensor::new(&[edges, width], &self.exact[..])?
+        } else {
+            Tensor::new(&[edges, width], &self.out[..])?
+        };
+        Ok(Tensors::new().with(name, tensor))
+    }
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        self.problem = self.compute().err();
+    }
+
+    fn poison(&mut self) {
+        self.problem = None;
+        self.fitted = None;
+        self.out.fill(f32::NAN);
+        self.exact.fill(f64::NAN);
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => self.collect().map_err(|error| error.to_string()),
+        }
+    }
+
+    fn what_ran(&self) -> String {
+        let method = match self.options.method {
+            Method::Reference => "f64".to_owned(),
+            Method::Scalar => "f32 loops".to_owned(),
+            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}", isa.name()),
+            Method::Simd(isa) => isa.name().to_owned(),
+            Method::Parallel(isa) => format!("{}, {} threads", isa.name(), self.options.method.threads()),
+        };
+        let Some(tiling) = self.workspace.tiling() else { return method };
+        let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };
+        format!("{method}, blocks of {} spikes x {} bins, {skip}", tiling.block, tiling.tile)
+    }
+}

@@ -1,0 +1,43 @@
+//! The layer operations of a transformer around its matrix products: normalisation, activations, softmax, losses, and the
+//! pairs that models fuse.
+//!
+//! An array has the shape [batch, sequence, dimension]; a *row* is one vector along the last axis. Work is dealt out in
+//! pieces of whole rows that depend on the shape alone, so one thread and many give the same bits.
+//!
+//! NaN and infinity propagate as PyTorch's eager kernels do: NaN makes its element (activations, `mse-loss` without reduction)
+//! or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a normalisation or
+//! softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole row is -inf.
+
+mod cuda;
+mod data;
+mod gelu_table;
+mod job;
+mod line;
+mod loss;
+mod norm;
+mod op;
+mod piece;
+mod reference;
+mod scalar;
+mod shape;
+mod softmax;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use ellwand_core::Registry;
+
+pub(crate) use cuda::SOURCE as CUDA;
+
+/// Adds the layer workloads and their implementations.
+pub fn register(registry: &mut Registry) {
+    for op in op::Op::ALL {
+        registry.workload(workload::Layer::new(op));
+        for implementation in job::implementations(op) {
+            registry.implementation(implementation);
+        }
+        if let Some(implementation) = cuda::implementation(op) {
+            registry.implementation(implementation);
+        }
+    }
+}

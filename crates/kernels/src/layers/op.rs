@@ -1,0 +1,133 @@
+//! The operations: names, arrays, and the steps that an implementation takes.
+
+/// One workload of the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    LayerNorm,
+    Gelu,
+    Swish,
+    Softmax,
+    MseLoss,
+    CrossEntropyLoss,
+    BiasGelu,
+    ResidualLayerNorm,
+    SwiGlu,
+}
+
+/// One pass over the arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The whole operation.
+    Whole(Op),
+    /// x + bias, row by row.
+    AddBias,
+    /// x + second.
+    Add,
+    /// x * second.
+    Multiply,
+}
+
+impl Op {
+    pub(super) const ALL: [Op; 9] = [
+        Op::LayerNorm,
+        Op::Gelu,
+        Op::Swish,
+        Op::Softmax,
+        Op::MseLoss,
+        Op::CrossEntropyLoss,
+        Op::BiasGelu,
+        Op::ResidualLayerNorm,
+        Op::SwiGlu,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Op::LayerNorm => "layer-norm",
+            Op::Gelu => "gelu",
+            Op::Swish => "swish",
+            Op::Softmax => "softmax",
+            Op::MseLoss => "mse-loss",
+            Op::CrossEntropyLoss => "cross-entropy-loss",
+            Op::BiasGelu => "bias-gelu",
+            Op::ResidualLayerNorm => "residual-layer-norm",
+            Op::SwiGlu => "swiglu",
+        }
+    }
+
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Op::LayerNorm => "layer normalisation over the last axis, with gamma and beta",
+            Op::Gelu => "GELU, x Phi(x), exact or with the tanh approximation",
+            Op::Swish => "Swish (SiLU), x / (1 + e^-x)",
+            Op::Softmax => "softmax over the last axis",
+            Op::MseLoss => "mean squared error against a target",
+            Op::CrossEntropyLoss => "cross-entropy of logits [batch, sequence, classes] and labels [batch, sequence]",
+            Op::BiasGelu => "GELU of x + bias in one pass, as between two linear layers",
+            Op::ResidualLayerNorm => "x + residual and its layer normalisation in one pass",
+            Op::SwiGlu => "Swish(x) * up in one pass, the gate of a SwiGLU layer",
+        }
+    }
+
+    /// The second array of the shape of x.
+    pub(super) fn second(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Op::MseLoss => Some(("target", "what x should be")),
+            Op::ResidualLayerNorm => Some(("residual", "added to x before the normalisation")),
+            Op::SwiGlu => Some(("up", "multiplied with Swish(x)")),
+            _ => None,
+        }
+    }
+
+    /// Vectors of the length of a row, and what stands in them when the user gives none.
+    pub(super) fn vectors(self) -> &'static [(&'static str, &'static str, f32)] {
+        match self {
+            Op::LayerNorm | Op::ResidualLayerNorm => &[
+                ("gamma", "scale of each column; 1 when absent", 1.0),
+                ("beta", "added to each column; 0 when absent", 0.0),
+            ],
+            Op::BiasGelu => &[("bias", "added to each column; 0 when absent", 0.0)],
+            _ => &[],
+        }
+    }
+
+    pub(super) fn has_labels(self) -> bool {
+        self == Op::CrossEntropyLoss
+    }
+
+    pub(super) fn is_loss(self) -> bool {
+        matches!(self, Op::MseLoss | Op::CrossEntropyLoss)
+    }
+
+    pub(super) fn has_form(self) -> bool {
+        matches!(self, Op::Gelu | Op::BiasGelu)
+    }
+
+    pub(super) fn has_eps(self) -> bool {
+        matches!(self, Op::LayerNorm | Op::ResidualLayerNorm)
+    }
+
+    /// The steps of the unfused form of a fused pair: the first into an array between, the second from there.
+    pub(super) fn unfused(self) -> Option<[Step; 2]> {
+        match self {
+            Op::BiasGelu => Some([Step::AddBias, Step::Whole(Op::Gelu)]),
+            Op::ResidualLayerNorm => Some([Step::Add, Step::Whole(Op::LayerNorm)]),
+            Op::SwiGlu => Some([Step::Whole(Op::Swish), Step::Multiply]),
+            _ => None,
+        }
+    }
+
+    /// Floating-point operations an element, as the formula is written: exponentials and roots count one.
+    pub(super) fn flops(self) -> f64 {
+        match self {
+            Op::LayerNorm => 8.0,
+            Op::Gelu => 8.0,
+            Op::Swish => 4.0,
+            Op::Softmax => 5.0,
+            Op::MseLoss => 3.0,
+            Op::CrossEntropyLoss => 4.0,
+            Op::BiasGelu => 9.0,
+            Op::ResidualLayerNorm => 9.0,
+            Op::SwiGlu => 5.0,
+        }
+    }
+}

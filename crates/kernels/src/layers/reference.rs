@@ -1,0 +1,104 @@
+//! The operations in f64 as their definitions say, rounded once to f32.
+
+use super::op::{Op, Step};
+use super::piece::{Piece, Plan};
+
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits in the tail.
+fn phi(x: f64) -> f64 {
+    libm::erfc(-x / std::f64::consts::SQRT_2) / 2.0
+}
+
+/// GELU (D. Hendrycks and K. Gimpel, 2016); the tanh form with the constants that PyTorch uses.
+pub(super) fn gelu(x: f64, tanh: bool) -> f64 {
+    if !tanh {
+        return x * phi(x);
+    }
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+    // (1 + tanh u) / 2 = 1 / (1 + e^-2u), without cancellation.
+    x / (1.0 + (-2.0 * inner).exp())
+}
+
+/// Swish, x sigmoid(x).
+pub(super) fn swish(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+fn norm(x: &[f64], plan: &Plan<'_>, y: &mut [f32]) {
+    let d = x.len() as f64;
+    let mean = x.iter().sum::<f64>() / d;
+    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / d;
+    let inverse = 1.0 / (variance + f64::from(plan.eps)).sqrt();
+    let [gamma, beta] = plan.vectors;
+    for (((y, x), gamma), beta) in y.iter_mut().zip(x).zip(gamma).zip(beta) {
+        *y = ((x - mean) * inverse * f64::from(*gamma) + f64::from(*beta)) as f32;
+    }
+}
+
+/// The largest value and the sum of e^(x - largest); NaN where PyTorch's log-sum-exp of a row is NaN.
+fn log_sum(x: &[f32]) -> (f64, f64) {
+    let most = x.iter().copied().fold(f64::NEG_INFINITY, |most, x| most.max(f64::from(x)));
+    (most, x.iter().map(|x| (f64::from(*x) - most).exp()).sum())
+}
+
+/// Writes f(a, b) for every element.
+fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
+    for ((a, b), y) in a.iter().zip(b.iter().cycle()).zip(y) {
+        *y = f(f64::from(*a), f64::from(*b)) as f32;
+    }
+}
+
+/// Computes a piece.
+pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+    let Piece { x, second, labels, y, sum } = piece;
+    let d = plan.d;
+    match plan.step {
+        Step::Whole(Op::Gelu) => pairs(x, x, y, |x, _| gelu(x, plan.tanh)),
+        Step::Whole(Op::BiasGelu) => pairs(x, plan.vectors[0], y, |x, bias| gelu(x + bias, plan.tanh)),
+        Step::Whole(Op::Swish) => pairs(x, x, y, |x, _| swish(x)),
+        Step::Whole(Op::SwiGlu) => pairs(x, second, y, |x, up| swish(x) * up),
+        Step::AddBias => pairs(x, plan.vectors[0], y, |x, bias| x + bias),
+        Step::Add => pairs(x, second, y, |x, other| x + other),
+        Step::Multiply => pairs(x, second, y, |x, other| x * other),
+        Step::Whole(Op::MseLoss) => {
+            let loss = |x: f32, target: f32| (f64::from(x) - f64::from(target)).powi(2);
+            if plan.each {
+                pairs(x, second, y, |x, target| (x - target).powi(2));
+            }
+            return x.iter().zip(second).map(|(x, target)| loss(*x, *target)).sum();
+        }
+        Step::Whole(Op::LayerNorm) => {
+            for (x, y) in x.chunks(d).zip(y.chunks_mut(d)) {
+                norm(&x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), plan, y);
+            }
+        }
+        Step::Whole(Op::ResidualLayerNorm) => {
+            pairs(x, second, sum, |x, residual| x + residual);
+            let rows = x.chunks(d).zip(second.chunks(d)).zip(y.chunks_mut(d));
+            for ((x, residual), y) in rows {
+                let exact: Vec<f64> = x.iter().zip(residual).map(|(x, r)| f64::from(*x) + f64::from(*r)).collect();
+                norm(&exact, plan, y);
+            }
+        }
+        Step::Whole(Op::Softmax) => {
+            for (x, y) in x.chunks(d).zip(y.chunks_mut(d)) {
+                let (most, sum) = log_sum(x);
+                pairs(x, x, y, |x, _| (x - most).exp() / sum);
+            }
+        }
+        Step::Whole(Op::CrossEntropyLoss) => {
+            let losses = x.chunks(d).zip(labels).map(|(x, label)| {
+                let (most, sum) = log_sum(x);
+                sum.ln() + (most - f64::from(x[*label as usize]))
+            });
+            let mut total = 0.0;
+            for (row, loss) in losses.enumerate() {
+                total += loss;
+                if plan.each {
+                    y[row] = loss as f32;
+                }
+            }
+            return total;
+        }
+    }
+    0.0
+}

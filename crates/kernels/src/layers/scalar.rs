@@ -1,0 +1,105 @@
+//! The operations as plain loops over f32, with sums in f64: what one writes without thinking of the machine. The compiler may
+//! vectorise what it can.
+
+use super::op::{Op, Step};
+use super::piece::{Piece, Plan};
+
+/// GELU; the exact form by erfc, which keeps the digits of the tail.
+fn gelu(x: f32, tanh: bool) -> f32 {
+    if tanh {
+        let inner = (2.0 / std::f32::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+        0.5 * x * (1.0 + inner.tanh())
+    } else {
+        0.5 * x * libm::erfcf(-x * std::f32::consts::FRAC_1_SQRT_2)
+    }
+}
+
+fn swish(x: f32) -> f32 {
+    x / (1.0 + (-x).exp())
+}
+
+fn norm(x: &[f32], plan: &Plan<'_>, y: &mut [f32]) {
+    let d = x.len() as f64;
+    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / d;
+    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / d;
+    let inverse = 1.0 / (variance + f64::from(plan.eps)).sqrt();
+    let [gamma, beta] = plan.vectors;
+    for (((y, x), gamma), beta) in y.iter_mut().zip(x).zip(gamma).zip(beta) {
+        *y = ((f64::from(*x) - mean) * inverse) as f32 * gamma + beta;
+    }
+}
+
+fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((a, b), y) in a.iter().zip(b).zip(y) {
+        *y = f(*a, *b);
+    }
+}
+
+fn rows(x: &[f32], row: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for (x, y) in x.chunks(row.len()).zip(y.chunks_mut(row.len())) {
+        pairs(x, row, y, &f);
+    }
+}
+
+fn largest(x: &[f32]) -> f32 {
+    x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
+/// Computes a piece.
+pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+    let Piece { x, second, labels, y, sum } = piece;
+    let d = plan.d;
+    match (plan.step, plan.tanh) {
+        (Step::Whole(Op::Gelu), tanh) => pairs(x, x, y, |x, _| gelu(x, tanh)),
+        (Step::Whole(Op::BiasGelu), tanh) => rows(x, plan.vectors[0], y, |x, bias| gelu(x + bias, tanh)),
+        (Step::Whole(Op::Swish), _) => pairs(x, x, y, |x, _| swish(x)),
+        (Step::Whole(Op::SwiGlu), _) => pairs(x, second, y, |x, up| swish(x) * up),
+        (Step::AddBias, _) => rows(x, plan.vectors[0], y, |x, bias| x + bias),
+        (Step::Add, _) => pairs(x, second, y, |x, other| x + other),
+        (Step::Multiply, _) => pairs(x, second, y, |x, other| x * other),
+        (Step::Whole(Op::MseLoss), _) => {
+            if plan.each {
+                pairs(x, second, y, |x, target| (x - target) * (x - target));
+                return 0.0;
+            }
+            return x.iter().zip(second).map(|(x, target)| f64::from((x - target) * (x - target))).sum();
+        }
+        (Step::Whole(Op::LayerNorm), _) => {
+            for (x, y) in x.chunks(d).zip(y.chunks_mut(d)) {
+                norm(x, plan, y);
+            }
+        }
+        (Step::Whole(Op::ResidualLayerNorm), _) => {
+            pairs(x, second, sum, |x, residual| x + residual);
+            for (sum, y) in sum.chunks(d).zip(y.chunks_mut(d)) {
+                norm(sum, plan, y);
+            }
+        }
+        (Step::Whole(Op::Softmax), _) => {
+            for (x, y) in x.chunks(d).zip(y.chunks_mut(d)) {
+                let most = largest(x);
+                let mut sum = 0.0_f64;
+                for (x, y) in x.iter().zip(&mut *y) {
+                    *y = (x - most).exp();
+                    sum += f64::from(*y);
+                }
+                let inverse = (1.0 / sum) as f32;
+                y.iter_mut().for_each(|y| *y *= inverse);
+            }
+        }
+        (Step::Whole(Op::CrossEntropyLoss), _) => {
+            let mut total = 0.0;
+            for (row, (x, label)) in x.chunks(d).zip(labels).enumerate() {
+                let most = largest(x);
+                let sum: f64 = x.iter().map(|x| f64::from((x - most).exp())).sum();
+                let loss = sum.ln() as f32 + (most - x[*label as usize]);
+                total += f64::from(loss);
+                if plan.each {
+                    y[row] = loss;
+                }
+            }
+            return total;
+        }
+    }
+    0.0
+}

@@ -1,0 +1,91 @@
+//! Arrays that the user gives, and cases that make no sense.
+
+use ellwand_core::Fit;
+
+use super::*;
+
+fn adopt(op: Op, given: Tensors, fit: Fit) -> Result<(Case, Tensors), String> {
+    Layer::new(op).adopt(&case(op, [1, 2, 4], &[]), given, fit).map_err(|error| error.to_string())
+}
+
+fn array(shape: &[usize]) -> Tensor {
+    let values: Vec<f32> = (0..shape.iter().product()).map(|i| i as f32).collect();
+    Tensor::new(shape, &values[..]).unwrap()
+}
+
+fn labels(shape: &[usize], values: &[i64]) -> Tensor {
+    Tensor::new(shape, values).unwrap()
+}
+
+#[test]
+fn any_shape_becomes_a_case_and_comes_back() {
+    for (shape, extents) in
+        [(vec![6], [1, 1, 6]), (vec![3, 5], [1, 3, 5]), (vec![2, 3, 5], [2, 3, 5]), (vec![2, 2, 3, 5], [4, 3, 5])]
+    {
+        let (made, inputs) = adopt(Op::LayerNorm, Tensors::new().with("x", array(&shape)), Fit::Whole).unwrap();
+        let got = ["batch", "sequence", "dimension"].map(|axis| made.int(axis).unwrap() as usize);
+        assert_eq!(got, extents);
+        let layer = Layer::new(Op::LayerNorm);
+        let expected = layer.reference(&made, &inputs).unwrap();
+        assert_eq!(expected.get("y").unwrap().shape(), shape);
+        for way in ways() {
+            let verdict = layer.judge(&made, &inputs, &expected, &compute(Op::LayerNorm, method(way), &made, &inputs));
+            assert!(verdict.passed, "{}", verdict.detail);
+        }
+    }
+}
+
+#[test]
+fn a_case_takes_the_leading_part_of_larger_arrays() {
+    let given = Tensors::new().with("x", array(&[3, 4, 4])).with("labels", labels(&[3, 4], &[1; 12]));
+    let (made, inputs) = adopt(Op::CrossEntropyLoss, given, Fit::Case).unwrap();
+    assert_eq!((made.int("batch"), made.int("sequence")), (Some(1), Some(2)));
+    assert_eq!(inputs.f32("x").unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(inputs.get("labels").unwrap().shape(), [1, 2]);
+    let few = adopt(Op::Gelu, Tensors::new().with("x", array(&[1, 1, 4])), Fit::Case).unwrap_err();
+    assert!(few.contains("sequence 1, the case asks for 2") && few.contains("--sequence 1"), "{few}");
+    let cut = adopt(Op::Gelu, Tensors::new().with("x", array(&[1, 2, 8])), Fit::Case).unwrap_err();
+    assert!(cut.contains("dimension 8, the case asks for 4"), "{cut}");
+}
+
+#[test]
+fn bad_arrays_are_named_with_what_was_expected() {
+    let x = || Tensors::new().with("x", array(&[2, 3]));
+    let refused = |op, given, parts: &[&str]| {
+        let error = adopt(op, given, Fit::Whole).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error} lacks one of {parts:?}");
+    };
+    refused(Op::Gelu, Tensors::new(), &["x", "missing"]);
+    refused(Op::Gelu, Tensors::new().with("x", array(&[2, 0])), &["x", "[2, 0]"]);
+    refused(Op::Gelu, Tensors::new().with("x", array(&[])), &["x", "at least one axis"]);
+    refused(Op::Gelu, Tensors::new().with("x", Tensor::scalar(1.0)), &["x", "float64", "float32"]);
+    refused(Op::MseLoss, x(), &["target", "missing"]);
+    refused(Op::MseLoss, x().with("target", array(&[3, 2])), &["target", "[3, 2]", "[2, 3]"]);
+    refused(Op::LayerNorm, x().with("gamma", array(&[2])), &["gamma", "[2]", "[3]"]);
+    refused(Op::LayerNorm, x().with("beta", Tensor::vector(&[1_u8, 2, 3][..])), &["beta", "uint8"]);
+    refused(Op::CrossEntropyLoss, x(), &["labels", "missing"]);
+    refused(Op::CrossEntropyLoss, x().with("labels", labels(&[3], &[0; 3])), &["labels", "[3]", "[2]"]);
+    for bad in [3, -1, -100, i64::MAX] {
+        let given = x().with("labels", labels(&[2], &[0, bad]));
+        refused(Op::CrossEntropyLoss, given, &["labels", "label 1", &bad.to_string(), "0 to 2"]);
+    }
+    refused(Op::CrossEntropyLoss, x().with("labels", array(&[2])), &["labels", "float32", "int64"]);
+}
+
+#[test]
+fn axes_refuse_what_leaves_nothing_to_compute() {
+    for op in Op::ALL {
+        let layer = Layer::new(op);
+        for axis in ["batch", "sequence", "dimension"] {
+            let axis = layer.axes().iter().find(|known| known.name == axis).unwrap();
+            assert!(axis.parse("0").unwrap_err().to_string().contains("too small"), "{}", axis.name);
+            assert!(axis.parse("-3").is_err() && axis.parse("1").is_ok());
+        }
+        let huge = case(op, [1 << 24, 1 << 24, 1 << 24], &[]);
+        assert!(layer.check(&huge).unwrap_err().to_string().contains("cannot be addressed"));
+        assert_eq!(layer.footprint(&huge), u64::MAX);
+        // One that can be addressed is left to the planner, which knows the memory of the machine.
+        let large = case(op, [1 << 20, 1 << 10, 1 << 10], &[]);
+        assert!(layer.check(&large).is_ok() && layer.footprint(&large) > 1 << 42);
+    }
+}

@@ -1,0 +1,172 @@
+//! What would change most: for each limit the levers that act on it, each with an upper bound of what it can save.
+
+use ellwand_core::ceiling::{cost, operations};
+use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, ceiling};
+use serde::Serialize;
+
+use super::{Diagnosis, Limit};
+
+/// What can be turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lever {
+    /// Compute together with the step before or after, so that the data move once.
+    Fusion,
+    /// Keep buffers between calls.
+    BufferReuse,
+    /// Do more in one call.
+    Batching,
+    /// Use more threads, or fewer.
+    Threads,
+    /// Smaller types.
+    Precision,
+    /// The same work closer to the ceiling.
+    Tuning,
+    /// Several independent chains at once, or data in the order of their use.
+    Independence,
+}
+
+impl Lever {
+    /// In a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Lever::Fusion => "fusion",
+            Lever::BufferReuse => "reuse of buffers",
+            Lever::Batching => "batching",
+            Lever::Threads => "threads",
+            Lever::Precision => "precision",
+            Lever::Tuning => "tuning",
+            Lever::Independence => "independent loads",
+        }
+    }
+}
+
+/// A lever with its bound.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// The lever.
+    pub lever: Lever,
+    /// The share of the time that it can save at most.
+    pub saving_upper_bound: f64,
+    /// The next experiment.
+    pub experiment: &'static str,
+}
+
+/// Savings below this are not worth a word.
+const WORTH: f64 = 0.02;
+
+/// The levers that act on what bounds a measurement, best first.
+pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
+    let share = |limit| d.seconds(limit) / d.time_s;
+    let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
+    let mut changes = Vec::new();
+    let mut add = |lever: Lever, saving: f64, experiment: &'static str| {
+        if saving.is_finite() && saving >= WORTH {
+            changes.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
+        }
+    };
+    match d.limit {
+        Limit::Memory => {
+            // What is left when all traffic is gone: the arithmetic.
+            add(
+                Lever::Fusion,
+                memory.min(1.0 - compute),
+                "compute it in the same pass as the step before or after, and compare the two forms",
+            );
+            add(
+                Lever::Precision,
+                memory / 2.0,
+                "store 16-bit numbers in place of 32-bit ones, and look at the error with the time",
+            );
+            add(
+                Lever::Threads,
+                more_threads(d, m, ceilings),
+                "run the implementation with several threads at the same case",
+            );
+            add(
+                Lever::Tuning,
+                1.0 - memory,
+                "compare ordinary with non-temporal stores, and look whether bytes move more than once",
+            );
+        }
+        Limit::Compute => {
+            add(
+                Lever::Threads,
+                more_threads(d, m, ceilings),
+                "run the implementation with several threads at the same case",
+            );
+            add(
+                Lever::Precision,
+                compute / 2.0,
+                "twice the lanes with numbers of half the size, where the processor multiplies them",
+            );
+            add(
+                Lever::Tuning,
+                1.0 - compute,
+                "look at the share of instructions that are multiply-adds, with a sampling profiler and `--once`",
+            );
+        }
+        Limit::PageFaults => {
+            add(
+                Lever::BufferReuse,
+                d.share,
+                "keep the buffers between calls, or ask for huge pages, and see the faults an iteration vanish",
+            );
+        }
+        Limit::ThreadWake => {
+            let one = alone(m, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
+            add(Lever::Batching, d.share, "give one call more work, so that the threads are woken once for all of it");
+            add(Lever::Threads, one, "run it on one thread at this size");
+        }
+        Limit::Contended => {
+            add(
+                Lever::Threads,
+                d.share,
+                "give each thread data of its own and bring the results together at the end; compare with one thread",
+            );
+        }
+        Limit::Overhead => {
+            add(
+                Lever::Batching,
+                1.0 - memory.max(compute),
+                "let one call process more items, and compare the time an item",
+            );
+        }
+        Limit::Latency => {
+            add(
+                Lever::Independence,
+                1.0 - memory,
+                "follow several chains at once, or sort the accesses, and compare the time a load",
+            );
+        }
+        Limit::AboveCeiling => {}
+        Limit::Unexplained => {
+            add(
+                Lever::Tuning,
+                1.0 - d.share,
+                "run it under a sampling profiler with `--once`: look for dependent arithmetic, branches, look-ups and conversions",
+            );
+        }
+    }
+    changes.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
+    changes
+}
+
+/// What all threads could save at most: the limits of all threads against those of one, and the waking.
+fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
+    if m.parallelism == Parallelism::Many {
+        return 0.0;
+    }
+    let Some(many) = ceiling::roof(ceilings, &m.work, Parallelism::Many, &m.device) else { return 0.0 };
+    let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
+    let bound = d.seconds(Limit::Memory).max(d.seconds(Limit::Compute));
+    if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
+}
+
+/// The least that one thread needs.
+fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
+    let memory =
+        ceiling::bandwidth(ceilings, &m.work, Parallelism::Single).map(|c| m.work.bytes_total() as f64 / c.value);
+    let compute = operations(ceilings, Parallelism::Single).map(|c| m.work.flops / c.value);
+    Some(memory.unwrap_or(0.0).max(compute?))
+}

@@ -1,0 +1,228 @@
+//! What bounds a measurement: each is placed below the limits of its own machine, and the limit that explains most of its
+//! time names its class.
+//!
+//! The roofline (Williams, Waterman, Patterson 2009) knows two limits, traffic and arithmetic. A measurement on a real
+//! machine meets more of them: memory that is not reused costs a page fault a page, threads must be woken, a call costs
+//! something, a load that depends on the one before takes the latency of its cache level, threads wait for each other. The
+//! cost of each is a measured [ceiling](ellwand_core::Ceiling), its number is in the record or in the required work, so
+//! the time that each explains is a product. The products are derived: no hardware counter is read.
+
+use ellwand_core::ceiling::{cost, fastest_bandwidth, latency, operations};
+use ellwand_core::stats::{median, quantile};
+use ellwand_core::{CeilingKind, Environment, Measurement, Parallelism, Provenance, Sample, ceiling};
+use serde::Serialize;
+
+mod changes;
+
+pub use changes::{Change, Lever};
+
+/// A limit that explains less than this share of the time does not bound it.
+const BINDS: f64 = 0.4;
+/// Above this share of a ceiling the measurement or the ceiling is at fault.
+pub(super) const ABOVE: f64 = 1.05;
+/// A call of at most so many empty calls' time is bound by being called.
+const CALLS: f64 = 20.0;
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+/// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
+const CHAIN: std::ops::RangeInclusive<f64> = 0.6..=1.7;
+/// Waits an iteration from which on threads wait for each other as a habit.
+const WAITS: f64 = 1.0;
+
+/// What bounds a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Traffic at the bandwidth of the level where the working set lives.
+    Memory,
+    /// Arithmetic at the multiply-add peak.
+    Compute,
+    /// Loads that depend on each other.
+    Latency,
+    /// Being called: too small to be bound by anything else.
+    Overhead,
+    /// Memory that is fresh from the system at every iteration.
+    PageFaults,
+    /// Getting several threads to work.
+    ThreadWake,
+    /// Threads that wait for each other.
+    Contended,
+    /// Faster than the measured ceilings allow: a fault of the measurement, of a ceiling or of the count of work.
+    AboveCeiling,
+    /// None of these explains the time: operations that nobody counted, dependent arithmetic, branches, conversions.
+    Unexplained,
+}
+
+impl Limit {
+    /// In a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Limit::Memory => "memory-bound",
+            Limit::Compute => "compute-bound",
+            Limit::Latency => "latency-bound",
+            Limit::Overhead => "overhead-bound",
+            Limit::PageFaults => "page-fault-bound",
+            Limit::ThreadWake => "thread-wake-bound",
+            Limit::Contended => "contended",
+            Limit::AboveCeiling => "above ceiling",
+            Limit::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// The time that a limit alone would take.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Part {
+    /// The limit.
+    pub limit: Limit,
+    /// Seconds an iteration.
+    pub seconds: f64,
+}
+
+/// Where a measurement stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// What bounds it.
+    pub limit: Limit,
+    /// The cache level of its working set (`L2`, `DRAM`), where it has one.
+    pub level: Option<String>,
+    /// The time that was explained, in seconds: CPU time of one thread, or the fast parts of the slots of several, which
+    /// hardly know how busy the machine was.
+    pub time_s: f64,
+    /// The share of that time which the limit explains; above 1 for [`Limit::AboveCeiling`], and never clamped.
+    pub share: f64,
+    /// The time of each limit that could be computed, longest first.
+    pub parts: Vec<Part>,
+    /// What would change most, with an upper bound of the saving; best first.
+    pub changes: Vec<Change>,
+    /// Origin: derived from measured times, counts and ceilings.
+    pub provenance: Provenance,
+}
+
+impl Diagnosis {
+    /// The seconds that a limit alone would take; 0 where it plays no part or was not measured.
+    pub fn seconds(&self, limit: Limit) -> f64 {
+        self.parts.iter().find(|part| part.limit == limit).map_or(0.0, |part| part.seconds)
+    }
+
+    /// `memory-bound (DRAM), 86 % of the time explained`.
+    pub fn label(&self) -> String {
+        match (&self.level, self.limit) {
+            (Some(level), Limit::Memory | Limit::Latency | Limit::AboveCeiling) => {
+                format!("{} ({level})", self.limit.word())
+            }
+            _ => self.limit.word().to_string(),
+        }
+    }
+}
+
+/// Places a measurement below the ceilings of its machine. `None` when it has no times, its time is a device's, or no
+/// ceiling was measured.
+pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
+    let mine = ceiling::of_device(&environment.ceilings, &m.device);
+    let ceilings = &mine[..];
+    if !m.outcome.is_measured() || ceilings.is_empty() || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+        return None;
+    }
+    let time_s = undisturbed(m)?;
+    let many = m.parallelism == Parallelism::Many;
+    let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
+    let bytes = m.work.bytes_total() as f64;
+    let bandwidth = ceiling::bandwidth(ceilings, &m.work, m.parallelism);
+    let faults = mean(m, |sample| sample.faults);
+    let waits = mean(m, |sample| sample.waits);
+
+    let mut parts = Vec::new();
+    let mut part = |limit: Limit, seconds: Option<f64>| {
+        if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0) {
+            parts.push(Part { limit, seconds });
+        }
+    };
+    part(Limit::Memory, bandwidth.as_ref().map(|ceiling| bytes / ceiling.value));
+    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| m.work.flops / ceiling.value));
+    part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
+    part(Limit::Overhead, of(CeilingKind::Call));
+    if many {
+        part(Limit::ThreadWake, of(CeilingKind::Wake));
+        // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
+        let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
+        part(Limit::Contended, waits.filter(|waits| *waits >= WAITS).zip(asleep).map(|(waits, each)| waits * each));
+    } else {
+        let chain = latency(ceilings, m.work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
+        part(Limit::Latency, chain);
+    }
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+
+    let fastest = fastest_bandwidth(ceilings, &m.work, m.parallelism).map(|ceiling| bytes / ceiling.value);
+    let mut diagnosis = Diagnosis {
+        limit: Limit::Unexplained,
+        level: bandwidth.map(|ceiling| ceiling.level).filter(|level| !level.is_empty()),
+        time_s,
+        share: 0.0,
+        parts,
+        changes: Vec::new(),
+        provenance: Provenance::Derived,
+    };
+    let (limit, seconds) =
+        classify(&diagnosis, m, fastest, huge_faults(faults, of(CeilingKind::HugePageFault), time_s));
+    diagnosis.limit = limit;
+    diagnosis.share = seconds / time_s;
+    diagnosis.changes = changes::changes(&diagnosis, m, ceilings);
+    Some(diagnosis)
+}
+
+/// The limit that binds, and the seconds that it explains.
+fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f64>) -> (Limit, f64) {
+    let seconds = |limit| d.seconds(limit);
+    let share = |limit| d.seconds(limit) / d.time_s;
+    let above = fastest.unwrap_or(0.0).max(seconds(Limit::Compute));
+    if above > ABOVE * d.time_s {
+        return (Limit::AboveCeiling, above);
+    }
+    // Who waits for others is slow whatever else it does.
+    let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
+    let largest = products.into_iter().max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+    if let Some(limit) = largest.filter(|limit| share(*limit) >= BINDS) {
+        return (limit, seconds(limit));
+    }
+    if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.parallelism == Parallelism::Single) {
+        return (Limit::Overhead, seconds(Limit::Overhead));
+    }
+    if let Some(huge) = huge {
+        return (Limit::PageFaults, huge);
+    }
+    // Arithmetic that takes part of the time can look like a chain of loads: then nothing is claimed.
+    if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
+        return (Limit::Latency, seconds(Limit::Latency));
+    }
+    (Limit::Unexplained, d.parts.iter().filter(|p| p.limit != Limit::Latency).map(|p| p.seconds).fold(0.0, f64::max))
+}
+
+/// Faults of huge pages, where they explain the time: how large a page was is not in the record, so that they are
+/// considered last.
+fn huge_faults(faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
+    let seconds = faults? * each?;
+    (BINDS..=1.5).contains(&(seconds / time_s)).then_some(seconds)
+}
+
+/// Seconds an iteration as they would be on a machine that does nothing else. One thread: its own processor time, unless
+/// it waits by itself. Several threads: the better decile of the fastest parts of the slots.
+fn undisturbed(m: &Measurement) -> Option<f64> {
+    let wall: Vec<f64> = m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.seconds())).collect();
+    let cpu: Vec<f64> = m.samples.iter().filter_map(Sample::cpu_seconds).filter(|seconds| *seconds > 0.0).collect();
+    let waits_by_itself = mean(m, |sample| sample.waits).is_some_and(|waits| waits >= WAITS);
+    let time = if m.parallelism == Parallelism::Single && cpu.len() == wall.len() && !waits_by_itself {
+        median(&cpu)
+    } else {
+        quantile(&wall, 0.1)
+    };
+    time.filter(|time| time.is_finite() && *time > 0.0)
+}
+
+/// Mean of a counter an iteration.
+fn mean(m: &Measurement, of: impl Fn(&Sample) -> Option<u64>) -> Option<f64> {
+    let known: Vec<(u64, u64)> = m.samples.iter().filter_map(|s| Some((of(s)?, s.iterations.max(1)))).collect();
+    let (counted, iterations) =
+        known.iter().fold((0, 0), |(c, n), (counted, iterations)| (c + counted, n + iterations));
+    (iterations > 0).then(|| counted as f64 / iterations as f64)
+}

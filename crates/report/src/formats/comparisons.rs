@@ -1,0 +1,100 @@
+//! The table of comparisons, for the terminal and Markdown. Parameters that all cases share stand once below it.
+
+use crate::grid::Column;
+use crate::model::{ComparisonInfo, Report};
+use crate::units::{UNAVAILABLE, human, significant};
+
+/// Its columns; none when the records hold no comparison.
+pub(super) fn columns(report: &Report) -> Vec<Column> {
+    let rows = &report.comparisons;
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let column = |head: &str, right: bool, rank: u8, cell: &dyn Fn(&ComparisonInfo) -> String| {
+        Column::new(head, right, rank, rows.iter().map(cell).collect())
+    };
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+    let shared = shared(rows);
+    let mut columns = Vec::new();
+    if report.runs.len() > 1 {
+        columns.push(column("run", true, 1, &|row| (row.run + 1).to_string()));
+    }
+    columns.extend([
+        column("case", false, 0, &|row| Parts::of(&row.case).without(&shared)),
+        column("baseline", false, 3, &|row| row.baseline.clone()),
+        column("candidate", false, 2, &|row| row.candidate.clone()),
+        column("verdict", false, 0, &|row| row.verdict.clone()),
+        column("candidate over baseline", true, 0, &|row| or_none(row.ratio.map(ratio))),
+        column("interval", true, 1, &|row| {
+            or_none(row.low.zip(row.high).map(|(low, high)| format!("{}–{}", digits(low), digits(high))))
+        }),
+        column("same within", true, 6, &|row| percent(row.rope)),
+        column("blocks", true, 4, &|row| row.blocks.to_string()),
+        column("baseline time", true, 5, &|row| time(row, 0)),
+        column("candidate time", true, 5, &|row| time(row, 1)),
+        column("judged by", false, 7, &|row| row.judged_by.clone()),
+    ]);
+    if rows.iter().any(|row| row.note.is_some()) {
+        columns.push(column("note", false, 2, &|row| row.note.clone().unwrap_or_default()));
+    }
+    columns
+}
+
+/// What the interval promises, and what the times are.
+pub(super) fn legend(report: &Report) -> String {
+    let confidence = report.comparisons.iter().map(|row| row.confidence).fold(f64::INFINITY, f64::min);
+    let shared = shared(&report.comparisons);
+    let shared = if shared.is_empty() { String::new() } else { format!("in all cases {}; ", shared.join(", ")) };
+    format!(
+        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 is slower; times are medians of whole slots, elapsed",
+        percent(confidence)
+    )
+}
+
+/// A case in its parts: `workload/a=1,b=2 implementation`.
+struct Parts<'a> {
+    workload: &'a str,
+    params: Vec<&'a str>,
+    rest: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(case: &'a str) -> Self {
+        let (id, rest) = case.split_once(' ').unwrap_or((case, ""));
+        let (workload, params) = id.split_once('/').unwrap_or((id, ""));
+        Self { workload, params: params.split(',').filter(|param| !param.is_empty()).collect(), rest }
+    }
+
+    fn without(&self, shared: &[&str]) -> String {
+        let own: Vec<&str> = self.params.iter().copied().filter(|param| !shared.contains(param)).collect();
+        let id =
+            if own.is_empty() { self.workload.to_string() } else { format!("{}/{}", self.workload, own.join(",")) };
+        if self.rest.is_empty() { id } else { format!("{id} {}", self.rest) }
+    }
+}
+
+/// Parameters that every case has.
+fn shared(rows: &[ComparisonInfo]) -> Vec<&str> {
+    let mut cases = rows.iter().map(|row| Parts::of(&row.case).params);
+    let Some(first) = cases.next() else { return Vec::new() };
+    cases.fold(first, |shared, case| shared.into_iter().filter(|param| case.contains(param)).collect())
+}
+
+fn time(row: &ComparisonInfo, side: usize) -> String {
+    row.time_s[side].map_or_else(|| if row.blocks == 0 { "–" } else { UNAVAILABLE }.into(), |s| human(s, "s"))
+}
+
+fn ratio(ratio: f64) -> String {
+    format!("{}x", digits(ratio))
+}
+
+/// A share that somebody chose, with the digits chosen.
+fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Differences of less than a per cent must be seen.
+fn digits(ratio: f64) -> String {
+    significant(ratio, 4)
+}

@@ -1,0 +1,108 @@
+//! Comparisons as a record keeps them: ratio and interval computed again from the block values, and the verdict once more
+//! held against the number of its neighbours.
+
+use ellwand_core::record::{Comparison, Record};
+use ellwand_core::stats::{ebh, evidence, median};
+use serde::Serialize;
+
+use crate::units::clean;
+
+/// Baseline against candidate at one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparisonInfo {
+    /// Index of the run.
+    pub run: usize,
+    /// Identity of the case.
+    pub case: String,
+    /// The baseline.
+    pub baseline: String,
+    /// The candidate.
+    pub candidate: String,
+    /// `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution` or `none`.
+    pub verdict: String,
+    /// Why it is none of the first three, where that must be said.
+    pub note: Option<String>,
+    /// Time of the candidate over that of the baseline.
+    pub ratio: Option<f64>,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+    /// Probability with which the interval holds.
+    pub confidence: f64,
+    /// Region of practical equivalence, as a share.
+    pub rope: f64,
+    /// Fresh processes of each side.
+    pub blocks: usize,
+    /// Which time was judged.
+    pub judged_by: String,
+    /// Median elapsed time of an iteration in seconds: baseline, candidate.
+    pub time_s: [Option<f64>; 2],
+    /// What really ran: baseline, candidate.
+    pub what_ran: [String; 2],
+    /// Elapsed seconds of the comparison.
+    pub elapsed_s: f64,
+}
+
+/// The comparisons of all runs.
+pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
+    records.iter().enumerate().flat_map(|(run, record)| of_run(run, record)).collect()
+}
+
+/// Calls that chance alone produces among so many cases are taken back, as `compare` itself does.
+fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
+    let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
+    let compared: Vec<(usize, f64)> =
+        record.comparisons.iter().enumerate().filter_map(|(index, c)| Some((index, support(c)?))).collect();
+    if compared.len() > 1 {
+        let evidence: Vec<f64> = compared.iter().map(|(_, evidence)| *evidence).collect();
+        let alpha = record.comparisons[compared[0].0].alpha;
+        let called = ebh::called(&evidence, alpha).unwrap_or_else(|_| vec![false; evidence.len()]);
+        for ((index, _), called) in compared.into_iter().zip(called) {
+            if !called && ["slower", "faster"].contains(&infos[index].verdict.as_str()) {
+                infos[index].verdict = "undecided".into();
+                infos[index].note = Some("among so many cases one such is no surprise".into());
+            }
+        }
+    }
+    infos
+}
+
+/// Capital of the better-supported direction.
+fn support(comparison: &Comparison) -> Option<f64> {
+    let main: Vec<f64> = comparison.blocks.iter().map(|block| block.main).collect();
+    if main.is_empty() { None } else { evidence(&main, comparison.rope).ok().map(|found| found.either()) }
+}
+
+fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
+    let (change, broken) = match comparison.change() {
+        Ok(change) => (change, None),
+        Err(error) => (None, Some(format!("its block values cannot be judged: {error}"))),
+    };
+    let ended = comparison.ended.as_ref().map(|ended| {
+        format!("{} {}: {}", ended.arm, ended.outcome.word(), clean(ended.outcome.reason().unwrap_or("")))
+    });
+    let arm = |index: usize| comparison.arms.get(index);
+    let time = |index: usize| {
+        let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| sample.seconds()).collect();
+        median(&seconds)
+    };
+    ComparisonInfo {
+        run,
+        case: clean(&comparison.case),
+        baseline: clean(&comparison.baseline),
+        candidate: clean(&comparison.candidate),
+        verdict: if broken.is_some() { "none".into() } else { clean(&comparison.verdict) },
+        note: broken.or(ended),
+        ratio: change.map(|change| change.ratio),
+        low: change.map(|change| change.low),
+        high: change.map(|change| change.high),
+        confidence: 1.0 - comparison.alpha,
+        rope: comparison.rope,
+        blocks: comparison.blocks.len(),
+        judged_by: clean(&comparison.judged_by),
+        time_s: [time(0), time(1)],
+        what_ran: [0, 1].map(|index| arm(index).map_or_else(String::new, |arm| clean(&arm.what_ran))),
+        elapsed_s: comparison.elapsed_s,
+    }
+}

@@ -1,0 +1,84 @@
+//! What the last self-check of a machine says about verdicts made there, in one line.
+
+use ellwand_core::record::Certificate;
+
+use crate::units::{clean, human};
+
+/// A certificate older than this is old: programs, kernels and neighbours have changed since. In milliseconds.
+const OLD_MS: u64 = 30 * DAY_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const MINUTE_MS: u64 = 60 * 1000;
+
+/// The certificate of a run that began at `started_unix_ms`; or that there is none, and what to do.
+pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> String {
+    let Some(certificate) = certificate else {
+        return "no self-check of this machine is kept, so that nothing is known of its false alarms: `selfcheck --quick` takes a minute"
+            .into();
+    };
+    let bound = certificate.bound().map_or_else(String::new, |bound| format!(" (at most {})", human(bound, "1")));
+    let found: Vec<String> = certificate
+        .planted
+        .iter()
+        .map(|planted| format!("+{} % in {} of {}", planted.percent, planted.slower, planted.decisions))
+        .collect();
+    let found = if found.is_empty() { String::new() } else { format!(", found {}", found.join(", ")) };
+    let age = certificate.age_ms(started_unix_ms);
+    let load = match certificate.load {
+        [Some(before), Some(after)] => format!(" at load {before:.2} to {after:.2}"),
+        [Some(load), None] | [None, Some(load)] => format!(" at load {load:.2}"),
+        [None, None] => " at unknown load".into(),
+    };
+    let revision = certificate.revision.as_deref().map_or_else(String::new, |at| format!(" ({})", clean(at)));
+    let old = if age > OLD_MS { " · old: `selfcheck` makes a new one" } else { "" };
+    format!(
+        "self-check of this machine: {} false alarms in {} decisions{bound}{found} · {} before this run{load} · ellwand {}{revision}{old}",
+        certificate.false_alarms,
+        certificate.decisions,
+        span(age),
+        clean(&certificate.ellwand),
+    )
+}
+
+/// A span of time in its largest unit.
+fn span(ms: u64) -> String {
+    let (count, unit) = [(DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")]
+        .into_iter()
+        .find_map(|(length, unit)| (ms >= length).then_some((ms / length, unit)))
+        .unwrap_or((ms / 1000, "second"));
+    if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ellwand_core::record::Planted;
+
+    #[test]
+    fn age_load_and_what_to_do() {
+        let certificate = Certificate {
+            ellwand: "0.1.0".into(),
+            revision: Some("0123abc".into()),
+            started_unix_ms: 1_000_000,
+            load: [Some(1.25), Some(15.0)],
+            rope: 0.01,
+            alpha: 0.01,
+            decisions: 400,
+            false_alarms: 0,
+            planted: vec![
+                Planted { percent: 2, decisions: 60, slower: 59 },
+                Planted { percent: 5, decisions: 60, slower: 60 },
+            ],
+        };
+        assert_eq!(
+            line(Some(&certificate), 1_000_000 + 3 * HOUR_MS),
+            "self-check of this machine: 0 false alarms in 400 decisions (at most 0.75 %), found +2 % in 59 of 60, +5 % in 60 of 60 · 3 hours before this run at load 1.25 to 15.00 · ellwand 0.1.0 (0123abc)"
+        );
+        let old = line(Some(&certificate), 1_000_000 + 31 * DAY_MS);
+        assert!(old.contains("31 days before") && old.ends_with("old: `selfcheck` makes a new one"), "{old}");
+        let bare = Certificate { revision: None, load: [None; 2], planted: Vec::new(), ..certificate };
+        let bare = line(Some(&bare), 0);
+        assert!(bare.contains("0 seconds before this run at unknown load · ellwand 0.1.0"), "{bare}");
+        assert!(line(None, 0).contains("selfcheck --quick"));
+    }
+}
