@@ -227,7 +227,11 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         switched_share: switched_share(m),
         faults_per_iteration: faults_per_iteration(m),
         speedup,
-        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
+        roof: if m.outcome.is_measured() {
+            roof(&environment.ceilings, &m.work, m.parallelism, &m.device)
+        } else {
+            None
+        },
         diagnosis: crate::diagnose::place(m, environment),
         best: false,
         readings: readings(m),

@@ -122,7 +122,8 @@ impl Diagnosis {
 /// Places a measurement below the ceilings of its machine. `None` when it has no times, its time is a device's, or no
 /// ceiling was measured.
 pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
-    let ceilings = &environment.ceilings;
+    let mine = ceiling::of_device(&environment.ceilings, &m.device);
+    let ceilings = &mine[..];
     if !m.outcome.is_measured() || ceilings.is_empty() || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
         return None;
     }
