@@ -124,7 +124,7 @@ fn a_time_breaks_its_budget_only_beyond_the_noise() {
     one("98 us", &steady, State::Open, &["over by 2.04 %", "so few processes", "--blocks 6"]);
     // The same 2 % over many processes that agree.
     let sure = samples(&[&[100.0, 100.1][..]; 12]);
-    one("98 us", &sure, State::Broken, &["12 processes", "over by 2.10 %"]);
+    one("98 us", &sure, State::Broken, &["12 processes", "over by 2.09 %"]);
     one("1 us/item", &steady, State::Kept, &["time 1.00 µs an item", "budget 1.00 µs an item"]);
     one("0.5 us/item", &steady, State::Broken, &["an item"]);
     let single = samples(&[&[100.0, 100.0]]);
