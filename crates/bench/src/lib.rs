@@ -12,6 +12,8 @@ pub mod commands;
 pub mod compare;
 pub mod cpu;
 pub mod environment;
+#[cfg(test)]
+mod error_rates;
 pub mod machine;
 pub mod measure;
 pub mod plan;

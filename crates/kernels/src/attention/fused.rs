@@ -236,6 +236,7 @@ impl Chunk<'_> {
                     onto: Onto::Zero,
                     c: scores.as_mut_ptr(),
                     c_stride: stride,
+                    stream: false,
                 };
                 strip(isa, one);
                 let soften = Soften {
@@ -262,6 +263,7 @@ impl Chunk<'_> {
                     onto: if first == 0 { Onto::Zero } else { Onto::Scaled(&factors) },
                     c: core.out.0.add(out),
                     c_stride: core.out.1.row,
+                    stream: false,
                 };
                 strip(isa, two);
             }

@@ -55,6 +55,7 @@ impl Ops {
             bias: Some(b),
             c: y.as_mut_ptr(),
             c_stride: n,
+            stream: gemm::streams(m * n),
         };
         // SAFETY: m rows of x, n rows of w and m rows of y exist; y is borrowed by this call alone.
         unsafe { self.products(1, |_| p) };
@@ -86,6 +87,7 @@ impl Ops {
                 bias: None,
                 c: to.at(i * n * n),
                 c_stride: n,
+                stream: gemm::streams(s.batch * s.heads * n * n),
             }
         };
         // SAFETY: the caller's promise for q and k; each head has its own square of the scores.
@@ -142,6 +144,7 @@ impl Ops {
                 bias: None,
                 c: core.out.0.wrapping_add(core.out.1.at(b, h, 0)),
                 c_stride: core.out.1.row,
+                stream: false,
             }
         };
         // SAFETY: the caller's promise; heads do not share elements of the output.

@@ -132,17 +132,29 @@ impl Kernel for Strip<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        for i in 0..self.top.len() {
+        // Row after row for each step, so that what one row waits for (sums and maxima across lanes) overlaps with others.
+        let count = self.top.len();
+        let (mut shifts, mut grown) = ([0.0; ROWS], [f32::NEG_INFINITY; 16]);
+        for i in 0..count {
+            let row = &self.scores[i * self.stride..][..self.visible[i].min(self.used)];
+            let before = self.top[i];
+            let top = f32::max(before, largest(s, row));
+            shifts[i] = shift(top, self.factor);
+            if before != f32::NEG_INFINITY {
+                grown[i] = before * self.factor - shifts[i];
+            }
+            self.top[i] = top;
+        }
+        for part in grown.chunks_exact_mut(S::LANES) {
+            let v = exp2(s, s.load(part));
+            s.store(part, v);
+        }
+        for i in 0..count {
             let row = &mut self.scores[i * self.stride..][..self.used];
             let (row, beyond) = row.split_at_mut(self.visible[i].min(self.used));
             beyond.fill(0.0);
-            let before = self.top[i];
-            let top = f32::max(before, largest(s, row));
-            let shift = shift(top, self.factor);
-            let grown = if before == f32::NEG_INFINITY { 0.0 } else { (before * self.factor - shift).exp2() };
-            self.sum[i] = self.sum[i] * grown + weights(s, None, row, self.factor, shift);
-            self.top[i] = top;
-            self.factors[i] = grown;
+            self.sum[i] = self.sum[i] * grown[i] + weights(s, None, row, self.factor, shifts[i]);
+            self.factors[i] = grown[i];
         }
     }
 }

@@ -51,6 +51,14 @@ pub(crate) struct Product<'a> {
     pub c: *mut f32,
     /// Values from one row of C to the next.
     pub c_stride: usize,
+    /// Whether C, or all outputs of a series of products together, is too large for the caches ([`streams`]).
+    pub stream: bool,
+}
+
+/// Whether `values` f32 that are written once are better written past the caches: from 24 MB on they leave a third-level
+/// cache of 32 MB before anybody reads them.
+pub(crate) fn streams(values: usize) -> bool {
+    values >= 6 << 20
 }
 
 // SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.
@@ -170,6 +178,8 @@ unsafe fn block(
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),
                 c_stride: p.c_stride,
+                // What is written once and does not fit into the caches need not be read into them first.
+                stream: p.stream && depth == p.k,
             };
             // SAFETY: these rows of A and this part of C exist, and C is the caller's alone.
             unsafe { strip(isa, one) };

@@ -18,12 +18,14 @@ fn values(len: usize, seed: u32) -> Vec<f32> {
 
 /// One product with rows of C, A and B further apart than they are long; checks what must not be written, too.
 fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: bool, threads: bool) -> Vec<f32> {
-    let (pad_a, pad_b, pad_c) = (3, 5, 2);
+    // Rows of C that start on a line, where n is a multiple of 16, so that some products are streamed.
+    let (pad_a, pad_b, pad_c) = (3, 5, 16);
     let (rows_b, length_b) = if transposed { (n, k) } else { (k, n) };
     let a = values(m * (k + pad_a), 1);
     let b = values(rows_b * (length_b + pad_b), 2);
     let bias = biased.then(|| values(n, 3));
-    let mut c = vec![f32::NAN; m * (n + pad_c)];
+    let mut c = super::zeros(m * (n + pad_c));
+    c.fill(f32::NAN);
     let alpha = 0.5;
     let p = Product {
         m,
@@ -36,6 +38,7 @@ fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: b
         bias: bias.as_deref(),
         c: c.as_mut_ptr(),
         c_stride: n + pad_c,
+        stream: m % 2 == 0,
     };
     // SAFETY: the arrays are as long as shape and strides say.
     unsafe {
@@ -65,7 +68,7 @@ fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: b
             );
         }
     }
-    c
+    c.to_vec()
 }
 
 #[test]
@@ -123,6 +126,7 @@ fn nan_and_infinity_reach_their_own_row_and_column_only() {
             bias: None,
             c: c.as_mut_ptr(),
             c_stride: n,
+            stream: false,
         };
         // SAFETY: the arrays are as long as the shape says.
         unsafe { product(isa, &p, &scratch(1, n, k)) };

@@ -51,6 +51,8 @@ pub(crate) struct Strip<'a> {
     pub c: *mut f32,
     /// Values from one row of C to the next.
     pub c_stride: usize,
+    /// Whether C is written past the caches, where its rows lie so that it can be.
+    pub stream: bool,
 }
 
 /// Runs a strip.
@@ -104,6 +106,7 @@ impl Strip<'_> {
 
     /// `M` rows times `N` vectors.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
         let mut sum = [[s.splat(0.0); N]; M];
         let rows: [*const f32; M] = std::array::from_fn(|i| self.a.wrapping_add(i * self.a_stride));
@@ -120,23 +123,42 @@ impl Strip<'_> {
             }
             step = step.wrapping_add(N * S::LANES);
         }
+        // A copy, so that nothing below keeps the sums themselves from living in registers.
+        let done = sum;
         let alpha = s.splat(self.alpha);
+        // Streaming needs whole vectors on lines of their own.
+        let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
+        let stream = self.stream && aligned && columns == N * S::LANES;
         for i in 0..M {
             for j in 0..N {
                 let at = first + j * S::LANES;
                 let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
                 // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
                 let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
-                let old = |c: &[f32]| if width == S::LANES { s.load(c) } else { s.load_part(c, 0.0) };
                 let onto = match self.onto {
                     Onto::Zero => s.splat(0.0),
-                    Onto::Bias(bias) => old(&bias[at..at + width]),
-                    Onto::Old => old(c),
-                    Onto::Scaled(factors) => s.mul(old(c), s.splat(factors[i])),
+                    Onto::Bias(bias) => read(s, &bias[at..at + width]),
+                    Onto::Old => read(s, c),
+                    Onto::Scaled(factors) => s.mul(read(s, c), s.splat(factors[i])),
                 };
-                let v = s.mul_add(sum[i][j], alpha, onto);
-                if width == S::LANES { s.store(c, v) } else { s.store_part(c, v) }
+                let v = s.mul_add(done[i][j], alpha, onto);
+                if stream {
+                    s.stream(c, v);
+                } else if width == S::LANES {
+                    s.store(c, v);
+                } else {
+                    s.store_part(c, v);
+                }
             }
         }
+        if stream {
+            s.fence();
+        }
     }
+}
+
+/// A vector, or the part of one that there is.
+#[inline(always)]
+fn read<S: Simd>(s: S, x: &[f32]) -> S::F {
+    if x.len() == S::LANES { s.load(x) } else { s.load_part(x, 0.0) }
 }

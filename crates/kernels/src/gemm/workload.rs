@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{Product, Scratch, Source, product, products, scratch};
+use super::{Product, Scratch, Source, product, products, scratch, streams};
 use crate::isa::Isa;
 use crate::pool;
 
@@ -269,6 +269,7 @@ impl Prepared for Job {
             bias: None,
             c: c.as_mut_ptr(),
             c_stride: n,
+            stream: streams(m * n),
         };
         match self.way {
             Way::Reference => reference(shape, a, b, c),
