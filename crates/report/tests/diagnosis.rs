@@ -162,6 +162,7 @@ fn costly() -> ellwand_core::Run {
     let mut run = common::run();
     let mut add = |kind, footprint_bytes, level: &str, value: f64| {
         run.environment.ceilings.push(Ceiling {
+            device: "cpu".into(),
             kind,
             implementation: "x".into(),
             parallelism: Parallelism::Single,

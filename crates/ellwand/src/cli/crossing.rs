@@ -38,6 +38,7 @@ mod tests {
 
     fn copy(implementation: &str, footprint_bytes: u64, value: f64) -> Ceiling {
         Ceiling {
+            device: "cpu".into(),
             kind: CeilingKind::Copy,
             implementation: implementation.into(),
             parallelism: Parallelism::Many,
