@@ -1,4 +1,5 @@
-"""Coefficients of the polynomials in crates/kernels/src/lanes, by Chebyshev interpolation in 50 digits.
+"""Coefficients of the polynomials in crates/kernels/src/lanes, in 50 digits: by Chebyshev interpolation, and by least maximum where
+a rounding less counts.
 
     python3 fit.py
 
@@ -36,6 +37,29 @@ def show(name, f, low, high, degree, weight):
         print(f"    {float(a):.9e},")
 
 
+def lawson(name, f, basis, n, reach, points=160, rounds=400):
+    """Coefficients of the n basis functions that leave the least maximum of |sum - f| on [-reach, reach] (C. L. Lawson, 1961)."""
+    x = [reach * cos(pi * (2 * k + 1) / (2 * points)) for k in range(points)]
+    rows, want, weight = [[basis(r, j) for j in range(n)] for r in x], [f(r) for r in x], [mpf(1) / points] * points
+    best = None
+    for _ in range(rounds):
+        a, b = matrix(n, n), matrix(n, 1)
+        for row, y, w in zip(rows, want, weight):
+            for i in range(n):
+                b[i] += w * row[i] * y
+                for j in range(n):
+                    a[i, j] += w * row[i] * row[j]
+        c = lu_solve(a, b)
+        error = [abs(sum(c[j] * row[j] for j in range(n)) - y) for row, y in zip(rows, want)]
+        if best is None or max(error) < best[0]:
+            best = (max(error), list(c))
+        total = sum(w * e for w, e in zip(weight, error))
+        weight = [w * e / total for w, e in zip(weight, error)]
+    print(f"{name}: relative error of the result {float(best[0]):.2e}")
+    for a in best[1]:
+        print(f"    {float(a):.9e},")
+
+
 if __name__ == "__main__":
     half = log(2) / 2
     # e^r = 1 + r + r^2 p(r)
@@ -45,3 +69,4 @@ if __name__ == "__main__":
          lambda f: abs(f**3 / log(1 + f)))
     # 2^r, |r| <= 1/2: weights of attention, where relative errors of 1e-7 are below those of the scores
     show("exp2", lambda r: mpf(2) ** r, -mpf(1) / 2, mpf(1) / 2, 5, lambda r: mpf(2) ** -r)
+    lawson("2^r = 1 + r p(r)", lambda r: (mpf(2) ** r - 1) / mpf(2) ** r, lambda r, j: r ** (j + 1) / mpf(2) ** r, 5, mpf(1) / 2)

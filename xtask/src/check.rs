@@ -3,12 +3,48 @@
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::{readme, root, tidy, weights};
+use crate::{cuda, readme, root, tidy, weights};
+
+/// A proof that needs a tool beyond Rust: it runs where it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Every CUDA source compiles within its budget.
+    Cuda,
+    /// Every portable kernel runs on the processor and is judged; the tests skip that where there is no C++ compiler.
+    Emulation,
+}
+
+const PROOFS: [(&str, Proof); 2] = [("cuda", Proof::Cuda), ("emulation", Proof::Emulation)];
+
+/// Proofs by their names, separated by commas.
+pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
+    let find = |name: &str| PROOFS.iter().find(|(known, _)| *known == name).map(|(_, proof)| *proof);
+    let known: Vec<&str> = PROOFS.iter().map(|(name, _)| *name).collect();
+    names
+        .split(',')
+        .map(|name| find(name).with_context(|| format!("'{name}' is no proof; expected one of {}", known.join(", "))))
+        .collect()
+}
+
+fn prove(proof: Proof) -> Result<()> {
+    match proof {
+        Proof::Cuda => cuda::check(),
+        Proof::Emulation => {
+            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
+            cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])
+        }
+    }
+}
+
+/// These proofs and nothing else.
+pub(crate) fn only(proofs: &[Proof]) -> Result<()> {
+    proofs.iter().try_for_each(|proof| prove(*proof))
+}
 
 /// Runs everything.
-pub(crate) fn check(with_readme: bool) -> Result<()> {
+pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     let mut failed = Vec::new();
     let mut step = |name: &str, run: &mut dyn FnMut() -> Result<()>| {
         println!("\n== {name}");
@@ -32,6 +68,13 @@ pub(crate) fn check(with_readme: bool) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
     step("licences and advisories", &mut deny);
+    for (name, proof) in PROOFS {
+        if asked.contains(&proof) {
+            step(name, &mut || prove(proof));
+        } else {
+            println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
+        }
+    }
     if with_readme {
         step("commands of README", &mut readme::readme);
     }

@@ -2,6 +2,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod check;
+mod cuda;
+mod gpu;
 mod readme;
 mod revisions;
 mod tidy;
@@ -17,6 +19,10 @@ cargo xtask TASK
 
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
+  check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
+                       as a Python package into the user's cache), emulation (fails without a C++ compiler)
+  check --only X,Y     these proofs alone
+  gpu            prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
   revisions N [FIRST]
@@ -28,8 +34,11 @@ cargo xtask TASK
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check"] => check::check(true),
-        ["check", "--quick"] => check::check(false),
+        ["check"] => check::check(true, &[]),
+        ["check", "--quick"] => check::check(false, &[]),
+        ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
+        ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
+        ["gpu"] => gpu::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
         ["revisions", count] => revisions::revisions(count, "1"),

@@ -142,9 +142,9 @@ impl Arms<'_> {
                 }
             }
         }
-        for arm in 0..ARMS.len() {
+        for (arm, name) in ARMS.into_iter().enumerate() {
             if block.again(arm)?.is_none() {
-                return Err(now_ended(&block, arm, ARMS[arm]));
+                return Err(now_ended(&block, arm, name));
             }
         }
         block.close();

@@ -100,7 +100,7 @@ impl Blocks<'_> {
         coin: &mut ChaCha8Rng,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
-        let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index].name)).collect();
+        let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
         let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt)?;
         let shares: Vec<Option<u32>> = (0..taking.len())
             .map(|arm| {
@@ -153,10 +153,11 @@ impl Blocks<'_> {
         }
     }
 
-    fn spec(&self, cell: &Cell, implementation: &str) -> Spec {
+    fn spec(&self, cell: &Cell, implementation: &ellwand_core::Implementation) -> Spec {
         let settings = &self.instrument.settings;
         let open = Open {
-            asked: Asked::new(&cell.case, implementation),
+            asked: Asked::new(&cell.case, &implementation.name),
+            device: self.instrument.device(implementation).ok().map(|device| device.id().to_string()),
             given: self.given.clone(),
             seed: self.instrument.seed,
             slot_min_ns: settings.slot_min_ns,
@@ -176,7 +177,7 @@ impl Blocks<'_> {
             measurement.check = Some(opened.verdict);
             measurement.what_ran = opened.what_ran;
             measurement.readings = opened.readings;
-        } else if let Some(device) = self.instrument.device(implementation) {
+        } else if let Ok(device) = self.instrument.device(implementation) {
             measurement.device = device.id().to_string();
         }
         if let Some(outcome) = row.ended {

@@ -12,6 +12,8 @@ pub mod commands;
 pub mod compare;
 pub mod cpu;
 pub mod environment;
+#[cfg(test)]
+mod error_rates;
 pub mod machine;
 pub mod measure;
 pub mod plan;
@@ -28,6 +30,6 @@ pub mod writer;
 pub use blocks::Blocks;
 pub use cpu::Cpu;
 pub use measure::{Event, Instrument, Interrupted, resolutions};
-pub use plan::{Cell, Plan, Selection};
+pub use plan::{Cell, Plan, Selection, left_out};
 pub use settings::Effort;
 pub use writer::{Writer, WriterError};

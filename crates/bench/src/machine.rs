@@ -146,9 +146,14 @@ fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environme
     Some(Ceiling {
         kind,
         implementation: measurement.implementation.clone(),
+        device: measurement.device.clone(),
         parallelism: measurement.parallelism,
         footprint_bytes,
-        level: if placed { environment.level_of_threads(bytes, many) } else { String::new() },
+        level: match (placed, measurement.device.as_str()) {
+            (false, _) => String::new(),
+            (true, "cpu") => environment.level_of_threads(bytes, many),
+            (true, _) => "device".into(),
+        },
         value: of(0.1)?,
         low: a.min(b),
         high: a.max(b),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand_core::case::Case;
-use ellwand_core::device::Device;
+use ellwand_core::device::{Device, DeviceKind};
 use ellwand_core::error::InputError;
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::reading::Reading;
@@ -137,21 +137,22 @@ impl Instrument<'_> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
-    pub(crate) fn device(&self, implementation: &Implementation) -> Option<&dyn Device> {
-        self.registry.devices().iter().map(AsRef::as_ref).find(|device| device.kind() == implementation.needs)
+    pub(crate) fn device(&self, implementation: &Implementation) -> Result<&dyn Device, String> {
+        self.registry.device_for(implementation).map(AsRef::as_ref)
     }
 
     /// Prepares, checks, warms up and calibrates one implementation.
     fn start<'r>(&'r self, task: &Task, implementation: &'r Implementation) -> Runner<'r> {
-        let Some(device) = self.device(implementation) else {
-            let why = format!("it needs a {} device and none was found here", implementation.needs);
-            let nowhere = self.registry.devices().first().map_or(&NO_DEVICE as &dyn Device, AsRef::as_ref);
-            return Runner {
-                implementation,
-                device: nowhere,
-                state: State::Ended(Outcome::Unsupported { why }),
-                cold: Vec::new(),
-            };
+        let device = match self.device(implementation) {
+            Ok(device) => device,
+            Err(why) => {
+                return Runner {
+                    implementation,
+                    device: nowhere(implementation.needs),
+                    state: State::Ended(Outcome::Unsupported { why }),
+                    cold: Vec::new(),
+                };
+            }
         };
         let running = probe::begin(self.probes, Span::Cold);
         let ready = check::ready(task, implementation, device);
@@ -312,19 +313,26 @@ impl Runner<'_> {
     }
 }
 
-/// Stands where a registry has no device at all; nothing ever runs on it.
-struct NoDevice;
-static NO_DEVICE: NoDevice = NoDevice;
+/// Stands in the record for a device that is not here, under the name of its kind; nothing ever runs on it.
+struct Nowhere(DeviceKind, &'static str);
 
-impl Device for NoDevice {
-    fn id(&self) -> &str {
-        "none"
+fn nowhere(kind: DeviceKind) -> &'static dyn Device {
+    match kind {
+        DeviceKind::Cuda => &Nowhere(DeviceKind::Cuda, "cuda"),
+        DeviceKind::Wgpu => &Nowhere(DeviceKind::Wgpu, "wgpu"),
+        _ => &Nowhere(DeviceKind::Cpu, "cpu"),
     }
-    fn kind(&self) -> ellwand_core::DeviceKind {
-        ellwand_core::DeviceKind::Cpu
+}
+
+impl Device for Nowhere {
+    fn id(&self) -> &str {
+        self.1
+    }
+    fn kind(&self) -> DeviceKind {
+        self.0
     }
     fn about(&self) -> String {
-        "no device is registered".into()
+        "not found here".into()
     }
     fn time(&self, _: ellwand_core::CpuScope, _: &mut dyn FnMut()) -> ellwand_core::Timing {
         ellwand_core::Timing::default()

@@ -182,6 +182,18 @@ fn check_implementations_known(
     }
     for device in &selection.devices {
         let kinds = ["cpu", "cuda", "wgpu"];
+        // A kind that is not here at all gives rows that say why; a wrong index among devices that are here is a slip.
+        let of_kind = device.split_once(':').map(|(kind, _)| {
+            let here = registry.devices().iter().map(|known| known.id());
+            here.filter(|id| id.split(':').next() == Some(kind)).collect::<Vec<_>>()
+        });
+        if let Some(ids) = of_kind.filter(|ids| !ids.is_empty() && !ids.contains(&device.as_str())) {
+            return Err(InputError::new(
+                "--device",
+                format!("there is no '{device}' here"),
+                format!("one of {}", ids.join(", ")),
+            ));
+        }
         let here = registry.devices().iter().any(|known| known.id() == device);
         if !here && !kinds.contains(&device.split(':').next().unwrap_or("")) {
             return Err(InputError::new(
@@ -194,14 +206,44 @@ fn check_implementations_known(
     Ok(())
 }
 
+/// The implementations asked for. Who asks for none by name or device gets those that can run here at all, unless there is
+/// none; who names one gets a row that says why it cannot.
 fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Implementation> {
+    let all = registry.implementations(workload);
+    if selection.implementations.is_empty() && selection.devices.is_empty() {
+        let here: Vec<Implementation> =
+            all.iter().filter(|one| registry.device_for(one).is_ok()).map(|one| (*one).clone()).collect();
+        return if here.is_empty() { all.into_iter().cloned().collect() } else { here };
+    }
     let wanted = |implementation: &&Implementation| {
         (selection.implementations.is_empty()
             || selection.implementations.iter().any(|p| matches(p, &implementation.name)))
             && (selection.devices.is_empty()
                 || selection.devices.iter().any(|d| d.split(':').next() == Some(&implementation.needs.to_string())))
     };
-    registry.implementations(workload).into_iter().filter(wanted).cloned().collect()
+    all.into_iter().filter(wanted).cloned().collect()
+}
+
+/// Implementations that [`Plan::expand`] leaves out because their kind of device is not here: their names and the reason.
+pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
+    let mut left: Vec<(Vec<String>, String)> = Vec::new();
+    if !selection.implementations.is_empty() || !selection.devices.is_empty() {
+        return left;
+    }
+    for cell in &plan.cells {
+        for one in registry.implementations(cell.workload.name()) {
+            let (Err(why), false) = (registry.device_for(one), cell.implementations.iter().any(|i| i.name == one.name))
+            else {
+                continue;
+            };
+            match left.iter_mut().find(|(_, known)| *known == why) {
+                Some((names, _)) if !names.contains(&one.name) => names.push(one.name.clone()),
+                Some(_) => {}
+                None => left.push((vec![one.name.clone()], why)),
+            }
+        }
+    }
+    left
 }
 
 /// Each name once, in order.

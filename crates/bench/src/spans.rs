@@ -77,9 +77,9 @@ impl Instrument<'_> {
             spans.outcome = outcome;
             Ok(Recording { spans, trace: None })
         };
-        let Some(device) = self.device(implementation) else {
-            let why = format!("it needs a {} device and none was found here", implementation.needs);
-            return ended(spans, Outcome::Unsupported { why });
+        let device = match self.device(implementation) {
+            Ok(device) => device,
+            Err(why) => return ended(spans, Outcome::Unsupported { why }),
         };
         spans.device = device.id().to_string();
         let Ready { mut prepared, first_run_ns, .. } = match check::ready(task, implementation, device) {

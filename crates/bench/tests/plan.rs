@@ -5,7 +5,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Act, Bench};
-use ellwand_bench::plan::{Plan, Selection};
+use ellwand_bench::plan::{Plan, Selection, left_out};
+use ellwand_core::DeviceKind;
 
 fn bench() -> Bench {
     let mut bench = Bench::default();
@@ -65,5 +66,32 @@ fn every_unknown_name_is_told_with_the_nearest() {
     ] {
         let message = select(change).unwrap_err();
         assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn what_cannot_run_here_is_left_out_with_its_reason_unless_it_is_asked_for() {
+    let mut bench = bench();
+    let mut elsewhere = bench.registry.implementations("add-one")[0].clone();
+    elsewhere.name = "cuda".into();
+    elsewhere.needs = DeviceKind::Cuda;
+    bench.registry.implementation(elsewhere);
+    bench.registry.absent(DeviceKind::Cuda, "no driver is installed");
+    let names = |selection: &Selection| {
+        let plan = Plan::expand(&bench.registry, selection).unwrap();
+        let names: Vec<String> = plan.cells[0].implementations.iter().map(|one| one.name.clone()).collect();
+        (names.join(" "), left_out(&bench.registry, &plan, selection))
+    };
+    let all = Selection { workloads: vec!["add-one".into()], ..Selection::default() };
+    let (kept, left) = names(&all);
+    assert_eq!(kept, "steady steady-fast");
+    let why = "it needs a cuda device and none was found here: no driver is installed".to_string();
+    assert_eq!(left, [(vec!["cuda".to_string()], why)]);
+    for asked in [
+        Selection { devices: vec!["cuda".into()], ..all.clone() },
+        Selection { devices: vec!["cuda:1".into()], ..all.clone() },
+        Selection { implementations: vec!["cuda".into()], ..all.clone() },
+    ] {
+        assert_eq!(names(&asked), ("cuda".to_string(), Vec::new()));
     }
 }

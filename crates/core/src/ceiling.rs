@@ -1,5 +1,7 @@
 //! Ceilings: the limits of a machine, measured by calibration workloads, and the share of them that a measurement reaches.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::implementation::Parallelism;
@@ -104,6 +106,9 @@ pub struct Ceiling {
     pub kind: CeilingKind,
     /// The implementation that reached it (`non-temporal`).
     pub implementation: String,
+    /// Id of the device that has the limit.
+    #[serde(default = "processor")]
+    pub device: String,
     /// Threads used.
     pub parallelism: Parallelism,
     /// Bytes that the measurement touches; 0 where memory plays no part.
@@ -120,6 +125,19 @@ pub struct Ceiling {
     pub provenance: Provenance,
 }
 
+/// The device of ceilings from before there were others.
+fn processor() -> String {
+    "cpu".into()
+}
+
+/// The ceilings of one device: nothing is held against the limits of another.
+pub fn of_device<'a>(ceilings: &'a [Ceiling], device: &str) -> Cow<'a, [Ceiling]> {
+    if ceilings.iter().all(|ceiling| ceiling.device == device) {
+        return Cow::Borrowed(ceilings);
+    }
+    Cow::Owned(ceilings.iter().filter(|ceiling| ceiling.device == device).cloned().collect())
+}
+
 /// Where a measurement stands below the roof (Williams, Waterman, Patterson 2009, with measured peaks).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roof {
@@ -132,8 +150,10 @@ pub struct Roof {
 }
 
 /// The limit that binds `work` on a machine with `ceilings`: the larger of its traffic at the bandwidth of its mix of
-/// reads and writes and its footprint, and its operations at the f32 multiply-add peak. `None` when nothing fitting was measured.
-pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Roof> {
+/// reads and writes and its footprint, and its operations at the f32 multiply-add peak; all of them of the
+/// `device` that it ran on. `None` when nothing fitting was measured.
+pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str) -> Option<Roof> {
+    let ceilings = &of_device(ceilings, device);
     let compute = operations(ceilings, parallelism).filter(|_| work.flops > 0.0).map(|ceiling| Roof {
         limit_s: work.flops / ceiling.value,
         memory_bound: false,
@@ -233,6 +253,7 @@ mod tests {
         Ceiling {
             kind,
             implementation: "simd".into(),
+            device: "cpu".into(),
             parallelism: Parallelism::Single,
             footprint_bytes,
             level: String::new(),
@@ -291,11 +312,11 @@ mod tests {
     #[test]
     fn the_slower_peak_binds() {
         let stream = Work::items("elements", 1).flops(1e6).bytes(64 << 20, 64 << 20);
-        let roof_of_stream = roof(&machine(), &stream, Parallelism::Single).unwrap();
+        let roof_of_stream = roof(&machine(), &stream, Parallelism::Single, "cpu").unwrap();
         assert!(roof_of_stream.memory_bound);
         assert_eq!(roof_of_stream.ceiling.value, 40e9);
         let dense = Work::items("elements", 1).flops(1e12).bytes(1 << 20, 1 << 20);
-        let roof_of_dense = roof(&machine(), &dense, Parallelism::Single).unwrap();
+        let roof_of_dense = roof(&machine(), &dense, Parallelism::Single, "cpu").unwrap();
         assert!(!roof_of_dense.memory_bound);
         assert_eq!(roof_of_dense.limit_s, 10.0);
     }
@@ -307,10 +328,20 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_held_against_its_own_ceilings() {
+        let mut machine = machine();
+        machine.push(Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Copy, 128 << 20, 4e12) });
+        let peak = |device: &str| Some(roof(&machine, &copied(1 << 30), Parallelism::Many, device)?.ceiling.value);
+        assert_eq!(peak("cpu"), Some(40e9));
+        assert_eq!(peak("cuda:0"), Some(4e12));
+        assert_eq!(peak("cuda:1"), None);
+    }
+
+    #[test]
     fn nothing_measured_means_no_roof() {
         let work = Work::items("calls", 1);
-        assert!(roof(&machine(), &work, Parallelism::Single).is_none());
-        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single).is_none());
+        assert!(roof(&machine(), &work, Parallelism::Single, "cpu").is_none());
+        assert!(roof(&[], &work.bytes(1, 1), Parallelism::Single, "cpu").is_none());
     }
 
     #[test]

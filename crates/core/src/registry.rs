@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::error::{InputError, nearest};
 use crate::implementation::Implementation;
 use crate::workload::Workload;
@@ -13,6 +13,7 @@ pub struct Registry {
     workloads: Vec<Arc<dyn Workload>>,
     implementations: Vec<Implementation>,
     devices: Vec<Arc<dyn Device>>,
+    absent: Vec<(DeviceKind, String)>,
 }
 
 impl Registry {
@@ -41,6 +42,41 @@ impl Registry {
         self.devices.retain(|known| known.id() != device.id());
         self.devices.push(device);
         self
+    }
+
+    /// Says why there is no device of a kind here. Shown wherever something asks for one.
+    pub fn absent(&mut self, kind: DeviceKind, why: impl Into<String>) -> &mut Self {
+        self.absent.retain(|(known, _)| *known != kind);
+        self.absent.push((kind, why.into()));
+        self
+    }
+
+    /// Kinds of devices that were looked for and not found, and why.
+    pub fn absences(&self) -> impl Iterator<Item = (DeviceKind, &str)> {
+        let missing = |kind: DeviceKind| !self.devices.iter().any(|device| device.kind() == kind);
+        self.absent.iter().filter(move |(kind, _)| missing(*kind)).map(|(kind, why)| (*kind, why.as_str()))
+    }
+
+    /// The device called `id` comes before the others of its kind, so that what needs the kind runs there.
+    pub fn prefer(&mut self, id: &str) -> &mut Self {
+        if let Some(at) = self.devices.iter().position(|device| device.id() == id) {
+            let device = self.devices.remove(at);
+            let first = self.devices.iter().position(|other| other.kind() == device.kind()).unwrap_or(at);
+            self.devices.insert(first, device);
+        }
+        self
+    }
+
+    /// The device that an implementation runs on: the first of the kind it needs.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn device_for(&self, implementation: &Implementation) -> Result<&Arc<dyn Device>, String> {
+        let needs = implementation.needs;
+        self.devices.iter().find(|device| device.kind() == needs).ok_or_else(|| {
+            let why = self.absences().find(|(kind, _)| *kind == needs).map(|(_, why)| format!(": {why}"));
+            format!("it needs a {needs} device and none was found here{}", why.unwrap_or_default())
+        })
     }
 
     /// Workloads in the order of registration.

@@ -55,6 +55,14 @@ pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
 pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
     registry.device(Arc::new(bench::Cpu::new(cli::cpu_description())));
+    match kernels::device::find_cuda() {
+        Ok(found) => found.into_iter().for_each(|device| {
+            registry.device(device);
+        }),
+        Err(why) => {
+            registry.absent(core::DeviceKind::Cuda, why);
+        }
+    }
     registry
 }
 

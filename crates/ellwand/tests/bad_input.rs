@@ -44,7 +44,7 @@ fn axes_out_of_range() {
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
-    here.refused(&["run", "lattice-encode", "--device", "cuda"], &["--device cuda", "runs there"]);
+    here.refused(&["run", "lattice-encode", "--device", "wgpu"], &["--device wgpu", "runs there"]);
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn arrays_that_cannot_be_encoded() {
     here.refused(&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "--q", "2,4"], &["--q", "sweep"]);
     here.refused(&["apply", "lattice", "--input", "x=x.npy", "-o", "codes"], &["several workloads"]);
     here.refused(
-        &["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "-i", "cuda"],
-        &["--implementation", "'cuda' is unknown"],
+        &["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "-i", "cudda"],
+        &["--implementation", "'cudda' is unknown"],
     );
     // Big-endian and Fortran order are only another way of writing the same numbers.
     let big: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_be_bytes()).collect();

@@ -7,6 +7,7 @@ use ellwand_core::Registry;
 pub mod attention;
 mod buffer;
 pub mod calibration;
+pub mod device;
 pub mod gemm;
 pub mod isa;
 pub mod kde;

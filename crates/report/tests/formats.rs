@@ -329,3 +329,18 @@ fn rows_for_layer_benchmark_scripts() {
     let record = common::through_text(&common::run(), &[simd, Measurement { implementation: "cuda".into(), ..cuda }]);
     insta::assert_snapshot!(text(&report(&[record], &Options::default()), "seed-json"));
 }
+
+#[test]
+fn differences_from_the_reference_are_told_with_their_place() {
+    let mut record = common::small_record();
+    let measured = record.measurements.iter_mut().filter(|m| m.implementation == "simd");
+    for (m, error) in measured.zip([2.5e-5, 4e-5]) {
+        let detail = format!("8 values agree; the largest difference at y[{error}]");
+        m.check = Some(ellwand_core::Verdict { passed: true, max_error: Some(error), detail });
+    }
+    let report = report(&[record], &Options::default());
+    let markdown = text(&report, "markdown");
+    let said = "Agreement with the reference: simd 4.0e-5 (8 values agree; the largest difference at y[0.00004]).";
+    assert!(markdown.contains(said), "{markdown}");
+    assert!(text(&report, "csv").contains("reading_largest_difference"));
+}

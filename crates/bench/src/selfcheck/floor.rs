@@ -21,8 +21,8 @@ use crate::worker::{Launch, Limits};
 pub const MULTIPLY: &str = "selfcheck-multiply";
 /// Multiplies of the chains whose times are predicted.
 const COUNTS: [i64; 5] = [1, 2, 3, 4, 5];
-/// Multiplies of the chain that tells the latency: what a call costs is a thousandth of a multiply in it.
-const LONG: i64 = 10_000;
+/// Multiplies of the chain that, with the chain of one, tells the latency.
+const LONG: i64 = 33;
 /// Fresh processes of each chain, and slots in each, as `run` takes them.
 const BLOCKS: usize = 3;
 const ROUNDS: usize = 40;
@@ -32,7 +32,7 @@ const FACTOR: f64 = 1.000_000_1;
 /// What short chains took, and what they should have taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Latency of one multiply in nanoseconds, by a chain of ten thousand.
+    /// Latency of one multiply in nanoseconds, by what a chain of 33 takes longer than a chain of one.
     pub latency_ns: f64,
     /// A row a chain: its multiplies, the median time of a run, and what the chain of one and the latency predict, in nanoseconds.
     pub chains: Vec<(i64, f64, f64)>,
@@ -45,9 +45,9 @@ impl Floor {
     }
 
     fn new(medians: &[f64]) -> Self {
-        let latency_ns = medians.last().map_or(f64::NAN, |long| long / LONG as f64);
+        let [one, long] = [medians.first(), medians.last()].map(|median| median.copied().unwrap_or(f64::NAN));
+        let latency_ns = (long - one) / (LONG - COUNTS[0]) as f64;
         let chains = COUNTS.iter().zip(medians);
-        let one = medians.first().copied().unwrap_or(f64::NAN);
         let row = |(count, took): (&i64, &f64)| (*count, *took, one + (count - COUNTS[0]) as f64 * latency_ns);
         Self { latency_ns, chains: chains.map(row).collect() }
     }
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn times_are_held_against_one_multiply_and_the_latency() {
-        let floor = Floor::new(&[3.0, 3.8, 4.6, 5.5, 6.2, 8000.0]);
-        assert_eq!(floor.latency_ns, 0.8);
+        let floor = Floor::new(&[3.0, 3.75, 4.5, 5.35, 6.0, 27.0]);
+        assert_eq!(floor.latency_ns, 0.75);
         assert_eq!(floor.chains[3].0, 4);
         assert!((floor.error_ns() - 0.1).abs() < 1e-9, "{floor:?}");
     }

@@ -31,6 +31,9 @@ pub enum Ask {
 pub struct Open {
     /// The case and who computes it.
     pub asked: Asked,
+    /// Id of the device; the first of the kind that the implementation needs where it is not given.
+    #[serde(default)]
+    pub device: Option<String>,
     /// Arrays of the user in place of generated inputs, as the command line names them.
     pub given: Vec<String>,
     /// Seed of the inputs.

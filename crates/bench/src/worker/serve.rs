@@ -138,10 +138,12 @@ impl Arm {
     fn open(host: &Host, open: &Open) -> Result<(Self, Opened), Outcome> {
         let failed = |error: String| Outcome::Failed { error };
         let (workload, implementation) = find(host.registry, open)?;
-        let device = host.registry.devices().iter().find(|device| device.kind() == implementation.needs);
-        let device = Arc::clone(device.ok_or_else(|| Outcome::Unsupported {
-            why: format!("it needs a {} device and none was found here", implementation.needs),
-        })?);
+        let named = |id: &String| host.registry.devices().iter().find(|device| device.id() == id);
+        let device = match open.device.as_ref().and_then(named) {
+            Some(device) => device,
+            None => host.registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why })?,
+        };
+        let device = Arc::clone(device);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
             .and_then(|made| made.map_err(|error| error.to_string()))
             .map_err(failed)?;

@@ -180,7 +180,9 @@ impl Bench {
     }
 
     pub fn cell(&self) -> Cell {
-        let selection = Selection { workloads: vec!["add-one".into()], ..Selection::default() };
+        // By name, so that what needs another device is there too.
+        let (workloads, implementations) = (vec!["add-one".into()], vec!["*".into()]);
+        let selection = Selection { workloads, implementations, ..Selection::default() };
         Plan::expand(&self.registry, &selection).unwrap().cells.remove(0)
     }
 

@@ -157,9 +157,6 @@ fn implementation<'a>(
     workload: &str,
     name: Option<&str>,
 ) -> Result<(&'a Implementation, &'a dyn Device), InputError> {
-    let device = |implementation: &Implementation| {
-        registry.devices().iter().map(AsRef::as_ref).find(|device| device.kind() == implementation.needs)
-    };
     let all = registry.implementations(workload);
     let chosen = match name {
         Some(name) => all.iter().copied().find(|implementation| implementation.name == name).ok_or_else(|| {
@@ -177,7 +174,7 @@ fn implementation<'a>(
         None => all
             .iter()
             .copied()
-            .rfind(|i| device(i).is_some() && i.parallelism == ellwand_core::Parallelism::Single)
+            .rfind(|i| registry.device_for(i).is_ok() && i.parallelism == ellwand_core::Parallelism::Single)
             .ok_or_else(|| {
                 InputError::new(
                     "--implementation",
@@ -186,14 +183,10 @@ fn implementation<'a>(
                 )
             })?,
     };
-    let device = device(chosen).ok_or_else(|| {
-        InputError::new(
-            "--implementation",
-            format!("{} needs a {} device and none was found here", chosen.name, chosen.needs),
-            "one that `list` shows as available",
-        )
+    let device = registry.device_for(chosen).map_err(|why| {
+        InputError::new("--implementation", format!("{}: {why}", chosen.name), "one that `list` shows as available")
     })?;
-    Ok((chosen, device))
+    Ok((chosen, device.as_ref()))
 }
 
 /// What ran, as JSON: enough to repeat it and to read the arrays.

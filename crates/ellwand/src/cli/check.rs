@@ -27,6 +27,7 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     if selection.workloads.is_empty() {
         selection.workloads = vec!["*".into()];
     }
+    let registry = &super::run::preferring(registry, &selection);
     let plan = Plan::expand(registry, &selection)?;
     ceilings::check_memory(&plan.cells, false)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
@@ -100,12 +101,9 @@ fn judge_cell(instrument: &Instrument, cell: &Cell) -> Vec<Line> {
     cell.implementations
         .iter()
         .map(|implementation| {
-            let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
-            let outcome = match device {
-                Some(device) => ready(&task, implementation, device.as_ref()).map(|Ready { verdict, .. }| verdict),
-                None => Err(Fate::Unsupported {
-                    why: format!("it needs a {} device and none was found here", implementation.needs),
-                }),
+            let outcome = match instrument.registry.device_for(implementation) {
+                Ok(device) => ready(&task, implementation, device.as_ref()).map(|Ready { verdict, .. }| verdict),
+                Err(why) => Err(Fate::Unsupported { why }),
             };
             line(&implementation.name, outcome)
         })

@@ -148,8 +148,8 @@ fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environmen
 fn table(rows: &[Row], load: Option<f64>, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:58} {:18} {:26} {:>10} {:>9}  {:24} {}",
-        "case", "built to be", "diagnosis", "time", "explained", "would change most", ""
+        "{:58} {:18} {:26} {:>10} {:>9}  {:24}",
+        "case", "built to be", "diagnosis", "time", "explained", "would change most"
     )?;
     for row in rows {
         let case = format!("{} {}", row.case, row.implementation);

@@ -20,7 +20,10 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
         let rows: Vec<Value> = workloads.iter().map(|workload| as_json(registry, workload.as_ref())).collect();
         let devices: Vec<Value> =
             registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
-        output::result(|out| writeln!(out, "{:#}", json!({ "workloads": rows, "devices": devices })))?;
+        let absent: Vec<Value> =
+            registry.absences().map(|(kind, why)| json!({ "kind": kind, "unavailable": why })).collect();
+        let all = json!({ "workloads": rows, "devices": devices, "absent": absent });
+        output::result(|out| writeln!(out, "{all:#}"))?;
         return Ok(Exit::Ok);
     }
     output::result(|out| {
@@ -31,6 +34,9 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
         for device in registry.devices() {
             writeln!(out, "{}", entry(device.id(), &device.about(), output::width()))?;
         }
+        for (kind, why) in registry.absences() {
+            writeln!(out, "  {:18} unavailable: {why}", kind.to_string())?;
+        }
         Ok::<_, std::io::Error>(())
     })?;
     Ok(Exit::Ok)
@@ -38,8 +44,10 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
 
 /// Why an implementation cannot run here at all; `None` when it can be tried.
 fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
-    let here = registry.devices().iter().any(|device| device.kind() == implementation.needs);
-    (!here).then(|| format!("unavailable: no {} device was found here", implementation.needs))
+    registry
+        .device_for(implementation)
+        .err()
+        .map(|_| format!("unavailable: no {} device was found here", implementation.needs))
 }
 
 fn defaults(axis: &ellwand_core::Axis) -> String {

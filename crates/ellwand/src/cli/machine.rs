@@ -46,7 +46,11 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         });
         output::result(|out| writeln!(out, "{json:#}"))?;
     } else {
-        output::result(|out| write_table(&here, &spans, out))?;
+        output::result(|out| {
+            write_table(&here, &spans, out)?;
+            registry.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
+            registry.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+        })?;
     }
     if let Some(path) = ceilings::path(&here) {
         output::note(&format!("kept in {}; runs state their share of these ceilings", path.display()));
@@ -88,7 +92,11 @@ fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io
         "ceiling", "level", "footprint", "implementation", "peak", "median to best slot"
     )?;
     for ceiling in &here.ceilings {
-        let threads = if ceiling.parallelism == Parallelism::Many { "all threads" } else { "1 thread" };
+        let threads = match (ceiling.device.as_str(), ceiling.parallelism) {
+            ("cpu", Parallelism::Many) => "all threads",
+            ("cpu", Parallelism::Single) => "1 thread",
+            (device, _) => device,
+        };
         let footprint = if ceiling.footprint_bytes == 0 {
             String::new()
         } else {

@@ -12,6 +12,7 @@ mod ci;
 mod command;
 mod compare;
 mod contests;
+mod crossing;
 mod diagnosis;
 mod eta;
 mod exit;
@@ -56,6 +57,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         }
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Some(("run" | "apply" | "compare" | ellwand_bench::worker::COMMAND, _)) = matches.subcommand() {
+        crossing::tell_kernels();
+    }
     let outcome = match matches.subcommand() {
         Some(("list", matches)) => list::list(registry, matches),
         Some(("run", matches)) => run::run(registry, matches, line),

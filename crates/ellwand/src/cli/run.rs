@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, resolutions, writer};
+use ellwand_bench::{
+    Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, left_out, resolutions, writer,
+};
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
@@ -25,7 +27,11 @@ pub(super) const RECORD: &str = "record.jsonl";
 pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
     let selection = selected(registry, matches);
     let given = given(matches)?;
+    let registry = &preferring(registry, &selection);
     let mut plan = Plan::expand(registry, &selection)?;
+    for (names, why) in left_out(registry, &plan, &selection) {
+        output::note(&format!("left out {}: {why}", names.join(", ")));
+    }
     if let Some(given) = &given {
         bind(&mut plan, given, &selection.axes)?;
     }
@@ -140,6 +146,15 @@ impl Continued<'_> {
         }
         Ok(&mut self.record)
     }
+}
+
+/// The registry in which the devices that were asked for by index come first of their kind.
+pub(super) fn preferring(registry: &Registry, selection: &Selection) -> Registry {
+    let mut registry = registry.clone();
+    for id in selection.devices.iter().rev() {
+        registry.prefer(id);
+    }
+    registry
 }
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.

@@ -151,7 +151,7 @@ fn planted(candidate: &str, percent: i64, passes: i64) -> String {
 fn write_table(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {:>21} {:>8} {:>7}  {:>14}  {}",
+        "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {:>21} {:>8} {:>7}  {:>14}  found by",
         "kernel",
         "planted",
         "decisions",
@@ -163,8 +163,7 @@ fn write_table(certificate: &Certificate, out: &mut dyn Write) -> std::io::Resul
         "called slower (95 %)",
         "bias",
         "covered",
-        "s (median, p90)",
-        "found by"
+        "s (median, p90)"
     )?;
     for row in &certificate.rows {
         let power = match row.power() {

@@ -3,6 +3,7 @@
 
 mod bound;
 mod chase;
+mod cuda;
 mod fma;
 mod null;
 mod stream;
@@ -13,12 +14,15 @@ mod wake;
 
 use ellwand_core::Registry;
 
+pub(crate) use cuda::SOURCE as CUDA;
+
 /// Adds the calibration workloads.
 pub fn register(registry: &mut Registry) {
     null::register(registry);
     stream::register(registry);
     triad::register(registry);
     fma::register(registry);
+    cuda::register(registry);
     chase::register(registry);
     touch::register(registry);
     wake::register(registry);

@@ -48,16 +48,21 @@ impl Stream {
 
     /// Words of one array.
     fn words(&self, case: &Case) -> usize {
-        let arrays = if self.task == Task::Copy { 2 } else { 1 };
-        usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
+        words(self.name(), case)
     }
+}
+
+/// Words of one array of the task.
+pub(super) fn words(task: &str, case: &Case) -> usize {
+    let arrays = if task == "copy" { 2 } else { 1 };
+    usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
 }
 
 pub(super) fn passes(case: &Case) -> usize {
     usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1)
 }
 
-const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
+pub(super) const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
 
 impl Workload for Stream {
     fn name(&self) -> &str {

@@ -29,7 +29,9 @@ impl Method {
 
     /// Threads it uses.
     pub(super) fn threads(self) -> usize {
-        if matches!(self, Method::Parallel(_)) { crate::pool::threads() } else { 1 }
+        // Asked once: the answer takes the system longer than a small prediction.
+        static ALL: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+        if matches!(self, Method::Parallel(_)) { *ALL.get_or_init(crate::pool::threads) } else { 1 }
     }
 }
 

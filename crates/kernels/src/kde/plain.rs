@@ -24,7 +24,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    pub(super) fn new(tiling: Tiling, _dims: usize) -> Self {
+    pub(super) fn new(tiling: Tiling) -> Self {
         let Tiling { block, tile } = tiling;
         Self {
             marks: vec![0.0; block * CHUNK],
@@ -34,6 +34,14 @@ impl Buffers {
             reach: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+}
+
+impl Buffers {
+    /// Bytes that they hold.
+    pub(super) fn bytes(&self) -> usize {
+        let floats = self.marks.capacity() + self.places.capacity() + self.sums.capacity() + self.shifts.capacity();
+        4 * (floats + self.reach.capacity()) + 16 * self.scratch.capacity()
     }
 }
 

@@ -27,6 +27,15 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> u64 {
+        let marked: usize = self.marked.iter().map(Marked::bytes).sum();
+        let locked = |buffers: &Mutex<Buffers>| buffers.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let tiles: usize = self.tiles.iter().map(locked).sum();
+        let plain = self.plain.as_ref().map_or(0, plain::Buffers::bytes);
+        (marked + tiles + plain + 4 * (self.silent.capacity() + self.base.capacity())) as u64
+    }
+
     /// The shapes of the last prediction.
     pub(super) fn tiling(&self) -> Option<Tiling> {
         self.shape
@@ -85,29 +94,21 @@ impl ClusterlessDecoder {
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
             return Ok(());
         }
+        let tiling = self.reserve(decoding, options, workspace)?;
         let span = span!("decoding spikes");
-        workspace.marked.resize_with(self.electrodes.len(), Marked::default);
         for (number, marked) in workspace.marked.iter_mut().enumerate() {
             marked.take(self, number, decoding);
         }
-        let most = workspace.marked.iter().map(|marked| marked.rows.len()).max().unwrap_or(0);
-        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding))?;
         self.start(workspace, rows, out);
         drop(span);
-        let fresh = workspace.shape != Some(tiling);
-        workspace.shape = Some(tiling);
         if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
-            let threads = options.method.threads();
-            if fresh || workspace.tiles.len() != threads {
-                workspace.tiles = (0..threads).map(|_| Mutex::new(Buffers::new(tiling, self.dims))).collect();
-            }
             let Workspace { marked, tiles, .. } = &*workspace;
             let sink = Sink::new(out, self.bins);
             let part = |rows: Range<usize>, bins: Range<usize>, buffers: &mut Buffers| {
                 let (marked, sink, skip) = (&marked[..], &sink, options.skip);
                 dispatch(isa, Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
             };
-            let parts = self.parts(marked, rows, threads);
+            let parts = self.parts(marked, rows, tiles.len());
             if parts.len() == 1 {
                 let mut buffers = tiles[0].lock().unwrap_or_else(PoisonError::into_inner);
                 part(0..rows, 0..self.bins, &mut buffers);
@@ -119,9 +120,6 @@ impl ClusterlessDecoder {
                 });
             }
         } else {
-            if fresh || workspace.plain.is_none() {
-                workspace.plain = Some(plain::Buffers::new(tiling, self.dims));
-            }
             let Workspace { marked, plain, .. } = workspace;
             if let Some(buffers) = plain {
                 plain::predict(self, marked, tiling, options, buffers, out);
@@ -129,6 +127,48 @@ impl ClusterlessDecoder {
         }
         self.add_exactly(decoding, out);
         Ok(())
+    }
+
+    /// Makes the working memory for predictions like this one, so that the first takes no longer than the others. Gives the
+    /// shapes that were chosen.
+    fn reserve(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+    ) -> Result<Tiling, KdeError> {
+        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
+        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding))?;
+        workspace.marked.resize_with(self.electrodes.len(), Marked::default);
+        for (marked, spikes) in workspace.marked.iter_mut().zip(decoding.electrodes) {
+            marked.reserve(spikes);
+        }
+        let threads = options.method.threads();
+        let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
+        let fresh = workspace.shape != Some(tiling);
+        if fused && (fresh || workspace.tiles.len() != threads) {
+            workspace.tiles = (0..threads).map(|_| Mutex::new(Buffers::new(tiling, self.dims))).collect();
+        }
+        if !fused && (fresh || workspace.plain.is_none()) {
+            workspace.plain = Some(plain::Buffers::new(tiling));
+        }
+        workspace.shape = Some(tiling);
+        Ok(tiling)
+    }
+
+    /// A workspace with all memory that predictions like this one take, for programs that cannot wait at the first.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`].
+    pub fn workspace(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Workspace, KdeError> {
+        decoding.check(self)?;
+        let mut workspace = Workspace::default();
+        if options.method != Method::Reference {
+            self.reserve(decoding, options, &mut workspace)?;
+            workspace.silent.reserve(decoding.time_edges.len());
+            workspace.base.reserve(self.bins);
+        }
+        Ok(workspace)
     }
 
     /// Every row without its spikes: -Lambda, and the floor for each spike of an electrode without encoding spikes.

@@ -82,6 +82,18 @@ impl Marked {
         }
     }
 
+    /// Makes room for all spikes of an electrode.
+    pub(super) fn reserve(&mut self, spikes: &Spikes<'_>) {
+        self.clear();
+        self.rows.reserve(spikes.times.len());
+        self.marks.reserve(spikes.features.len());
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        4 * (self.marks.capacity() + self.rows.capacity())
+    }
+
     /// Forgets the spikes, keeps the memory.
     pub(super) fn clear(&mut self) {
         self.marks.clear();

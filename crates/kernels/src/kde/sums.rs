@@ -166,9 +166,9 @@ fn add<S: Simd, const D: usize, const V: usize>(s: S, panel: &mut Panel, dims: u
         let mut exponent = [s.splat(0.0); V];
         for d in 0..dims {
             let x = s.splat(panel.samples[d * n + k]);
-            for v in 0..V {
+            for (v, exponent) in exponent.iter_mut().enumerate() {
                 let distance = s.sub(bin(d, v), x);
-                exponent[v] = s.neg_mul_add(distance, distance, exponent[v]);
+                *exponent = s.neg_mul_add(distance, distance, *exponent);
             }
         }
         for v in 0..V {

@@ -64,6 +64,16 @@ impl Buffers {
     }
 }
 
+impl Buffers {
+    /// Bytes that they hold.
+    pub(super) fn bytes(&self) -> usize {
+        let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
+        let floats =
+            self.shifts.capacity() + self.constants.capacity() + self.middle.capacity() + self.reach.capacity();
+        4 * (buffers + floats) + self.touched.capacity() + 16 * self.scratch.capacity()
+    }
+}
+
 /// All electrodes for some rows and bins.
 pub(super) struct Part<'a> {
     pub(super) model: &'a ClusterlessDecoder,
@@ -238,8 +248,8 @@ impl Part<'_> {
 fn mark_exponent<S: Simd, const F: usize>(s: S, electrode: &Electrode, stride: usize, y: &[f32], from: usize) -> S::F {
     let features = if F > 0 { F } else { y.len() };
     let mut exponent = s.splat(0.0);
-    for f in 0..features {
-        let distance = s.sub(s.load(&electrode.marks[f * stride + from..]), s.splat(y[f]));
+    for (f, y) in y[..features].iter().enumerate() {
+        let distance = s.sub(s.load(&electrode.marks[f * stride + from..]), s.splat(*y));
         exponent = s.neg_mul_add(distance, distance, exponent);
     }
     exponent

@@ -70,13 +70,17 @@ impl Job {
             Task::Local => edges,
         };
         // A budget that holds no tile is told now.
-        let spikes = arrays.decoding_spikes();
-        model.working_memory(&arrays.decoding(&spikes), &options).map_err(input_error)?;
+        let workspace = if task == Task::Predict {
+            let spikes = arrays.decoding_spikes();
+            model.workspace(&arrays.decoding(&spikes), &options).map_err(input_error)?
+        } else {
+            Workspace::default()
+        };
         Ok(Job {
             task,
             options,
             model,
-            workspace: Workspace::default(),
+            workspace,
             local: LocalWorkspace::default(),
             out: vec![0.0; if method == Method::Reference { 0 } else { values }],
             exact: Vec::new(),

@@ -11,6 +11,7 @@
 mod bits;
 mod centre;
 mod codes;
+mod cuda;
 mod decode;
 mod digits;
 pub mod dot;
@@ -37,6 +38,7 @@ use ellwand_core::Registry;
 
 pub use crate::isa::Isa;
 pub use codes::Codes;
+pub(crate) use cuda::SOURCE as CUDA;
 pub use encode::CodesMut;
 pub use error::LatticeError;
 pub use layout::Layout;
@@ -62,4 +64,5 @@ pub enum Method {
 pub fn register(registry: &mut Registry) {
     workload_code::register(registry);
     workload_dot::register(registry);
+    cuda::register(registry);
 }

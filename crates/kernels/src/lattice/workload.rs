@@ -80,6 +80,8 @@ pub(super) fn sizes() -> Vec<Size> {
         batch("large", &[1_000_000]),
         // The feed-forward matrix of a model: 4096 x 11008 values in blocks of four.
         batch("realistic", &[11_272_192]),
+        // From where a launch costs more than the work to where only bandwidth counts.
+        batch("nvidia", &[1000, 100_000, 1_000_000, 16_000_000]),
     ]
 }
 

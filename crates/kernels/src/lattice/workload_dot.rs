@@ -15,7 +15,7 @@ use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
 use super::{CodesMut, Isa, Method};
 
-const NAME: &str = "lattice-dot";
+pub(super) const NAME: &str = "lattice-dot";
 
 struct Dot {
     axes: Vec<Axis>,
@@ -47,7 +47,7 @@ fn whole(case: &Case, axis: &str, default: usize) -> usize {
 }
 
 /// Rows, blocks in a row, and the code.
-fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
+pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
     let spec = shared::spec(case)?;
     let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
     let blocks = whole(case, "dimension", 1024).div_ceil(codec.dimension());
@@ -154,7 +154,22 @@ struct Job {
     problem: Option<LatticeError>,
 }
 
-fn prepare_error(error: LatticeError) -> PrepareError {
+/// The integers that packed codes of `n` vectors stand for (doubled for E8): at scale 1 the decoded values are the lattice
+/// points, whole or half numbers.
+pub(super) fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
+    let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
+    let scale = codec.lattice().scale() as f32;
+    let mut x = vec![0.0; n * codec.dimension()];
+    plain.decode(Method::Reference, packed, None, &mut x)?;
+    Ok(x.iter().map(|&x| (x * scale) as i64).collect())
+}
+
+/// What a product of integers is multiplied by.
+pub(super) fn unit(codec: &Codec) -> f64 {
+    (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
+}
+
+pub(super) fn prepare_error(error: LatticeError) -> PrepareError {
     match error {
         LatticeError::Unsupported(why) => PrepareError::Unsupported(why),
         other => PrepareError::Failed(other.to_string()),
@@ -183,14 +198,9 @@ impl Job {
             codec.decode(method, packed, None, &mut x).map(|()| x)
         };
         if name == "reference" {
-            // At scale 1 the decoded values are the lattice points, whole or half numbers.
-            let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
-            let scale = codec.lattice().scale() as f32;
-            let integers = |packed, n| -> Result<Vec<i64>, LatticeError> {
-                Ok(decode(&plain, Method::Reference, packed, n)?.iter().map(|&x| (x * scale) as i64).collect())
-            };
-            let unit = (f64::from(codec.params().beta) / f64::from(scale)).powi(2);
-            return Ok(Way::Reference { rows: integers(packed, n)?, query: integers(packed_query, 1)?, unit });
+            let integers = |packed, n| integers(codec, packed, n * blocks);
+            let (rows, query) = (integers(packed, n)?, integers(packed_query, 1)?);
+            return Ok(Way::Reference { rows, query, unit: unit(codec) });
         }
         let best = Method::Simd(Isa::best());
         if name == "f32" {

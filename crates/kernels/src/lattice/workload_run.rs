@@ -157,6 +157,36 @@ impl Job {
         Ok(())
     }
 
+    /// Takes what was computed elsewhere, so that [`Job::outputs`] tells it.
+    pub(super) fn take(&mut self, computed: &Tensors) -> Result<(), InputError> {
+        for (name, to) in
+            [("packed", &mut self.packed), ("overload", &mut self.overload), ("retries", &mut self.retries)]
+        {
+            if let Some(bytes) = computed.find(name) {
+                to.copy_from_slice(bytes.u8()?);
+            }
+        }
+        if let Some(x) = computed.find("decoded") {
+            self.decoded.copy_from_slice(x.f32()?);
+        }
+        Ok(())
+    }
+
+    /// What there is to code, in whole vectors.
+    pub(super) fn vectors(&self) -> &[f32] {
+        &self.x
+    }
+
+    /// The packed codes to decode, and the retries of each vector where the code has them.
+    pub(super) fn codes(&self) -> (&[u8], &[u8]) {
+        (&self.packed, &self.retries)
+    }
+
+    /// The code, and how many vectors there are.
+    pub(super) fn code(&self) -> (&Codec, usize) {
+        (&self.codec, self.layout.vectors())
+    }
+
     /// The arrays of the workload's output ports.
     pub(super) fn outputs(&self) -> Result<Tensors, String> {
         if let Some(problem) = &self.problem {

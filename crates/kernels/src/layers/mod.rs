@@ -8,6 +8,7 @@
 //! or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a normalisation or
 //! softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole row is -inf.
 
+mod cuda;
 mod data;
 mod gelu_table;
 mod job;
@@ -26,11 +27,16 @@ mod workload;
 
 use ellwand_core::Registry;
 
+pub(crate) use cuda::SOURCE as CUDA;
+
 /// Adds the layer workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     for op in op::Op::ALL {
         registry.workload(workload::Layer::new(op));
         for implementation in job::implementations(op) {
+            registry.implementation(implementation);
+        }
+        if let Some(implementation) = cuda::implementation(op) {
             registry.implementation(implementation);
         }
     }

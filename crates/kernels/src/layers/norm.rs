@@ -1,4 +1,4 @@
-//! Layer normalisation of rows, four at a time so that their reductions overlap.
+//! Layer normalisation of rows, a few at a time so that their reductions overlap.
 //!
 //! A row comes from memory once; the later passes over it hit the first-level cache. The mean of the first pass is only a
 //! shift: the second sums d = x - shift and d^2 and corrects both (T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for
@@ -31,20 +31,24 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
         assert!(self.residual.len() == self.x.len() && self.y.len() == self.x.len());
         assert!(self.gamma.len() == self.d && self.beta.len() == self.d);
         assert!(!RESIDUAL || (self.sum.len() == self.x.len() && self.scratch.len() >= 4 * self.d));
+        // As many rows together as stay in the first-level cache beside what is written.
+        let together = match self.d {
+            ..=512 => 4,
+            513..=2048 => 2,
+            _ => 1,
+        };
         let mut row = 0;
-        while row + 4 <= rows {
-            match self.stream {
-                true => self.block::<S, 4, true>(s, row),
-                false => self.block::<S, 4, false>(s, row),
-            }
-            row += 4;
-        }
         while row < rows {
-            match self.stream {
-                true => self.block::<S, 1, true>(s, row),
-                false => self.block::<S, 1, false>(s, row),
+            let step = if row + together <= rows { together } else { 1 };
+            match (step, self.stream) {
+                (4, true) => self.block::<S, 4, true>(s, row),
+                (4, false) => self.block::<S, 4, false>(s, row),
+                (2, true) => self.block::<S, 2, true>(s, row),
+                (2, false) => self.block::<S, 2, false>(s, row),
+                (_, true) => self.block::<S, 1, true>(s, row),
+                (_, false) => self.block::<S, 1, false>(s, row),
             }
-            row += 1;
+            row += step;
         }
         if self.stream {
             s.fence();
@@ -66,9 +70,11 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             }
         };
 
+        // Row after row, as the memory system foresees it, with two sums a row so that additions overlap.
         let mut shift = [s.splat(0.0); ROWS];
-        for c in (0..whole).step_by(S::LANES) {
-            for (r, shift) in shift.iter_mut().enumerate() {
+        for (r, shift) in shift.iter_mut().enumerate() {
+            let mut pair = [s.splat(0.0); 2];
+            for c in (0..whole).step_by(S::LANES) {
                 let at = from + r * d + c;
                 // SAFETY: c + LANES <= d and row + ROWS rows are within x and residual; the scratch holds four rows.
                 let mut x = unsafe { s.load_at(self.x.as_ptr().add(at)) };
@@ -80,8 +86,9 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
                         put(self.sum.as_mut_ptr().add(at), x);
                     }
                 }
-                *shift = s.add(*shift, x);
+                pair = [pair[1], s.add(pair[0], x)];
             }
+            *shift = s.add(pair[0], pair[1]);
         }
         if whole < d {
             for (r, shift) in shift.iter_mut().enumerate() {
@@ -121,6 +128,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
                 squares[r] = s.mul_add(deviation, deviation, squares[r]);
             }
         }
+        let y = self.y.as_mut_ptr();
         let mut scale = [s.splat(0.0); ROWS];
         let mut offset = [s.splat(0.0); ROWS];
         for r in 0..ROWS {
@@ -134,16 +142,26 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             offset[r] = s.splat(-rest * inverse);
         }
 
-        for c in (0..whole).step_by(S::LANES) {
-            // SAFETY: gamma and beta hold d values; otherwise as above.
-            let (gamma, beta) =
-                unsafe { (s.load_at(self.gamma.as_ptr().add(c)), s.load_at(self.beta.as_ptr().add(c))) };
+        let finish = |r: usize, c: usize| {
+            // SAFETY: c + LANES <= d, the length of gamma and beta; otherwise as above.
+            unsafe {
+                let (gamma, beta) = (s.load_at(self.gamma.as_ptr().add(c)), s.load_at(self.beta.as_ptr().add(c)));
+                let x = s.load_at(rows.as_ptr().add(first + r * d + c));
+                let normal = s.mul_add(s.sub(x, shift[r]), scale[r], offset[r]);
+                put(y.add(from + r * d + c), s.mul_add(normal, gamma, beta));
+            }
+        };
+        if STREAM {
+            // One stream of stores at a time.
             for r in 0..ROWS {
-                // SAFETY: as above.
-                unsafe {
-                    let x = s.load_at(rows.as_ptr().add(first + r * d + c));
-                    let normal = s.mul_add(s.sub(x, shift[r]), scale[r], offset[r]);
-                    put(self.y.as_mut_ptr().add(from + r * d + c), s.mul_add(normal, gamma, beta));
+                for c in (0..whole).step_by(S::LANES) {
+                    finish(r, c);
+                }
+            }
+        } else {
+            for c in (0..whole).step_by(S::LANES) {
+                for r in 0..ROWS {
+                    finish(r, c);
                 }
             }
         }

@@ -10,11 +10,14 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     assert!(x.len() >= ROWS * d);
     let whole = d - d % S::LANES;
     let mut most = [s.splat(f32::NEG_INFINITY); ROWS];
-    for c in (0..whole).step_by(S::LANES) {
-        for (r, most) in most.iter_mut().enumerate() {
+    // Row after row, as the memory system foresees it.
+    for (r, most) in most.iter_mut().enumerate() {
+        let mut pair = [*most; 2];
+        for c in (0..whole).step_by(S::LANES) {
             // SAFETY: c + LANES <= d, and x holds ROWS rows.
-            *most = s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, *most);
+            pair = [pair[1], s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, pair[0])];
         }
+        *most = s.max(pair[0], pair[1]);
     }
     if whole < d {
         for (r, most) in most.iter_mut().enumerate() {
@@ -63,6 +66,15 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool>(
     sums.map(|sum| s.sum(sum))
 }
 
+/// As many rows together as stay in the first-level cache with their terms.
+fn together(d: usize) -> usize {
+    match d {
+        ..=512 => 4,
+        513..=1024 => 2,
+        _ => 1,
+    }
+}
+
 /// Softmax of every row.
 pub(super) struct Softmax<'a> {
     pub(super) x: &'a [f32],
@@ -80,14 +92,16 @@ impl Kernel for Softmax<'_> {
     fn run<S: Simd>(mut self, s: S) {
         let rows = self.x.len() / self.d;
         assert!(self.y.len() == self.x.len() && self.scratch.len() >= 4 * self.d);
+        let together = together(self.d);
         let mut row = 0;
-        while row + 4 <= rows {
-            self.block::<S, 4>(s, row);
-            row += 4;
-        }
         while row < rows {
-            self.block::<S, 1>(s, row);
-            row += 1;
+            let step = if row + together <= rows { together } else { 1 };
+            match step {
+                4 => self.block::<S, 4>(s, row),
+                2 => self.block::<S, 2>(s, row),
+                _ => self.block::<S, 1>(s, row),
+            }
+            row += step;
         }
         if self.stream {
             s.fence();

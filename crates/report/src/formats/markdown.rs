@@ -195,6 +195,10 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     if !ran.is_empty() {
         writeln!(out, "What ran: {}.\n", ran.join("; "))?;
     }
+    let agreed = agreement(section);
+    if !agreed.is_empty() {
+        writeln!(out, "Agreement with the reference: {}.\n", agreed.join("; "))?;
+    }
     for plot in plots.iter().filter(|plot| plot.workload.as_ref() == Some(&section.workload)) {
         embed(plot, out)?;
     }
@@ -262,6 +266,20 @@ fn what_ran(section: &Section) -> Vec<String> {
         }
     }
     ran
+}
+
+/// How far each implementation lay from the reference, and where, in the case where it was worst.
+fn agreement(section: &Section) -> Vec<String> {
+    let mut worst: Vec<(&Row, f64)> = Vec::new();
+    for row in &section.rows {
+        let Some(error) = row.reading("largest-difference") else { continue };
+        match worst.iter_mut().find(|(known, _)| known.implementation == row.implementation) {
+            Some(known) if known.1 >= error => {}
+            Some(known) => *known = (row, error),
+            None => worst.push((row, error)),
+        }
+    }
+    worst.iter().map(|(row, error)| format!("{} {error:.1e} ({})", row.implementation, row.checked)).collect()
 }
 
 fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {

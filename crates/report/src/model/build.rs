@@ -4,7 +4,7 @@ use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
 use ellwand_core::record::Record;
 use ellwand_core::stats::median;
-use ellwand_core::{Environment, Measurement, Parallelism};
+use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading};
 
 use super::{
     Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, comparison, growth, spans, speedup,
@@ -227,12 +227,27 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         switched_share: switched_share(m),
         faults_per_iteration: faults_per_iteration(m),
         speedup,
-        roof: if m.outcome.is_measured() { roof(&environment.ceilings, &m.work, m.parallelism) } else { None },
+        roof: if m.outcome.is_measured() {
+            roof(&environment.ceilings, &m.work, m.parallelism, &m.device)
+        } else {
+            None
+        },
         diagnosis: crate::diagnose::place(m, environment),
         best: false,
-        readings: m.readings.clone(),
+        readings: readings(m),
+        checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
         warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
     }
+}
+
+/// What the probes and the workload read, and how far the outputs lay from the reference, where they may differ from it.
+fn readings(m: &Measurement) -> Vec<Reading> {
+    let mut readings = m.readings.clone();
+    if let Some(error) = m.check.as_ref().and_then(|check| check.max_error).filter(|error| *error > 0.0) {
+        let about = "largest absolute difference from the reference, over the outputs that were judged";
+        readings.push(Reading::measured("largest-difference", "largest difference", "", Better::Lower, error, about));
+    }
+    readings
 }
 
 /// Median wall over median CPU time, for one thread on the processor only: several threads have more CPU than wall time,

@@ -194,8 +194,11 @@ pub struct Row {
     pub diagnosis: Option<Diagnosis>,
     /// Whether it has the smallest median time of its case.
     pub best: bool,
-    /// Values of probes and of the workload.
+    /// Values of probes and of the workload, and the largest difference from the reference.
     pub readings: Vec<Reading>,
+    /// What the check before the measurement said, in words.
+    #[serde(skip)]
+    pub checked: String,
     /// What the reader must know.
     pub warnings: Vec<String>,
 }

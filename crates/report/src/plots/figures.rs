@@ -6,6 +6,7 @@ use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 
 mod quality;
+mod roofline;
 
 /// Panels that one figure has room for.
 const PANELS: usize = 9;
@@ -70,6 +71,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let names = names(report);
     let mut figures: Vec<Figure> = Vec::new();
     figures.extend(overview(report, &names));
+    figures.extend(roofline::figures(report, &names));
     for section in &report.workloads {
         for quantity in QUANTITIES {
             figures.extend(of_section(report, section, quantity, &names));

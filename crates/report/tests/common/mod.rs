@@ -12,6 +12,7 @@ pub fn environment() -> Environment {
     let ceiling = |kind, parallelism, footprint_bytes: u64, level: &str, value: f64| Ceiling {
         kind,
         implementation: "simd".into(),
+        device: "cpu".into(),
         parallelism,
         footprint_bytes,
         level: level.into(),

@@ -106,3 +106,23 @@ fn edges_belong_to_the_later_bin_and_the_last_to_the_last_but_one() {
     let decoding = Decoding { time_edges: &edges[..2], electrodes: &spikes };
     assert_eq!(decoding.pairs()[0], [(1, 0), (2, 0), (3, 0)]);
 }
+
+#[test]
+fn the_memory_that_is_made_stays_within_the_budget_and_the_estimate() {
+    let data = structured_data(Sizes { encoding: 300.0, decoding: 900.0, bins: 700, electrodes: 4, ..small() });
+    let spikes = cut(&data.decoding, &data.n_features);
+    let decoding = Decoding { time_edges: &data.time_edges, electrodes: &spikes };
+    for method in [Method::Simd(Isa::best()), Method::Parallel(Isa::best()), Method::Gemm(Isa::best())] {
+        let model = fitted(&data, &Bandwidth::default(), method);
+        for memory in [None, Some(6_000_000), Some(3_000_000), Some(1_500_000)] {
+            let options = Options { memory, ..Options::new(method) };
+            let mut workspace = model.workspace(&decoding, &options).unwrap();
+            let mut out = vec![0.0; data.time_edges.len() * model.bins()];
+            model.predict_into(&decoding, &options, &mut workspace, &mut out).unwrap();
+            let (made, estimate) = (workspace.bytes(), model.working_memory(&decoding, &options).unwrap());
+            assert!(made <= estimate, "{method:?}: {made} bytes made, {estimate} estimated");
+            assert!(made * 5 > estimate * 4, "{method:?}: {made} bytes made, {estimate} estimated: too much");
+            assert!(memory.is_none_or(|memory| estimate <= memory), "{method:?}: {estimate} of {memory:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod container;
+mod cuda;
 mod dots;
 mod golden;
 mod invariants;

@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn losses_are_not_negative_and_vanish_at_the_target(row in rows()) {
         for way in ways() {
-            let (case, mut inputs) = on(Op::MseLoss, &[row.clone()], &[]);
+            let (case, mut inputs) = on(Op::MseLoss, std::slice::from_ref(&row), &[]);
             let target = inputs.get("x").unwrap().clone();
             let loss = |inputs: &Tensors| compute(Op::MseLoss, method(way), &case, inputs).f32("loss").unwrap()[0];
             prop_assert!(loss(&inputs) >= 0.0);

@@ -157,7 +157,7 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     if m.parallelism == Parallelism::Many {
         return 0.0;
     }
-    let Some(many) = ceiling::roof(ceilings, &m.work, Parallelism::Many) else { return 0.0 };
+    let Some(many) = ceiling::roof(ceilings, &m.work, Parallelism::Many, &m.device) else { return 0.0 };
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
     let bound = d.seconds(Limit::Memory).max(d.seconds(Limit::Compute));
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }

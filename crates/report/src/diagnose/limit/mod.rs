@@ -26,8 +26,11 @@ const CALLS: f64 = 20.0;
 const LINE: f64 = 64.0;
 /// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
 const CHAIN: std::ops::RangeInclusive<f64> = 0.6..=1.7;
-/// Waits an iteration from which on threads wait for each other as a habit.
+/// Waits an iteration from which on a thread waits as a habit.
 const WAITS: f64 = 1.0;
+/// Waits an iteration that no pool of threads needs for itself: on a busy machine the caller may sleep once until the
+/// others have done their last pieces.
+const WAITS_OF_THREADS: f64 = 3.0;
 
 /// What bounds a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -119,7 +122,8 @@ impl Diagnosis {
 /// Places a measurement below the ceilings of its machine. `None` when it has no times, its time is a device's, or no
 /// ceiling was measured.
 pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
-    let ceilings = &environment.ceilings;
+    let mine = ceiling::of_device(&environment.ceilings, &m.device);
+    let ceilings = &mine[..];
     if !m.outcome.is_measured() || ceilings.is_empty() || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
         return None;
     }
@@ -129,7 +133,6 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let bytes = m.work.bytes_total() as f64;
     let bandwidth = ceiling::bandwidth(ceilings, &m.work, m.parallelism);
     let faults = mean(m, |sample| sample.faults);
-    let waits = mean(m, |sample| sample.waits);
 
     let mut parts = Vec::new();
     let mut part = |limit: Limit, seconds: Option<f64>| {
@@ -145,7 +148,8 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         part(Limit::ThreadWake, of(CeilingKind::Wake));
         // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
-        part(Limit::Contended, waits.filter(|waits| *waits >= WAITS).zip(asleep).map(|(waits, each)| waits * each));
+        let waits = most_waits(m).filter(|waits| *waits >= WAITS_OF_THREADS);
+        part(Limit::Contended, waits.zip(asleep).map(|(waits, each)| waits * each));
     } else {
         let chain = latency(ceilings, m.work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
@@ -216,6 +220,13 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
         quantile(&wall, 0.1)
     };
     time.filter(|time| time.is_finite() && *time > 0.0)
+}
+
+/// Waits an iteration in the sample that has most of them. Where other programs take the processors in turn, the threads
+/// rarely run at the same time and rarely meet: the sample in which they did tells what they do to each other.
+fn most_waits(m: &Measurement) -> Option<f64> {
+    let each = |sample: &Sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64);
+    m.samples.iter().filter_map(each).max_by(f64::total_cmp)
 }
 
 /// Mean of a counter an iteration.

@@ -1,0 +1,69 @@
+// Kernels that meet one limit of a GPU: bandwidth of copying, writing and reading, and the cost of a launch.
+
+extern "C" __global__ void null_call(u8* called) {
+    *called = 1;
+}
+
+// n words of 8 bytes. Two at a time, since 16 bytes are the widest access; the arrays begin on a multiple of 256.
+extern "C" __global__ void copy_words(const u64* x, u64* y, u64 n) {
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const uint4* from = reinterpret_cast<const uint4*>(x);
+    uint4* to = reinterpret_cast<uint4*>(y);
+    const u64 pairs = n / 2;
+    u64 k = start;
+    // Four loads in flight before the first store; unrolling further would only take registers.
+#pragma unroll 1
+    for (; k + 3 * step < pairs; k += 4 * step) {
+        const uint4 a = from[k], b = from[k + step], c = from[k + 2 * step], d = from[k + 3 * step];
+        to[k] = a;
+        to[k + step] = b;
+        to[k + 2 * step] = c;
+        to[k + 3 * step] = d;
+    }
+    for (; k < pairs; k += step) to[k] = from[k];
+    if (start == 0 && n % 2) y[n - 1] = x[n - 1];
+}
+
+extern "C" __global__ void fill_words(u64 word, u64* y, u64 n) {
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const u32 low = static_cast<u32>(word), high = static_cast<u32>(word >> 32);
+    const uint4 both = make_uint4(low, high, low, high);
+    uint4* to = reinterpret_cast<uint4*>(y);
+    for (u64 k = start; k < n / 2; k += step) to[k] = both;
+    if (start == 0 && n % 2) y[n - 1] = word;
+}
+
+// The sum of what every thread of a block holds, in thread 0.
+__device__ __forceinline__ u64 block_sum(u64 sum) {
+    __shared__ u64 warps[32];
+    const u32 k = threadIdx.x;
+    for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+    if (k % 32 == 0) warps[k / 32] = sum;
+    __syncthreads();
+    if (k < 32) {
+        sum = k < blockDim.x / 32 ? warps[k] : 0;
+        for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+    }
+    return sum;
+}
+
+// One sum a block; a second launch with a single block adds them up. Blocks are whole warps.
+extern "C" __global__ void sum_words(const u64* x, u64* sums, u64 n) {
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const ulonglong2* from = reinterpret_cast<const ulonglong2*>(x);
+    const u64 pairs = n / 2;
+    u64 sum = 0;
+    u64 k = start;
+#pragma unroll 1
+    for (; k + 3 * step < pairs; k += 4 * step) {
+        const ulonglong2 a = from[k], b = from[k + step], c = from[k + 2 * step], d = from[k + 3 * step];
+        sum += a.x + a.y + b.x + b.y + c.x + c.y + d.x + d.y;
+    }
+    for (; k < pairs; k += step) sum += from[k].x + from[k].y;
+    if (start == 0 && n % 2) sum += x[n - 1];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}

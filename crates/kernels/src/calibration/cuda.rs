@@ -1,0 +1,136 @@
+//! The calibration tasks on a GPU. `fma` has no row here: its 3072 chains do not fill a GPU, and would pass for its ceiling.
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use crate::device::{Arg, Buffer, Grid, Job, Source, gpu};
+
+/// The kernels.
+pub(crate) static SOURCE: Source =
+    Source { name: "calibration.cu", text: include_str!("calibration.cu"), options: &[] };
+
+const THREADS: u32 = 256;
+/// Blocks of `THREADS` that a multiprocessor holds at once: a grid of this many loops over the data.
+const RESIDENT: u32 = 8;
+/// Most passes of one iteration.
+const MOST_PASSES: usize = 16;
+
+fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let mut job = Job::new(gpu(device)?);
+    let called = job.output("called", Dtype::U8, &[1], 0)?;
+    job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
+    Ok(job.boxed())
+}
+
+fn stream(
+    task: &'static str,
+    pattern: u64,
+    [words, passes]: [usize; 2],
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    if passes > MOST_PASSES {
+        return Err(PrepareError::Unsupported(format!(
+            "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
+        )));
+    }
+    let mut job = Job::new(gpu);
+    let n = Arg::U64(words as u64);
+    let blocks = (words / 2).div_ceil(THREADS as usize).clamp(1, (RESIDENT * gpu.multiprocessors()) as usize);
+    let grid = Grid::line(blocks, THREADS);
+    match task {
+        "copy" => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            job.launch(&SOURCE, "copy_words", grid, vec![x, y, n])?;
+        }
+        "fill" => {
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            job.launch(&SOURCE, "fill_words", grid, vec![Arg::U64(pattern), y, n])?;
+        }
+        _ => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
+            let y = job.output("y", Dtype::U64, &[1], 0)?;
+            job.launch(&SOURCE, "sum_words", grid, vec![x, sums, n])?;
+            job.launch(&SOURCE, "sum_words", Grid::line(1, THREADS), vec![sums, y, Arg::U64(blocks as u64)])?;
+        }
+    }
+    job.repeat(passes);
+    Ok(job.boxed())
+}
+
+fn row(
+    workload: &str,
+    about: &str,
+    prepare: impl Fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> + Send + Sync + 'static,
+) -> Implementation {
+    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(workload, "cuda", about, prepare) }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
+    for task in ["copy", "read", "fill"] {
+        registry.implementation(row(
+            task,
+            "16 bytes a thread, a grid as large as the GPU holds",
+            move |case, inputs, device| {
+                stream(
+                    task,
+                    super::stream::PATTERN,
+                    [super::stream::words(task, case), super::stream::passes(case)],
+                    inputs,
+                    device,
+                )
+            },
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, Registry, Value};
+
+    use crate::device::test_devices;
+
+    fn judged(workload: &str, axes: &[(&str, i64)]) {
+        let mut registry = Registry::new();
+        crate::calibration::register(&mut registry);
+        let task = registry.find(workload).unwrap();
+        let params = axes.iter().map(|(name, value)| (name.to_string(), Value::Int(*value))).collect();
+        let case = Case::new(workload, params);
+        let inputs = task.inputs(&case, 5).unwrap();
+        let expected = task.reference(&case, &inputs).unwrap();
+        let rows = registry.implementations(workload);
+        let row = rows.iter().find(|row| row.name == "cuda").unwrap();
+        for (name, device) in test_devices() {
+            let mut ready = (row.prepare)(&case, &inputs, &device).unwrap();
+            ready.poison();
+            let spoiled = task.judge(&case, &inputs, &expected, &ready.output().unwrap());
+            assert!(!spoiled.passed, "{workload} on {name}: what was never computed must not pass");
+            for _ in 0..2 {
+                ready.poison();
+                ready.run();
+                ready.sync().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
+                let verdict = task.judge(&case, &inputs, &expected, &ready.output().unwrap());
+                assert!(verdict.passed, "{case} on {name}: {}", verdict.detail);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_kernel_is_called() {
+        judged("null", &[]);
+    }
+
+    #[test]
+    fn streams_touch_every_word_at_odd_lengths_and_over_several_rounds() {
+        for task in ["copy", "read", "fill"] {
+            for words in [1, 2, 3, 255, 256, 1023, 4097, 100_001] {
+                let arrays = if task == "copy" { 2 } else { 1 };
+                judged(task, &[("bytes", words * 8 * arrays)]);
+            }
+            judged(task, &[("bytes", 8000), ("passes", 3)]);
+        }
+    }
+}

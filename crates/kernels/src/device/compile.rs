@@ -1,0 +1,261 @@
+//! NVRTC: CUDA C++ to machine code of one architecture, kept on disk by source.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cudarc::nvrtc::{result, sys};
+
+use super::{GpuError, Source, find};
+
+/// Version of NVRTC, major and minor.
+///
+/// # Errors
+/// Why there is none.
+pub fn version() -> Result<(i32, i32), GpuError> {
+    find::nvrtc().map_err(GpuError::Absent)?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: two out-parameters; the library is there.
+    unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result().map_err(call("nvrtcVersion"))?;
+    Ok((major, minor))
+}
+
+fn call(call: &'static str) -> impl Fn(result::NvrtcError) -> GpuError {
+    move |error| GpuError::Call { call, problem: error.to_string() }
+}
+
+/// Machine code of a source, and what each of its kernels takes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// The code.
+    pub cubin: Vec<u8>,
+    /// Registers, local memory and spills, as the assembler told them.
+    pub resources: Vec<Resources>,
+}
+
+/// What one kernel takes up on a multiprocessor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of local memory of a thread (arrays that are not in registers).
+    pub stack_bytes: u32,
+    /// Bytes stored and loaded because registers ran out.
+    pub spill_bytes: u32,
+    /// Bytes of shared memory of a block, without what a launch adds.
+    pub shared_bytes: u32,
+}
+
+/// Compiles for `arch` (`sm_90a`), which must be a real architecture: only then is the assembler run, and its complaints seen.
+///
+/// # Errors
+/// The compiler's messages with file and line, or why there is no compiler.
+pub fn compile(source: &Source, arch: &str) -> Result<Compiled, GpuError> {
+    find::nvrtc().map_err(GpuError::Absent)?;
+    let text = CString::new(source.whole())
+        .map_err(|_| GpuError::Call { call: "nvrtcCreateProgram", problem: "the source holds a zero byte".into() })?;
+    let name = CString::new(source.name).unwrap_or_default();
+    let program = result::create_program(&text, Some(&name)).map_err(call("nvrtcCreateProgram"))?;
+    let compiled = assemble(program, source, arch);
+    // SAFETY: created above, destroyed once.
+    let destroyed = unsafe { result::destroy_program(program) };
+    let compiled = compiled?;
+    destroyed.map_err(call("nvrtcDestroyProgram"))?;
+    Ok(compiled)
+}
+
+fn assemble(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<Compiled, GpuError> {
+    let mut options: Vec<String> =
+        ["--std=c++17", "--generate-line-info", "--ptxas-options=-v"].map(ToString::to_string).to_vec();
+    options.push(format!("--gpu-architecture={arch}"));
+    options.extend(source.options.iter().map(ToString::to_string));
+    // SAFETY: the program is alive; options hold no zero byte.
+    let built = unsafe { result::compile_program(program, &options) };
+    // SAFETY: the program is alive.
+    let log = text(&unsafe { result::get_program_log(program) }.map_err(call("nvrtcGetProgramLog"))?);
+    if let Err(error) = built {
+        let log = if log.trim().is_empty() { error.to_string() } else { log };
+        return Err(GpuError::Compile { source_name: source.name.into(), arch: arch.into(), log });
+    }
+    let mut bytes = 0;
+    // SAFETY: the program is compiled; one out-parameter.
+    unsafe { sys::nvrtcGetCUBINSize(program, &raw mut bytes) }.result().map_err(call("nvrtcGetCUBINSize"))?;
+    let mut cubin = vec![0_u8; bytes];
+    // SAFETY: as many bytes as the library asked for.
+    unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast::<c_char>()) }
+        .result()
+        .map_err(call("nvrtcGetCUBIN"))?;
+    Ok(Compiled { cubin, resources: resources(&log) })
+}
+
+/// What the assembler says of each kernel: its name, then a line of memory, then a line of registers.
+fn resources(log: &str) -> Vec<Resources> {
+    let mut all: Vec<Resources> = Vec::new();
+    let before = |line: &str, unit: &str| -> u32 {
+        let words: Vec<&str> = line.split(unit).next().unwrap_or("").split_whitespace().collect();
+        if line.contains(unit) { words.last().and_then(|word| word.parse().ok()).unwrap_or(0) } else { 0 }
+    };
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let kernel = rest.split('\'').next().unwrap_or("").to_string();
+            all.push(Resources { kernel, ..Resources::default() });
+        } else if let Some(last) = all.last_mut() {
+            if line.contains("bytes stack frame") {
+                last.stack_bytes = before(line, " bytes stack frame");
+                last.spill_bytes = before(line, " bytes spill stores") + before(line, " bytes spill loads");
+            } else if line.contains(" registers") {
+                last.registers = before(line, " registers");
+                last.shared_bytes = before(line, " bytes smem");
+            }
+        }
+    }
+    all.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    all
+}
+
+fn text(log: &[c_char]) -> String {
+    let bytes: Vec<u8> = log.iter().map(|&c| c as u8).collect();
+    CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
+}
+
+/// The compiled source from the cache, or compiled now and put there. Says where it came from.
+///
+/// # Errors
+/// As [`compile`]. A cache that cannot be read or written is no error.
+pub(super) fn cached(source: &Source, arch: &str) -> Result<(Vec<u8>, &'static str), GpuError> {
+    let Some(folder) = folder() else { return Ok((compile(source, arch)?.cubin, "compiled")) };
+    let compiler = version();
+    let place = Place::new(&folder, source, arch, compiler.as_ref().ok().copied());
+    // Without a compiler, code that any compiler made for this source and architecture is good.
+    if let Some(cubin) = place.read(compiler.is_err()) {
+        return Ok((cubin, "from cache"));
+    }
+    let cubin = compile(source, arch)?.cubin;
+    place.write(&cubin);
+    Ok((cubin, "compiled"))
+}
+
+/// `$ELLWAND_CUBINS`, or `ellwand/cubins` in the user's cache.
+fn folder() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("ELLWAND_CUBINS") {
+        return Some(PathBuf::from(given));
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(cache.join("ellwand").join("cubins"))
+}
+
+/// Two files: the machine code, and everything it was made from, which is compared in full.
+struct Place {
+    cubin: PathBuf,
+    key: PathBuf,
+    made_from: String,
+    compiler: String,
+}
+
+impl Place {
+    fn new(folder: &Path, source: &Source, arch: &str, compiler: Option<(i32, i32)>) -> Self {
+        let made_from = format!("{arch}\n{}\n{}", source.options.join(" "), source.whole());
+        // FNV-1a: only a name for the file, since the key itself is compared.
+        let hash = made_from
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+        let stem = format!("{}-{arch}-{hash:016x}", source.name.trim_end_matches(".cu"));
+        let compiler = compiler.map_or_else(String::new, |(major, minor)| format!("NVRTC {major}.{minor}"));
+        Self {
+            cubin: folder.join(format!("{stem}.cubin")),
+            key: folder.join(format!("{stem}.key")),
+            made_from,
+            compiler,
+        }
+    }
+
+    fn read(&self, any_compiler: bool) -> Option<Vec<u8>> {
+        let key = fs::read_to_string(&self.key).ok()?;
+        let (compiler, made_from) = key.split_once('\n')?;
+        let fits = made_from == self.made_from && (any_compiler || compiler == self.compiler);
+        if fits { fs::read(&self.cubin).ok().filter(|cubin| !cubin.is_empty()) } else { None }
+    }
+
+    /// Through files of their own that are renamed, the key last: whoever finds a key finds whole code, written by anyone.
+    fn write(&self, cubin: &[u8]) {
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(self.cubin.parent().unwrap_or(Path::new(".")))?;
+            for (path, bytes) in
+                [(&self.cubin, cubin), (&self.key, format!("{}\n{}", self.compiler, self.made_from).as_bytes())]
+            {
+                let own = path.with_extension(format!("{}.tmp", std::process::id()));
+                fs::write(&own, bytes)?;
+                fs::rename(&own, path)?;
+            }
+            Ok(())
+        };
+        // A cache that cannot be written costs a compilation the next time, nothing else.
+        let _ = write();
+    }
+}
+
+/// Compiles a source for `arch` into the cache in `folder`, which is read where `$ELLWAND_CUBINS` names it.
+///
+/// # Errors
+/// As [`compile`].
+pub fn fill_cache(folder: &Path, source: &Source, arch: &str) -> Result<Compiled, GpuError> {
+    let compiled = compile(source, arch)?;
+    Place::new(folder, source, arch, Some(version()?)).write(&compiled.cubin);
+    Ok(compiled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_gives_back_what_fits_in_full_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("ellwand-cubins-{}", std::process::id()));
+        let source = Source { name: "a.cu", text: "1", options: &["--fmad=false"] };
+        let place = Place::new(&folder, &source, "sm_90a", Some((13, 0)));
+        assert_eq!(place.read(false), None);
+        place.write(b"code");
+        assert_eq!(place.read(false).unwrap(), b"code");
+        for other in [
+            Place::new(&folder, &source, "sm_80", Some((13, 0))),
+            Place::new(&folder, &Source { text: "2", ..source }, "sm_90a", Some((13, 0))),
+            Place::new(&folder, &Source { options: &[], ..source }, "sm_90a", Some((13, 0))),
+            Place::new(&folder, &source, "sm_90a", Some((13, 1))),
+        ] {
+            assert_eq!(other.read(false), None);
+        }
+        assert_eq!(Place::new(&folder, &source, "sm_90a", None).read(true).unwrap(), b"code");
+        // A key that is torn or of another source under the same name is not believed.
+        fs::write(&place.key, "NVRTC 13.0\nsm_90a\n").unwrap();
+        assert_eq!(place.read(true), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_the_assembler_tells_is_read_kernel_by_kernel() {
+        let log = "ptxas info    : 0 bytes gmem\n\
+            ptxas info    : Compiling entry function 'b' for 'sm_90a'\n\
+            ptxas info    : Function properties for b\n    \
+            16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
+            ptxas info    : Used 40 registers, used 1 barriers, 16 bytes cumulative stack size, 256 bytes smem\n\
+            ptxas info    : Compiling entry function 'a' for 'sm_90a'\n    \
+            0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+            ptxas info    : Used 8 registers, 372 bytes cmem[0]\n";
+        let b = Resources { kernel: "b".into(), registers: 40, stack_bytes: 16, spill_bytes: 20, shared_bytes: 256 };
+        let a = Resources { kernel: "a".into(), registers: 8, ..Resources::default() };
+        assert_eq!(resources(log), [a, b]);
+    }
+
+    #[test]
+    fn source_that_does_not_compile_is_told_with_file_and_line_where_there_is_a_compiler() {
+        let source = Source { name: "broken.cu", text: "\nextern \"C\" __global__ void f() { x = 1; }", options: &[] };
+        match compile(&source, "sm_90a").unwrap_err() {
+            GpuError::Absent(why) => assert!(why.contains("ELLWAND_CUDA_LIBS"), "{why}"),
+            error => assert!(error.to_string().contains("broken.cu(2)"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The CUDA driver as a backend, loaded at run time.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use ellwand_core::device::DeviceStatus;
+
+use super::gate::{self, Gate};
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source, compile};
+
+/// The devices of the driver by their index.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
+    // SAFETY: asks the loader for the driver's library, whose initialisers are NVIDIA's own.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("no CUDA driver is installed (the library libcuda was not found)".into());
+    }
+    // A driver that lacks a function makes the binding panic at the first call of it.
+    let found = catch_unwind(|| {
+        result::init().map_err(|error| format!("the CUDA driver does not start: {}", words(error)))?;
+        let mut version = 0;
+        // SAFETY: one out-parameter.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(words)?;
+        if version < OLDEST_DRIVER {
+            return Err(format!(
+                "the CUDA driver is too old: it speaks CUDA {}.{}, {}.{} is needed",
+                version / 1000,
+                version % 1000 / 10,
+                OLDEST_DRIVER / 1000,
+                OLDEST_DRIVER % 1000 / 10
+            ));
+        }
+        let count = result::device::get_count().map_err(words)?;
+        let mut devices = Vec::new();
+        let mut problems = Vec::new();
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            match Cuda::open(index) {
+                Ok(device) => devices.push((index, Arc::new(device) as Gpu)),
+                Err(error) => problems.push(format!("cuda:{index}: {error}")),
+            }
+        }
+        match (devices.is_empty(), problems.is_empty()) {
+            (false, _) => Ok(devices),
+            (true, false) => Err(problems.join("; ")),
+            (true, true) => Err("the CUDA driver is there and knows no device".into()),
+        }
+    });
+    found.unwrap_or_else(|_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into()))
+}
+
+/// CUDA 12.0: the first whose driver loads machine code of compilers up to 12.9; newer code is refused by the driver itself.
+const OLDEST_DRIVER: i32 = 12_000;
+
+/// Most parameters of a kernel here.
+const MOST_ARGS: usize = 24;
+
+fn words(error: DriverError) -> String {
+    let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = error.error_name().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{name} ({said})")
+}
+
+fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
+    move |error| GpuError::Call { call, problem: words(error) }
+}
+
+/// One device with its primary context and a stream of its own. Handles live as long as the process: the registry holds
+/// the device to the end.
+struct Cuda {
+    name: String,
+    /// Compute capability.
+    capability: (i32, i32),
+    total_bytes: usize,
+    l2_bytes: usize,
+    multiprocessors: u32,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    events: [sys::CUevent; 2],
+    /// Pinned memory that the gate reads, and its address on the device.
+    opened: *mut u32,
+    opened_on_device: u64,
+    state: Mutex<State>,
+    /// Bytes held by buffers, now and at most.
+    held: AtomicU64,
+    most_held: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    gate: Option<Gate>,
+    gate_kernel: Option<usize>,
+    ticket: u32,
+    modules: HashMap<&'static str, (usize, &'static str)>,
+    sizes: HashMap<u64, u64>,
+    scratch: Option<u64>,
+}
+
+impl State {
+    fn gate(&mut self) -> &mut Gate {
+        self.gate.get_or_insert(Gate::Idle)
+    }
+}
+
+// SAFETY: the driver's handles may be used from any thread once the context is current there, which every method sees to;
+// the pinned word is written with a volatile store while the state is locked.
+unsafe impl Send for Cuda {}
+// SAFETY: as above.
+unsafe impl Sync for Cuda {}
+
+impl Cuda {
+    fn open(index: usize) -> Result<Self, GpuError> {
+        let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
+        let device = result::device::get(ordinal).map_err(call("cuDeviceGet"))?;
+        let attribute = |attribute| {
+            // SAFETY: the device was given by the driver.
+            unsafe { result::device::get_attribute(device, attribute) }.map_err(call("cuDeviceGetAttribute"))
+        };
+        use sys::CUdevice_attribute_enum as A;
+        let capability = (
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
+        let l2_bytes = usize::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?).unwrap_or(0);
+        let multiprocessors = u32::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).unwrap_or(1);
+        // SAFETY: the device was given by the driver; the context is current from here on.
+        let (context, total_bytes) = unsafe {
+            let context = result::primary_ctx::retain(device).map_err(call("cuDevicePrimaryCtxRetain"))?;
+            result::ctx::set_current(context).map_err(call("cuCtxSetCurrent"))?;
+            (context, result::device::total_mem(device).map_err(call("cuDeviceTotalMem"))?)
+        };
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(call("cuStreamCreate"))?;
+        let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(call("cuEventCreate"));
+        let mut opened: *mut c_void = std::ptr::null_mut();
+        let mut opened_on_device = 0;
+        // SAFETY: out-parameters; the second call is about the memory that the first one made.
+        unsafe {
+            sys::cuMemHostAlloc(&raw mut opened, size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP)
+                .result()
+                .map_err(call("cuMemHostAlloc"))?;
+            sys::cuMemHostGetDevicePointer_v2(&raw mut opened_on_device, opened, 0)
+                .result()
+                .map_err(call("cuMemHostGetDevicePointer"))?;
+            opened.cast::<u32>().write_volatile(0);
+        }
+        Ok(Self {
+            name: result::device::get_name(device).map_err(call("cuDeviceGetName"))?,
+            capability,
+            total_bytes,
+            l2_bytes,
+            multiprocessors,
+            context,
+            stream,
+            events: [event()?, event()?],
+            opened: opened.cast(),
+            opened_on_device,
+            state: Mutex::default(),
+            held: AtomicU64::new(0),
+            most_held: AtomicU64::new(0),
+        })
+    }
+
+    /// Architecture of machine code for it. Hopper and later have instructions that only their own variant may use.
+    fn arch(&self) -> String {
+        let (major, minor) = self.capability;
+        format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
+    }
+
+    /// Makes the context current on this thread and the state ours.
+    fn enter(&self) -> Result<MutexGuard<'_, State>, GpuError> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the context was retained when the device was opened.
+        unsafe { result::ctx::set_current(self.context) }.map_err(call("cuCtxSetCurrent"))?;
+        Ok(state)
+    }
+
+    /// As [`Cuda::enter`], for what waits for the device or goes past the stream: a closed gate is opened first.
+    fn enter_disturbing(&self) -> Result<MutexGuard<'_, State>, GpuError> {
+        let mut state = self.enter()?;
+        if state.gate().disturbed() {
+            self.open_gate(&state);
+        }
+        Ok(state)
+    }
+
+    fn open_gate(&self, state: &State) {
+        // SAFETY: pinned memory that lives as long as the process; the kernel reads it as volatile.
+        unsafe { self.opened.write_volatile(state.ticket) };
+    }
+
+    fn load(&self, state: &mut State, source: &'static Source) -> Result<usize, GpuError> {
+        if let Some((module, _)) = state.modules.get(source.name) {
+            return Ok(*module);
+        }
+        let (image, origin) = compile::cached(source, &self.arch())?;
+        // SAFETY: a whole image made by the compiler for this architecture.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(call("cuModuleLoadData"))?;
+        state.modules.insert(source.name, (module as usize, origin));
+        Ok(module as usize)
+    }
+
+    fn function(&self, state: &mut State, source: &'static Source, name: &str) -> Result<usize, GpuError> {
+        let module = self.load(state, source)? as sys::CUmodule;
+        let c_name = CString::new(name).unwrap_or_default();
+        // SAFETY: the module is never unloaded.
+        let function = unsafe { result::module::get_function(module, c_name) }.map_err(call("cuModuleGetFunction"))?;
+        Ok(function as usize)
+    }
+
+    fn resources(&self, function: usize) -> Option<String> {
+        use sys::CUfunction_attribute_enum as A;
+        let function = function as sys::CUfunction;
+        let of = |attribute| {
+            // SAFETY: the function belongs to a module that is never unloaded.
+            unsafe { result::function::get_function_attribute(function, attribute) }.ok()
+        };
+        let (registers, local) = (of(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?, of(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?);
+        let shared = of(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        Some(format!("{registers} registers, {local} B local, {shared} B shared"))
+    }
+
+    /// Enqueues one launch.
+    fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        let mut words = [0_u64; MOST_ARGS];
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
+        for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
+            *word = arg.word();
+            *pointer = std::ptr::from_mut(word).cast();
+        }
+        let [x, y, z] = grid.blocks;
+        let [i, j, k] = grid.threads;
+        // SAFETY: the function is loaded; the words outlive the call, which copies as many bytes as the kernel's parameters have.
+        unsafe {
+            result::launch_kernel(
+                function as sys::CUfunction,
+                (x, y, z),
+                (i, j, k),
+                grid.shared,
+                self.stream,
+                &mut pointers,
+            )
+        }
+        .map_err(call("cuLaunchKernel"))
+    }
+
+    fn try_start(&self) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        *state.gate() = Gate::Idle;
+        let kernel = match state.gate_kernel {
+            Some(kernel) => kernel,
+            None => {
+                let kernel = self.function(&mut state, &gate::SOURCE, "gate")?;
+                state.gate_kernel = Some(kernel);
+                kernel
+            }
+        };
+        state.ticket = state.ticket.wrapping_add(1);
+        self.enqueue(
+            kernel,
+            Grid::line(1, 1),
+            &[Arg::At(self.opened_on_device), Arg::U32(state.ticket), Arg::U64(gate::LIMIT_NS)],
+        )?;
+        *state.gate() = Gate::Closed(0);
+        // SAFETY: event and stream live as long as the process.
+        let recorded = unsafe { result::event::record(self.events[0], self.stream) };
+        if recorded.is_err() && state.gate().disturbed() {
+            self.open_gate(&state);
+        }
+        recorded.map_err(call("cuEventRecord"))
+    }
+
+    /// Records the end where something is being timed, and lets the stream go.
+    fn end(&self, state: &mut State) -> Result<(), GpuError> {
+        if !state.gate().ended() {
+            return Ok(());
+        }
+        // SAFETY: event and stream live as long as the process.
+        let recorded = unsafe { result::event::record(self.events[1], self.stream) };
+        self.open_gate(state);
+        recorded.map_err(call("cuEventRecord"))
+    }
+
+    fn wait(&self) -> Result<(), GpuError> {
+        // SAFETY: the stream lives as long as the process.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(call("cuStreamSynchronize"))
+    }
+
+    fn try_stop(&self) -> Result<Option<u64>, GpuError> {
+        let mut state = self.enter()?;
+        self.end(&mut state)?;
+        if !state.gate().stopped() {
+            return Ok(None);
+        }
+        self.wait()?;
+        // SAFETY: both events were recorded on the stream that has just been waited for.
+        let ms =
+            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(call("cuEventElapsedTime"))?;
+        Ok(Some((f64::from(ms) * 1e6).round() as u64))
+    }
+}
+
+impl Backend for Cuda {
+    fn about(&self) -> String {
+        let gib = self.total_bytes as f64 / f64::from(1 << 30);
+        format!("{}, {}, {} multiprocessors, {gib:.0} GiB", self.name, self.arch(), self.multiprocessors)
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, GpuError> {
+        let mut state = self.enter_disturbing()?;
+        // SAFETY: the context is current.
+        match unsafe { result::malloc_sync(bytes) } {
+            Ok(address) => {
+                state.sizes.insert(address, bytes as u64);
+                let held = self.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+                self.most_held.fetch_max(held, Relaxed);
+                Ok(address)
+            }
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+                let free = result::mem_get_info().map_or(0, |(free, _)| free as u64);
+                Err(GpuError::Memory { wanted: bytes as u64, free })
+            }
+            Err(error) => Err(call("cuMemAlloc")(error)),
+        }
+    }
+
+    fn free(&self, address: u64) {
+        let Ok(mut state) = self.enter_disturbing() else { return };
+        if let Some(bytes) = state.sizes.remove(&address) {
+            self.held.fetch_sub(bytes, Relaxed);
+            // Work that still uses it comes first. After a failed kernel the context is lost, and its memory with it.
+            let _ = self.wait();
+            // SAFETY: allocated by `alloc` and freed once, since its size was still known.
+            let _ = unsafe { result::free_sync(address) };
+        }
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
+        let _state = self.enter_disturbing()?;
+        self.wait()?;
+        // SAFETY: a buffer of at least this length (`Buffer` sees to it); nothing runs.
+        unsafe { result::memcpy_htod_sync(to, from) }.map_err(call("cuMemcpyHtoD"))
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
+        let _state = self.enter_disturbing()?;
+        self.wait()?;
+        // SAFETY: as above.
+        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(call("cuMemcpyDtoH"))
+    }
+
+    fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
+        let _state = self.enter()?;
+        // SAFETY: as above; in the order of the stream.
+        unsafe { result::memset_d8_async(at, byte, bytes, self.stream) }.map_err(call("cuMemsetD8Async"))
+    }
+
+    fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {
+        let mut state = self.enter_disturbing()?;
+        let handle = self.function(&mut state, source, name)?;
+        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
+        let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
+        Ok(Kernel { name: name.to_string(), handle, resources: format!("{resources}, {origin}") })
+    }
+
+    fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        self.enqueue(kernel.handle, grid, args)?;
+        if state.gate().launched() {
+            self.open_gate(&state);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        self.end(&mut state)?;
+        self.wait()
+    }
+
+    fn start(&self) {
+        // Without events there is no device time and the wall clock counts; what broke is found by the work itself.
+        let _ = self.try_start();
+    }
+
+    fn stop(&self) -> Option<u64> {
+        self.try_stop().ok().flatten()
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
+        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..DeviceStatus::default() }
+    }
+
+    fn flush(&self) -> Result<(), GpuError> {
+        let bytes = 2 * self.l2_bytes;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let known = self.enter()?.scratch;
+        let scratch = match known {
+            Some(scratch) => scratch,
+            None => {
+                let scratch = self.alloc(bytes)?;
+                self.enter()?.scratch = Some(scratch);
+                scratch
+            }
+        };
+        self.fill(scratch, 0, bytes)?;
+        self.sync()
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn without_a_driver_the_reason_is_told_and_nothing_panics() {
+        match super::find() {
+            Ok(devices) => assert!(!devices.is_empty(), "an empty list must be an error with its reason"),
+            Err(why) => {
+                assert!(why.contains("CUDA") || why.starts_with("cuda:"), "{why}");
+                assert_eq!(super::super::find_cuda().err(), Some(why));
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The second backend, for tests: kernels compiled for the processor, each CUDA thread a fiber (`emulate.h`).
+//!
+//! What it proves: indices, bounds, tails, barriers, collectives, arithmetic, and the Rust code around the launches. What it
+//! cannot: anything about time, races between blocks, and how the device's compiler rounds a division or an exponential.
+#![allow(unsafe_code)]
+
+mod tests;
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use libloading::Library;
+
+use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Source};
+
+const HEADER: &str = include_str!("emulate.h");
+
+/// Bytes before and behind every buffer that nobody may write.
+const GUARD: usize = 256;
+const GUARD_BYTE: u8 = 0xff;
+
+/// In which order threads of a block, and blocks, take their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Forward,
+    Backward,
+    /// Drawn anew for each block.
+    Drawn(u32),
+}
+
+type Entry = unsafe extern "C" fn(*mut *mut c_void, *const u32, *const u32, u32, u32) -> *const c_char;
+
+/// The processor as a machine of CUDA threads.
+pub(crate) struct Emulation {
+    seed: u32,
+    libraries: Mutex<HashMap<&'static str, Arc<Library>>>,
+    buffers: Mutex<HashMap<u64, usize>>,
+}
+
+impl Emulation {
+    pub(crate) fn new(order: Order) -> Self {
+        let seed = match order {
+            Order::Forward => 0,
+            Order::Backward => 1,
+            Order::Drawn(seed) => seed.max(2),
+        };
+        Self { seed, libraries: Mutex::default(), buffers: Mutex::default() }
+    }
+
+    fn library(&self, source: &'static Source) -> Result<Arc<Library>, GpuError> {
+        let mut libraries = self.libraries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = libraries.get(source.name) {
+            return Ok(library.clone());
+        }
+        let path = build(source)?;
+        // SAFETY: the library was made from our own sources and has no initialisers.
+        let library =
+            unsafe { Library::new(&path) }.map_err(|error| GpuError::Absent(format!("{}: {error}", path.display())))?;
+        let library = Arc::new(library);
+        libraries.insert(source.name, library.clone());
+        Ok(library)
+    }
+
+    /// Says which guard was written over, if any.
+    fn guards(&self) -> Result<(), GpuError> {
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (&address, &bytes) in buffers.iter() {
+            for (side, from) in [("before", address as usize - GUARD), ("behind", address as usize + bytes)] {
+                // SAFETY: guards lie inside the allocation that `alloc` made.
+                let guard = unsafe { std::slice::from_raw_parts(from as *const u8, GUARD) };
+                if let Some(at) = guard.iter().position(|byte| *byte != GUARD_BYTE) {
+                    let problem = format!("a kernel wrote {side} a buffer of {bytes} bytes, at byte {at} of its guard");
+                    return Err(GpuError::Call { call: "emulated launch", problem });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes + 2 * GUARD, 256).expect("sizes of tests are small")
+}
+
+/// The C++ compiler, where there is one.
+pub(crate) fn compiler() -> Option<&'static str> {
+    static FOUND: OnceLock<Option<&'static str>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let works = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
+        ["g++", "c++", "clang++"].into_iter().find(works)
+    })
+}
+
+/// Compiles a source for the processor, unless that has been done.
+fn build(source: &Source) -> Result<PathBuf, GpuError> {
+    // Threads of one test program take turns; other programs write files of their own and rename them.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiler = compiler().ok_or_else(|| GpuError::Absent("no C++ compiler was found".into()))?;
+    let mut text = format!("#line 1 \"emulate.h\"\n{HEADER}\n{}\n", source.whole());
+    for kernel in source.kernels() {
+        text += &format!("EMULATE_KERNEL({kernel})\n");
+    }
+    let hash =
+        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/emulation");
+    let folder = std::fs::create_dir_all(&folder).map_or_else(|_| std::env::temp_dir(), |()| folder);
+    let made = folder.join(format!("{}-{hash:016x}.so", source.name));
+    if made.exists() {
+        return Ok(made);
+    }
+    let own = folder.join(format!("{}-{hash:016x}-{}", source.name, std::process::id()));
+    let (input, output) = (own.with_extension("cpp"), own.with_extension("so"));
+    let absent = |error: std::io::Error| GpuError::Absent(format!("{}: {error}", folder.display()));
+    std::fs::write(&input, text).map_err(absent)?;
+    let said = Command::new(compiler)
+        // No contraction into fused operations: a source that wants one says so.
+        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-o"])
+        .arg(&output)
+        .arg(&input)
+        .output()
+        .map_err(absent)?;
+    let _ = std::fs::remove_file(&input);
+    if !said.status.success() {
+        let log = String::from_utf8_lossy(&said.stderr).into_owned();
+        return Err(GpuError::Compile { source_name: source.name.into(), arch: "the processor".into(), log });
+    }
+    std::fs::rename(&output, &made).map_err(absent)?;
+    Ok(made)
+}
+
+impl Backend for Emulation {
+    fn about(&self) -> String {
+        "emulated on the processor".into()
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, GpuError> {
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc(layout(bytes)) };
+        assert!(!start.is_null(), "no memory for a buffer of {bytes} bytes");
+        // SAFETY: the whole allocation.
+        unsafe { std::slice::from_raw_parts_mut(start, bytes + 2 * GUARD) }.fill(GUARD_BYTE);
+        let address = start as u64 + GUARD as u64;
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).insert(address, bytes);
+        Ok(address)
+    }
+
+    fn free(&self, address: u64) {
+        if let Some(bytes) = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).remove(&address) {
+            // SAFETY: allocated above with this layout, and freed once.
+            unsafe { dealloc((address as usize - GUARD) as *mut u8, layout(bytes)) };
+        }
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
+        // SAFETY: `Buffer` passes no more than it allocated.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
+        Ok(())
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
+        // SAFETY: as above.
+        unsafe { std::ptr::write_bytes(at as *mut u8, byte, bytes) };
+        Ok(())
+    }
+
+    fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {
+        let library = self.library(source)?;
+        let symbol = CString::new(format!("emulate_{name}")).expect("names of kernels hold no zero byte");
+        // SAFETY: the header defines every such function with this signature.
+        let entry = unsafe { library.get::<Entry>(symbol.as_bytes_with_nul()) };
+        let entry = entry.map_err(|error| GpuError::Call { call: "emulated kernel", problem: error.to_string() })?;
+        Ok(Kernel { name: name.into(), handle: *entry as usize, resources: String::new() })
+    }
+
+    fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
+        let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
+        let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };
+        // SAFETY: as many arguments as the kernel has, which its Rust side states beside its name.
+        let said = unsafe {
+            let said =
+                entry(pointers.as_mut_ptr(), grid.blocks.as_ptr(), grid.threads.as_ptr(), grid.shared, self.seed);
+            CStr::from_ptr(said).to_string_lossy().into_owned()
+        };
+        if !said.is_empty() {
+            let problem = format!("{}: {said}", kernel.name);
+            return Err(GpuError::Call { call: "emulated launch", problem });
+        }
+        self.guards()
+    }
+
+    fn sync(&self) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        3
+    }
+}
+
+/// What kernels are tested on: the emulation in three orders where there is a C++ compiler, and the first real GPU where
+/// there is one. `ELLWAND_REQUIRE=emulation` (or `cuda`) makes a missing one an error.
+pub(crate) fn test_devices() -> Vec<(String, GpuDevice)> {
+    let required = std::env::var("ELLWAND_REQUIRE").unwrap_or_default();
+    let mut devices = Vec::new();
+    if compiler().is_some() {
+        for order in [Order::Forward, Order::Backward, Order::Drawn(7)] {
+            let gpu: Gpu = Arc::new(Emulation::new(order));
+            devices.push((format!("emulation, {order:?}"), GpuDevice::new("emulation".into(), gpu)));
+        }
+    } else {
+        assert!(!required.contains("emulation"), "the emulation is required and there is no C++ compiler");
+        eprintln!("skipped: kernels are not emulated, because no C++ compiler (g++, c++ or clang++) was found");
+    }
+    match super::cuda::find() {
+        Ok(found) => devices.extend(
+            found.into_iter().take(1).map(|(index, gpu)| (gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu))),
+        ),
+        Err(why) => assert!(!required.contains("cuda"), "a GPU is required: {why}"),
+    }
+    devices
+}

@@ -1,0 +1,122 @@
+//! Where the libraries of CUDA lie.
+#![allow(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Folders that may hold NVRTC, the first that has it counts: `$ELLWAND_CUDA_LIBS`, `$CUDA_HOME`, the usual places of the
+/// toolkit, and the Python packages of NVIDIA. What the system's loader knows itself comes before all of them.
+fn folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
+        folders.extend(std::env::split_paths(&given));
+    }
+    if let Some(home) = std::env::var_os("CUDA_HOME") {
+        folders.push(Path::new(&home).join("lib64"));
+    }
+    let mut toolkits: Vec<PathBuf> = std::fs::read_dir("/usr/local")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuda")))
+        .map(|path| path.join("lib64"))
+        .collect();
+    toolkits.sort();
+    folders.extend(toolkits.into_iter().rev());
+    folders
+}
+
+/// The folder of NVIDIA's Python packages, asked of Python itself; only where nothing else has been found.
+fn python_folder() -> Option<PathBuf> {
+    let ask = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13', 'lib'))";
+    let said = Command::new("python3").args(["-c", ask]).output().ok().filter(|said| said.status.success())?;
+    let folder = PathBuf::from(String::from_utf8(said.stdout).ok()?.trim());
+    folder.is_dir().then_some(folder)
+}
+
+/// The file in `folder` whose name is `stem` or begins with `stem.`; the shortest name, so that `libnvrtc.so.13` is not
+/// mistaken for its alternative builds.
+fn library(folder: &Path, stem: &str) -> Option<PathBuf> {
+    let fits = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name == stem || name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('.') && !rest.contains("alt"))
+    };
+    let mut found: Vec<PathBuf> =
+        std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
+    found.sort_by_key(|path| path.as_os_str().len());
+    found.into_iter().next()
+}
+
+/// Makes NVRTC known to the loader, so that it is found by its plain name afterwards. Asked once.
+///
+/// # Errors
+/// Where it was looked for.
+pub(super) fn nvrtc() -> Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(search).clone()
+}
+
+fn search() -> Result<(), String> {
+    // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own.
+    if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        return Ok(());
+    }
+    let tried = folders();
+    let mut found = tried.iter().find(|folder| library(folder, "libnvrtc.so").is_some()).cloned();
+    if found.is_none() {
+        found = python_folder().filter(|folder| library(folder, "libnvrtc.so").is_some());
+    }
+    let Some(folder) = found else {
+        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
+        return Err(format!(
+            "the CUDA compiler library (libnvrtc) was not found: neither by the system's loader, nor in {}, nor among the \
+             packages of python3; set ELLWAND_CUDA_LIBS to the folder that holds it",
+            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
+        ));
+    };
+    // The built-in functions first: NVRTC loads them by plain name at its first compilation.
+    for stem in ["libnvrtc-builtins.so", "libnvrtc.so"] {
+        let path = library(&folder, stem).ok_or_else(|| format!("{} holds no {stem}", folder.display()))?;
+        load_for_good(&path)?;
+    }
+    // SAFETY: as above; glibc now matches the name of the library that was loaded by its path.
+    if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        return Ok(());
+    }
+    Err(format!("{} was loaded, but is no NVRTC of CUDA 12 or 13", folder.display()))
+}
+
+#[cfg(unix)]
+fn load_for_good(path: &Path) -> Result<(), String> {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    // SAFETY: a library of the CUDA toolkit; its initialisers are NVIDIA's own.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+    // Never unloaded: others hold pointers into it.
+    library.map(std::mem::forget).map_err(|error| format!("{} cannot be loaded: {error}", path.display()))
+}
+
+#[cfg(not(unix))]
+fn load_for_good(path: &Path) -> Result<(), String> {
+    Err(format!("{} cannot be loaded by its path on this system; add its folder to PATH", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_found_by_its_stem_with_any_version() {
+        let folder = std::env::temp_dir().join(format!("ellwand-find-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["libnvrtc-builtins.so.13.0", "libnvrtc.alt.so.13", "libnvrtc.so.13.0.88", "libnvrtc.so.13", "x.so"]
+        {
+            std::fs::write(folder.join(name), b"").unwrap();
+        }
+        assert_eq!(library(&folder, "libnvrtc.so").unwrap(), folder.join("libnvrtc.so.13"));
+        assert_eq!(library(&folder, "libnvrtc-builtins.so").unwrap(), folder.join("libnvrtc-builtins.so.13.0"));
+        assert_eq!(library(&folder, "libcudart.so"), None);
+        assert_eq!(library(&folder.join("nowhere"), "x.so"), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,190 @@
+//! GPUs: what is common to everything that runs kernels written in CUDA C++.
+//!
+//! A [`Backend`] allocates, copies and launches. The one for users is the CUDA driver ([`cuda`]), found at run time. The
+//! tests have a second one that compiles the same sources for the processor and runs them there ([`emulation`]), so that
+//! every kernel is judged where there is no GPU. It is no device of the program: nothing is ever measured on it.
+
+mod buffer;
+pub mod compile;
+mod cuda;
+#[cfg(test)]
+mod emulation;
+mod find;
+mod gate;
+mod job;
+mod source;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use ellwand_core::device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+use ellwand_core::{InputError, PrepareError};
+
+pub(crate) use buffer::Buffer;
+#[cfg(test)]
+pub(crate) use emulation::test_devices;
+pub(crate) use job::Job;
+pub use source::sources;
+pub(crate) use source::{Arg, Grid, Source};
+
+/// What went wrong on a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// A library or function is missing; nothing can run.
+    #[error("{0}")]
+    Absent(String),
+    /// The memory of the device does not suffice.
+    #[error("{wanted} bytes do not fit into the memory of the device, {free} are free; choose a smaller size")]
+    Memory {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes that were free.
+        free: u64,
+    },
+    /// A kernel's source does not compile; the compiler's messages with file and line.
+    #[error("{source_name} does not compile for {arch}:\n{log}")]
+    Compile {
+        /// File.
+        source_name: String,
+        /// What it was compiled for.
+        arch: String,
+        /// What the compiler said.
+        log: String,
+    },
+    /// A call to the driver failed.
+    #[error("{call}: {problem}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// What the driver said.
+        problem: String,
+    },
+}
+
+impl From<GpuError> for PrepareError {
+    fn from(error: GpuError) -> Self {
+        match error {
+            GpuError::Absent(why) => PrepareError::Unsupported(why),
+            other => PrepareError::Failed(other.to_string()),
+        }
+    }
+}
+
+/// A kernel that is ready to be launched.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    /// Its name in the source.
+    pub(crate) name: String,
+    /// The backend's handle.
+    pub(crate) handle: usize,
+    /// What it takes up on the device, for the record.
+    pub(crate) resources: String,
+}
+
+/// What runs kernels. Addresses are the device's own; work is done in the order in which it was asked for.
+pub(crate) trait Backend: Send + Sync {
+    /// Model and architecture.
+    fn about(&self) -> String;
+    /// Memory, aligned to 256 bytes, of unknown content.
+    fn alloc(&self, bytes: usize) -> Result<u64, GpuError>;
+    /// Gives memory back once the work that uses it is done.
+    fn free(&self, address: u64);
+    /// Copies to the device.
+    fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError>;
+    /// Waits and copies from the device.
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError>;
+    /// Sets bytes.
+    fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
+    /// A kernel of a source, compiled where that has not happened yet.
+    fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
+    /// Enqueues a kernel.
+    fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
+    /// Waits for everything enqueued.
+    fn sync(&self) -> Result<(), GpuError>;
+    /// From here on the device's clock runs, for what is launched until [`Backend::stop`].
+    fn start(&self) {}
+    /// Time on the device's clock since [`Backend::start`]; `None` where it cannot be told.
+    fn stop(&self) -> Option<u64> {
+        None
+    }
+    /// State of the device.
+    fn status(&self) -> DeviceStatus {
+        DeviceStatus::default()
+    }
+    /// Drives the contents of its caches out.
+    fn flush(&self) -> Result<(), GpuError>;
+    /// Multiprocessors, by which grids of kernels that loop are sized.
+    fn multiprocessors(&self) -> u32;
+}
+
+/// A backend that buffers and jobs hold on to.
+pub(crate) type Gpu = Arc<dyn Backend>;
+
+/// A GPU as a device of the registry.
+pub(crate) struct GpuDevice {
+    id: String,
+    gpu: Gpu,
+}
+
+impl GpuDevice {
+    pub(crate) fn new(id: String, gpu: Gpu) -> Self {
+        Self { id, gpu }
+    }
+}
+
+/// The backend of the device that an implementation was given.
+pub(crate) fn gpu(device: &dyn Device) -> Result<&Gpu, PrepareError> {
+    device
+        .as_any()
+        .downcast_ref::<GpuDevice>()
+        .map(|device| &device.gpu)
+        .ok_or_else(|| PrepareError::Unsupported(format!("it needs a GPU that runs CUDA, and {} is none", device.id())))
+}
+
+impl Device for GpuDevice {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda
+    }
+
+    fn about(&self) -> String {
+        self.gpu.about()
+    }
+
+    /// Device time lies between two events on the stream. The host queues the launches while a gate holds the stream back
+    /// (`gate.rs`), so that the gaps between launches are not in it. Wall time is then the time to queue everything and
+    /// after that to run it: an upper bound of what a caller waits.
+    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
+        let start = std::time::Instant::now();
+        self.gpu.start();
+        body();
+        let device_ns = self.gpu.stop();
+        let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Timing { wall_ns, device_ns, ..Timing::default() }
+    }
+
+    fn status(&self) -> DeviceStatus {
+        self.gpu.status()
+    }
+
+    fn flush_cache(&self) -> Result<(), InputError> {
+        self.gpu.flush().map_err(|error| InputError::new(&*self.id, error.to_string(), "a device that can be flushed"))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The GPUs found here, or why there are none.
+///
+/// # Errors
+/// Why there is no CUDA device: no driver, no device, or one that does not answer.
+pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, String> {
+    let found = cuda::find()?;
+    let device = |(index, gpu): (usize, Gpu)| Arc::new(GpuDevice::new(format!("cuda:{index}"), gpu)) as Arc<dyn Device>;
+    Ok(found.into_iter().map(device).collect())
+}

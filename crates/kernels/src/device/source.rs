@@ -1,0 +1,106 @@
+//! Sources of kernels, and what a launch is made of.
+
+/// A file of kernels in portable CUDA C++: it compiles for GPUs and, by a header of the tests, for the processor.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Name of the file, as messages show it.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// Options of the compiler beside the architecture.
+    pub options: &'static [&'static str],
+}
+
+/// What every source begins with: short names of types and the few things that differ between compilers.
+const PORTABLE: &str = include_str!("portable.cuh");
+
+impl Source {
+    /// The whole text, with lines that count as in the files.
+    pub fn whole(&self) -> String {
+        format!("#line 1 \"portable.cuh\"\n{PORTABLE}\n#line 1 \"{}\"\n{}", self.name, self.text)
+    }
+
+    /// Names of the kernels in it: each stands as `extern "C" .. __global__ void NAME(`.
+    pub fn kernels(&self) -> Vec<&'static str> {
+        let name = |after: &'static str| after.trim_start().split('(').next().unwrap_or("").trim();
+        self.text.split("__global__ void ").skip(1).map(name).collect()
+    }
+}
+
+/// All sources, for checks that compile every one of them.
+pub fn sources() -> Vec<&'static Source> {
+    vec![&super::gate::SOURCE, &crate::calibration::CUDA, &crate::lattice::CUDA, &crate::layers::CUDA]
+}
+
+/// Blocks and threads of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// Blocks.
+    pub(crate) blocks: [u32; 3],
+    /// Threads of a block.
+    pub(crate) threads: [u32; 3],
+    /// Bytes of shared memory whose size the launch decides.
+    pub(crate) shared: u32,
+}
+
+impl Grid {
+    /// A row of blocks.
+    pub(crate) fn line(blocks: usize, threads: u32) -> Self {
+        // The hardware takes 2^31 - 1 blocks; every kernel here gets by with fewer, by looping where it must.
+        let blocks = u32::try_from(blocks.max(1)).unwrap_or(u32::MAX).min(i32::MAX as u32);
+        Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
+    }
+
+    /// With shared memory.
+    pub(crate) fn shared(self, bytes: usize) -> Self {
+        Self { shared: u32::try_from(bytes).unwrap_or(u32::MAX), ..self }
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Arg {
+    /// Address on the device.
+    At(u64),
+    /// `u32`.
+    U32(u32),
+    /// `u64`.
+    U64(u64),
+    /// `float`.
+    F32(f32),
+    /// `double`.
+    F64(f64),
+}
+
+impl Arg {
+    /// Its bytes: the driver reads as many as the parameter has, from the lowest.
+    pub(crate) fn word(self) -> u64 {
+        match self {
+            Arg::At(word) | Arg::U64(word) => word,
+            Arg::U32(value) => u64::from(value),
+            Arg::F32(value) => u64::from(value.to_bits()),
+            Arg::F64(value) => value.to_bits(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_found_by_name_and_each_is_there_once() {
+        for source in sources() {
+            let mut kernels = source.kernels();
+            assert!(!kernels.is_empty(), "{} has no kernel", source.name);
+            assert_eq!(kernels.len(), source.text.matches("extern \"C\"").count(), "{}", source.name);
+            kernels.sort_unstable();
+            kernels.dedup();
+            assert_eq!(kernels.len(), source.kernels().len(), "{}", source.name);
+            assert!(
+                kernels.iter().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')),
+                "{kernels:?}"
+            );
+        }
+    }
+}

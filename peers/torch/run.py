@@ -1,0 +1,80 @@
+"""The layer operations against PyTorch, in fresh processes that take turns, as ratios.
+
+    python3.11 setup.py && cargo build --release && python3.11 run.py [ROUNDS [OP ..]]
+
+Each round runs, for each operation and shape: PyTorch as shipped (A), ellwand, PyTorch with an allocator tuned so that it never
+faults (B), ellwand again. The statistic of a process is the lower quartile of its samples; the ratio of a round is PyTorch's
+over the mean of ellwand's two; the table has the median of the rounds and their range.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PYTHON = ROOT / "target" / "peers" / "torch" / "bin" / "python"
+ELLWAND = ROOT / "target" / "release" / "ellwand"
+OPS = ["layer-norm", "gelu", "gelu-tanh", "swish", "mse-loss", "cross-entropy-loss", "softmax"]
+SHAPES = [(16, 256, 256), (32, 512, 768)]
+THREADS = 2
+SECONDS = 0.25
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
+
+
+def torch(op, shape, tuned):
+    command = [PYTHON, HERE / "worker.py", op, *shape, THREADS, SECONDS]
+    out = subprocess.run([str(c) for c in command], check=True, text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, env={**os.environ, **(TUNED if tuned else {})}).stdout
+    return statistics.quantiles(json.loads(out)["samples"], n=4)[0]
+
+
+def ellwand(op, shape):
+    with tempfile.TemporaryDirectory() as out:
+        workload = op.removesuffix("-tanh")
+        command = [ELLWAND, "run", workload, "-i", "parallel", "--in-process", "--effort", "quick", "--no-ceilings", "--no-plot",
+                   "--allocation", "arena", "-o", out, "--overwrite"]
+        for axis, value in zip(["--batch", "--sequence", "--dimension"], shape):
+            command += [axis, value]
+        if workload == "gelu":
+            command += ["--form", "tanh" if op.endswith("tanh") else "exact"]
+        subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        lines = (json.loads(line) for line in open(pathlib.Path(out) / "record.jsonl"))
+        return quartile(next(line for line in lines if "samples" in line))
+
+
+def quartile(measurement):
+    samples = measurement["samples"]
+    rows = samples if isinstance(samples, list) else [dict(zip(samples, row)) for row in zip(*samples.values())]
+    return statistics.quantiles([row["wall_ns"] / row["iterations"] for row in rows], n=4)[0]
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    ops = sys.argv[2:] or OPS
+    sys.exit(f"torch is absent: run {HERE / 'setup.py'} first") if not PYTHON.exists() else None
+    print("| operation | shape | ellwand ms | A: PyTorch as shipped ms | A: ratio | B: PyTorch without faults ms | B: ratio |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for shape in SHAPES:
+        for op in ops:
+            a, b, ours, shipped, tuned = [], [], [], [], []
+            for _ in range(rounds):
+                first, second = torch(op, shape, False), ellwand(op, shape)
+                third, fourth = torch(op, shape, True), ellwand(op, shape)
+                mine = (second + fourth) / 2
+                a.append(first / mine)
+                b.append(third / mine)
+                ours.append(mine)
+                shipped.append(first)
+                tuned.append(third)
+            ms = lambda values: f"{statistics.median(values) / 1e6:.3f}"
+            ratio = lambda values: f"**{statistics.median(values):.2f}** ({min(values):.2f}–{max(values):.2f})"
+            print(f"| {op} | {shape} | {ms(ours)} | {ms(shipped)} | {ratio(a)} | {ms(tuned)} | {ratio(b)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+//! Proofs about the CUDA sources that need no GPU: every one compiles for every architecture, within its budget.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root;
+
+/// The compiler, as a Python package. Its version is that of the drivers aimed at: newer code is refused by them.
+const COMPILER: &str = "nvidia-cuda-nvrtc==13.0.88";
+
+/// Ampere, Hopper and Blackwell.
+pub(crate) const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100a"];
+
+/// What every kernel takes up, as it was when somebody last looked at it.
+const GOLDEN: &str = "testdata/cuda/resources.csv";
+
+/// Registers that a kernel may take above the table before that is an error.
+const SLACK: u32 = 4;
+
+/// The folder that holds the compiler's libraries; fetched into the user's cache, outside the clone, where it is not there.
+fn libraries() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
+        return Ok(PathBuf::from(given));
+    }
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
+            .join(".cache"),
+    };
+    let environment = cache.join("ellwand").join(COMPILER.replace("==", "-"));
+    if let Some(found) = inside(&environment) {
+        return Ok(found);
+    }
+    println!("fetching {COMPILER} into {} (about 100 MB, once)", environment.display());
+    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", COMPILER];
+    run(Command::new(environment.join("bin/python")).args(pip))?;
+    inside(&environment).with_context(|| format!("{COMPILER} does not hold the libraries where they were expected"))
+}
+
+fn inside(environment: &std::path::Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(environment.join("lib")).ok()?;
+    let folders = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13/lib")));
+    folders.into_iter().find(|folder| folder.join("libnvrtc.so.13").exists())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
+}
+
+/// Compiles every source into `folder` for `architectures`, and returns the table of resources.
+pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Result<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let made = Command::new(cargo)
+        .args(["run", "--quiet", "-p", "ellwand-kernels", "--example", "cubins", "--"])
+        .arg(folder)
+        .args(architectures)
+        .current_dir(root()?)
+        .env("ELLWAND_CUDA_LIBS", libraries()?)
+        .output()?;
+    if !made.status.success() {
+        bail!("{}", String::from_utf8_lossy(&made.stderr).trim());
+    }
+    Ok(String::from_utf8(made.stdout)?)
+}
+
+/// The check: everything compiles, nothing spills, and nothing takes more registers than the table says.
+pub(crate) fn check() -> Result<()> {
+    let folder = root()?.join("target/cubins");
+    let now = compile(&folder, &ARCHITECTURES)?;
+    let golden = root()?.join(GOLDEN);
+    if std::env::var("ELLWAND_GOLDEN").is_ok_and(|value| value == "write") {
+        fs::create_dir_all(golden.parent().context("the table has a folder")?)?;
+        fs::write(&golden, now)?;
+        println!("wrote {GOLDEN}");
+        return Ok(());
+    }
+    let before = fs::read_to_string(&golden).with_context(|| GOLDEN.to_string())?;
+    let problems = compare(&before, &now);
+    if problems.is_empty() {
+        println!("{} kernels for {} compile, within the table", now.lines().count() - 1, ARCHITECTURES.join(", "));
+        return Ok(());
+    }
+    bail!("{}\nif that is meant: ELLWAND_GOLDEN=write cargo xtask check --only cuda", problems.join("\n"))
+}
+
+/// What is worse than the table says, or not in it.
+fn compare(before: &str, now: &str) -> Vec<String> {
+    let row = |line: &str| -> Option<(String, Vec<u32>)> {
+        let cells: Vec<&str> = line.split(',').collect();
+        let numbers = cells.get(3..)?.iter().map(|cell| cell.parse().ok()).collect::<Option<Vec<u32>>>()?;
+        Some((cells[..3].join(" "), numbers))
+    };
+    let known: Vec<_> = before.lines().filter_map(row).collect();
+    let mut problems = Vec::new();
+    for (kernel, numbers) in now.lines().filter_map(row) {
+        let [registers, stack, spills, _] = numbers[..] else {
+            problems.push(format!("{kernel}: a row of {} numbers", numbers.len()));
+            continue;
+        };
+        let Some((_, old)) = known.iter().find(|(name, _)| *name == kernel) else {
+            problems.push(format!("{kernel} is not in {GOLDEN}"));
+            continue;
+        };
+        if registers > old[0] + SLACK {
+            problems.push(format!("{kernel} takes {registers} registers, {} before", old[0]));
+        }
+        if stack > old[1] {
+            problems.push(format!("{kernel} takes {stack} bytes of local memory, {} before", old[1]));
+        }
+        if spills > 0 {
+            problems.push(format!("{kernel} spills {spills} bytes"));
+        }
+    }
+    for (kernel, _) in known {
+        if !now.lines().filter_map(row).any(|(name, _)| name == kernel) {
+            problems.push(format!("{kernel} is in {GOLDEN} and no longer made"));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare;
+
+    const TABLE: &str = "source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes\n\
+                         a.cu,sm_80,f,32,0,0,0\na.cu,sm_80,g,40,16,0,256\n";
+
+    #[test]
+    fn the_same_table_fewer_registers_and_a_few_more_are_fine() {
+        assert_eq!(compare(TABLE, TABLE), Vec::<String>::new());
+        assert!(compare(TABLE, &TABLE.replace(",32,", ",36,").replace(",40,", ",20,")).is_empty());
+    }
+
+    #[test]
+    fn more_registers_spills_strangers_and_losses_are_told() {
+        assert!(compare(TABLE, &TABLE.replace(",32,", ",37,"))[0].contains("f takes 37 registers, 32 before"));
+        assert!(compare(TABLE, &TABLE.replace(",16,0,", ",16,8,"))[0].contains("g spills 8 bytes"));
+        assert!(compare(TABLE, &TABLE.replace(",16,0,", ",24,0,"))[0].contains("24 bytes of local memory"));
+        let renamed = compare(TABLE, &TABLE.replace(",f,", ",h,"));
+        assert!(renamed[0].contains("h is not in") && renamed[1].contains("f is in"), "{renamed:?}");
+    }
+}

@@ -1,0 +1,86 @@
+//! One folder to carry to a machine with a GPU and without a Rust toolchain, with one script that checks and then measures.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::Message;
+
+use crate::{cuda, root};
+
+/// Most that the folder may weigh.
+const MOST_BYTES: u64 = 30 << 20;
+
+const SCRIPT: &str = include_str!("gpu.sh");
+
+/// Makes `target/gpu`.
+pub(crate) fn prepare() -> Result<()> {
+    let folder = root()?.join("target/gpu");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("bin"))?;
+    let program = build(&["build", "--release", "-p", "ellwand"], "ellwand", false)?;
+    fs::copy(&program, folder.join("bin/ellwand"))?;
+    let tests = build(&["test", "--release", "--no-run", "-p", "ellwand-kernels", "--lib"], "ellwand_kernels", true)?;
+    fs::copy(&tests, folder.join("bin/kernel-tests"))?;
+    fs::create_dir_all(folder.join("cubins"))?;
+    // Without them the compiler on the other machine does it, where it has one.
+    match cuda::compile(&folder.join("cubins"), &cuda::ARCHITECTURES) {
+        Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
+        Err(error) => println!("no kernels compiled beforehand: {error:#}"),
+    }
+    let script = folder.join("run.sh");
+    fs::write(&script, SCRIPT)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
+    let bytes = weight(&folder)?;
+    if bytes > MOST_BYTES {
+        bail!("{} weighs {bytes} bytes, more than {MOST_BYTES}", folder.display());
+    }
+    println!(
+        "{} weighs {:.1} MB; carry it to the machine and start run.sh there",
+        folder.display(),
+        bytes as f64 / 1e6
+    );
+    Ok(())
+}
+
+/// Builds, and returns the executable of the target called `name`.
+fn build(args: &[&str], name: &str, test: bool) -> Result<std::path::PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let said = Command::new(cargo)
+        .args(args)
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root()?)
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    if !said.status.success() {
+        bail!("cargo {} ended with {}", args.join(" "), said.status);
+    }
+    let mut found = None;
+    for message in Message::parse_stream(&said.stdout[..]) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && artifact.target.name == name
+            && artifact.profile.test == test
+            && let Some(executable) = artifact.executable
+        {
+            found = Some(executable.into_std_path_buf());
+        }
+    }
+    found.with_context(|| format!("cargo {} made no executable called {name}", args.join(" ")))
+}
+
+fn weight(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        bytes += if meta.is_dir() { weight(&entry.path())? } else { meta.len() };
+    }
+    Ok(bytes)
+}

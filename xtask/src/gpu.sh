@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash and coreutils only.
+#
+#     run.sh [FOLDER]      results go to FOLDER (results beside this script); small enough to commit
+#
+# Every part has a time limit and a line in parts.tsv: ok, failed, timeout or unsupported, with the reason. A part that
+# breaks never stops the others, and the whole ends within ten minutes. The answer of every kernel is judged before any
+# time is taken: by the tests first, by each measurement again.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:-$here/results}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+cd "$here" || exit 1
+export ELLWAND_CUBINS=$here/cubins XDG_CACHE_HOME=$out/cache NO_COLOR=1
+limit=${ELLWAND_GPU_SECONDS:-570}
+started=$SECONDS
+parts=$out/parts.tsv
+printf 'part\toutcome\tseconds\treason\n' > "$parts"
+
+told() { # PART OUTCOME SECONDS REASON
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >> "$parts"
+    printf '%-24s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
+}
+
+# part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt.
+part() {
+    local name=$1 seconds=$2 began=$SECONDS left code
+    shift 2
+    if [ -n "$absent" ]; then
+        told "$name" unsupported 0 "$absent"
+        return
+    fi
+    if ! command -v "$1" > /dev/null; then
+        told "$name" unsupported 0 "$1 is not installed here"
+        return
+    fi
+    left=$((limit - (SECONDS - started)))
+    if [ "$left" -lt 10 ]; then
+        told "$name" timeout 0 "no time was left for it"
+        return
+    fi
+    [ "$seconds" -lt "$left" ] || seconds=$left
+    timeout --kill-after=5 "$seconds" "$@" > "$out/$name.txt" 2>&1 < /dev/null
+    code=$?
+    case $code in
+        0) told "$name" ok $((SECONDS - began)) "" ;;
+        124 | 137) told "$name" timeout $((SECONDS - began)) "stopped after $seconds s; what it said is in $name.txt" ;;
+        *) told "$name" failed $((SECONDS - began)) "exit code $code; what it said is in $name.txt" ;;
+    esac
+}
+
+# Why there is no GPU here, in the program's own words; empty where there is one.
+absent=$(bin/ellwand list null 2>&1 | sed -n 's/^  cuda  *unavailable: //p' | tail -n 1)
+if ! bin/ellwand list null > "$out/list.txt" 2>&1; then
+    absent="the program does not start here: $(tail -n 1 "$out/list.txt")"
+fi
+
+# 1. What is here.
+part card 20 nvidia-smi
+
+# 2. Right answers, on the GPU itself, and its memory accesses and shared memory watched.
+export ELLWAND_REQUIRE=cuda
+part conformance 120 bin/kernel-tests cuda
+part sanitizer-memory 90 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests
+part sanitizer-races 90 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests
+unset ELLWAND_REQUIRE
+part check 60 bin/ellwand check --device cuda
+
+# 3. Times: the limits of the card first, since everything else is held against them.
+part machine 90 bin/ellwand machine --effort quick
+for workload in lattice-encode lattice-decode lattice-quantize; do
+    part "$workload" 60 bin/ellwand run "$workload" --size nvidia -i parallel,cuda --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+part lattice-dot 60 bin/ellwand run lattice-dot --size large -i i8,cuda --baseline i8 \
+    --effort quick --in-process --no-plot -o "$out/lattice-dot"
+part launches 30 bin/ellwand run null --device cuda --effort quick --in-process --no-plot -o "$out/launches"
+
+rm -rf "$out/cache"
+echo "all parts ended after $((SECONDS - started)) s; results in $out"
