@@ -87,7 +87,7 @@ pub(super) fn extra(task: Task, way: Way, s: &Shape) -> u64 {
     let core = match way {
         Way::Naive | Way::Blocked => square,
         Way::Fused => tiles(Tiling::FAST, 1),
-        Way::Parallel => tiles(Tiling::FAST, pool::threads() + 1),
+        Way::Parallel => tiles(Tiling::FAST, pool::threads()),
         Way::MemoryEfficient => tiles(Tiling::SMALL, 1),
         Way::Reference => 0.0,
     };
@@ -124,7 +124,7 @@ impl Job {
         let fused = matches!(task, Task::Core | Task::Whole | Task::Layer);
         let tiles = match way {
             Way::Fused if fused => fused::scratch(1, &s, Tiling::FAST),
-            Way::Parallel if fused => fused::scratch(pool::threads() + 1, &s, Tiling::FAST),
+            Way::Parallel if fused => fused::scratch(pool::threads(), &s, Tiling::FAST),
             Way::MemoryEfficient if fused => fused::scratch(1, &s, Tiling::SMALL),
             _ => Scratch::new(0, 0),
         };

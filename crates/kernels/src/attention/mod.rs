@@ -1,4 +1,4 @@
-//! Attention, component by component and whole, and the transformer layer around it (group `attention`).
+//! Attention, component by component and whole, and the transformer layer around it (group `transformer`, because `attention` is the workload).
 //!
 //! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani et al.,
 //! Attention Is All You Need, 2017); fewer heads of keys and values than of queries make it grouped (J. Ainslie et al., GQA,
@@ -94,7 +94,7 @@ impl Workload for Attention {
         }
     }
     fn groups(&self) -> &[&'static str] {
-        &["attention"]
+        &["transformer"]
     }
     fn axes(&self) -> &[Axis] {
         &self.axes

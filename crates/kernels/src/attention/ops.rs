@@ -21,7 +21,7 @@ pub(super) struct Ops {
 impl Ops {
     /// For products as large as `(columns, sums)`.
     pub(super) fn new(isa: Isa, parallel: bool, products: &[(usize, usize)]) -> Self {
-        let threads = if parallel { pool::threads() + 1 } else { 1 };
+        let threads = if parallel { pool::threads() } else { 1 };
         let largest = products.iter().map(|(n, k)| gemm::scratch_len(*n, *k)).max().unwrap_or(0);
         Self { isa, parallel, scratch: Scratch::new(threads, largest) }
     }

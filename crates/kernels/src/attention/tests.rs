@@ -288,7 +288,7 @@ fn the_working_memory_that_is_planned_for_is_the_one_that_is_held() {
         assert!(held[0] >= 4.0 * 2.0 * 2.0 * 300.0 * 300.0, "{held:?}");
         assert!(held[2] < held[0] && held[3] < held[2], "{held:?}");
     }
-    // A hundredth of the scores at the length that the figures are stated for, on two threads and the caller.
+    // A hundredth of the scores at the length that the figures are stated for, on two threads.
     let long = Shape { batch: 1, sequence: 4096, dimension: 512, heads: 8, kv_heads: 8, mask: Mask::None };
     assert!(4 * 2 * Tiling::FAST.len(&long) * 100 <= 4 * 8 * 4096 * 4096, "{}", Tiling::FAST.len(&long));
     assert!(Tiling::SMALL.len(&long) * 4 < 64 << 10);

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 
-/// As many buffers as threads can ask for at the same time.
+/// A few buffers, one for each thread that is at work; who finds none free waits for one.
 pub(crate) struct Scratch {
     slots: Vec<Mutex<Buffer<f32>>>,
 }

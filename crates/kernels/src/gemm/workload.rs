@@ -69,7 +69,7 @@ impl Workload for Matmul {
         "matrix product C = A B in f32, B as [k, n] or transposed [n, k]: the shapes of projections, scores and sums"
     }
     fn groups(&self) -> &[&'static str] {
-        &["attention"]
+        &["transformer"]
     }
     fn axes(&self) -> &[Axis] {
         &self.axes
@@ -212,7 +212,7 @@ impl Job {
         };
         let threads = match way {
             Way::Simd(_) => 1,
-            Way::Parallel(_) => pool::threads() + 1,
+            Way::Parallel(_) => pool::threads(),
             _ => 0,
         };
         Ok(Self {
