@@ -164,6 +164,7 @@ fn costly() -> ellwand_core::Run {
         run.environment.ceilings.push(Ceiling {
             kind,
             implementation: "x".into(),
+            device: "cpu".into(),
             parallelism: Parallelism::Single,
             footprint_bytes,
             level: level.into(),

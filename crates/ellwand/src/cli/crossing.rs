@@ -40,6 +40,7 @@ mod tests {
         Ceiling {
             kind: CeilingKind::Copy,
             implementation: implementation.into(),
+            device: "cpu".into(),
             parallelism: Parallelism::Many,
             footprint_bytes,
             level: String::new(),
