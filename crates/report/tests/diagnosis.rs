@@ -165,6 +165,7 @@ fn costly() -> ellwand_core::Run {
             device: "cpu".into(),
             kind,
             implementation: "x".into(),
+            device: "cpu".into(),
             parallelism: Parallelism::Single,
             footprint_bytes,
             level: level.into(),
