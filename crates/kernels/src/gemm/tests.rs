@@ -155,6 +155,53 @@ fn scratch_is_counted_and_lent_once() {
     assert_ne!(a.as_ptr(), b.as_ptr());
 }
 
+/// The processor, for `prepare`.
+struct Here;
+
+impl ellwand_core::Device for Here {
+    fn id(&self) -> &str {
+        "cpu"
+    }
+    fn kind(&self) -> ellwand_core::DeviceKind {
+        ellwand_core::DeviceKind::Cpu
+    }
+    fn about(&self) -> String {
+        String::new()
+    }
+    fn time(&self, _: ellwand_core::CpuScope, body: &mut dyn FnMut()) -> ellwand_core::Timing {
+        body();
+        ellwand_core::Timing::default()
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn every_implementation_passes_its_judge_and_poison_fails() {
+    use ellwand_core::{Case, Registry, Value};
+    let mut registry = Registry::new();
+    super::register(&mut registry);
+    let workload = registry.find("matmul").unwrap();
+    for (m, n, k) in [(1, 1, 1), (7, 33, 65), (512, 800, 768), (300, 200, 3000)] {
+        for transposed in [true, false] {
+            let sizes = [("m", m), ("n", n), ("k", k)].map(|(axis, size)| (axis.to_owned(), Value::Int(size)));
+            let mut case = Case::new("matmul", sizes.to_vec());
+            case.params.push(("transposed".into(), Value::Flag(transposed)));
+            let inputs = workload.inputs(&case, 42).unwrap();
+            let expected = workload.reference(&case, &inputs).unwrap();
+            for row in registry.implementations("matmul") {
+                let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                ready.poison();
+                assert!(!workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed, "{row:?}");
+                ready.run();
+                let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
+                assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn panels_are_a_partition(columns in 0_usize..2000, lanes in prop::sample::select(vec![8_usize, 16]), most in 1_usize..5) {

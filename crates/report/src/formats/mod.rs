@@ -4,6 +4,7 @@ use std::io::Write;
 
 use crate::{Report, ReportError};
 
+mod attention;
 mod columns;
 mod comparisons;
 mod csv;

@@ -1,0 +1,139 @@
+//! The parts of attention side by side, where a record holds measurements of them: time, share of their sum, what bounds each
+//! and what would change most.
+//!
+//! The parts were measured apart, each on inputs of its own: their sum is what a form that does one after the other takes.
+
+use std::io::{self, Write};
+
+use crate::Options;
+use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::model::{Report, Row};
+use crate::units::{UNAVAILABLE, human};
+
+/// Workloads in the order in which attention takes them, and what they are called in the table.
+const PARTS: [(&str, &str); 5] = [
+    ("attention-qkv", "QKV projection"),
+    ("attention-scores", "score computation"),
+    ("attention-softmax", "softmax"),
+    ("attention-weighted-sum", "weighted sum"),
+    ("attention-output", "output projection"),
+];
+
+/// The parts of one run, case, implementation and device.
+struct Group<'a> {
+    key: (usize, String, &'a str, &'a str),
+    /// Name of a part, its row, and its median time in seconds.
+    parts: Vec<(&'static str, &'a Row, f64)>,
+}
+
+impl<'a> Group<'a> {
+    fn total(&self) -> f64 {
+        self.parts.iter().map(|(_, _, seconds)| seconds).sum()
+    }
+
+    fn longest(&self) -> Option<&(&'static str, &'a Row, f64)> {
+        self.parts.iter().max_by(|a, b| a.2.total_cmp(&b.2))
+    }
+
+    /// `batch 1, sequence 256 · simd`.
+    fn title(&self) -> String {
+        let implementation = self.key.2;
+        [self.key.1.as_str(), implementation]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<_>>()
+            .join(" · ")
+    }
+
+    /// Which part takes longest, and whether all of them were measured.
+    fn verdict(&self) -> String {
+        let Some((name, row, seconds)) = self.longest() else { return String::new() };
+        let mut text = format!("bottleneck: {name} ({})", human(seconds / self.total(), "1"));
+        if let Some(advice) = recommendation(row) {
+            text += &format!("; {advice}");
+        }
+        let missing: Vec<&str> = PARTS
+            .iter()
+            .filter(|(_, name)| !self.parts.iter().any(|(have, _, _)| have == name))
+            .map(|(_, name)| *name)
+            .collect();
+        if !missing.is_empty() {
+            text += &format!(". Not in this record, and not in the total: {}", missing.join(", "));
+        }
+        text
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let total = self.total();
+        let cells = |of: &dyn Fn(&Row, f64) -> String, last: String| -> Vec<String> {
+            self.parts.iter().map(|(_, row, seconds)| of(row, *seconds)).chain([last]).collect()
+        };
+        let names = self.parts.iter().map(|(name, _, _)| (*name).to_string()).chain(["total".to_string()]).collect();
+        let bound = |row: &Row, _| row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |d| d.label());
+        let advice = |row: &Row, _| recommendation(row).unwrap_or_default();
+        vec![
+            Column::new("component", false, 0, names),
+            Column::new("time", true, 0, cells(&|_, seconds| human(seconds, "s"), human(total, "s"))),
+            Column::new("share", true, 0, cells(&|_, seconds| human(seconds / total, "1"), human(1.0, "1"))),
+            Column::new("what bounds it", false, 1, cells(&bound, String::new())),
+            Column::new("recommendation", false, 2, cells(&advice, String::new())),
+        ]
+    }
+}
+
+/// What would change most, as the diagnosis says.
+fn recommendation(row: &Row) -> Option<String> {
+    let change = row.diagnosis.as_ref()?.changes.first()?;
+    Some(format!("{} (at most {} less)", change.experiment, human(change.saving_upper_bound, "1")))
+}
+
+/// Groups of at least two parts, in order of first appearance.
+fn groups(report: &Report) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (workload, name) in PARTS {
+        for row in report.workloads.iter().filter(|section| section.workload == workload).flat_map(|s| &s.rows) {
+            let Some(seconds) = row.median("time").filter(|seconds| *seconds > 0.0) else { continue };
+            let params: Vec<String> = row
+                .params
+                .iter()
+                .map(|param| format!("{} {}", param.axis, row.param(&param.axis).unwrap_or_default()))
+                .collect();
+            let key = (row.run, params.join(", "), row.implementation.as_str(), row.device.as_str());
+            match groups.iter_mut().find(|group| group.key == key) {
+                Some(group) => group.parts.push((name, row, seconds)),
+                None => groups.push(Group { key, parts: vec![(name, row, seconds)] }),
+            }
+        }
+    }
+    groups.retain(|group| group.parts.len() > 1);
+    groups
+}
+
+/// For a terminal.
+pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let Options { width, color, .. } = report.options;
+    for group in groups(report) {
+        writeln!(out, "\n{}", paint(&format!("attention by component · {}", group.title()), Tone::Strong, color))?;
+        let mut columns = group.columns();
+        grid::fit(&mut columns, width);
+        grid::write(&columns, color, |_| Tone::Plain, out)?;
+        writeln!(out, "{}", paint(&wrap(&group.verdict(), width, 2), Tone::Faint, color))?;
+    }
+    Ok(())
+}
+
+/// For the Markdown report.
+pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let groups = groups(report);
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Attention by component\n")?;
+    writeln!(out, "Each part measured apart, on inputs of its own; shares are of the sum.\n")?;
+    for group in groups {
+        writeln!(out, "### {}\n", group.title())?;
+        markdown(&group.columns(), out)?;
+        writeln!(out, "\n{}.\n", group.verdict())?;
+    }
+    Ok(())
+}

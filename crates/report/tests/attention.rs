@@ -1,0 +1,58 @@
+//! The parts of attention side by side.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::Record;
+use ellwand_core::{Case, Value, Work};
+use ellwand_report::{Options, Report, format};
+
+const PARTS: [(&str, f64, f64); 5] = [
+    ("attention-qkv", 2.31e-3, 0.2e9),
+    ("attention-scores", 5.67e-3, 0.5e9),
+    ("attention-softmax", 1.23e-3, 1e6),
+    ("attention-weighted-sum", 4.89e-3, 0.45e9),
+    ("attention-output", 0.9e-3, 0.08e9),
+];
+
+fn record(parts: &[(&str, f64, f64)]) -> Record {
+    let measured = |(workload, seconds, flops): &(&str, f64, f64)| {
+        let case = Case::new(workload, vec![("batch".into(), Value::Int(1)), ("sequence".into(), Value::Int(512))]);
+        common::measured(&case, "simd", *seconds, Work::items("positions", 512).flops(*flops).bytes(1 << 20, 1 << 20))
+    };
+    common::through_text(&common::run(), &parts.iter().map(measured).collect::<Vec<_>>())
+}
+
+fn written(record: Record, name: &str) -> String {
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(&report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn section(text: &str, from: &str, to: &str) -> String {
+    let start = text.find(from).unwrap_or_else(|| panic!("no {from:?} in {text}"));
+    let rest = &text[start..];
+    rest[..rest[1..].find(to).map_or(rest.len(), |end| end + 1)].to_string()
+}
+
+#[test]
+fn markdown_names_shares_and_the_bottleneck() {
+    let text = written(record(&PARTS), "markdown");
+    insta::assert_snapshot!(section(&text, "## Attention by component", "\n## "));
+}
+
+#[test]
+fn the_table_on_a_terminal_says_the_same() {
+    let text = written(record(&PARTS), "table");
+    let part = section(&text, "attention by component", "\n\n");
+    assert!(part.contains("37.8 %") && part.contains("bottleneck: score computation (37.8 %)"), "{part}");
+}
+
+#[test]
+fn what_was_not_measured_is_said_and_one_part_alone_is_no_table() {
+    let text = written(record(&PARTS[1..3]), "markdown");
+    let want = "Not in this record, and not in the total: QKV projection, weighted sum, output projection";
+    assert!(text.contains(want), "{text}");
+    assert!(!written(record(&PARTS[..1]), "markdown").contains("Attention by component"));
+}
