@@ -165,7 +165,6 @@ fn costly() -> ellwand_core::Run {
             device: "cpu".into(),
             kind,
             implementation: "x".into(),
-            device: "cpu".into(),
             parallelism: Parallelism::Single,
             footprint_bytes,
             level: level.into(),

@@ -41,7 +41,6 @@ mod tests {
             device: "cpu".into(),
             kind: CeilingKind::Copy,
             implementation: implementation.into(),
-            device: "cpu".into(),
             parallelism: Parallelism::Many,
             footprint_bytes,
             level: String::new(),
