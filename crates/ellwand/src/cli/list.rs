@@ -35,7 +35,7 @@ pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
             writeln!(out, "{}", entry(device.id(), &device.about(), output::width()))?;
         }
         for (kind, why) in registry.absences() {
-            writeln!(out, "  {:18} unavailable: {why}", kind.to_string())?;
+            writeln!(out, "{}", entry(&kind.to_string(), &format!("unavailable: {why}"), output::width()))?;
         }
         Ok::<_, std::io::Error>(())
     })?;
