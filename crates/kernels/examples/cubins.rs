@@ -1,0 +1,39 @@
+//! Compiles every CUDA source for the architectures named and prints what each kernel takes up, as CSV.
+//!
+//! `cubins FOLDER sm_80 sm_90a ..`: the folder becomes a cache of machine code that `ELLWAND_CUBINS` can name. Needs NVRTC
+//! and no GPU.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use ellwand_kernels::device::{compile, sources};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, archs @ ..] = &args[..] else {
+        eprintln!("usage: cubins FOLDER ARCHITECTURE..");
+        return ExitCode::from(2);
+    };
+    let mut broken = false;
+    println!("source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes");
+    for source in sources() {
+        for arch in archs {
+            match compile::fill_cache(Path::new(folder), source, arch) {
+                Ok(compiled) => {
+                    for r in compiled.resources {
+                        let (name, kernel) = (source.name, r.kernel);
+                        let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes];
+                        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                        println!("{name},{arch},{kernel},{}", numbers.join(","));
+                    }
+                }
+                Err(error) => {
+                    eprintln!("{error}");
+                    broken = true;
+                }
+            }
+        }
+    }
+    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
