@@ -1,7 +1,7 @@
 //! GPUs: what is common to everything that runs kernels written in CUDA C++.
 //!
-//! A [`Backend`] allocates, copies and launches. The one for users is the CUDA driver ([`cuda`]), found at run time. The
-//! tests have a second one that compiles the same sources for the processor and runs them there ([`emulation`]), so that
+//! A backend allocates, copies and launches. The one for users is the CUDA driver (`cuda`), found at run time. The
+//! tests have a second one that compiles the same sources for the processor and runs them there (`emulation`), so that
 //! every kernel is judged where there is no GPU. It is no device of the program: nothing is ever measured on it.
 
 mod buffer;

@@ -131,7 +131,7 @@ impl Softmax<'_> {
     }
 }
 
-/// Sum over the rows of ln(sum of e^x) - x[label]; with `each`, the losses themselves in y.
+/// Sum over the rows of ln(sum of e^x) - `x[label]`; with `each`, the losses themselves in y.
 pub(super) struct CrossEntropy<'a> {
     pub(super) x: &'a [f32],
     pub(super) labels: &'a [i64],
