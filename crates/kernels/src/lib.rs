@@ -16,6 +16,8 @@ pub mod lattice;
 pub mod layers;
 mod pool;
 pub mod stores;
+#[cfg(test)]
+mod testing;
 
 /// Adds every built-in workload and its implementations. One line a folder.
 pub fn register(registry: &mut Registry) {

@@ -1,35 +1,13 @@
 //! Every implementation of every task against f64, laws of attention, masks, bad input.
 #![allow(unsafe_code)]
 
-use std::any::Any;
-
-use ellwand_core::{Case, CpuScope, Device, DeviceKind, Fit, Registry, Tensor, Tensors, Timing, Value};
+use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
 use super::fused::{self, Core, Tiling};
 use super::shape::{Layout, Mask, Shape};
 use crate::isa::Isa;
-
-struct Here;
-
-impl Device for Here {
-    fn id(&self) -> &str {
-        "cpu"
-    }
-    fn kind(&self) -> DeviceKind {
-        DeviceKind::Cpu
-    }
-    fn about(&self) -> String {
-        String::new()
-    }
-    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
-        body();
-        Timing::default()
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+use crate::testing::Here;
 
 fn registry() -> Registry {
     let mut registry = Registry::new();

@@ -1,41 +1,13 @@
 //! The workloads: every implementation passes its own gate, poison does not, arrays are adopted or refused by name.
 
-use std::any::Any;
+use ellwand_core::{Fit, Registry, Tensor, Tensors, Value};
 
-use ellwand_core::{Case, CpuScope, Device, DeviceKind, Fit, Registry, Tensor, Tensors, Timing, Value};
-
-struct Here;
-
-impl Device for Here {
-    fn id(&self) -> &str {
-        "cpu"
-    }
-    fn kind(&self) -> DeviceKind {
-        DeviceKind::Cpu
-    }
-    fn about(&self) -> String {
-        String::new()
-    }
-    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
-        body();
-        Timing::default()
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+use crate::testing::{Here, case};
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
     crate::kde::register(&mut registry);
     registry
-}
-
-fn case(registry: &Registry, workload: &str, set: &[(&str, Value)]) -> Case {
-    let axes = registry.find(workload).unwrap().axes();
-    let mut case = Case::new(workload, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
-    set.iter().for_each(|(axis, value)| case.set(axis, value.clone()));
-    case
 }
 
 #[test]
