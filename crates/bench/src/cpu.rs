@@ -45,6 +45,11 @@ pub(crate) fn children_cpu_ns() -> Option<u64> {
     Some(time(usage.user_time()) + time(usage.system_time()))
 }
 
+/// Processor time of all threads of this process.
+pub(crate) fn own_cpu_ns() -> Option<u64> {
+    cpu_time_ns(CpuScope::Process)
+}
+
 /// What the system counts for a scope, read around a slot.
 struct Counters {
     cpu_ns: Option<u64>,

@@ -18,7 +18,7 @@ mod read;
 mod samples;
 mod spans;
 
-pub use certificate::{Certificate, Planted};
+pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
 pub use spans::{SpanCost, SpanNode, Spans};

@@ -1,7 +1,7 @@
 //! Records: what was written once can be read for ever.
 #![allow(clippy::unwrap_used)]
 
-use ellwand_core::record::{self, Outcome, RecordError, VERSION};
+use ellwand_core::record::{self, Certificate, Outcome, RecordError, VERSION};
 
 const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
 const COMPARISONS: &str = include_str!("../../../testdata/records/v1-comparisons.jsonl");
@@ -98,6 +98,13 @@ fn comparisons_and_the_certificate_are_read_and_written_the_same() {
     assert!(record.measurements.is_empty() && record.warnings.is_empty());
     let certificate = record.run.certificate.as_ref().unwrap();
     assert_eq!((certificate.decisions, certificate.false_alarms, certificate.planted.len()), (400, 0, 3));
+    let tail = certificate.slow_modes.iter().find(|slow| slow.kind == "tail").unwrap();
+    assert_eq!((tail.decisions, tail.slower), (60, 59));
+    // A certificate of before slow modes were noted has none, and is otherwise the same.
+    let before = COMPARISONS.replace(r#","slow_modes":[{"kind":"modes","decisions":60,"slower":60},{"kind":"tail","decisions":60,"slower":59}]"#, "");
+    let before = record::parse(&before).unwrap().run.certificate.unwrap();
+    assert_eq!(Certificate { slow_modes: certificate.slow_modes.clone(), ..before.clone() }, *certificate);
+    assert!(before.slow_modes.is_empty());
     let verdicts: Vec<&str> = record.comparisons.iter().map(|comparison| comparison.verdict.as_str()).collect();
     assert_eq!(verdicts, ["slower", "faster", "none"]);
     let mut text = record::line(&record.run).unwrap() + "\n";

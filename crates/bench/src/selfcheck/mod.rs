@@ -3,12 +3,13 @@
 
 mod floor;
 mod kernels;
+mod series;
 
 pub use floor::{Floor, MULTIPLY, floor};
 pub use kernels::{CHAIN, MODES, PLAIN, SLOWED, SUM, TAIL};
+pub use series::{End, Taken, series};
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use ellwand_core::case::{Case, Value};
 use ellwand_core::implementation::Parallelism;
@@ -16,9 +17,9 @@ use ellwand_core::registry::Registry;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS, compare};
+use crate::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS};
 use crate::block::Spec;
-use crate::compare::{Call, Decision, NoDecision, Terms};
+use crate::compare::{Call, Decision, NoDecision};
 use crate::worker::{Asked, Launch, Open};
 
 /// A planted difference and how often it is tried.
@@ -99,6 +100,9 @@ pub struct Row {
     pub seconds: [f64; 2],
     /// Median and 90th percentile of the blocks of a decision.
     pub blocks: [f64; 2],
+    /// Processor seconds of a decision, all processes together (mean); `None` where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
 }
 
 /// The result of a self-check.
@@ -127,6 +131,9 @@ pub struct Certificate {
     pub alpha: f64,
     /// The trials.
     pub rows: Vec<Row>,
+    /// Decisions that were planned, where fewer were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u64>,
 }
 
 impl Certificate {
@@ -150,6 +157,11 @@ impl Certificate {
     pub fn worst_bias(&self) -> Option<f64> {
         let found = self.rows.iter().filter_map(|row| row.bias).filter(|bias| bias.is_finite());
         found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    }
+
+    /// Decisions taken in all.
+    pub fn decisions(&self) -> u64 {
+        self.rows.iter().map(|row| row.decisions + row.failed).sum()
     }
 
     /// Slow modes (tails and second modes) that were found, of how many that were planted.
@@ -196,38 +208,7 @@ fn spec(case: &Case, implementation: &str, launch: &Launch, seed: u64) -> Spec {
     Spec { launch: launch.clone(), open, together: false }
 }
 
-/// Takes the decisions of one trial. `terms` are made anew for each, with coins of its own; every comparison starts without
-/// knowledge from another one.
-///
-/// # Errors
-/// When the user interrupts, or the statistics refuse the terms.
-pub fn run(
-    trial: &Trial,
-    launch: &Launch,
-    terms: &mut dyn FnMut() -> Terms,
-    interrupt: &AtomicBool,
-    on_decision: &mut dyn FnMut(u32, Option<&Decision>),
-) -> Result<Row, NoDecision> {
-    let mut decisions = Vec::new();
-    let mut failed = 0;
-    for index in 0..trial.decisions {
-        let terms = terms();
-        match compare(&sides(trial, launch, terms.coin), &terms, interrupt, &mut |_, _| {}) {
-            Ok(decision) => {
-                on_decision(index, Some(&decision));
-                decisions.push(decision);
-            }
-            Err(NoDecision::Ended { .. }) => {
-                on_decision(index, None);
-                failed += 1;
-            }
-            Err(other) => return Err(other),
-        }
-    }
-    Ok(row(trial, &decisions, failed))
-}
-
-fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
+fn row(trial: &Trial, decisions: &[Decision], failed: u64, cpu_s: &[f64]) -> Row {
     let count = |is: &dyn Fn(&Call) -> bool| decisions.iter().filter(|decision| is(&decision.call)).count() as u64;
     let planted = 1.0 + trial.percent as f64 / 100.0;
     let uniform = [PLAIN, SLOWED].contains(&trial.candidate);
@@ -260,5 +241,6 @@ fn row(trial: &Trial, decisions: &[Decision], failed: u64) -> Row {
         bias: uniform.then(|| median(&column(&|decision| decision.change.ratio / planted - 1.0))).flatten(),
         seconds: middle_and_tail(&column(&|decision| decision.elapsed_s)),
         blocks: middle_and_tail(&column(&|decision| decision.blocks.len() as f64)),
+        cpu_s: (!cpu_s.is_empty()).then(|| cpu_s.iter().sum::<f64>() / cpu_s.len() as f64),
     }
 }

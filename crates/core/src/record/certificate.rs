@@ -27,6 +27,9 @@ pub struct Certificate {
     pub false_alarms: u64,
     /// Planted differences, one entry a size, smallest first.
     pub planted: Vec<Planted>,
+    /// Planted slow modes, one entry a kind; empty where none were tried (records of before they were noted).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow_modes: Vec<SlowMode>,
 }
 
 /// Decisions on a planted slow-down of one size, over all kernels.
@@ -34,6 +37,17 @@ pub struct Certificate {
 pub struct Planted {
     /// More work of the candidate, in per cent.
     pub percent: i64,
+    /// Decisions.
+    pub decisions: u64,
+    /// How many were called slower.
+    pub slower: u64,
+}
+
+/// Decisions on a planted slow mode of one kind, over all kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowMode {
+    /// What was planted: `tail` (one run or slot in twenty takes twice as long) or `modes` (every second one a tenth longer).
+    pub kind: String,
     /// Decisions.
     pub decisions: u64,
     /// How many were called slower.
@@ -77,6 +91,7 @@ mod tests {
             decisions: 400,
             false_alarms: 0,
             planted: vec![Planted { percent: 2, decisions: 60, slower: 60 }],
+            slow_modes: Vec::new(),
         };
         // Nothing in 400: 1 - 0.05^(1/400).
         assert!((certificate.bound().unwrap() - (1.0 - 0.05_f64.powf(1.0 / 400.0))).abs() < 1e-9);

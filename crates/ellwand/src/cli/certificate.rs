@@ -1,8 +1,8 @@
 //! The last self-check of this machine, as runs embed it.
 
-use ellwand_bench::selfcheck::{Certificate as Full, SLOWED};
+use ellwand_bench::selfcheck::{Certificate as Full, MODES, SLOWED, TAIL};
 use ellwand_core::Environment;
-use ellwand_core::record::{Certificate, Planted};
+use ellwand_core::record::{Certificate, Planted, SlowMode};
 
 use super::cache;
 
@@ -32,6 +32,12 @@ fn short(full: &Full) -> Certificate {
         }
     }
     planted.sort_by_key(|known| known.percent);
+    let slow_modes = [MODES, TAIL].into_iter().filter_map(|kind| {
+        let rows = || full.rows.iter().filter(|row| row.candidate == kind);
+        let slower = rows().map(|row| row.slower).sum();
+        let decisions = rows().map(|row| row.decisions).sum();
+        (decisions > 0).then(|| SlowMode { kind: kind.into(), decisions, slower })
+    });
     Certificate {
         ellwand: full.ellwand.clone(),
         revision: full.revision.clone(),
@@ -42,13 +48,14 @@ fn short(full: &Full) -> Certificate {
         decisions,
         false_alarms,
         planted,
+        slow_modes: slow_modes.collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_bench::selfcheck::{PLAIN, Row, TAIL};
+    use ellwand_bench::selfcheck::{PLAIN, Row};
 
     #[test]
     fn kernels_are_added_up() {
@@ -69,6 +76,7 @@ mod tests {
             bias: Some(0.0),
             seconds: [0.0; 2],
             blocks: [0.0; 2],
+            cpu_s: None,
         };
         let full = Full {
             ellwand: "0.1.0".into(),
@@ -89,12 +97,15 @@ mod tests {
                 row(SLOWED, 2, 30, 29, 0),
                 // A tail is no slow-down of a size.
                 row(TAIL, 0, 30, 30, 0),
+                row(TAIL, 0, 30, 28, 0),
             ],
+            planned: None,
         };
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
         let planted: Vec<_> = short.planted.iter().map(|p| (p.percent, p.decisions, p.slower)).collect();
         assert_eq!(planted, [(2, 60, 57), (5, 30, 30)]);
+        assert_eq!(short.slow_modes, [SlowMode { kind: "tail".into(), decisions: 60, slower: 58 }]);
         // A certificate that was kept before revisions were noted is still read.
         let old = serde_json::to_string(&full).unwrap().replace(r#""revision":"abc","#, "");
         assert_eq!(serde_json::from_str::<Full>(&old).unwrap().revision, None);

@@ -275,11 +275,18 @@ fn selfcheck() -> Command {
                 .help("Decisions of each trial; no certificate is kept"),
         )
         .arg(
+            Arg::new("budget")
+                .long("budget")
+                .value_name("SECONDS")
+                .value_parser(clap::value_parser!(u64).range(1..=86_400))
+                .help("Time for all decisions; what is decided by then is told [default: 450, --quick: 120, --decisions: none]"),
+        )
+        .arg(
             switch(
                 "diagnosis",
                 "Try the diagnosis instead, on workloads that are bound by a known thing; exit 1 on a wrong class",
             )
-            .conflicts_with_all(["long", "quick", "only", "decisions"]),
+            .conflicts_with_all(["long", "quick", "only", "decisions", "budget"]),
         )
         .arg(rope())
         .arg(format(&["table", "json"]))

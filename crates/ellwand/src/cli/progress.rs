@@ -82,6 +82,20 @@ impl Progress {
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
+    /// Tells how far something is whose rest is foretold by its caller, in seconds.
+    pub(super) fn ahead(&mut self, message: &str, left: f64) {
+        if self.last.elapsed() >= Duration::from_millis(500) {
+            self.last = Instant::now();
+            self.bar.set_message(message.to_string());
+            self.show(left);
+        }
+    }
+
+    /// A line above the bar.
+    pub(super) fn note(&self, text: &str) {
+        self.bar.suspend(|| super::output::note(text));
+    }
+
     /// Takes the bar away.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();

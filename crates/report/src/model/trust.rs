@@ -17,11 +17,15 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
             .into();
     };
     let bound = certificate.bound().map_or_else(String::new, |bound| format!(" (at most {})", human(bound, "1")));
-    let found: Vec<String> = certificate
+    let planted = certificate
         .planted
         .iter()
-        .map(|planted| format!("+{} % in {} of {}", planted.percent, planted.slower, planted.decisions))
-        .collect();
+        .map(|planted| format!("+{} % in {} of {}", planted.percent, planted.slower, planted.decisions));
+    let slow = certificate
+        .slow_modes
+        .iter()
+        .map(|slow| format!("{} in {} of {}", kind(&slow.kind), slow.slower, slow.decisions));
+    let found: Vec<String> = planted.chain(slow).collect();
     let found = if found.is_empty() { String::new() } else { format!(", found {}", found.join(", ")) };
     let age = certificate.age_ms(started_unix_ms);
     let load = match certificate.load {
@@ -40,6 +44,15 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     )
 }
 
+/// A slow mode in words; a kind of a later version stands for itself.
+fn kind(kind: &str) -> String {
+    match kind {
+        "tail" => "tails".into(),
+        "modes" => "second modes".into(),
+        other => clean(other).to_string(),
+    }
+}
+
 /// A span of time in its largest unit.
 fn span(ms: u64) -> String {
     let (count, unit) = [(DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")]
@@ -52,7 +65,7 @@ fn span(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_core::record::Planted;
+    use ellwand_core::record::{Planted, SlowMode};
 
     #[test]
     fn age_load_and_what_to_do() {
@@ -69,14 +82,18 @@ mod tests {
                 Planted { percent: 2, decisions: 60, slower: 59 },
                 Planted { percent: 5, decisions: 60, slower: 60 },
             ],
+            slow_modes: vec![
+                SlowMode { kind: "modes".into(), decisions: 40, slower: 40 },
+                SlowMode { kind: "tail".into(), decisions: 40, slower: 39 },
+            ],
         };
         assert_eq!(
             line(Some(&certificate), 1_000_000 + 3 * HOUR_MS),
-            "self-check of this machine: 0 false alarms in 400 decisions (at most 0.75 %), found +2 % in 59 of 60, +5 % in 60 of 60 · 3 hours before this run at load 1.25 to 15.00 · ellwand 0.1.0 (0123abc)"
+            "self-check of this machine: 0 false alarms in 400 decisions (at most 0.75 %), found +2 % in 59 of 60, +5 % in 60 of 60, second modes in 40 of 40, tails in 39 of 40 · 3 hours before this run at load 1.25 to 15.00 · ellwand 0.1.0 (0123abc)"
         );
         let old = line(Some(&certificate), 1_000_000 + 31 * DAY_MS);
         assert!(old.contains("31 days before") && old.ends_with("old: `selfcheck` makes a new one"), "{old}");
-        let bare = Certificate { revision: None, load: [None; 2], planted: Vec::new(), ..certificate };
+        let bare = Certificate { revision: None, load: [None; 2], planted: Vec::new(), slow_modes: Vec::new(), ..certificate };
         let bare = line(Some(&bare), 0);
         assert!(bare.contains("0 seconds before this run at unknown load · ellwand 0.1.0"), "{bare}");
         assert!(line(None, 0).contains("selfcheck --quick"));

@@ -1,0 +1,106 @@
+//! How far a self-check is and how long it will take: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use ellwand_bench::compare::Call;
+use ellwand_bench::selfcheck::{PLAIN, Taken, Trial};
+use ellwand_core::stats::Difference;
+
+use super::planted;
+use crate::cli::output;
+use crate::cli::progress::Progress;
+
+/// What a decision is expected to take before the first one was taken, in seconds.
+const EXPECTED_S: f64 = 0.6;
+/// Between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(20);
+
+/// What is known of the decisions so far.
+pub(super) struct Ahead<'a> {
+    trials: &'a [Trial],
+    budget: Option<Duration>,
+    progress: Progress,
+    /// Decisions taken and their seconds, by trial.
+    taken: Vec<(u32, f64)>,
+    alarms: u32,
+    /// When the last line was written, since the begin; `None` on a terminal.
+    line: Option<Duration>,
+}
+
+impl<'a> Ahead<'a> {
+    pub(super) fn new(trials: &'a [Trial], budget: Option<Duration>) -> Self {
+        let line = (!std::io::stderr().is_terminal()).then_some(Duration::ZERO);
+        let taken = vec![(0, 0.0); trials.len()];
+        Self { trials, budget, progress: Progress::new(0), taken, alarms: 0, line }
+    }
+
+    /// Counts a decision, `gone` after the begin.
+    pub(super) fn taken(&mut self, taken: &Taken<'_>, gone: Duration) {
+        let trial = &self.trials[taken.trial];
+        let sofar = &mut self.taken[taken.trial];
+        *sofar = (taken.done, sofar.1 + taken.decision.map_or(0.0, |decision| decision.elapsed_s));
+        let called = taken.decision.is_some_and(|decision| {
+            matches!(decision.call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
+        });
+        self.alarms += u32::from(called && trial.candidate == PLAIN);
+        let left = self.left_s(gone);
+        let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
+        self.progress.ahead(&name, left);
+        if self.line.is_some_and(|last| gone - last >= LINE_EVERY) {
+            self.line = Some(gone);
+            output::note(&self.sentence(left));
+        }
+    }
+
+    /// Seconds until all decisions are taken or the budget is used up.
+    fn left_s(&self, gone: Duration) -> f64 {
+        let (all, seconds) = self.taken.iter().fold((0, 0.0), |sum, taken| (sum.0 + taken.0, sum.1 + taken.1));
+        let usual = if all == 0 { EXPECTED_S } else { seconds / f64::from(all) };
+        let rest = self.trials.iter().zip(&self.taken).map(|(trial, (done, seconds))| {
+            // The mean of a trial that has hardly begun leans on that of all.
+            let each = (seconds + usual) / f64::from(done + 1);
+            each * f64::from(trial.decisions.saturating_sub(*done))
+        });
+        let rest: f64 = rest.sum();
+        self.budget.map_or(rest, |budget| rest.min(budget.saturating_sub(gone).as_secs_f64()))
+    }
+
+    fn sentence(&self, left_s: f64) -> String {
+        let done: u32 = self.taken.iter().map(|taken| taken.0).sum();
+        let planned: u32 = self.trials.iter().map(|trial| trial.decisions).sum();
+        format!("{done} of {planned} decisions, {} false alarms, about {:.0} s to go", self.alarms, left_s.ceil())
+    }
+
+    /// A line beside the bar.
+    pub(super) fn note(&self, text: &str) {
+        self.progress.note(text);
+    }
+
+    pub(super) fn finish(&self) {
+        self.progress.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ellwand_bench::selfcheck::trials;
+
+    #[test]
+    fn what_is_left_is_foretold_from_what_was_taken_and_never_beyond_the_budget() {
+        let trials = trials(true, false);
+        let planned: u32 = trials.iter().map(|trial| trial.decisions).sum();
+        let mut ahead = Ahead::new(&trials, None);
+        assert!((ahead.left_s(Duration::ZERO) - EXPECTED_S * f64::from(planned)).abs() < 1e-9);
+        // Half of every trial is done, two seconds a decision.
+        for (taken, trial) in ahead.taken.iter_mut().zip(&trials) {
+            *taken = (trial.decisions / 2, 2.0 * f64::from(trial.decisions / 2));
+        }
+        assert!((ahead.left_s(Duration::ZERO) - f64::from(planned)).abs() < 1e-9);
+        assert_eq!(ahead.sentence(7.2), format!("{} of {planned} decisions, 0 false alarms, about 8 s to go", planned / 2));
+        ahead.budget = Some(Duration::from_secs(30));
+        assert!((ahead.left_s(Duration::from_secs(10)) - 20.0).abs() < 1e-9);
+        assert_eq!(ahead.left_s(Duration::from_secs(31)), 0.0);
+    }
+}

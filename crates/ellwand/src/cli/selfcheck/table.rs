@@ -1,0 +1,104 @@
+//! The table of a self-check.
+
+use std::io::Write;
+
+use ellwand_bench::selfcheck::{self, Certificate};
+use ellwand_report::units;
+
+use super::planted;
+use crate::cli::verdict::percent;
+
+pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {:>21} {:>8} {:>7}  {:>14} {:>6}  found by",
+        "kernel",
+        "planted",
+        "decisions",
+        "slower",
+        "faster",
+        "same",
+        "undecided",
+        "withheld",
+        "called slower (95 %)",
+        "bias",
+        "covered",
+        "s (median, p90)",
+        "cpu s"
+    )?;
+    for row in &certificate.rows {
+        let power = match row.power() {
+            Some((share, low, high)) if row.candidate != selfcheck::PLAIN => {
+                format!("{:.1} % ({:.1} to {:.1})", share * 100.0, low * 100.0, high * 100.0)
+            }
+            _ => String::new(),
+        };
+        let found_by: Vec<String> =
+            row.found_by.iter().map(|(question, count)| format!("{question} {count}")).collect();
+        writeln!(
+            out,
+            "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>6.2} {:>7.2} {:>6}  {}",
+            row.workload,
+            planted(&row.candidate, row.percent, row.passes),
+            row.decisions,
+            row.slower,
+            row.faster,
+            row.same,
+            row.undecided,
+            row.withheld,
+            row.bias.map_or_else(String::new, |bias| format!("{:.3}%", bias * 100.0)),
+            row.covered.map_or_else(String::new, |covered| covered.to_string()),
+            row.seconds[0],
+            row.seconds[1],
+            row.cpu_s.map_or_else(String::new, |seconds| format!("{seconds:.2}")),
+            found_by.join(", "),
+        )?;
+    }
+    write_summary(certificate, out)
+}
+
+fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
+    let unknown = || "unavailable".to_string();
+    let (alarms, trials, bound) = certificate.false_alarms();
+    writeln!(
+        out,
+        "\n{alarms} false alarms in {trials} decisions on equal things: their share is at most {} (95 % bound); region of equivalence {}",
+        bound.map_or_else(unknown, percent),
+        percent(certificate.rope)
+    )?;
+    let (found, planted) = certificate.slow_modes();
+    if planted > 0 {
+        writeln!(out, "{found} of {planted} planted tails and second modes found, which a fastest time does not see")?;
+    }
+    let (covered, known, share) = certificate.coverage();
+    let share = share.map_or_else(unknown, |(low, high)| format!("{} to {}", percent(low), percent(high)));
+    let bias = certificate.worst_bias().map_or_else(unknown, |bias| format!("{:+.3} %", bias * 100.0));
+    writeln!(
+        out,
+        "{covered} of {known} 99 % intervals hold the planted ratio (true share {share}); largest median bias of a row {bias}"
+    )?;
+    let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
+    writeln!(out, "the instrument takes {cost} a slot beside what runs, outside of its times")?;
+    if let Some(floor) = &certificate.floor {
+        let times: Vec<String> = floor.chains.iter().map(|(count, took, _)| format!("{count}: {took:.3}")).collect();
+        writeln!(
+            out,
+            "chains of so many multiplies take, in ns: {}; by the latency of {:.4} ns the largest error is {:.3} ns; below {:.2} ns nothing is told from nothing",
+            times.join(", "),
+            floor.latency_ns,
+            floor.error_ns(),
+            certificate.resolution_ns.unwrap_or(f64::NAN),
+        )?;
+    }
+    let spent: Option<Vec<f64>> =
+        certificate.rows.iter().filter(|row| row.decisions > 0).map(|row| Some(row.cpu_s? * row.decisions as f64)).collect();
+    if let Some(spent) = spent.filter(|spent| !spent.is_empty()) {
+        let decisions = certificate.rows.iter().map(|row| row.decisions).sum::<u64>();
+        writeln!(out, "a decision takes {:.2} s of processor time in the mean", spent.iter().sum::<f64>() / decisions as f64)?;
+    }
+    if let Some(planned) = certificate.planned {
+        writeln!(out, "partial: {} of {planned} planned decisions were taken", certificate.decisions())?;
+    }
+    let load = |load: Option<f64>| load.map_or_else(unknown, |load| format!("{load:.2}"));
+    writeln!(out, "load average {} before, {} after", load(certificate.load[0]), load(certificate.load[1]))
+}
