@@ -5,9 +5,11 @@
 
 Each decision runs a harness twice, as its users do: once as the baseline, once as the candidate, with PLANTED per cent more
 work. Criterion's verdict is its own (its default noise threshold); Divan has none, so a change of its median by more than
-2 % counts, the rule a user would write. For Ellwand run `ellwand selfcheck`, which decides on the same kernels.
+2 % counts, the rule a user would write. Ellwand's rows are those of `ellwand selfcheck` on the same kernels, made by
+../target/release/ellwand or the program that ELLWAND names; without one they are left out with a line that says so.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -51,6 +53,17 @@ def divan(planted):
     return {kernel: "slower" if r > 1.02 else "faster" if r < 1 / 1.02 else "same" for kernel, r in ratio.items()}
 
 
+def ellwand(program, decisions):
+    """Rows of (planted, kernel, slower, faster, same), where what is undecided is in none."""
+    for planted, only in ((0, "equal"), (5, "+5")):
+        command = [program, "selfcheck", "--only", only, "--decisions", str(decisions), "--format", "json"]
+        told = subprocess.run(command, capture_output=True, text=True)
+        if told.returncode not in (0, 1) or not told.stdout:
+            sys.exit(f"{' '.join(command)}: exit code {told.returncode}\n{told.stderr}")
+        for row in json.loads(told.stdout)["rows"]:
+            yield planted, row["workload"].removeprefix("selfcheck-"), row["slower"], row["faster"], row["same"]
+
+
 def main():
     decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     print(f"{'harness':10} {'kernel':6} {'planted':>7} {'decisions':>9} {'slower':>6} {'faster':>6} {'same':>4}")
@@ -61,6 +74,13 @@ def main():
                 of = [verdict[kernel] for verdict in verdicts]
                 counts = [of.count(word) for word in ("slower", "faster", "same")]
                 print(f"{name:10} {kernel:6} {'+%d %%' % planted:>7} {decisions:>9} {counts[0]:>6} {counts[1]:>6} {counts[2]:>4}", flush=True)
+    here = os.path.dirname(os.path.abspath(__file__))
+    program = os.environ.get("ELLWAND") or os.path.join(here, "..", "target", "release", "ellwand")
+    if os.path.exists(program):
+        for planted, kernel, slower, faster, same in ellwand(program, decisions):
+            print(f"{'ellwand':10} {kernel:6} {'+%d %%' % planted:>7} {decisions:>9} {slower:>6} {faster:>6} {same:>4}", flush=True)
+    else:
+        print(f"ellwand left out: {program} is not there; `cargo build --release -p ellwand` makes it")
     print("load average", os.getloadavg()[0])
 
 

@@ -6,17 +6,23 @@
 //! A rare slow slot shows late: with one slot in twenty that takes twice as long, three blocks of 24 rounds in ten hold none
 //! of them in the candidate. So "the same" waits while a side question is suspicious, and blocks that are taken meanwhile
 //! have more rounds. That plan may depend on blocks seen before: the sign of the next block is a fair coin given them.
+//!
+//! To wait costs time, and equal things must rarely wait. A question is suspicious when its estimate lies beyond the region
+//! of equivalence *and* a test says so at a level that true nulls seldom reach. Blocks count by their rounds there, so that
+//! a long block which finds nothing quickly clears what a short one raised.
 
-use ellwand_core::stats::{
-    Change, Difference, Rule, StatsError, block_value, decide, evidence, mean_interval, median, quantile,
-};
+use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
+use ellwand_core::stats::{Change, Difference, Rule, StatsError, block_value, decide, evidence, median, quantile};
+
+use crate::compare::{BASELINE, CANDIDATE};
 
 /// Capital of a side question from which on it is suspicious. By chance it is reached in at most one of eight comparisons.
 const SUSPICION: f64 = 8.0;
-/// How many standard errors an estimate beyond the region of equivalence must be large to be suspicious: three
-/// comparisons of ten have such an estimate by chance where the noise is far wider than the region, and hardly any where it
-/// is narrower. A tail of one slot in twenty has it at the first look 99 times in 100.
-const STANDARD_ERRORS: f64 = 0.5;
+/// A slot is slow when it takes so many times the median of its process in that block: what neighbours do to processor time
+/// rarely reaches it (0.1 to 1 % of slots beside compilers), and a run that takes twice as long does.
+const SLOW: f64 = 1.5;
+/// Level of the test that the candidate has more slow slots than its share.
+const SLOW_LEVEL: f64 = 0.05;
 
 /// A side question's answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,41 +35,100 @@ pub struct Side {
     pub suspicious: bool,
 }
 
-/// What a question asks of the slots of one arm in one block.
-type Statistic = fn(&[f64]) -> Option<f64>;
+/// A side question.
+pub(crate) struct Question {
+    name: &'static str,
+    /// What it asks of the slots of one arm in one block.
+    statistic: fn(&[f64]) -> Option<f64>,
+    /// Level of the one-sided test (Student, blocks weighted by their rounds) from which on it is suspicious. The mean is
+    /// the only one to see a rare tail, whose own scatter is as large as its size in the first blocks: there it has a one in
+    /// fifty to miss one in twenty slots that takes twice as long, and the count of slow slots watches beside it.
+    level: f64,
+}
 
 /// The questions.
-pub(crate) const QUESTIONS: [(&str, Statistic); 3] = [
-    ("median", median),
-    ("p90", |slots| quantile(slots, 0.9)),
-    ("mean", |slots| Some(slots.iter().sum::<f64>() / slots.len().max(1) as f64)),
+pub(crate) const QUESTIONS: [Question; 3] = [
+    Question { name: "median", statistic: median, level: 0.05 },
+    Question { name: "p90", statistic: |slots| quantile(slots, 0.9), level: 0.05 },
+    Question {
+        name: "mean",
+        statistic: |slots| Some(slots.iter().sum::<f64>() / slots.len().max(1) as f64),
+        level: 0.2,
+    },
 ];
 
-/// The values of a block, one a question: logarithms of the candidate's statistic over the baseline's.
-pub(crate) fn block_values(baseline: &[f64], candidate: &[f64]) -> Result<[f64; QUESTIONS.len()], StatsError> {
+/// What is kept of the blocks for the side questions.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// A value a question, for every block: logarithms of the candidate's statistic over the baseline's.
+    values: Vec<[f64; QUESTIONS.len()]>,
+    /// Rounds of every block.
+    rounds: Vec<f64>,
+    /// Slow slots of each arm.
+    slow: [u64; 3],
+}
+
+impl Beside {
+    /// Adds a block, given the slots of its arms; returns its values.
+    pub(crate) fn add(&mut self, slots: &[Vec<f64>]) -> Result<[f64; QUESTIONS.len()], StatsError> {
+        let values = block_values(&slots[BASELINE], &slots[CANDIDATE])?;
+        self.values.push(values);
+        self.rounds.push(slots[CANDIDATE].len() as f64);
+        for (count, slots) in self.slow.iter_mut().zip(slots) {
+            *count += slow(slots);
+        }
+        Ok(values)
+    }
+
+    /// Answers every question from the blocks so far.
+    pub(crate) fn answers(&self, rule: &Rule) -> Result<Vec<Side>, StatsError> {
+        let rare = more_slow_slots(self.slow);
+        let mut sides = Vec::new();
+        for (index, question) in QUESTIONS.iter().enumerate() {
+            let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
+            // A slow slot now and then is a longer mean.
+            let suspicious =
+                (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope(), question.level)?;
+            sides.push(Side { name: question.name, change: decide(&values, rule)?, suspicious });
+        }
+        Ok(sides)
+    }
+}
+
+fn block_values(baseline: &[f64], candidate: &[f64]) -> Result<[f64; QUESTIONS.len()], StatsError> {
     let mut values = [0.0; QUESTIONS.len()];
-    for (value, (_, statistic)) in values.iter_mut().zip(QUESTIONS) {
-        let of = |slots: &[f64]| statistic(slots).into_iter().collect::<Vec<f64>>();
+    for (value, question) in values.iter_mut().zip(&QUESTIONS) {
+        let of = |slots: &[f64]| (question.statistic)(slots).into_iter().collect::<Vec<f64>>();
         *value = block_value(&of(baseline), &of(candidate))?;
     }
     Ok(values)
 }
 
-/// Answers every question from the values of the blocks so far.
-pub(crate) fn answers(blocks: &[[f64; QUESTIONS.len()]], rule: &Rule) -> Result<Vec<Side>, StatsError> {
-    let mut sides = Vec::new();
-    for (index, (name, _)) in QUESTIONS.into_iter().enumerate() {
-        let values: Vec<f64> = blocks.iter().map(|block| block[index]).collect();
-        sides.push(Side { name, change: decide(&values, rule)?, suspicious: suspicious(&values, rule.rope())? });
-    }
-    Ok(sides)
+/// Slots that take much longer than the median of their own process: the placement of its pages does not count.
+fn slow(slots: &[f64]) -> u64 {
+    let middle = median(slots).unwrap_or(f64::INFINITY);
+    slots.iter().filter(|slot| **slot > SLOW * middle).count() as u64
 }
 
-fn suspicious(values: &[f64], rope: f64) -> Result<bool, StatsError> {
-    let interval = mean_interval(values, 0.5)?;
-    let standard_error = interval.sd / (values.len() as f64).sqrt();
-    Ok(evidence(values, rope)?.slower.now >= SUSPICION
-        || interval.mean > rope.ln_1p().max(STANDARD_ERRORS * standard_error))
+/// Whether the candidate has more of the slow slots than the third that falls to it if all arms are the same.
+fn more_slow_slots(slow: [u64; 3]) -> bool {
+    let ours = slow[CANDIDATE];
+    ours >= 2 && binomial_upper_tail(ours, slow.iter().sum(), 1.0 / 3.0) < SLOW_LEVEL
+}
+
+fn suspicious(values: &[f64], rounds: &[f64], rope: f64, level: f64) -> Result<bool, StatsError> {
+    if evidence(values, rope)?.slower.now >= SUSPICION {
+        return Ok(true);
+    }
+    let all: f64 = rounds.iter().sum();
+    let weights: Vec<f64> = rounds.iter().map(|rounds| rounds / all).collect();
+    let mean: f64 = weights.iter().zip(values).map(|(weight, value)| weight * value).sum();
+    // As many blocks of equal weight would tell as much (Kish 1965).
+    let blocks = 1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>();
+    let squares: f64 = weights.iter().zip(values).map(|(weight, value)| (weight * (value - mean)).powi(2)).sum();
+    let standard_error = (squares * blocks / (blocks - 1.0)).sqrt();
+    let certain = standard_error == 0.0 || student_t_upper_tail(mean / standard_error, blocks - 1.0) < level;
+    Ok(mean > rope.ln_1p() && certain)
 }
 
 /// The question, if any, that is answered by "slower".
@@ -94,11 +159,35 @@ mod tests {
 
     #[test]
     fn suspicion_takes_size_and_certainty_or_evidence() {
-        let rope = 0.01;
-        assert!(!suspicious(&[0.005, 0.006, 0.004, 0.005, 0.006, 0.004], rope).unwrap(), "inside the region");
-        assert!(suspicious(&[0.10, 0.0, 0.05, 0.0, 0.10, 0.05], rope).unwrap(), "a tail that some blocks do not meet");
-        assert!(!suspicious(&[0.30, -0.25, 0.20, -0.24, 0.28, -0.2], rope).unwrap(), "beyond it by chance");
-        assert!(!suspicious(&[-0.05; 6], rope).unwrap(), "faster");
-        assert!(suspicious(&[0.011; 6], rope).unwrap());
+        let suspicious = |values: &[f64], level| suspicious(values, &vec![24.0; values.len()], 0.01, level).unwrap();
+        for level in [0.05, 0.2] {
+            assert!(!suspicious(&[0.005, 0.006, 0.004, 0.005, 0.006, 0.004], level), "inside the region");
+            assert!(!suspicious(&[0.30, -0.25, 0.20, -0.24, 0.28, -0.2], level), "beyond it by chance");
+            assert!(!suspicious(&[-0.05; 6], level), "faster");
+            assert!(suspicious(&[0.011; 6], level));
+            assert!(suspicious(&[0.10, 0.0, 0.05, 0.0, 0.10, 0.05], level), "a tail that some blocks do not meet");
+        }
+        let hardly = [0.09, -0.03, 0.04, -0.04, 0.08, 0.01];
+        assert!(suspicious(&hardly, 0.2) && !suspicious(&hardly, 0.05));
+    }
+
+    #[test]
+    fn long_blocks_that_find_nothing_clear_what_short_ones_raised() {
+        let short = [0.04, 0.03, 0.05, 0.02, 0.04, 0.03];
+        assert!(suspicious(&short, &[24.0; 6], 0.01, 0.05).unwrap());
+        let values = [&short[..], &[-0.002, 0.001]].concat();
+        let rounds = |long: f64| [&[24.0; 6][..], &[long; 2]].concat();
+        assert!(suspicious(&values, &rounds(24.0), 0.01, 0.05).unwrap(), "as short as the others, they do not");
+        assert!(!suspicious(&values, &rounds(96.0), 0.01, 0.05).unwrap());
+    }
+
+    #[test]
+    fn slow_slots_are_counted_against_the_share_of_the_candidate() {
+        let mut slots = vec![1.0; 40];
+        slots[7] = 2.0;
+        slots[9] = 1.4;
+        assert_eq!((slow(&slots), slow(&[3.0; 5]), slow(&[])), (1, 0, 0));
+        assert!(more_slow_slots([0, 3, 0]) && more_slow_slots([1, 5, 1]), "hardly anybody else has them");
+        assert!(!more_slow_slots([0, 1, 0]) && !more_slow_slots([3, 5, 4]) && !more_slow_slots([9, 0, 9]));
     }
 }

@@ -15,7 +15,7 @@ use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError, block_val
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::beside::{self, QUESTIONS, Side};
+use crate::beside::{self, Beside, QUESTIONS, Side};
 use crate::measure::Interrupted;
 use crate::worker::Limits;
 
@@ -209,6 +209,7 @@ pub(crate) struct Taken {
 struct Sofar {
     basis: Basis,
     blocks: Vec<BlockValue>,
+    beside: Beside,
     samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
@@ -226,6 +227,7 @@ pub(crate) fn over_blocks(
     let mut sofar = Sofar {
         basis: Basis::Wall,
         blocks: Vec::new(),
+        beside: Beside::default(),
         samples: Default::default(),
         times: Default::default(),
         disturbed: [0; 2],
@@ -260,6 +262,12 @@ impl Decision {
     fn suspicious(&self) -> bool {
         self.sides.iter().any(|side| side.suspicious)
     }
+
+    /// The side questions that a verdict of "the same" leaves open: suspicious to the last block, and not answered.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Side> {
+        let same = self.call == Call::As(Difference::Same);
+        self.sides.iter().filter(move |side| same && side.suspicious)
+    }
 }
 
 impl Sofar {
@@ -273,7 +281,7 @@ impl Sofar {
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
             kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
         }
-        let [median, p90, mean] = beside::block_values(&slots[BASELINE], &slots[CANDIDATE])?;
+        let [median, p90, mean] = self.beside.add(&slots)?;
         self.blocks.push(BlockValue {
             main: block_value(&main[BASELINE], &main[CANDIDATE])?,
             control: block_value(&main[BASELINE], &main[CONTROL])?,
@@ -294,10 +302,9 @@ impl Sofar {
     fn decide(&self, terms: &Terms, elapsed_s: f64) -> Result<Decision, NoDecision> {
         let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
         let control: Vec<f64> = self.blocks.iter().map(|block| block.control).collect();
-        let beside: Vec<_> = self.blocks.iter().map(|block| [block.median, block.p90, block.mean]).collect();
         let change = decide(&main, &terms.rule)?;
         let control = decide(&control, &terms.rule)?;
-        let sides = beside::answers(&beside, &terms.side_rule)?;
+        let sides = self.beside.answers(&terms.side_rule)?;
         Ok(Decision {
             call: call(&change, &control, &sides, terms.rule.rope()),
             change,

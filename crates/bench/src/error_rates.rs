@@ -2,7 +2,7 @@
 //! code only.
 
 use ellwand_core::record::Sample;
-use ellwand_core::stats::{Difference, proportion_lower_bound, special};
+use ellwand_core::stats::{Difference, Rule, decide, proportion_lower_bound, special};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -96,8 +96,37 @@ fn what_is_slow_now_and_then_is_found() {
     }
 }
 
+/// What waiting costs: where the time is the same, that is nearly always said at once, also where neighbours scatter slots.
 #[test]
-fn equal_things_without_slow_moments_cost_no_further_blocks() {
-    let blocks: usize = (0..50).map(|seed| compare([Slow::Never; 2], seed).blocks.len()).sum();
-    assert!(blocks < 50 * 12, "{blocks} blocks in 50 comparisons");
+fn equal_things_rarely_wait_for_slow_moments() {
+    let rule = Rule::default();
+    for (slow, share) in [(Slow::Never, 0.02), (Slow::Neighbours, 0.2)] {
+        let decisions: Vec<Decision> = (0..150).map(|seed| compare([slow; 2], seed)).collect();
+        let waited = decisions.iter().map(|decision| {
+            let main: Vec<f64> = decision.blocks.iter().map(|block| block.main).collect();
+            let same =
+                |n: &usize| *n <= main.len() && decide(&main[..*n], &rule).unwrap().difference == Difference::Same;
+            rule.spending().looks().iter().copied().find(same).map_or(0, |first| main.len() - first)
+        });
+        let waited: Vec<usize> = waited.collect();
+        let some = waited.iter().filter(|blocks| **blocks > 0).count();
+        assert!(some as f64 <= share * 150.0, "{slow:?}: {some} of 150 waited");
+        assert!(waited.iter().sum::<usize>() <= 150, "{slow:?}: {waited:?}");
+        let open = decisions.iter().filter(|decision| decision.unsettled().next().is_some()).count();
+        assert!(open <= 4, "{slow:?}: {open} of 150 end with slow moments unsettled");
+    }
+}
+
+/// Where a tail is too rare for the blocks that there are, "the same" does not hide that it was suspected.
+#[test]
+fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let terms = Terms::new(0.015, 0.01, Some(8), Limits::default(), 5).unwrap();
+    let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+        let samples = [Slow::Never, Slow::Tail, Slow::Never].map(|slow| slots(slow, 24, &mut random));
+        Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Cpu })
+    })
+    .unwrap();
+    assert_eq!(decision.call, Call::As(Difference::Same));
+    assert!(decision.unsettled().any(|side| side.name == "mean"), "{:?}", decision.sides);
 }

@@ -230,6 +230,7 @@ impl Instrument<'_> {
                     Ok(_) => Outcome::Measured,
                 };
                 if measurement.outcome.is_measured() {
+                    measurement.warnings.extend(sample::stood_still(&samples));
                     measurement.samples = samples;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
                     measurement.readings.extend(ready.prepared.readings());

@@ -57,6 +57,14 @@ pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
     }
 }
 
+/// What is said of slots in which the device's clock did not move: no work takes no time, so it stood still or went back.
+pub(crate) fn stood_still(samples: &[Sample]) -> Option<String> {
+    let still = samples.iter().filter(|sample| sample.device_ns.unwrap_or(sample.wall_ns) == 0).count();
+    (still > 0).then(|| {
+        format!("the clock stood still or went back in {still} of {} slots: it is no monotonic clock", samples.len())
+    })
+}
+
 /// The shape of an implementation's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {

@@ -153,3 +153,37 @@ fn a_time_below_the_resolution_says_so() {
     measured.resolution_ns = Some(600.0);
     assert!(measured.below_resolution());
 }
+
+/// A device whose clock is set while it is timed, an hour back and an hour on: the slots that were hit are what they are,
+/// every other one is exact, and a step back is said.
+#[test]
+fn a_clock_that_steps_spoils_the_slots_it_hits_and_is_said() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let mut bench = Bench::default();
+    bench.clock.advance(2 * HOUR_NS);
+    bench.add("steady", |_| Act::Right(250));
+    let runs = bench.add("stepping", |runs| match runs {
+        RUNS_BACK => Act::Back(HOUR_NS),
+        RUNS_ON => Act::Right(HOUR_NS),
+        _ => Act::Right(250),
+    });
+    let measured = bench.measure();
+    assert!(measured.iter().all(|m| m.outcome == Outcome::Measured), "{measured:?}");
+    assert!(runs.load(SeqCst) > RUNS_ON, "both steps were met");
+    let walls = |i: usize| measured[i].samples.iter().map(|sample| sample.wall_ns).collect::<Vec<_>>();
+    assert_eq!(walls(0), [1000; 8]);
+    assert!(!measured[0].warnings.iter().any(|warning| warning.contains("clock")), "{:?}", measured[0].warnings);
+    let stepped = walls(1);
+    assert_eq!(stepped.iter().filter(|wall| **wall == 1000).count(), stepped.len() - 2, "{stepped:?}");
+    assert_eq!(stepped.iter().filter(|wall| **wall > HOUR_NS).count(), 1, "{stepped:?}");
+    let said: Vec<&String> = measured[1].warnings.iter().filter(|warning| warning.contains("clock")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("went back in 1 of 8 slots"), "{said:?}");
+    // The middle of the slots is what the time is, and no step moved it.
+    let walls: Vec<f64> = stepped.iter().map(|wall| *wall as f64).collect();
+    assert_eq!(ellwand_core::stats::median(&walls), Some(1000.0));
+}
+
+/// Runs of the toy in the test above that fall into slots: four runs fill one, and one more warms each up.
+const RUNS_BACK: u64 = 30;
+const RUNS_ON: u64 = 45;

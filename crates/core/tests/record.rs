@@ -101,7 +101,10 @@ fn comparisons_and_the_certificate_are_read_and_written_the_same() {
     let tail = certificate.slow_modes.iter().find(|slow| slow.kind == "tail").unwrap();
     assert_eq!((tail.decisions, tail.slower), (60, 59));
     // A certificate of before slow modes were noted has none, and is otherwise the same.
-    let before = COMPARISONS.replace(r#","slow_modes":[{"kind":"modes","decisions":60,"slower":60},{"kind":"tail","decisions":60,"slower":59}]"#, "");
+    let before = COMPARISONS.replace(
+        r#","slow_modes":[{"kind":"modes","decisions":60,"slower":60},{"kind":"tail","decisions":60,"slower":59}]"#,
+        "",
+    );
     let before = record::parse(&before).unwrap().run.certificate.unwrap();
     assert_eq!(Certificate { slow_modes: certificate.slow_modes.clone(), ..before.clone() }, *certificate);
     assert!(before.slow_modes.is_empty());
@@ -131,6 +134,27 @@ fn a_verdict_is_computed_again_from_the_blocks() {
     let mut cut = first.clone();
     cut.blocks.pop();
     assert!(cut.change().is_err());
+}
+
+/// A clock on the wall that steps between two commands of a record: no time changes, and the step is said.
+#[test]
+fn a_clock_that_was_set_back_is_said_and_changes_no_time() {
+    let first = V1.lines().next().unwrap();
+    let started = record::parse(V1).unwrap().run.started_unix_ms;
+    let dated =
+        |ms: u64| first.replace(&format!("\"started_unix_ms\":{started}"), &format!("\"started_unix_ms\":{ms}"));
+    let gone_on = |ms: &[u64]| {
+        let more: String = ms.iter().map(|ms| dated(*ms) + "\n").collect();
+        record::parse(&format!("{V1}{more}")).unwrap()
+    };
+    let plain = record::parse(V1).unwrap();
+    assert!(gone_on(&[started, started + 3_600_000]).warnings.is_empty(), "clocks go forwards");
+    let back = gone_on(&[started + 3_600_000, started + 1_800_500, started + 1_800_500]);
+    assert_eq!(back.measurements, plain.measurements);
+    let [warning] = &back.warnings[..] else { panic!("{:?}", back.warnings) };
+    assert!(warning.contains("dated 1799.5 s before") && warning.contains("set back"), "{warning}");
+    // Before 1970, or the end of all times: dates are only dates.
+    assert_eq!(gone_on(&[0, u64::MAX]).warnings.len(), 1);
 }
 
 #[test]

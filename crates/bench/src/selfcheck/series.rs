@@ -129,12 +129,12 @@ mod tests {
             let planned: u32 = trials.iter().map(|trial| trial.decisions).sum();
             assert_eq!(order.len(), planned as usize);
             let mut done = vec![0_u32; trials.len()];
-            for (index, trial) in order.iter().enumerate() {
-                done[*trial] += 1;
-                let share = (index + 1) as f64 / f64::from(planned);
-                for (done, trial) in done.iter().zip(&trials) {
-                    let off = f64::from(*done) - share * f64::from(trial.decisions);
-                    assert!(off.abs() <= 1.5, "after {} of {planned}: {done} of {trial:?}", index + 1);
+            for trial in order {
+                done[trial] += 1;
+                let share = |trial: usize| f64::from(done[trial]) / f64::from(trials[trial].decisions);
+                for other in 0..trials.len() {
+                    let each = [trial, other].map(|trial| 1.0 / f64::from(trials[trial].decisions));
+                    assert!((share(trial) - share(other)).abs() <= each[0] + each[1], "{done:?} of {trials:?}");
                 }
             }
             assert!(done.iter().zip(&trials).all(|(done, trial)| *done == trial.decisions));

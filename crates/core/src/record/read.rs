@@ -26,7 +26,7 @@ pub struct Record {
     pub resumed: Vec<Vec<String>>,
     /// What was recorded inside implementations, in runs of their own; the last of a cell holds.
     pub spans: Vec<Spans>,
-    /// What was odd about the file: a cut last line, lines of a kind this version does not know.
+    /// What was odd about the file: a cut last line, lines of a kind this version does not know, dates that run backwards.
     pub warnings: Vec<String>,
 }
 
@@ -108,6 +108,14 @@ struct Head {
     version: Option<u32>,
 }
 
+/// What is said of a command that went on with a record and is dated before the one it goes on from.
+fn set_back(before: u64, now: u64, line: usize) -> Option<String> {
+    let seconds = before.checked_sub(now).filter(|back| *back > 0)? as f64 * 1e-3;
+    Some(format!(
+        "line {line} goes on with the record and is dated {seconds:.1} s before the command that it follows: the clock on the wall was set back; times are read from another clock"
+    ))
+}
+
 /// Reads a record. A last line that was cut off is left out with a warning, since the program may have been killed while
 /// writing it; a damaged line elsewhere is an error.
 ///
@@ -134,6 +142,7 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
         spans: Vec::new(),
         warnings: Vec::new(),
     };
+    let mut last_start = record.run.started_unix_ms;
     for (index, text) in lines {
         let number = index + 1;
         let cut = !text.ends_with('\n');
@@ -152,7 +161,11 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
             },
             // A resumed run appends its own first line: the measurements after it were made by that command.
             Ok(head) if head.kind == "run" => match serde_json::from_str::<Run>(text) {
-                Ok(run) => record.resumed.push(run.command),
+                Ok(run) => {
+                    record.warnings.extend(set_back(last_start, run.started_unix_ms, number));
+                    last_start = run.started_unix_ms;
+                    record.resumed.push(run.command);
+                }
                 Err(error) => {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use ellwand_bench::beside::Side;
 use ellwand_bench::compare::{Call, Decision};
 use ellwand_core::stats::{Change, Difference};
 use ellwand_report::units;
@@ -68,7 +69,8 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             interval(1.0 / change.high, 1.0 / change.low)
         ),
         Said::Call(Call::As(Difference::Same)) => {
-            format!("same within {}: {takes}, {cost}", percent(rope))
+            let open = unsettled(decision, &candidate).map_or_else(String::new, |open| format!("; {open}"));
+            format!("same within {}: {takes}, {cost}{open}", percent(rope))
         }
         Said::Call(Call::As(Difference::Undecided { blocks_needed })) => {
             format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
@@ -100,6 +102,22 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
 fn names(row: &Row) -> [String; 2] {
     let [baseline, candidate] = row.names.clone();
     if baseline == candidate { [baseline, format!("another {candidate}")] } else { [baseline, candidate] }
+}
+
+/// What a verdict of "the same" leaves open: it is about the fastest times, and the slow moments are not cleared.
+fn unsettled(decision: &Decision, candidate: &str) -> Option<String> {
+    // The widest suspicion is the one that takes longest to clear.
+    let side = decision.unsettled().max_by(|a, b| a.change.ratio.total_cmp(&b.change.ratio))?;
+    let seen = format!(
+        "but the slow moments of {candidate} are not settled: {} {} ({})",
+        about(side.name),
+        times(side.change.ratio),
+        interval(side.change.low, side.change.high)
+    );
+    let done = decision.blocks.len();
+    // Where the question itself is near its answer, half as many blocks again are worth a try.
+    let more = more(&side.change).unwrap_or(done / 2).max(1);
+    Some(format!("{seen}; --blocks {} would tell more", done + more))
 }
 
 fn needed(decision: &Decision, blocks: Option<usize>) -> String {
@@ -193,7 +211,8 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "high": decision.change.high,
             "more_blocks": more(&decision.change),
             "control": change(&decision.control),
-            "sides": decision.sides.iter().map(|side| (side.name.to_string(), change(&side.change))).collect::<serde_json::Map<_, _>>(),
+            "unsettled": decision.unsettled().map(|side| side.name).collect::<Vec<_>>(),
+            "sides": decision.sides.iter().map(|side| (side.name.to_string(), side_as_json(side))).collect::<serde_json::Map<_, _>>(),
             "judged_by": decision.basis.about(),
             "seconds": decision.seconds,
             "blocks": decision.blocks.iter().map(|b| json!({ "main": b.main, "control": b.control, "median": b.median, "p90": b.p90, "mean": b.mean })).collect::<Vec<_>>(),
@@ -213,6 +232,14 @@ fn as_json(row: &Row, rope: f64) -> Value {
 
 fn change(change: &Change) -> Value {
     json!({ "ratio": change.ratio, "low": change.low, "high": change.high, "difference": difference(change.difference) })
+}
+
+fn side_as_json(side: &Side) -> Value {
+    let mut json = change(&side.change);
+    if let Some(json) = json.as_object_mut() {
+        json.insert("suspicious".into(), side.suspicious.into());
+    }
+    json
 }
 
 fn more(change: &Change) -> Option<usize> {

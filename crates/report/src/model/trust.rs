@@ -28,6 +28,11 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     let found: Vec<String> = planted.chain(slow).collect();
     let found = if found.is_empty() { String::new() } else { format!(", found {}", found.join(", ")) };
     let age = certificate.age_ms(started_unix_ms);
+    // Only a clock that was set can date what was kept before a run after it.
+    let dated = match certificate.started_unix_ms.checked_sub(started_unix_ms).filter(|ahead| *ahead > 0) {
+        Some(ahead) => format!("dated {} after this run, since the clock on the wall was set", span(ahead)),
+        None => format!("{} before this run", span(age)),
+    };
     let load = match certificate.load {
         [Some(before), Some(after)] => format!(" at load {before:.2} to {after:.2}"),
         [Some(load), None] | [None, Some(load)] => format!(" at load {load:.2}"),
@@ -36,10 +41,9 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
     let revision = certificate.revision.as_deref().map_or_else(String::new, |at| format!(" ({})", clean(at)));
     let old = if age > OLD_MS { " · old: `selfcheck` makes a new one" } else { "" };
     format!(
-        "self-check of this machine: {} false alarms in {} decisions{bound}{found} · {} before this run{load} · ellwand {}{revision}{old}",
+        "self-check of this machine: {} false alarms in {} decisions{bound}{found} · {dated}{load} · ellwand {}{revision}{old}",
         certificate.false_alarms,
         certificate.decisions,
-        span(age),
         clean(&certificate.ellwand),
     )
 }
@@ -93,9 +97,15 @@ mod tests {
         );
         let old = line(Some(&certificate), 1_000_000 + 31 * DAY_MS);
         assert!(old.contains("31 days before") && old.ends_with("old: `selfcheck` makes a new one"), "{old}");
-        let bare = Certificate { revision: None, load: [None; 2], planted: Vec::new(), slow_modes: Vec::new(), ..certificate };
+        let bare =
+            Certificate { revision: None, load: [None; 2], planted: Vec::new(), slow_modes: Vec::new(), ..certificate };
         let bare = line(Some(&bare), 0);
-        assert!(bare.contains("0 seconds before this run at unknown load · ellwand 0.1.0"), "{bare}");
+        assert!(
+            bare.contains(
+                "dated 16 minutes after this run, since the clock on the wall was set at unknown load · ellwand 0.1.0"
+            ),
+            "{bare}"
+        );
         assert!(line(None, 0).contains("selfcheck --quick"));
     }
 }

@@ -98,7 +98,10 @@ mod tests {
             *taken = (trial.decisions / 2, 2.0 * f64::from(trial.decisions / 2));
         }
         assert!((ahead.left_s(Duration::ZERO) - f64::from(planned)).abs() < 1e-9);
-        assert_eq!(ahead.sentence(7.2), format!("{} of {planned} decisions, 0 false alarms, about 8 s to go", planned / 2));
+        assert_eq!(
+            ahead.sentence(7.2),
+            format!("{} of {planned} decisions, 0 false alarms, about 8 s to go", planned / 2)
+        );
         ahead.budget = Some(Duration::from_secs(30));
         assert!((ahead.left_s(Duration::from_secs(10)) - 20.0).abs() < 1e-9);
         assert_eq!(ahead.left_s(Duration::from_secs(31)), 0.0);

@@ -136,7 +136,9 @@ fn keep(matches: &ArgMatches, here: &Environment, certificate: &Certificate, int
             certificate.decisions()
         ));
     } else if !enough {
-        output::note("the budget left some trial with fewer decisions than --quick takes: this partial certificate is not kept");
+        output::note(
+            "the budget left some trial with fewer decisions than --quick takes: this partial certificate is not kept",
+        );
     } else {
         cache::keep("selfcheck", here, certificate);
     }

@@ -90,11 +90,19 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
             certificate.resolution_ns.unwrap_or(f64::NAN),
         )?;
     }
-    let spent: Option<Vec<f64>> =
-        certificate.rows.iter().filter(|row| row.decisions > 0).map(|row| Some(row.cpu_s? * row.decisions as f64)).collect();
+    let spent: Option<Vec<f64>> = certificate
+        .rows
+        .iter()
+        .filter(|row| row.decisions > 0)
+        .map(|row| Some(row.cpu_s? * row.decisions as f64))
+        .collect();
     if let Some(spent) = spent.filter(|spent| !spent.is_empty()) {
         let decisions = certificate.rows.iter().map(|row| row.decisions).sum::<u64>();
-        writeln!(out, "a decision takes {:.2} s of processor time in the mean", spent.iter().sum::<f64>() / decisions as f64)?;
+        writeln!(
+            out,
+            "a decision takes {:.2} s of processor time in the mean",
+            spent.iter().sum::<f64>() / decisions as f64
+        )?;
     }
     if let Some(planned) = certificate.planned {
         writeln!(out, "partial: {} of {planned} planned decisions were taken", certificate.decisions())?;
