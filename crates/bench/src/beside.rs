@@ -131,6 +131,12 @@ fn suspicious(values: &[f64], rounds: &[f64], rope: f64, level: f64) -> Result<b
     Ok(mean > rope.ln_1p() && certain)
 }
 
+/// The suspicious question, if any, by which the candidate is slowest.
+pub(crate) fn most_suspicious(sides: &[Side]) -> Option<&Side> {
+    let suspicious = sides.iter().filter(|side| side.suspicious);
+    suspicious.max_by(|a, b| a.change.ratio.total_cmp(&b.change.ratio))
+}
+
 /// The question, if any, that is answered by "slower".
 pub(crate) fn slower(sides: &[Side]) -> Option<&'static str> {
     sides.iter().find(|side| side.change.difference == Difference::Slower).map(|side| side.name)

@@ -132,6 +132,8 @@ pub enum Call {
     As(Difference),
     /// The fastest times are not slower, and yet a side question says that the candidate is: a slow mode or a longer tail.
     SlowerBeside(&'static str),
+    /// The time is the same, and the side question named was suspicious to the last block without an answer.
+    Unsettled(&'static str),
     /// The two copies of the baseline differ: nothing can be said here and now.
     Withheld,
 }
@@ -249,24 +251,17 @@ pub(crate) fn over_blocks(
 }
 
 impl Decision {
-    /// Whether more blocks would not change what is said. "The same" waits while a side question is suspicious.
+    /// Whether more blocks would not change what is said.
     fn stands(&self) -> bool {
         match self.call {
-            Call::As(Difference::Undecided { .. }) | Call::Withheld => false,
-            Call::As(Difference::Same) => !self.suspicious(),
-            Call::As(Difference::Faster | Difference::Slower) | Call::SlowerBeside(_) => true,
+            Call::As(Difference::Undecided { .. }) | Call::Withheld | Call::Unsettled(_) => false,
+            Call::As(_) | Call::SlowerBeside(_) => true,
         }
     }
 
     /// Whether a side question is suspicious.
     fn suspicious(&self) -> bool {
         self.sides.iter().any(|side| side.suspicious)
-    }
-
-    /// The side questions that a verdict of "the same" leaves open: suspicious to the last block, and not answered.
-    pub fn unsettled(&self) -> impl Iterator<Item = &Side> {
-        let same = self.call == Call::As(Difference::Same);
-        self.sides.iter().filter(move |side| same && side.suspicious)
     }
 }
 
@@ -327,6 +322,9 @@ fn call(change: &Change, control: &Change, sides: &[Side], rope: f64) -> Call {
     match (change.difference, beside::slower(sides)) {
         _ if control.low > 1.0 + rope || control.high < 1.0 / (1.0 + rope) => Call::Withheld,
         (Difference::Same | Difference::Undecided { .. }, Some(name)) => Call::SlowerBeside(name),
+        (Difference::Same, None) => {
+            beside::most_suspicious(sides).map_or(Call::As(Difference::Same), |side| Call::Unsettled(side.name))
+        }
         (difference, _) => Call::As(difference),
     }
 }

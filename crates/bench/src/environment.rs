@@ -11,6 +11,17 @@ use crate::sample::MOST_PARTS;
 pub fn detect() -> Environment {
     let clock = clock_quality();
     Environment {
+        clock_cost_ns: Some(clock.cost_ns),
+        clock_step_ns: Some(clock.step_ns),
+        slot_cost_ns: Some(slot_cost_ns(&Cpu::default(), MOST_PARTS)),
+        ..facts()
+    }
+}
+
+/// What can be read without measuring: everything but what clocks and slots cost, whose measurement takes longer than the
+/// start of a worker. Of the same machine as [`detect`] by its fingerprint.
+pub fn facts() -> Environment {
+    Environment {
         os: format!("{} {}", std::env::consts::OS, text("/proc/sys/kernel/osrelease").unwrap_or_default())
             .trim()
             .to_string(),
@@ -24,9 +35,9 @@ pub fn detect() -> Environment {
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|text| bracketed(&text)),
         virtualised: cpuinfo("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
-        clock_cost_ns: Some(clock.cost_ns),
-        clock_step_ns: Some(clock.step_ns),
-        slot_cost_ns: Some(slot_cost_ns(&Cpu::default(), MOST_PARTS)),
+        clock_cost_ns: None,
+        clock_step_ns: None,
+        slot_cost_ns: None,
         compiler: env!("ELLWAND_RUSTC").to_string(),
         devices: Vec::new(),
         ceilings: Vec::new(),
@@ -141,6 +152,14 @@ fn bracketed(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_name_the_same_machine_without_measuring_anything() {
+        let (facts, all) = (facts(), detect());
+        assert_eq!(facts.fingerprint(), all.fingerprint());
+        assert_eq!((facts.clock_cost_ns, facts.clock_step_ns, facts.slot_cost_ns), (None, None, None));
+        assert!(all.clock_cost_ns.is_some() && all.slot_cost_ns.is_some());
+    }
 
     #[test]
     fn texts_of_the_system_are_read() {

@@ -112,7 +112,7 @@ fn equal_things_rarely_wait_for_slow_moments() {
         let some = waited.iter().filter(|blocks| **blocks > 0).count();
         assert!(some as f64 <= share * 150.0, "{slow:?}: {some} of 150 waited");
         assert!(waited.iter().sum::<usize>() <= 150, "{slow:?}: {waited:?}");
-        let open = decisions.iter().filter(|decision| decision.unsettled().next().is_some()).count();
+        let open = decisions.iter().filter(|decision| matches!(decision.call, Call::Unsettled(_))).count();
         assert!(open <= 4, "{slow:?}: {open} of 150 end with slow moments unsettled");
     }
 }
@@ -127,6 +127,6 @@ fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
         Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Cpu })
     })
     .unwrap();
-    assert_eq!(decision.call, Call::As(Difference::Same));
-    assert!(decision.unsettled().any(|side| side.name == "mean"), "{:?}", decision.sides);
+    assert_eq!(decision.change.difference, Difference::Same);
+    assert_eq!(decision.call, Call::Unsettled("mean"), "{:?}", decision.sides);
 }

@@ -156,3 +156,48 @@ fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!here.path("ellwand-out").exists(), "an empty directory is left");
 }
+
+#[test]
+fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
+    use std::io::{BufRead, BufReader, Read};
+    let here = Box::default();
+    let mut child = here
+        .command(&["selfcheck", "--only", "chain equal", "--decisions", "100000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("decisions, ") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended by itself");
+    }
+    assert!(line.contains(" of 100000 decisions") && line.contains("to go"), "{line}");
+    signal(&child, "INT");
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{rest}");
+    assert!(
+        stdout.contains("selfcheck-chain") && stdout.contains("of 100000 planned decisions were taken"),
+        "{stdout}"
+    );
+    assert!(rest.contains("not kept"), "{rest}");
+    assert!(!here.path("cache/ellwand").exists(), "a partial certificate is kept");
+}
+
+#[test]
+fn a_self_check_ends_with_its_budget() {
+    let here = Box::default();
+    let told =
+        here.ok(&["selfcheck", "--only", "chain equal", "--decisions", "100000", "--budget", "1", "--format", "json"]);
+    let certificate: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let rows = certificate["rows"].as_array().unwrap();
+    let taken = rows[0]["decisions"].as_u64().unwrap();
+    assert!(rows.len() == 1 && (1..100_000).contains(&taken) && certificate["planned"] == 100_000, "{}", told.stdout);
+    assert!(rows[0]["cpu_s"].as_f64().unwrap() > 0.0);
+    assert!(told.stderr.contains("not kept") && !here.path("cache/ellwand").exists(), "{}", told.stderr);
+    here.refused(&["selfcheck", "--budget", "0"], &["--budget"]);
+}

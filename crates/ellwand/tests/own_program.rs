@@ -233,6 +233,17 @@ fn verdicts_and_exit_codes() {
         ("slower", &["--blocks", "6", "--fail-on", "slower"], 0, &["undecided"]),
         ("faster", &[], 0, &["faster is 2.000x faster than plain (99 % interval 2.000 to 2.000)"]),
         ("moody", &[], 3, &["slower than plain in its slow moments", "while its fastest time is not"]),
+        // Six blocks cannot show that slow moments are slower, and so not that all is the same.
+        (
+            "moody",
+            &["--blocks", "6"],
+            4,
+            &[
+                "undecided: the fastest times are the same within 1 %",
+                "the slow moments of moody are not settled: its 90th percentile takes 2.600x",
+                "--blocks 10 would tell more",
+            ],
+        ),
         ("wrong", &[], 5, &["no verdict: the candidate answers wrong"]),
         ("picky", &[], 6, &["no verdict: the candidate cannot run here: the moon is not full"]),
         ("broken", &[], 1, &["no verdict: the candidate failed: it panicked in prepare: no luck"]),

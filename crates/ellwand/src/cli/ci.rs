@@ -96,7 +96,7 @@ fn grade(row: &Row) -> Grade {
     match row.said {
         Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)) => Grade::Bad,
         Said::Call(Call::As(Difference::Same | Difference::Faster)) => Grade::Good,
-        Said::Call(Call::As(Difference::Undecided { .. }) | Call::Withheld)
+        Said::Call(Call::As(Difference::Undecided { .. }) | Call::Unsettled(_) | Call::Withheld)
         | Said::OneOfMany
         | Said::BelowResolution(_) => Grade::Open,
         Said::Nothing => match &row.result {

@@ -7,7 +7,8 @@ use ellwand_core::{Ceiling, CeilingKind};
 
 /// Tells the kernels of this process what `machine` measured here, if it did.
 pub(super) fn tell_kernels() {
-    let environment = ellwand_bench::environment::detect();
+    // Every worker does this: it must cost next to nothing.
+    let environment = ellwand_bench::environment::facts();
     let ceilings = super::ceilings::kept(&environment).unwrap_or_default();
     if let Some(bytes) = crossing(&ceilings) {
         ellwand_kernels::stores::measured(bytes);

@@ -39,7 +39,7 @@ use exit::{Exit, Failure};
 
 /// One line about the processor, for the list of devices.
 pub(crate) fn cpu_description() -> String {
-    let here = ellwand_bench::environment::detect();
+    let here = ellwand_bench::environment::facts();
     format!("{}, {} cores, {}", here.cpu, here.cores, here.cpu_features.join(" "))
 }
 

@@ -69,8 +69,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             interval(1.0 / change.high, 1.0 / change.low)
         ),
         Said::Call(Call::As(Difference::Same)) => {
-            let open = unsettled(decision, &candidate).map_or_else(String::new, |open| format!("; {open}"));
-            format!("same within {}: {takes}, {cost}{open}", percent(rope))
+            format!("same within {}: {takes}, {cost}", percent(rope))
         }
         Said::Call(Call::As(Difference::Undecided { blocks_needed })) => {
             format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
@@ -84,6 +83,11 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
                 interval(change.low, change.high)
             )
         }
+        Said::Call(Call::Unsettled(name)) => format!(
+            "undecided: the fastest times are the same within {}: {takes}, {cost}; {}",
+            percent(rope),
+            unsettled(decision, name, &candidate)
+        ),
         Said::Call(Call::Withheld) => format!(
             "no verdict: two copies of {baseline} differ by {} ({}), so that this machine does not hold still enough now, {cost}",
             times(decision.control.ratio),
@@ -104,20 +108,19 @@ fn names(row: &Row) -> [String; 2] {
     if baseline == candidate { [baseline, format!("another {candidate}")] } else { [baseline, candidate] }
 }
 
-/// What a verdict of "the same" leaves open: it is about the fastest times, and the slow moments are not cleared.
-fn unsettled(decision: &Decision, candidate: &str) -> Option<String> {
-    // The widest suspicion is the one that takes longest to clear.
-    let side = decision.unsettled().max_by(|a, b| a.change.ratio.total_cmp(&b.change.ratio))?;
-    let seen = format!(
-        "but the slow moments of {candidate} are not settled: {} {} ({})",
-        about(side.name),
-        times(side.change.ratio),
-        interval(side.change.low, side.change.high)
-    );
+/// What keeps the same fastest times from being called the same, and what would tell more.
+fn unsettled(decision: &Decision, name: &str, candidate: &str) -> String {
+    let change = decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change);
     let done = decision.blocks.len();
-    // Where the question itself is near its answer, half as many blocks again are worth a try.
-    let more = more(&side.change).unwrap_or(done / 2).max(1);
-    Some(format!("{seen}; --blocks {} would tell more", done + more))
+    // Where the question itself is all but answered, half as many blocks again are worth a try.
+    let more = more(&change).unwrap_or(done / 2).max(1);
+    format!(
+        "but the slow moments of {candidate} are not settled: {} {} ({}); --blocks {} would tell more",
+        about(name),
+        times(change.ratio),
+        interval(change.low, change.high),
+        done + more
+    )
 }
 
 fn needed(decision: &Decision, blocks: Option<usize>) -> String {
@@ -211,7 +214,7 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "high": decision.change.high,
             "more_blocks": more(&decision.change),
             "control": change(&decision.control),
-            "unsettled": decision.unsettled().map(|side| side.name).collect::<Vec<_>>(),
+            "unsettled": match decision.call { Call::Unsettled(name) => Some(name), _ => None },
             "sides": decision.sides.iter().map(|side| (side.name.to_string(), side_as_json(side))).collect::<serde_json::Map<_, _>>(),
             "judged_by": decision.basis.about(),
             "seconds": decision.seconds,
@@ -264,7 +267,7 @@ pub(super) fn said(said: Said) -> &'static str {
         Said::Call(Call::As(difference)) => self::difference(difference),
         Said::Call(Call::SlowerBeside(_)) => "slower-beside",
         Said::Call(Call::Withheld) => "withheld",
-        Said::OneOfMany => "undecided",
+        Said::Call(Call::Unsettled(_)) | Said::OneOfMany => "undecided",
         Said::BelowResolution(_) => "below-resolution",
         Said::Nothing => "none",
     }

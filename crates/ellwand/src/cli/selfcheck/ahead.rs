@@ -24,15 +24,17 @@ pub(super) struct Ahead<'a> {
     /// Decisions taken and their seconds, by trial.
     taken: Vec<(u32, f64)>,
     alarms: u32,
-    /// When the last line was written, since the begin; `None` on a terminal.
-    line: Option<Duration>,
+    /// Whether lines are written, since there is no terminal.
+    lines: bool,
+    /// When the last one was, since the begin.
+    last: Option<Duration>,
 }
 
 impl<'a> Ahead<'a> {
     pub(super) fn new(trials: &'a [Trial], budget: Option<Duration>) -> Self {
-        let line = (!std::io::stderr().is_terminal()).then_some(Duration::ZERO);
+        let lines = !std::io::stderr().is_terminal();
         let taken = vec![(0, 0.0); trials.len()];
-        Self { trials, budget, progress: Progress::new(0), taken, alarms: 0, line }
+        Self { trials, budget, progress: Progress::new(0), taken, alarms: 0, lines, last: None }
     }
 
     /// Counts a decision, `gone` after the begin.
@@ -47,8 +49,8 @@ impl<'a> Ahead<'a> {
         let left = self.left_s(gone);
         let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
         self.progress.ahead(&name, left);
-        if self.line.is_some_and(|last| gone - last >= LINE_EVERY) {
-            self.line = Some(gone);
+        if self.lines && self.last.is_none_or(|last| gone - last >= LINE_EVERY) {
+            self.last = Some(gone);
             output::note(&self.sentence(left));
         }
     }

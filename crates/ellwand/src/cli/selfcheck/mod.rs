@@ -123,23 +123,20 @@ fn told(matches: &ArgMatches, certificate: &Certificate) -> Result<(), Failure> 
     output::result(|out| table::write(certificate, out))
 }
 
-/// Keeps the certificate for the runs to come, unless it says less than a quick one would.
+/// Keeps the certificate for the runs to come, unless it was interrupted, says less than a quick one, or is about a choice of
+/// trials.
 fn keep(matches: &ArgMatches, here: &Environment, certificate: &Certificate, interrupted: bool) {
-    if is_set(matches, "long") || text(matches, "only").is_some() || matches.get_one::<u32>("decisions").is_some() {
-        return;
-    }
+    let partial = certificate.planned.is_some();
+    let chosen = is_set(matches, "long") || text(matches, "only").is_some();
     let least = selfcheck::trials(true, false);
     let enough = certificate.rows.iter().zip(&least).all(|(row, least)| row.decisions >= u64::from(least.decisions));
-    if interrupted {
+    if interrupted || (partial && (chosen || !enough)) {
+        let why = if interrupted { "interrupted" } else { "the budget is used up" };
         output::note(&format!(
-            "interrupted: {} decisions were taken; this partial certificate is not kept",
+            "{why}: {} decisions were taken; this partial certificate is not kept",
             certificate.decisions()
         ));
-    } else if !enough {
-        output::note(
-            "the budget left some trial with fewer decisions than --quick takes: this partial certificate is not kept",
-        );
-    } else {
+    } else if !chosen && matches.get_one::<u32>("decisions").is_none() {
         cache::keep("selfcheck", here, certificate);
     }
 }
