@@ -303,7 +303,7 @@ fn rope() -> Arg {
 fn machine() -> Command {
     Command::new("machine")
         .about(
-            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock, span and call cost",
+            "Measures the ceilings of this machine: read, fill, copy and triad bandwidth by cache level, multiply-add peak, load latency, page faults, waking threads, clock, span and call cost",
         )
         .arg(format(&["table", "json"]))
         .arg(
