@@ -59,6 +59,9 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
 /// CUDA 12.0: the first whose driver loads machine code of compilers up to 12.9; newer code is refused by the driver itself.
 const OLDEST_DRIVER: i32 = 12_000;
 
+/// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
+const USUAL_SHARED: u32 = 48 << 10;
+
 /// Most parameters of a kernel here.
 const MOST_ARGS: usize = 24;
 
@@ -100,6 +103,8 @@ struct State {
     ticket: u32,
     modules: HashMap<&'static str, (usize, &'static str)>,
     sizes: HashMap<u64, u64>,
+    /// Shared memory beyond the usual that kernels were already allowed.
+    allowed: HashMap<usize, u32>,
     scratch: Option<u64>,
 }
 
@@ -371,6 +376,14 @@ impl Backend for Cuda {
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         let mut state = self.enter()?;
+        if grid.shared > USUAL_SHARED && state.allowed.get(&kernel.handle).is_none_or(|most| *most < grid.shared) {
+            let bytes = i32::try_from(grid.shared).unwrap_or(i32::MAX);
+            let which = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function belongs to a module that is never unloaded.
+            unsafe { result::function::set_function_attribute(kernel.handle as sys::CUfunction, which, bytes) }
+                .map_err(call("cuFuncSetAttribute"))?;
+            state.allowed.insert(kernel.handle, grid.shared);
+        }
         self.enqueue(kernel.handle, grid, args)?;
         if state.gate().launched() {
             self.open_gate(&state);

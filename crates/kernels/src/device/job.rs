@@ -69,6 +69,11 @@ impl Job {
         Ok(at)
     }
 
+    /// Multiprocessors of the device.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.gpu.multiprocessors()
+    }
+
     /// Adds a launch.
     pub(crate) fn launch(
         &mut self,

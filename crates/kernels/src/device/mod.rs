@@ -12,6 +12,8 @@ mod emulation;
 mod find;
 mod gate;
 mod job;
+#[cfg(test)]
+mod judge;
 mod source;
 
 use std::any::Any;
@@ -24,8 +26,10 @@ pub(crate) use buffer::Buffer;
 #[cfg(test)]
 pub(crate) use emulation::test_devices;
 pub(crate) use job::Job;
+#[cfg(test)]
+pub(crate) use judge::judge;
 pub use source::sources;
-pub(crate) use source::{Arg, Grid, Source};
+pub(crate) use source::{Arg, Grid, Source, whole};
 
 /// What went wrong on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

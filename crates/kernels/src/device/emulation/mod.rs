@@ -114,7 +114,9 @@ fn build(source: &Source) -> Result<PathBuf, GpuError> {
         return Ok(made);
     }
     let own = folder.join(format!("{}-{hash:016x}-{}", source.name, std::process::id()));
-    let (input, output) = (own.with_extension("cpp"), own.with_extension("so"));
+    // Appended: `with_extension` would take everything behind the first name away, and all processes would share a file.
+    let (input, output) =
+        (PathBuf::from(format!("{}.cpp", own.display())), PathBuf::from(format!("{}.so", own.display())));
     let absent = |error: std::io::Error| GpuError::Absent(format!("{}: {error}", folder.display()));
     std::fs::write(&input, text).map_err(absent)?;
     let said = Command::new(compiler)
