@@ -173,7 +173,13 @@ impl Steps<'_> {
     }
 }
 
-fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+fn prepare(
+    task: Task,
+    graph: bool,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let s = Shape::of(case)?;
     arrays::check(task, &s, inputs)?;
@@ -199,21 +205,27 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
         Task::Whole => steps.attention(input("x"), &input, y)?,
         Task::Layer => steps.layer(&input, y)?,
     }
-    Ok(steps.job.boxed())
+    Ok(if graph { steps.job.replayed()?.boxed() } else { steps.job.boxed() })
 }
 
-/// The row of a task.
-pub(super) fn implementation(task: Task) -> Implementation {
+/// The rows of a task; where it takes several launches, also all of them as one graph.
+pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let about = match task {
         Task::Softmax => "a warp a row, f32",
         Task::Core | Task::Whole => "fused online softmax over tiles of 64 queries and 64 keys, f32",
         Task::Layer => "products in tiles, fused attention, f32; bias with GELU, residual with norm",
         _ => "products in tiles of registers and shared memory, f32",
     };
-    let row = Implementation::cpu(task.name(), "cuda", about, move |case, inputs, device| {
-        prepare(task, case, inputs, device)
-    });
-    Implementation { needs: DeviceKind::Cuda, ..row }
+    let row = |name: &str, about: &str, graph: bool| {
+        let prepared =
+            move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, graph, case, inputs, device);
+        Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
+    };
+    let mut rows = vec![row("cuda", about, false)];
+    if matches!(task, Task::Whole | Task::Layer) {
+        rows.push(row("cuda-graph", "the same, its launches replayed as one graph", true));
+    }
+    rows
 }
 
 #[cfg(test)]

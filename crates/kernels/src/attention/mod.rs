@@ -182,6 +182,8 @@ pub fn register(registry: &mut Registry) {
         for implementation in job::implementations(task) {
             registry.implementation(implementation);
         }
-        registry.implementation(cuda::implementation(task));
+        for implementation in cuda::implementations(task) {
+            registry.implementation(implementation);
+        }
     }
 }

@@ -85,6 +85,11 @@ impl Buffer {
         Tensor::new(shape, data).map_err(|error| error.to_string())
     }
 
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Where it begins.
     pub(crate) fn address(&self) -> u64 {
         self.address

@@ -268,7 +268,13 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     up.job.launch(&SOURCE, "kde_likelihood", spread, vec![sums, ground, out, n, whole(bins)])
 }
 
-fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+fn prepare(
+    task: Task,
+    graph: bool,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let unsupported = |why: String| Err(PrepareError::Unsupported(why));
     let method = Method::Parallel(Isa::best());
@@ -293,18 +299,20 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
         Task::Local => cuda_local::add(&mut up, &arrays, &model)?,
         Task::Stream => return unsupported("a call of one bin is not written for GPUs".into()),
     }
-    Ok(up.job.boxed())
+    Ok(if graph { up.job.replayed()?.boxed() } else { up.job.boxed() })
 }
 
-/// The row of a task.
-pub(super) fn implementation(task: Task) -> Implementation {
+/// The rows of a task: launches one by one, and all of them as one graph.
+pub(super) fn implementations(task: Task) -> [Implementation; 2] {
     let about = match task {
         Task::Fit => "a thread a bin, points in pieces; f32 in pairs, sums in f64",
         Task::Predict => "fused tiles of 64 spikes x 128 bins, kernels made in shared memory, f32",
         _ => "a thread a place, points through shared memory, largest kernel factored out",
     };
-    let row = Implementation::cpu(task.name(), "cuda", about, move |case, inputs, device| {
-        prepare(task, case, inputs, device)
-    });
-    Implementation { needs: DeviceKind::Cuda, ..row }
+    let row = |name: &str, about: &str, graph: bool| {
+        let prepared =
+            move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, graph, case, inputs, device);
+        Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
+    };
+    [row("cuda", about, false), row("cuda-graph", "the same, its launches replayed as one graph", true)]
 }

@@ -37,7 +37,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
         Method::Simd(Isa::best())
     }));
     rows.push(row("parallel", "the same on all threads", || Method::Parallel(Isa::best())).many_threads());
-    rows.push(super::cuda::implementation(task));
+    rows.extend(super::cuda::implementations(task));
     rows
 }
 
