@@ -32,6 +32,9 @@ fn prove(proof: Proof) -> Result<()> {
     match proof {
         Proof::Cuda => cuda::check(),
         Proof::Emulation => {
+            if !["g++", "c++", "clang++"].into_iter().any(answers) {
+                bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");
+            }
             let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
             cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])
         }
@@ -111,6 +114,10 @@ fn deny() -> Result<()> {
     }
     println!("skipped: cargo-deny is not installed (`cargo install cargo-deny --locked`)");
     Ok(())
+}
+
+fn answers(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success())
 }
 
 fn installed(subcommand: &str) -> bool {

@@ -35,9 +35,12 @@ fn libraries() -> Result<PathBuf> {
         return Ok(found);
     }
     println!("fetching {COMPILER} into {} (about 100 MB, once)", environment.display());
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", COMPILER];
-    run(Command::new(environment.join("bin/python")).args(pip))?;
+    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))
+        .and_then(|()| run(Command::new(environment.join("bin/python")).args(pip)))
+        .context(
+            "the compiler of CUDA kernels cannot be had; let ELLWAND_CUDA_LIBS name a folder with libnvrtc.so.13",
+        )?;
     inside(&environment).with_context(|| format!("{COMPILER} does not hold the libraries where they were expected"))
 }
 

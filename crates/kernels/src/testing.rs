@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ellwand_core::{Case, CpuScope, Device, DeviceKind, Registry, Timing, Value};
+use ellwand_core::{Case, CpuScope, Device, DeviceKind, Implementation, Registry, Timing, Value};
 
 /// The processor, for preparing implementations; it times nothing.
 pub(crate) struct Here;
@@ -24,6 +24,11 @@ impl Device for Here {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// The implementations of `workload` that run on the processor.
+pub(crate) fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
+    registry.implementations(workload).into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
 }
 
 /// The first default of every axis of `workload`, but for `set`.

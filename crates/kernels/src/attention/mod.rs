@@ -6,6 +6,7 @@
 //! values of masked keys must be finite.
 
 mod arrays;
+mod cuda;
 mod fused;
 mod job;
 mod naive;
@@ -18,6 +19,7 @@ mod tests;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
 
+pub(crate) use cuda::SOURCE as CUDA;
 use ellwand_core::verdict::compare;
 use shape::{Mask, Shape};
 
@@ -178,6 +180,9 @@ pub fn register(registry: &mut Registry) {
     for task in Task::ALL {
         registry.workload(Attention { task, axes: shape::axes(), sizes: shape::sizes() });
         for implementation in job::implementations(task) {
+            registry.implementation(implementation);
+        }
+        for implementation in cuda::implementations(task) {
             registry.implementation(implementation);
         }
     }

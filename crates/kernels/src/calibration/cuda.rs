@@ -14,11 +14,11 @@ const RESIDENT: u32 = 8;
 /// Most passes of one iteration.
 const MOST_PASSES: usize = 16;
 
-fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+fn null(graph: bool, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let mut job = Job::new(gpu(device)?);
     let called = job.output("called", Dtype::U8, &[1], 0)?;
     job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
-    Ok(job.boxed())
+    Ok(if graph { job.replayed()?.boxed() } else { job.boxed() })
 }
 
 fn stream(
@@ -69,7 +69,11 @@ fn row(
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
+    let launched = "an empty kernel: what a launch costs on the device";
+    registry.implementation(row("null", launched, |_, _, device| null(false, device)));
+    let replayed = "an empty kernel as a graph: what a replay costs";
+    let row_of_graph = row("null", replayed, |_, _, device| null(true, device));
+    registry.implementation(Implementation { name: "cuda-graph".into(), ..row_of_graph });
     for task in ["copy", "read", "fill"] {
         registry.implementation(row(
             task,
@@ -91,7 +95,7 @@ pub(super) fn register(registry: &mut Registry) {
 mod tests {
     use ellwand_core::{Case, Registry, Value};
 
-    use crate::device::test_devices;
+    use crate::device::judge;
 
     fn judged(workload: &str, axes: &[(&str, i64)]) {
         let mut registry = Registry::new();
@@ -100,22 +104,7 @@ mod tests {
         let params = axes.iter().map(|(name, value)| (name.to_string(), Value::Int(*value))).collect();
         let case = Case::new(workload, params);
         let inputs = task.inputs(&case, 5).unwrap();
-        let expected = task.reference(&case, &inputs).unwrap();
-        let rows = registry.implementations(workload);
-        let row = rows.iter().find(|row| row.name == "cuda").unwrap();
-        for (name, device) in test_devices() {
-            let mut ready = (row.prepare)(&case, &inputs, &device).unwrap();
-            ready.poison();
-            let spoiled = task.judge(&case, &inputs, &expected, &ready.output().unwrap());
-            assert!(!spoiled.passed, "{workload} on {name}: what was never computed must not pass");
-            for _ in 0..2 {
-                ready.poison();
-                ready.run();
-                ready.sync().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
-                let verdict = task.judge(&case, &inputs, &expected, &ready.output().unwrap());
-                assert!(verdict.passed, "{case} on {name}: {}", verdict.detail);
-            }
-        }
+        judge(&registry, &case, &inputs);
     }
 
     #[test]

@@ -39,6 +39,16 @@ impl Buffer {
         Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
     }
 
+    /// A copy of u32 values.
+    pub(crate) fn of_u32(gpu: &Gpu, values: &[u32]) -> Result<Self, GpuError> {
+        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
+    }
+
+    /// A copy of f64 values.
+    pub(crate) fn of_f64(gpu: &Gpu, values: &[f64]) -> Result<Self, GpuError> {
+        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
+    }
+
     /// A copy of u64 values.
     pub(crate) fn of_u64(gpu: &Gpu, values: &[u64]) -> Result<Self, GpuError> {
         Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
@@ -73,6 +83,11 @@ impl Buffer {
             other => return Err(format!("{} cannot be brought back from a device", other.name())),
         };
         Tensor::new(shape, data).map_err(|error| error.to_string())
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Where it begins.

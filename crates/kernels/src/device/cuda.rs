@@ -1,6 +1,8 @@
 //! The CUDA driver as a backend, loaded at run time.
 #![allow(unsafe_code)]
 
+mod graph;
+
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::panic::catch_unwind;
@@ -12,7 +14,8 @@ use cudarc::driver::sys;
 use ellwand_core::device::DeviceStatus;
 
 use super::gate::{self, Gate};
-use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source, compile};
+use super::nvml::Nvml;
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, compile};
 
 /// The devices of the driver by their index.
 ///
@@ -59,6 +62,9 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
 /// CUDA 12.0: the first whose driver loads machine code of compilers up to 12.9; newer code is refused by the driver itself.
 const OLDEST_DRIVER: i32 = 12_000;
 
+/// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
+const USUAL_SHARED: u32 = 48 << 10;
+
 /// Most parameters of a kernel here.
 const MOST_ARGS: usize = 24;
 
@@ -70,6 +76,14 @@ fn words(error: DriverError) -> String {
 
 fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
     move |error| GpuError::Call { call, problem: words(error) }
+}
+
+/// The address of a device on its bus, by which the management library knows it.
+fn bus(device: sys::CUdevice) -> Option<CString> {
+    let mut text = [0_i8; 32];
+    // SAFETY: writes at most as many bytes as it is told, with a zero at the end.
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }.result().ok()?;
+    CString::new(text.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect::<Vec<u8>>()).ok()
 }
 
 /// One device with its primary context and a stream of its own. Handles live as long as the process: the registry holds
@@ -88,6 +102,8 @@ struct Cuda {
     opened: *mut u32,
     opened_on_device: u64,
     state: Mutex<State>,
+    /// Clock, power and heat; none where the management library does not tell.
+    nvml: Option<Nvml>,
     /// Bytes held by buffers, now and at most.
     held: AtomicU64,
     most_held: AtomicU64,
@@ -100,6 +116,8 @@ struct State {
     ticket: u32,
     modules: HashMap<&'static str, (usize, &'static str)>,
     sizes: HashMap<u64, u64>,
+    /// Shared memory beyond the usual that kernels were already allowed.
+    allowed: HashMap<usize, u32>,
     scratch: Option<u64>,
 }
 
@@ -162,6 +180,7 @@ impl Cuda {
             opened: opened.cast(),
             opened_on_device,
             state: Mutex::default(),
+            nvml: bus(device).and_then(|bus| Nvml::open(&bus).ok()),
             held: AtomicU64::new(0),
             most_held: AtomicU64::new(0),
         })
@@ -224,6 +243,20 @@ impl Cuda {
         let (registers, local) = (of(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?, of(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?);
         let shared = of(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         Some(format!("{registers} registers, {local} B local, {shared} B shared"))
+    }
+
+    /// Lets a kernel have the shared memory that a grid asks for.
+    fn allow(&self, state: &mut State, kernel: usize, grid: Grid) -> Result<(), GpuError> {
+        if grid.shared <= USUAL_SHARED || state.allowed.get(&kernel).is_some_and(|most| *most >= grid.shared) {
+            return Ok(());
+        }
+        let bytes = i32::try_from(grid.shared).unwrap_or(i32::MAX);
+        let which = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function belongs to a module that is never unloaded.
+        unsafe { result::function::set_function_attribute(kernel as sys::CUfunction, which, bytes) }
+            .map_err(call("cuFuncSetAttribute"))?;
+        state.allowed.insert(kernel, grid.shared);
+        Ok(())
     }
 
     /// Enqueues one launch.
@@ -371,11 +404,24 @@ impl Backend for Cuda {
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         let mut state = self.enter()?;
+        self.allow(&mut state, kernel.handle, grid)?;
         self.enqueue(kernel.handle, grid, args)?;
         if state.gate().launched() {
             self.open_gate(&state);
         }
         Ok(())
+    }
+
+    fn graph(&self, launches: &[Launch]) -> Result<usize, GpuError> {
+        self.make_graph(launches)
+    }
+
+    fn replay(&self, graph: usize) -> Result<(), GpuError> {
+        self.enqueue_graph(graph)
+    }
+
+    fn forget(&self, graph: usize) {
+        self.drop_graph(graph);
     }
 
     fn sync(&self) -> Result<(), GpuError> {
@@ -395,7 +441,8 @@ impl Backend for Cuda {
 
     fn status(&self) -> DeviceStatus {
         let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
-        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..DeviceStatus::default() }
+        let told = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
+        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
     }
 
     fn flush(&self) -> Result<(), GpuError> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ellwand_core::{Dtype, Prepared, Tensors};
+use ellwand_core::{Better, Dtype, Prepared, Reading, Tensors};
 
-use super::{Arg, Buffer, Gpu, GpuError, Grid, Kernel, Source};
+use super::{Arg, Buffer, Gpu, GpuError, Grid, Launch, Source};
 
 /// An array that a job makes.
 pub(crate) struct Output {
@@ -24,7 +24,9 @@ type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
 /// Launches with their buffers.
 pub(crate) struct Job {
     gpu: Gpu,
-    launches: Vec<(Kernel, Grid, Vec<Arg>)>,
+    launches: Vec<Launch>,
+    /// The same as a graph, where a run replays one.
+    graph: Option<usize>,
     /// How often a run makes all of them.
     times: usize,
     outputs: Vec<Output>,
@@ -39,6 +41,7 @@ impl Job {
         Self {
             gpu: gpu.clone(),
             launches: Vec::new(),
+            graph: None,
             times: 1,
             outputs: Vec::new(),
             held: Vec::new(),
@@ -69,6 +72,11 @@ impl Job {
         Ok(at)
     }
 
+    /// Multiprocessors of the device.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.gpu.multiprocessors()
+    }
+
     /// Adds a launch.
     pub(crate) fn launch(
         &mut self,
@@ -91,6 +99,13 @@ impl Job {
         self.finish = Some(Box::new(finish));
     }
 
+    /// A run replays a graph of all launches in place of making them one by one.
+    pub(crate) fn replayed(mut self) -> Result<Self, GpuError> {
+        let all: Vec<Launch> = std::iter::repeat_n(&self.launches, self.times).flatten().cloned().collect();
+        self.graph = Some(self.gpu.graph(&all)?);
+        Ok(self)
+    }
+
     /// The job as an implementation made ready.
     pub(crate) fn boxed(self) -> Box<dyn Prepared> {
         Box::new(self)
@@ -99,6 +114,12 @@ impl Job {
 
 impl Prepared for Job {
     fn run(&mut self) {
+        if let Some(graph) = self.graph {
+            if let Err(error) = self.gpu.replay(graph) {
+                self.problem.get_or_insert(error);
+            }
+            return;
+        }
         for (kernel, grid, args) in std::iter::repeat_n(&self.launches, self.times).flatten() {
             if let Err(error) = self.gpu.launch(kernel, *grid, args) {
                 self.problem.get_or_insert(error);
@@ -139,6 +160,37 @@ impl Prepared for Job {
     fn what_ran(&self) -> String {
         let kernels: Vec<String> =
             self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();
-        format!("{}: {}", self.gpu.about(), kernels.join(", "))
+        let graph = if self.graph.is_some() { "a graph of " } else { "" };
+        format!("{}: {graph}{}", self.gpu.about(), kernels.join(", "))
+    }
+
+    /// State of the device, read once behind the last slot, and what the job holds on it.
+    fn readings(&self) -> Vec<Reading> {
+        let status = self.gpu.status();
+        let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
+        let told = |id, title, unit, better, value: Option<f64>, about| match value {
+            Some(value) => Reading::measured(id, title, unit, better, value, about),
+            None => Reading::unavailable(id, title, unit, better, without),
+        };
+        let bytes: usize = self.outputs.iter().map(|output| &output.buffer).chain(&self.held).map(|b| b.bytes()).sum();
+        let slowed = status.throttled.map(|slowed| f64::from(u8::from(slowed)));
+        let after = "multiprocessor clock, read once behind the last slot";
+        let power = "power that the card draws, read once behind the last slot";
+        let why = "1 where heat or power slowed the card down, read once behind the last slot";
+        let held = "memory that inputs, outputs and working arrays take on the device";
+        vec![
+            told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
+            told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+            told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
+            Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held),
+        ]
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(graph) = self.graph.take() {
+            self.gpu.forget(graph);
+        }
     }
 }

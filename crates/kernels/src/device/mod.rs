@@ -12,6 +12,9 @@ mod emulation;
 mod find;
 mod gate;
 mod job;
+#[cfg(test)]
+mod judge;
+mod nvml;
 mod source;
 
 use std::any::Any;
@@ -24,8 +27,10 @@ pub(crate) use buffer::Buffer;
 #[cfg(test)]
 pub(crate) use emulation::test_devices;
 pub(crate) use job::Job;
+#[cfg(test)]
+pub(crate) use judge::judge;
 pub use source::sources;
-pub(crate) use source::{Arg, Grid, Source};
+pub(crate) use source::{Arg, Grid, Source, whole};
 
 /// What went wrong on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +86,9 @@ pub(crate) struct Kernel {
     pub(crate) resources: String,
 }
 
+/// A kernel, its grid and its arguments.
+pub(crate) type Launch = (Kernel, Grid, Vec<Arg>);
+
 /// What runs kernels. Addresses are the device's own; work is done in the order in which it was asked for.
 pub(crate) trait Backend: Send + Sync {
     /// Model and architecture.
@@ -99,6 +107,12 @@ pub(crate) trait Backend: Send + Sync {
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
+    /// Makes a graph of launches, which is then enqueued with one call.
+    fn graph(&self, launches: &[Launch]) -> Result<usize, GpuError>;
+    /// Enqueues a graph.
+    fn replay(&self, graph: usize) -> Result<(), GpuError>;
+    /// Gives a graph back once nothing of it is enqueued.
+    fn forget(&self, graph: usize);
     /// Waits for everything enqueued.
     fn sync(&self) -> Result<(), GpuError>;
     /// From here on the device's clock runs, for what is launched until [`Backend::stop`].

@@ -29,7 +29,16 @@ impl Source {
 
 /// All sources, for checks that compile every one of them.
 pub fn sources() -> Vec<&'static Source> {
-    vec![&super::gate::SOURCE, &crate::calibration::CUDA, &crate::lattice::CUDA, &crate::layers::CUDA]
+    vec![
+        &super::gate::SOURCE,
+        &crate::calibration::CUDA,
+        &crate::lattice::CUDA,
+        &crate::layers::CUDA,
+        &crate::gemm::CUDA,
+        &crate::attention::CUDA,
+        &crate::kde::CUDA,
+        &crate::kde::CUDA_LOCAL,
+    ]
 }
 
 /// Blocks and threads of a launch.
@@ -55,6 +64,11 @@ impl Grid {
     pub(crate) fn shared(self, bytes: usize) -> Self {
         Self { shared: u32::try_from(bytes).unwrap_or(u32::MAX), ..self }
     }
+}
+
+/// A size as a `u32` argument.
+pub(crate) fn whole(value: usize) -> Arg {
+    Arg::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 /// An argument of a kernel.

@@ -6,6 +6,7 @@
 //! that depends on the shape alone, so the result is the same for every way of cutting C among threads.
 #![allow(unsafe_code)]
 
+mod cuda;
 mod panel;
 mod scratch;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use ellwand_core::Registry;
 use crate::isa::Isa;
 use crate::pool;
 
+pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
 pub(crate) use panel::{Source, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Onto, ROWS, Strip, run as strip};

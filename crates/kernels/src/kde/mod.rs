@@ -32,6 +32,8 @@
 //! ```
 
 mod arrays;
+mod cuda;
+mod cuda_local;
 mod data;
 mod error;
 mod exact;
@@ -59,6 +61,8 @@ mod workload_stream;
 
 use ellwand_core::Registry;
 
+pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use cuda_local::SOURCE as CUDA_LOCAL;
 pub use data::{Bandwidth, Spikes, Track};
 pub use error::KdeError;
 pub use local::LocalWorkspace;

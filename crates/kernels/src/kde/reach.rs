@@ -8,19 +8,25 @@ use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR};
 use super::options::CHUNK;
 
 /// Spikes that are left out or kept together.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 
 /// The part of a chunk of encoding spikes that a panel of bins needs, `[start, end)`; empty when it needs none.
 pub(super) type Reach = (u16, u16);
 
 /// Squared distance, in units of the position kernel, beyond which a spike does not count at a bin of this rarity.
-fn limit(electrode: &Electrode, rarity: f64) -> f64 {
+pub(super) fn limit(electrode: &Electrode, rarity: f64) -> f64 {
     let below_floor = 24.0 * std::f64::consts::LN_2 + (electrode.spikes() as f64).ln();
     (electrode.log_scale + rarity - LOG_FLOOR + below_floor) / std::f64::consts::LN_2
 }
 
 /// Lower and upper corner, dimension by dimension.
-fn boxes(rows: &[f64], stride: usize, dims: usize, range: std::ops::Range<usize>, out: &mut Vec<(f64, f64)>) {
+pub(super) fn boxes(
+    rows: &[f64],
+    stride: usize,
+    dims: usize,
+    range: std::ops::Range<usize>,
+    out: &mut Vec<(f64, f64)>,
+) {
     for d in 0..dims {
         let row = &rows[d * stride..][range.clone()];
         out.push(row.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x))));

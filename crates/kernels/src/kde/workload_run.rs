@@ -37,6 +37,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
         Method::Simd(Isa::best())
     }));
     rows.push(row("parallel", "the same on all threads", || Method::Parallel(Isa::best())).many_threads());
+    rows.extend(super::cuda::implementations(task));
     rows
 }
 
@@ -54,7 +55,7 @@ struct Job {
     problem: Option<KdeError>,
 }
 
-fn fit(arrays: &Arrays, method: Method) -> Result<ClusterlessDecoder, KdeError> {
+pub(super) fn fit(arrays: &Arrays, method: Method) -> Result<ClusterlessDecoder, KdeError> {
     ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)
 }
 

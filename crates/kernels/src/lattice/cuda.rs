@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
+use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, gpu, whole};
 
 use super::Method;
 use super::params::{Codec, Overload};
@@ -23,10 +23,6 @@ const WARP: usize = 32;
 /// Name of a lattice at the end of the names of its kernels.
 fn suffix(codec: &Codec) -> String {
     codec.lattice().name().to_lowercase()
-}
-
-fn whole(value: usize) -> Arg {
-    Arg::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
 /// What the kernels know of a code.

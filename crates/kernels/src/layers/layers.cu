@@ -19,13 +19,14 @@ __device__ __forceinline__ float swish_of(float x) {
     return x / (1.0f + expf(-x));
 }
 
-enum Element { gelu_exactly, gelu_by_tanh, swish_itself, swish_times, squared_error };
+enum Element { gelu_exactly, gelu_by_tanh, swish_itself, swish_times, squared_error, sum_of_two };
 
 template <int WHAT> __device__ __forceinline__ float element(float x, float second) {
     if (WHAT == gelu_exactly) return gelu_exact(x);
     if (WHAT == gelu_by_tanh) return gelu_tanh(x);
     if (WHAT == swish_itself) return swish_of(x);
     if (WHAT == swish_times) return swish_of(x) * second;
+    if (WHAT == sum_of_two) return x + second;
     return (x - second) * (x - second);
 }
 
@@ -48,7 +49,31 @@ extern "C" __global__ void gelu(const float* x, const float* second, float* y, u
 extern "C" __global__ void gelu_approximate(const float* x, const float* second, float* y, u64 n) { elements<gelu_by_tanh>(x, second, y, n); }
 extern "C" __global__ void swish(const float* x, const float* second, float* y, u64 n) { elements<swish_itself>(x, second, y, n); }
 extern "C" __global__ void swiglu(const float* x, const float* second, float* y, u64 n) { elements<swish_times>(x, second, y, n); }
+extern "C" __global__ void add(const float* x, const float* second, float* y, u64 n) { elements<sum_of_two>(x, second, y, n); }
 extern "C" __global__ void squared_errors(const float* x, const float* second, float* y, u64 n) { elements<squared_error>(x, second, y, n); }
+
+// y = GELU(x + bias) of rows of d values; a thread goes from one to its next with the column kept up by addition.
+template <int WHAT> __device__ __forceinline__ void biased(const float* x, const float* bias, float* y, u64 n, u32 d) {
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const u32 each = d % 4 == 0 ? 4 : 1;
+    u32 column = static_cast<u32>(start * each % d);
+    const u32 on = static_cast<u32>(step * each % d);
+    for (u64 k = start; k < n / each; k += step) {
+        if (each == 4) {
+            const float4 a = reinterpret_cast<const float4*>(x)[k], b = *reinterpret_cast<const float4*>(bias + column);
+            reinterpret_cast<float4*>(y)[k] = make_float4(element<WHAT>(a.x + b.x, 0.0f), element<WHAT>(a.y + b.y, 0.0f),
+                                                          element<WHAT>(a.z + b.z, 0.0f), element<WHAT>(a.w + b.w, 0.0f));
+        } else {
+            y[k] = element<WHAT>(x[k] + bias[column], 0.0f);
+        }
+        column += on;
+        if (column >= d) column -= d;
+    }
+}
+
+extern "C" __global__ void bias_gelu(const float* x, const float* bias, float* y, u64 n, u32 d) { biased<gelu_exactly>(x, bias, y, n, d); }
+extern "C" __global__ void bias_gelu_approximate(const float* x, const float* bias, float* y, u64 n, u32 d) { biased<gelu_by_tanh>(x, bias, y, n, d); }
 
 __device__ __forceinline__ float larger(float a, float b) {
     // As the processor: the running maximum stays where the new value is NaN.

@@ -27,7 +27,7 @@ mod workload;
 
 use ellwand_core::Registry;
 
-pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use cuda::{SOURCE as CUDA, add as cuda_add, bias_gelu as cuda_bias_gelu, norm as cuda_norm};
 
 /// Adds the layer workloads and their implementations.
 pub fn register(registry: &mut Registry) {
@@ -36,8 +36,6 @@ pub fn register(registry: &mut Registry) {
         for implementation in job::implementations(op) {
             registry.implementation(implementation);
         }
-        if let Some(implementation) = cuda::implementation(op) {
-            registry.implementation(implementation);
-        }
+        registry.implementation(cuda::implementation(op));
     }
 }

@@ -1,6 +1,7 @@
 //! The decoder against its reference, its own laws, and golden numbers made elsewhere.
 
 mod agreement;
+mod cuda;
 mod laws;
 mod refusals;
 mod stream;

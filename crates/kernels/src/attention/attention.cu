@@ -1,0 +1,200 @@
+// Attention in f32: softmax of masked rows, and all of the core in one kernel that never writes a score to memory
+// (T. Dao et al., FlashAttention, 2022).
+//
+// The fused kernel takes 64 queries of a head to a block of 256 threads, which walks over the keys they see 64 at a time:
+// scores out of shared memory into 4 x 4 registers a thread, the running maximum and sum of each row in the 16 lanes that
+// share it, weights through shared memory within those lanes, sums over values in registers. Keys and then values lie in
+// the same shared memory. Heads of up to 32, 64 and 128 values, with zeros behind.
+//
+// A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+
+enum { sees_all, sees_causal, sees_length };
+
+__device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, u32 row, u32 all) {
+    if (sees == sees_causal) return min(row + 1, all);
+    if (sees == sees_length) return min(static_cast<u32>(lengths[sequence]), all);
+    return all;
+}
+
+__device__ __forceinline__ float larger(float a, float b) {
+    // The running maximum stays where the new value is NaN.
+    return b > a ? b : a;
+}
+
+// Softmax over the columns that a row sees, 0 beyond; a warp a row. Rows are of [batch, heads, n].
+extern "C" __global__ void softmax_rows(const float* scores, const i64* lengths, float* weights, u32 n, u32 heads, u32 sees, u64 rows) {
+    const u32 lane = threadIdx.x % 32;
+    const u64 row = static_cast<u64>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+    if (row >= rows) return;
+    const u32 visible = seen(sees, lengths, static_cast<u32>(row / n / heads), static_cast<u32>(row % n), n);
+    const float* const x = scores + row * n;
+    float* const y = weights + row * n;
+    float most = -INFINITE;
+    for (u32 k = lane; k < visible; k += 32) most = larger(most, x[k]);
+#pragma unroll
+    for (u32 by = 16; by > 0; by /= 2) most = larger(most, __shfl_xor_sync(WHOLE_WARP, most, by));
+    if (most == -INFINITE) most = 0.0f;
+    float sum = 0.0f;
+    for (u32 k = lane; k < visible; k += 32) sum += expf(x[k] - most);
+#pragma unroll
+    for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+    for (u32 k = lane; k < n; k += 32) y[k] = k < visible ? expf(x[k] - most) * inverse : 0.0f;
+}
+
+// Copies 64 rows of `head` values to shared memory of `pitch` values a row; zeros where there is nothing.
+template <int HEAD> __device__ __forceinline__ void rows_to(float* to, const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
+    constexpr u32 pitch = HEAD + 4, fours = HEAD / 4;
+    for (u32 at = threadIdx.x; at < 64 * fours; at += 256) {
+        const u32 row = at / fours, e = at % fours * 4;
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (first + row < end) {
+            const float* const x = from + (first + row) * row_step;
+            if (wide && e + 4 <= head) {
+                v = *reinterpret_cast<const float4*>(x + e);
+            } else {
+                if (e < head) v.x = x[e];
+                if (e + 1 < head) v.y = x[e + 1];
+                if (e + 2 < head) v.z = x[e + 2];
+                if (e + 3 < head) v.w = x[e + 3];
+            }
+        }
+        *reinterpret_cast<float4*>(to + row * pitch + e) = v;
+    }
+}
+
+#define PARAMETERS                                                                                                       \
+    const float *q, const float *k, const float *v, float *out, const i64 *lengths, u32 n, u32 head, u32 group, u32 sees, \
+        u32 wide, float scale, u64 q_batch, u64 q_head, u64 q_row, u64 k_batch, u64 k_head, u64 k_row, u64 out_batch,    \
+        u64 out_head, u64 out_row
+
+template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
+    constexpr u32 pitch = HEAD + 4, p_pitch = 68, columns = HEAD / 16;
+    SHARED_BYTES(shared);
+    float* const queries = reinterpret_cast<float*>(shared);
+    float* const keys = queries + 64 * pitch;
+    float* const weights = keys + 64 * pitch;
+    const u32 t = threadIdx.x, tx = t % 16, ty = t / 16;
+    // Under a causal mask the last queries see the most keys: they begin first.
+    const u32 first = (gridDim.x - 1 - blockIdx.x) * 64, h = blockIdx.y, sequence = blockIdx.z;
+    q += sequence * q_batch + h * q_head;
+    k += sequence * k_batch + h / group * k_head;
+    v += sequence * k_batch + h / group * k_head;
+    out += sequence * out_batch + h * out_head;
+    rows_to<HEAD>(queries, q, q_row, first, n, head, wide);
+    float sums[4][columns], top[4], total[4];
+    u32 visible[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        top[i] = -INFINITE;
+        total[i] = 0.0f;
+        visible[i] = seen(sees, lengths, sequence, first + ty * 4 + i, n);
+#pragma unroll
+        for (u32 c = 0; c < columns; ++c) sums[i][c] = 0.0f;
+    }
+    const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
+    for (u32 start = 0; start < end; start += 64) {
+        // Everybody is done with the values of the step before.
+        __syncthreads();
+        rows_to<HEAD>(keys, k, k_row, start, end, head, wide);
+        __syncthreads();
+        float scores[4][4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i)
+#pragma unroll
+            for (u32 j = 0; j < 4; ++j) scores[i][j] = 0.0f;
+#pragma unroll 4
+        for (u32 e = 0; e < HEAD; e += 4) {
+            float4 x[4], y[4];
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) {
+                x[i] = *reinterpret_cast<const float4*>(queries + (ty * 4 + i) * pitch + e);
+                y[i] = *reinterpret_cast<const float4*>(keys + (tx + 16 * i) * pitch + e);
+            }
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i)
+#pragma unroll
+                for (u32 j = 0; j < 4; ++j) {
+                    scores[i][j] = fmaf(x[i].x, y[j].x, scores[i][j]);
+                    scores[i][j] = fmaf(x[i].y, y[j].y, scores[i][j]);
+                    scores[i][j] = fmaf(x[i].z, y[j].z, scores[i][j]);
+                    scores[i][j] = fmaf(x[i].w, y[j].w, scores[i][j]);
+                }
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+            float most = top[i];
+#pragma unroll
+            for (u32 j = 0; j < 4; ++j) {
+                // `scale` holds log2 e as well: weights are powers of two.
+                scores[i][j] = start + tx + 16 * j < visible[i] ? scores[i][j] * scale : -INFINITE;
+                most = larger(most, scores[i][j]);
+            }
+#pragma unroll
+            for (u32 by = 8; by > 0; by /= 2) most = larger(most, __shfl_xor_sync(WHOLE_WARP, most, by));
+            const float shift = most == -INFINITE ? 0.0f : most;
+            const float factor = exp2f(top[i] - shift);
+            top[i] = most;
+            float part = 0.0f;
+#pragma unroll
+            for (u32 j = 0; j < 4; ++j) {
+                const float weight = exp2f(scores[i][j] - shift);
+                part += weight;
+                weights[(ty * 4 + i) * p_pitch + tx + 16 * j] = weight;
+            }
+            total[i] = total[i] * factor + part;
+#pragma unroll
+            for (u32 c = 0; c < columns; ++c) sums[i][c] *= factor;
+        }
+        // Everybody is done with the keys. The weights of a row stay among the 16 lanes that made them.
+        __syncthreads();
+        rows_to<HEAD>(keys, v, k_row, start, end, head, wide);
+        __syncthreads();
+#pragma unroll 2
+        for (u32 j = 0; j < 64; j += 4) {
+            float4 w[4];
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) w[i] = *reinterpret_cast<const float4*>(weights + (ty * 4 + i) * p_pitch + j);
+#pragma unroll
+            for (u32 l = 0; l < 4; ++l) {
+                const float* const row = keys + (j + l) * pitch;
+                float y[columns];
+                if (columns == 2) {
+                    y[0] = row[tx], y[1] = row[tx + 16];
+                } else {
+#pragma unroll
+                    for (u32 g = 0; g * 4 < columns; ++g) {
+                        const float4 four = *reinterpret_cast<const float4*>(row + g * 64 + tx * 4);
+                        y[g * 4] = four.x, y[g * 4 + 1] = four.y, y[g * 4 + 2] = four.z, y[g * 4 + 3] = four.w;
+                    }
+                }
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                    const float weight = l == 0 ? w[i].x : l == 1 ? w[i].y : l == 2 ? w[i].z : w[i].w;
+#pragma unroll
+                    for (u32 c = 0; c < columns; ++c) sums[i][c] = fmaf(weight, y[c], sums[i][c]);
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        float sum = total[i];
+#pragma unroll
+        for (u32 by = 8; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        const u32 row = first + ty * 4 + i;
+        if (row >= n) continue;
+#pragma unroll
+        for (u32 c = 0; c < columns; ++c) {
+            const u32 e = columns == 2 ? c * 16 + tx : c / 4 * 64 + tx * 4 + c % 4;
+            if (e < head) out[row * out_row + e] = sums[i][c] * inverse;
+        }
+    }
+}
+
+#define ARGUMENTS q, k, v, out, lengths, n, head, group, sees, wide, scale, q_batch, q_head, q_row, k_batch, k_head, k_row, out_batch, out_head, out_row
+
+extern "C" __launch_bounds__(256, 2) __global__ void attention_32(PARAMETERS) { fused<32>(ARGUMENTS); }
+extern "C" __launch_bounds__(256, 2) __global__ void attention_64(PARAMETERS) { fused<64>(ARGUMENTS); }
+extern "C" __launch_bounds__(256, 2) __global__ void attention_128(PARAMETERS) { fused<128>(ARGUMENTS); }

@@ -1,0 +1,54 @@
+//! Launches as a graph of the driver: captured once, enqueued with one call.
+#![allow(unsafe_code)]
+
+use cudarc::driver::{result, sys};
+
+use super::super::{GpuError, Launch};
+use super::{Cuda, call};
+
+impl Cuda {
+    /// Captures launches on the stream and makes a graph of them.
+    pub(super) fn make_graph(&self, launches: &[Launch]) -> Result<usize, GpuError> {
+        let mut state = self.enter_disturbing()?;
+        for (kernel, grid, _) in launches {
+            self.allow(&mut state, kernel.handle, *grid)?;
+        }
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives as long as the process; no other thread enters while the state is locked.
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(call("cuStreamBeginCapture"))?;
+        let queued = launches.iter().try_for_each(|(kernel, grid, args)| self.enqueue(kernel.handle, *grid, args));
+        // SAFETY: the capture that was just begun, which must end whatever became of the launches.
+        let graph = unsafe { result::stream::end_capture(self.stream) }.map_err(call("cuStreamEndCapture"));
+        queued?;
+        let graph = graph?;
+        // SAFETY: a graph that was just made; the executable one does not need it any longer.
+        unsafe {
+            let made = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            let _ = sys::cuGraphDestroy(graph);
+            let made = made.map_err(call("cuGraphInstantiate"))?;
+            sys::cuGraphUpload(made, self.stream).result().map_err(call("cuGraphUpload"))?;
+            Ok(made as usize)
+        }
+    }
+
+    /// Enqueues a graph.
+    pub(super) fn enqueue_graph(&self, graph: usize) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        // SAFETY: made by `graph` and not yet forgotten.
+        unsafe { sys::cuGraphLaunch(graph as sys::CUgraphExec, self.stream) }
+            .result()
+            .map_err(call("cuGraphLaunch"))?;
+        if state.gate().launched() {
+            self.open_gate(&state);
+        }
+        Ok(())
+    }
+
+    /// Waits, then destroys a graph.
+    pub(super) fn drop_graph(&self, graph: usize) {
+        let Ok(_state) = self.enter_disturbing() else { return };
+        let _ = self.wait();
+        // SAFETY: made by `graph`, forgotten once, and nothing of it runs any longer.
+        let _ = unsafe { sys::cuGraphExecDestroy(graph as sys::CUgraphExec) };
+    }
+}

@@ -1,0 +1,40 @@
+//! How the tests judge kernels: against the workload's own reference, on every device that tests have.
+
+use ellwand_core::{Case, DeviceKind, Registry, Tensors};
+
+use super::test_devices;
+
+/// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
+/// order in which threads take their turns must not change a bit.
+pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
+    let task = registry.find(&case.workload).unwrap();
+    task.check(case).unwrap();
+    let expected = task.reference(case, inputs).unwrap();
+    let nan = expected.iter().any(|(_, tensor)| tensor.data().to_f64().iter().any(|value| value.is_nan()));
+    let rows = registry.implementations(&case.workload);
+    let rows: Vec<_> = rows.into_iter().filter(|row| row.needs == DeviceKind::Cuda).collect();
+    assert!(!rows.is_empty(), "{case} has no CUDA implementation");
+    let mut first: Option<u64> = None;
+    let devices = test_devices();
+    for (row, (name, device)) in rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device))) {
+        let name = format!("{} on {name}", row.name);
+        let mut ready = (row.prepare)(case, inputs, device).unwrap_or_else(|e| panic!("{case}, {name}: {e}"));
+        ready.poison();
+        // Poison is NaN, which is right where the reference has nothing else.
+        if let (false, Ok(spoiled)) = (nan, ready.output()) {
+            assert!(!task.judge(case, inputs, &expected, &spoiled).passed, "{case}, {name} passes poisoned");
+        }
+        for _ in 0..2 {
+            ready.poison();
+            ready.run();
+            ready.sync().unwrap_or_else(|error| panic!("{case}, {name}: {error}"));
+            let output = ready.output().unwrap_or_else(|error| panic!("{case}, {name}: {error}"));
+            let verdict = task.judge(case, inputs, &expected, &output);
+            assert!(verdict.passed, "{case}, {name}: {}", verdict.detail);
+            if name.contains("emulation") {
+                let digest = *first.get_or_insert(output.digest());
+                assert_eq!(output.digest(), digest, "{case}, {name}: the order of threads must not matter");
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! State of a GPU by NVIDIA's management library, which comes with the driver and is loaded at run time.
+//!
+//! Five functions of a C interface that has kept them since 2013; a crate around all of it (nvml-wrapper) would bring nine
+//! others for them.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use ellwand_core::device::DeviceStatus;
+use libloading::{Library, Symbol};
+
+/// The library's name where the driver installs it.
+const NAME: &str = "libnvidia-ml.so.1";
+
+/// The clock of the multiprocessors.
+const CLOCK_SM: c_int = 1;
+/// Reasons for a lower clock that are no choice of the user: power cap, hardware slowdown, heat (software, hardware), power
+/// brake. Not among them: idle, clocks that were set, boost in step with other cards.
+const SLOWED: c_ulonglong = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
+
+/// One device, as the library knows it.
+pub(super) struct Nvml {
+    library: Library,
+    device: *mut c_void,
+}
+
+// SAFETY: the library documents its functions as safe to call from any thread; the handle is an address within it.
+unsafe impl Send for Nvml {}
+// SAFETY: as above.
+unsafe impl Sync for Nvml {}
+
+impl Nvml {
+    /// The device on a PCI bus (`0000:01:00.0`).
+    ///
+    /// # Errors
+    /// Why its state cannot be read.
+    pub(super) fn open(bus: &CStr) -> Result<Self, String> {
+        Self::from(NAME, bus)
+    }
+
+    fn from(name: &str, bus: &CStr) -> Result<Self, String> {
+        type Init = unsafe extern "C" fn() -> c_int;
+        type Find = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
+        // SAFETY: NVIDIA's own initialisers.
+        let library = unsafe { Library::new(name) }.map_err(|error| format!("{name}: {error}"))?;
+        let mut device = std::ptr::null_mut();
+        {
+            // SAFETY: the documented signature.
+            let init: Symbol<'_, Init> = unsafe { library.get(b"nvmlInit_v2\0") }.map_err(|e| e.to_string())?;
+            // SAFETY: the documented signature.
+            let find: Symbol<'_, Find> =
+                unsafe { library.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.map_err(|e| e.to_string())?;
+            // SAFETY: may be called any number of times.
+            told("nvmlInit", unsafe { init() })?;
+            // SAFETY: a string that ends with zero, and one out-parameter.
+            told("nvmlDeviceGetHandleByPciBusId", unsafe { find(bus.as_ptr(), &raw mut device) })?;
+        }
+        Ok(Self { library, device })
+    }
+
+    /// A value by a function `(device, &mut value)`; `None` where the card or the user's rights do not give it.
+    fn value<T: Default>(&self, function: &[u8]) -> Option<T> {
+        type Get<T> = unsafe extern "C" fn(*mut c_void, *mut T) -> c_int;
+        // SAFETY: the callers below name functions of this signature.
+        let get: Symbol<'_, Get<T>> = unsafe { self.library.get(function) }.ok()?;
+        let mut value = T::default();
+        // SAFETY: the handle was given by the library; one out-parameter.
+        (unsafe { get(self.device, &raw mut value) } == 0).then_some(value)
+    }
+
+    fn clock_mhz(&self) -> Option<c_uint> {
+        type Get = unsafe extern "C" fn(*mut c_void, c_int, *mut c_uint) -> c_int;
+        // SAFETY: the documented signature.
+        let get: Symbol<'_, Get> = unsafe { self.library.get(b"nvmlDeviceGetClockInfo\0") }.ok()?;
+        let mut clock = 0;
+        // SAFETY: as above.
+        (unsafe { get(self.device, CLOCK_SM, &raw mut clock) } == 0).then_some(clock)
+    }
+
+    /// Clock, power and whether the card slows itself down; memory is the driver's to tell.
+    pub(super) fn status(&self) -> DeviceStatus {
+        let reasons: Option<c_ulonglong> = self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0");
+        DeviceStatus {
+            clock_hz: self.clock_mhz().map(|mhz| f64::from(mhz) * 1e6),
+            throttled: reasons.map(|reasons| reasons & SLOWED != 0),
+            power_watts: self.value::<c_uint>(b"nvmlDeviceGetPowerUsage\0").map(|mw| f64::from(mw) * 1e-3),
+            memory_bytes: None,
+        }
+    }
+}
+
+fn told(call: &str, code: c_int) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{call} gives error {code}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_missing_or_another_is_told_by_name() {
+        let missing = Nvml::from("libellwand-has-none.so", c"0000:01:00.0").err().unwrap();
+        assert!(missing.contains("libellwand-has-none.so"), "{missing}");
+        // A library that is there and has none of the functions.
+        let other = Nvml::from("libc.so.6", c"0000:01:00.0").err().unwrap();
+        assert!(other.contains("nvmlInit_v2"), "{other}");
+    }
+}

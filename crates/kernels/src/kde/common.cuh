@@ -1,0 +1,79 @@
+// What the kernels of the clusterless decoder share. Times, positions and marks come in as f64, as the caller has them;
+// everything up to what stands in an output is done on the device.
+//
+// Kernels of Gaussians are powers of two of squared distances in f32. A coordinate is a pair of f32 (their sum exact to 48
+// bits), so that differences resolve small distances anywhere on a long track. Nothing here adds floats in an order that
+// depends on when a block runs: sums over electrodes and spikes that meet in one bin of the output are integers.
+
+// What is known of an electrode, as 16 words each; offsets count values.
+enum {
+    e_encoding,      // first encoding spike in the padded arrays
+    e_spikes,        // how many
+    e_stride,        // and with padding
+    e_features,      // features of a mark
+    e_marks,         // [features, stride] in `marks`
+    e_places,        // [dims, 2, stride] in `places`
+    e_decoding,      // first decoding spike
+    e_decodings,     // how many
+    e_decoded_marks, // [spikes, features] in the marks of decoding spikes
+    e_centre,        // [features] centre and then unit of marks
+    e_groups,        // first of its groups of 16 encoding spikes
+    e_times,         // first encoding spike as given, before any is left out
+    e_given,         // how many
+    e_words = 16
+};
+
+constexpr double log_of_2 = 0.69314718055994530942;
+constexpr float floor_of_log = -34.538776394910684f;
+constexpr double floor_of_rate = 1e-15;
+constexpr u32 nowhere = 0xffffffffu;
+
+// How many of ascending values are <= t, or < t.
+__device__ __forceinline__ u32 up_to(const double* values, u32 n, double t, bool equal) {
+    u32 low = 0, high = n;
+    while (low < high) {
+        const u32 middle = low + (high - low) / 2;
+        const bool below = equal ? values[middle] <= t : values[middle] < t;
+        if (below) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+// Coordinate d of the animal at time t: linear between samples and beyond them; the earlier of two samples of one time counts.
+struct Segment {
+    u32 left, right;
+    double share;
+};
+__device__ __forceinline__ Segment segment(const double* time, u32 samples, double t) {
+    const u32 last = samples - 1;
+    u32 right = up_to(time, samples, t, true);
+    right = min(max(right, 1u), last);
+    const u32 left = right > 0 ? right - 1 : 0;
+    const double span = time[right] - time[left];
+    return {left, right, span > 0.0 ? (t - time[left]) / span : 0.0};
+}
+
+// A coordinate in units of the kernel as a pair.
+__device__ __forceinline__ void pair(double x, float* high, float* low) {
+    const double most = 3e18;
+    x = x < -most ? -most : x > most ? most : x;
+    *high = static_cast<float>(x);
+    *low = static_cast<float>(x - static_cast<double>(*high));
+}
+
+__device__ __forceinline__ float larger(float a, float b) { return b > a ? b : a; }
+
+// A mark's feature in the units and with the centre of its electrode.
+__device__ __forceinline__ float mark_units(double value, double centre, double unit) {
+    const float most = 1e18f;
+    const float x = static_cast<float>((value - centre) * unit);
+    return x < -most ? -most : x > most ? most : x;
+}
+
+// Which time row a spike falls into; nowhere outside the edges.
+__device__ __forceinline__ u32 row_of(const double* edges, u32 n, double t) {
+    if (!(t >= edges[0] && t <= edges[n - 1])) return nowhere;
+    return n > 2 ? up_to(edges + 1, n - 2, t, true) : 0;
+}
+
