@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ellwand_core::{Case, CpuScope, Device, DeviceKind, Registry, Timing, Value};
+use ellwand_core::{Case, CpuScope, Device, DeviceKind, Registry, Tensors, Timing, Value};
 
 /// The processor, for preparing implementations; it times nothing.
 pub(crate) struct Here;
@@ -24,6 +24,39 @@ impl Device for Here {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// Prepares and runs the kernels in WGSL twice, spoilt in between, and has what they make judged. Says nothing where there
+/// is no adapter but that it was skipped. `more` sees what was expected and what came.
+#[cfg(feature = "vulkan")]
+pub(crate) fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: impl Fn(&Tensors, &Tensors)) {
+    let Some(device) = crate::device::test_adapter() else { return };
+    let task = registry.find(&case.workload).unwrap();
+    task.check(case).unwrap();
+    let expected = task.reference(case, inputs).unwrap();
+    let rows = registry.implementations(&case.workload);
+    let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
+    let mut ready = (row.prepare)(case, inputs, &device).unwrap_or_else(|error| panic!("{case}: {error}"));
+    ready.poison();
+    if let Ok(spoilt) = ready.output() {
+        let verdict = task.judge(case, inputs, &expected, &spoilt);
+        assert!(!verdict.passed, "{case}: what was never computed must not pass");
+    }
+    for _ in 0..2 {
+        ready.poison();
+        ready.run();
+        ready.sync().unwrap_or_else(|error| panic!("{case}: {error}"));
+        let output = ready.output().unwrap_or_else(|error| panic!("{case}: {error}"));
+        let verdict = task.judge(case, inputs, &expected, &output);
+        assert!(verdict.passed, "{case}: {}", verdict.detail);
+        more(&expected, &output);
+    }
+}
+
+/// Without the feature there is nothing to judge.
+#[cfg(not(feature = "vulkan"))]
+pub(crate) fn judged_on_wgpu(_: &Registry, _: &Case, _: &Tensors, _: impl Fn(&Tensors, &Tensors)) {
+    eprintln!("skipped: kernels in WGSL do not run: built without the feature vulkan");
 }
 
 /// The first default of every axis of `workload`, but for `set`.

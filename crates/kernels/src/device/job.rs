@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ellwand_core::reading::{Better, Reading};
 use ellwand_core::{Dtype, Prepared, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Kernel, Source};
@@ -134,6 +135,18 @@ impl Prepared for Job {
             Some(finish) => finish(arrays),
             None => Ok(arrays),
         }
+    }
+
+    /// What compiling its kernels took, where the device tells; it is part of what making it ready took.
+    fn readings(&self) -> Vec<Reading> {
+        let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
+        if took.is_empty() {
+            return Vec::new();
+        }
+        let about =
+            "time in which its kernels were compiled for the device, as far as that happens before the first run";
+        let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
+        vec![Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about)]
     }
 
     fn what_ran(&self) -> String {

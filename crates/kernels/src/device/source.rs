@@ -32,6 +32,12 @@ pub fn sources() -> Vec<&'static Source> {
     vec![&super::gate::SOURCE, &crate::calibration::CUDA, &crate::lattice::CUDA, &crate::layers::CUDA]
 }
 
+/// All sources in WGSL, for the test that compiles every kernel of them.
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) fn shaders() -> Vec<&'static Source> {
+    vec![&crate::calibration::WGSL]
+}
+
 /// Blocks and threads of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grid {
