@@ -15,8 +15,12 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod wgpu;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
+
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
 
 use ellwand_core::verdict::compare;
 use shape::{Mask, Shape};
@@ -180,5 +184,6 @@ pub fn register(registry: &mut Registry) {
         for implementation in job::implementations(task) {
             registry.implementation(implementation);
         }
+        registry.implementation(wgpu::implementation(task));
     }
 }

@@ -35,7 +35,10 @@ pub fn sources() -> Vec<&'static Source> {
 /// All sources in WGSL, for the test that compiles every kernel of them.
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) fn shaders() -> Vec<&'static Source> {
-    vec![&crate::calibration::WGSL]
+    use crate::{attention, calibration, gemm, layers};
+    let mut all = vec![&calibration::WGSL, &layers::WGSL, &gemm::WGSL, &attention::WGSL];
+    all.extend(crate::lattice::WGSL);
+    all
 }
 
 /// Blocks and threads of a launch.

@@ -21,15 +21,15 @@ struct Matmul {
 
 /// Rows, columns, length of the sums, and whether B is given as [n, k].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shape {
-    m: usize,
-    n: usize,
-    k: usize,
-    transposed: bool,
+pub(super) struct Shape {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) transposed: bool,
 }
 
 impl Shape {
-    fn of(case: &Case) -> Result<Self, InputError> {
+    pub(super) fn of(case: &Case) -> Result<Self, InputError> {
         let size = |axis: &str| {
             let value = case.int(axis).unwrap_or(1);
             usize::try_from(value).ok().filter(|size| *size > 0).ok_or_else(|| {
@@ -40,7 +40,7 @@ impl Shape {
         Ok(Self { m: size("m")?, n: size("n")?, k: size("k")?, transposed })
     }
 
-    fn b(&self) -> [usize; 2] {
+    pub(super) fn b(&self) -> [usize; 2] {
         if self.transposed { [self.n, self.k] } else { [self.k, self.n] }
     }
 
@@ -333,4 +333,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(row("matrixmultiply", "the crate of that name, on one thread", || Way::Crate));
     registry.implementation(row("simd", "tiles in registers, B packed, on one thread", || Way::Simd(Isa::best())));
     registry.implementation(row("parallel", "the same on all threads", || Way::Parallel(Isa::best())).many_threads());
+    let about = "tiles of 64 x 64 a group, 4 x 4 a thread";
+    registry.implementation(crate::device::on_wgpu(Implementation::cpu(NAME, "wgpu", about, super::wgpu::prepare)));
 }

@@ -23,11 +23,13 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
 
 pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use wgpu::SOURCE as WGSL;
 
 /// Adds the layer workloads and their implementations.
 pub fn register(registry: &mut Registry) {
@@ -39,5 +41,6 @@ pub fn register(registry: &mut Registry) {
         if let Some(implementation) = cuda::implementation(op) {
             registry.implementation(implementation);
         }
+        registry.implementation(wgpu::implementation(op));
     }
 }
