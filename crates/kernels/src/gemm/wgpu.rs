@@ -99,8 +99,9 @@ pub(crate) fn launch(job: &mut Job, p: &Products, nothing: Arg) -> Result<(), Pr
     let sizes = [m, n, k, heads, p.group, usize::from(p.transposed)];
     let from = |rows: &Rows| [rows.start, rows.batch, rows.head, rows.row];
     let (a, b) = (from(&p.a), from(&p.b));
-    let offsets = sizes.iter().chain(&a).chain(&b).chain(&[p.c.batch, p.c.head, p.c.row]);
-    let mut args = offsets.map(|value| word(*value)).collect::<Result<Vec<Arg>, _>>()?;
+    let c = [p.c.batch, p.c.head, p.c.row];
+    let whole = sizes.iter().chain(&a).chain(&b).chain(&c);
+    let mut args = whole.map(|value| word(*value)).collect::<Result<Vec<Arg>, _>>()?;
     args.push(Arg::F32(p.alpha));
     args.extend([last, mask, f32::NEG_INFINITY.to_bits()].map(Arg::U32));
     args.push(word(batches * heads)?);
