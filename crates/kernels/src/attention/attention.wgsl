@@ -91,7 +91,8 @@ fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) gro
     }
     for (var j = local; j < p.sequence; j += ROW) {
         var weight = 0.0;
-        if j < seen && sum != 0.0 {
+        // NaN is neither equal nor unequal to anything.
+        if j < seen && !(sum == 0.0) {
             weight = exponential(scores[start + j] - most) / sum;
         }
         weights[start + j] = weight;
@@ -210,11 +211,8 @@ fn fused(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) group
     for (var i = 0u; i < OWN; i++) {
         let e = lane + LANES * i;
         if e < p.head {
-            var value = 0.0;
-            if total != 0.0 {
-                value = sums[i] / total;
-            }
-            out[to + e] = value;
+            // NaN is neither equal nor unequal to anything.
+            out[to + e] = select(sums[i] / total, 0.0, total == 0.0);
         }
     }
 }

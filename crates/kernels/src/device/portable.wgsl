@@ -80,3 +80,11 @@ fn gelu_tanh(v: f32) -> f32 {
     // x (1 + tanh u) / 2 = x / (1 + e^-2u), without cancellation.
     return v / (1.0 + exponential(-2.0 * inner));
 }
+
+// sum + v, with what rounding took off kept beside it (D. Knuth's TwoSum). An infinite sum has nothing beside it.
+fn plus(sum: vec2<f32>, v: vec2<f32>) -> vec2<f32> {
+    let s = sum.x + v.x;
+    let b = s - sum.x;
+    let off = (sum.x - (s - b)) + (v.x - b);
+    return vec2<f32>(s, select(0.0, sum.y + v.y + off, is_finite(s)));
+}

@@ -52,12 +52,16 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod wgpu;
 mod workload;
 mod workload_run;
 mod workload_spec;
 mod workload_stream;
 
 use ellwand_core::Registry;
+
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
 
 pub use data::{Bandwidth, Spikes, Track};
 pub use error::KdeError;

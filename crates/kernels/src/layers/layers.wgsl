@@ -102,14 +102,6 @@ fn squared_errors(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgrou
     }
 }
 
-// sum + v, with what rounding took off kept beside it (D. Knuth's TwoSum). An infinite sum has nothing beside it.
-fn plus(sum: vec2<f32>, v: vec2<f32>) -> vec2<f32> {
-    let s = sum.x + v.x;
-    let b = s - sum.x;
-    let off = (sum.x - (s - b)) + (v.x - b);
-    return vec2<f32>(s, select(0.0, sum.y + v.y + off, is_finite(s)));
-}
-
 var<workgroup> pairs: array<vec2<f32>, 256>;
 
 // The sum of what all threads of a group of 256 hold, in thread 0.
