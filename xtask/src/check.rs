@@ -14,9 +14,11 @@ pub(crate) enum Proof {
     Cuda,
     /// Every portable kernel runs on the processor and is judged; the tests skip that where there is no C++ compiler.
     Emulation,
+    /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
+    Vulkan,
 }
 
-const PROOFS: [(&str, Proof); 2] = [("cuda", Proof::Cuda), ("emulation", Proof::Emulation)];
+const PROOFS: [(&str, Proof); 3] = [("cuda", Proof::Cuda), ("emulation", Proof::Emulation), ("vulkan", Proof::Vulkan)];
 
 /// Proofs by their names, separated by commas.
 pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
@@ -37,6 +39,11 @@ fn prove(proof: Proof) -> Result<()> {
             }
             let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
             cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])
+        }
+        Proof::Vulkan => {
+            let tests = ["wgpu", "device::vulkan", "lattice::tests::cuda"];
+            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--features", "vulkan", "--lib", "--"];
+            cargo(&[&kernels[..], &tests].concat(), &[("ELLWAND_REQUIRE", "vulkan")])
         }
     }
 }

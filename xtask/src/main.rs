@@ -20,7 +20,8 @@ cargo xtask TASK
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
-                       as a Python package into the user's cache), emulation (fails without a C++ compiler)
+                       as a Python package into the user's cache), emulation (fails without a C++ compiler), vulkan (kernels in WGSL; fails without a Vulkan
+                       adapter, for which Mesa's in software is enough: mesa-vulkan-drivers)
   check --only X,Y     these proofs alone
   gpu            prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
   tidy           the rules of the repository: floors, files, unsafe, network

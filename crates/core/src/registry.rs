@@ -14,7 +14,11 @@ pub struct Registry {
     implementations: Vec<Implementation>,
     devices: Vec<Arc<dyn Device>>,
     absent: Vec<(DeviceKind, String)>,
+    unsought: Vec<(DeviceKind, Finder)>,
 }
+
+/// Looks for the devices of a kind; the error says why there is none.
+pub type Finder = fn() -> Result<Vec<Arc<dyn Device>>, String>;
 
 impl Registry {
     /// Nothing registered.
@@ -48,6 +52,29 @@ impl Registry {
     pub fn absent(&mut self, kind: DeviceKind, why: impl Into<String>) -> &mut Self {
         self.absent.retain(|(known, _)| *known != kind);
         self.absent.push((kind, why.into()));
+        self
+    }
+
+    /// Says how devices of a kind are found that nobody looks for unless [`Registry::look_for`] asks: looking for them costs
+    /// time or loads drivers, which a measurement of something else must not bear. `why` is the reason for their absence until then.
+    pub fn on_request(&mut self, kind: DeviceKind, why: impl Into<String>, find: Finder) -> &mut Self {
+        self.unsought.retain(|(known, _)| *known != kind);
+        self.unsought.push((kind, find));
+        self.absent(kind, why)
+    }
+
+    /// Looks for the devices of a kind that are found on request; once.
+    pub fn look_for(&mut self, kind: DeviceKind) -> &mut Self {
+        if let Some(at) = self.unsought.iter().position(|(known, _)| *known == kind) {
+            match self.unsought.remove(at).1() {
+                Ok(found) => found.into_iter().for_each(|device| {
+                    self.device(device);
+                }),
+                Err(why) => {
+                    self.absent(kind, why);
+                }
+            }
+        }
         self
     }
 
@@ -164,6 +191,23 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_on_request_are_absent_until_they_are_looked_for_and_then_as_they_were_found() {
+        static LOOKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        fn find() -> Result<Vec<Arc<dyn Device>>, String> {
+            LOOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Err("no driver".into())
+        }
+        let mut registry = Registry::new();
+        registry.on_request(DeviceKind::Wgpu, "not asked for", find);
+        assert_eq!(registry.absences().collect::<Vec<_>>(), [(DeviceKind::Wgpu, "not asked for")]);
+        registry.look_for(DeviceKind::Cuda);
+        assert_eq!(LOOKED.load(std::sync::atomic::Ordering::Relaxed), 0);
+        registry.look_for(DeviceKind::Wgpu).look_for(DeviceKind::Wgpu);
+        assert_eq!(registry.absences().collect::<Vec<_>>(), [(DeviceKind::Wgpu, "no driver")]);
+        assert_eq!(LOOKED.load(std::sync::atomic::Ordering::Relaxed), 1, "once");
+    }
 
     #[test]
     fn patterns() {

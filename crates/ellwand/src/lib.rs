@@ -63,6 +63,10 @@ pub fn devices() -> core::Registry {
             registry.absent(core::DeviceKind::Cuda, why);
         }
     }
+    // Looking for adapters loads drivers, one of which brings a compiler and runs on the processor: nobody who measures
+    // something else should have that in the process.
+    let unsought = "it is only looked for when asked for (--device wgpu)";
+    registry.on_request(core::DeviceKind::Wgpu, unsought, kernels::device::find_wgpu);
     registry
 }
 

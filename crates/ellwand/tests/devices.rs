@@ -41,3 +41,36 @@ fn a_sweep_without_a_choice_leaves_it_out_and_says_so_once() {
     assert!(!told.stdout.contains("cuda"), "{}", told.stdout);
     assert_eq!(told.stderr.matches("left out cuda: ").count(), 1, "{}", told.stderr);
 }
+
+#[test]
+fn vulkan_is_looked_for_only_when_asked_for() {
+    let here = Box::default();
+    let told = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
+    assert_eq!(told.stderr.matches("left out wgpu: ").count(), 1, "{}", told.stderr);
+    assert!(told.stderr.contains("--device wgpu"), "{}", told.stderr);
+    // No driver, wherever the tests run.
+    let mut command = here.command(&["check", "copy", "--device", "wgpu", "--bytes", "4096"]);
+    let output = command.env("VK_DRIVER_FILES", "/dev/null").env("VK_ICD_FILENAMES", "/dev/null").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("no Vulkan adapter was found"), "{said}");
+}
+
+#[test]
+fn an_adapter_in_software_is_called_so_and_measures_like_any_device() {
+    let here = Box::default();
+    let list = here.ok(&["list", "copy"]);
+    let Some(device) = list.stdout.lines().find(|line| line.trim_start().starts_with("wgpu:0")) else {
+        eprintln!("skipped: no Vulkan adapter is here");
+        return;
+    };
+    assert!(!device.contains("llvmpipe") || list.stdout.contains("SOFTWARE"), "{}", list.stdout);
+    let args = ["run", "copy", "--bytes", "40960", "--no-ceilings", "--no-plot", "--effort", "quick"];
+    let told = here.run(&[&args[..], &["--device", "wgpu:0", "-o", "out"]].concat());
+    assert_eq!(told.code, Some(0), "{}\n{}", told.stdout, told.stderr);
+    let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    let row = record.lines().find(|line| line.contains("\"measurement\"")).unwrap();
+    assert!(row.contains("\"wgpu:0\"") && row.contains("device_ns") && row.contains("compile-time"), "{row}");
+    let args = ["run", "copy", "--device", "wgpu:77", "--bytes", "4096", "--no-ceilings"];
+    here.refused(&args, &["--device", "wgpu:0"]);
+}

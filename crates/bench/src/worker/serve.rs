@@ -138,10 +138,12 @@ impl Arm {
     fn open(host: &Host, open: &Open) -> Result<(Self, Opened), Outcome> {
         let failed = |error: String| Outcome::Failed { error };
         let (workload, implementation) = find(host.registry, open)?;
-        let named = |id: &String| host.registry.devices().iter().find(|device| device.id() == id);
+        let mut registry = host.registry.clone();
+        registry.look_for(implementation.needs);
+        let named = |id: &String| registry.devices().iter().find(|device| device.id() == id);
         let device = match open.device.as_ref().and_then(named) {
             Some(device) => device,
-            None => host.registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why })?,
+            None => registry.device_for(implementation).map_err(|why| Outcome::Unsupported { why })?,
         };
         let device = Arc::clone(device);
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))

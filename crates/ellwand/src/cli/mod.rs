@@ -33,7 +33,7 @@ mod worker;
 
 use std::ffi::OsString;
 
-use ellwand_core::Registry;
+use ellwand_core::{DeviceKind, Registry};
 
 pub(crate) use bench::bench;
 use exit::{Exit, Failure};
@@ -58,6 +58,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         }
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let registry = &with_devices_asked_for(registry, &line, matches.subcommand_name());
     if let Some(("run" | "apply" | "compare" | ellwand_bench::worker::COMMAND, _)) = matches.subcommand() {
         crossing::tell_kernels();
     }
@@ -80,6 +81,17 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Ok(exit) => exit.code(),
         Err(failure) => failure.tell(),
     }
+}
+
+/// The registry with those devices that are only found on request, where the command line mentions them or shows them all.
+fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<&str>) -> Registry {
+    let mut registry = registry.clone();
+    let all = matches!(command, Some("list" | "machine"));
+    let name = DeviceKind::Wgpu.to_string();
+    if all || line.iter().skip(1).any(|word| word.contains(&name)) {
+        registry.look_for(DeviceKind::Wgpu);
+    }
+    registry
 }
 
 /// What a command comes to.

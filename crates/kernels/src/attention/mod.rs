@@ -16,10 +16,14 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod wgpu;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
 
 pub(crate) use cuda::SOURCE as CUDA;
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
+
 use ellwand_core::verdict::compare;
 use shape::{Mask, Shape};
 
@@ -185,5 +189,6 @@ pub fn register(registry: &mut Registry) {
         for implementation in cuda::implementations(task) {
             registry.implementation(implementation);
         }
+        registry.implementation(wgpu::implementation(task));
     }
 }

@@ -1,18 +1,24 @@
 //! Every implementation of every task against f64, laws of attention, masks, bad input.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Case, DeviceKind, Fit, Implementation, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
 use super::fused::{self, Core, Tiling};
 use super::shape::{Layout, Mask, Shape};
 use crate::isa::Isa;
-use crate::testing::{Here, here};
+use crate::testing::{Here, here, judged_on_wgpu};
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
     super::register(&mut registry);
     registry
+}
+
+/// Implementations that need no GPU.
+fn on_the_processor<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
+    let rows = registry.implementations(workload);
+    rows.into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
 }
 
 /// A case by sizes: batch, sequence, dimension, heads, kv-heads.
@@ -74,6 +80,40 @@ fn every_implementation_passes_and_poison_fails() {
         }
     }
     assert!(passed > 700, "{passed} only");
+}
+
+#[test]
+fn wgpu_passes_at_every_size_and_mask() {
+    let registry = registry();
+    for workload in registry.workloads() {
+        for sizes in SIZES {
+            for mask in ["none", "causal", "padding"] {
+                let case = case(&registry, workload.name(), sizes, mask);
+                let inputs = workload.inputs(&case, 6).unwrap();
+                judged_on_wgpu(&registry, &case, &inputs, |_, _| {});
+            }
+        }
+    }
+}
+
+#[test]
+fn wgpu_gives_nothing_for_rows_that_see_no_key_and_nan_for_those_that_see_one() {
+    let registry = registry();
+    for workload in ["attention-scores", "attention-softmax", "attention-core", "attention"] {
+        let case = case(&registry, workload, [2, 17, 64, 2, 0], "padding");
+        let mut inputs = registry.find(workload).unwrap().inputs(&case, 6).unwrap();
+        inputs.insert("lengths", Tensor::vector(&[0_i64, 17][..]));
+        judged_on_wgpu(&registry, &case, &inputs, |_, _| {});
+    }
+    let case = case(&registry, "attention-core", [1, 40, 16, 1, 0], "causal");
+    let mut inputs = registry.find("attention-core").unwrap().inputs(&case, 6).unwrap();
+    let mut k = inputs.take("k").unwrap();
+    k.f32_mut().unwrap()[33 * 16] = f32::NAN;
+    inputs.insert("k", k);
+    judged_on_wgpu(&registry, &case, &inputs, |_, output| {
+        let context = output.get("context").unwrap().f32().unwrap();
+        assert!(context[..33 * 16].iter().all(|v| v.is_finite()) && context[33 * 16..].iter().all(|v| v.is_nan()));
+    });
 }
 
 /// The core of one shape on given arrays, in the layout [batch, heads, sequence, head].

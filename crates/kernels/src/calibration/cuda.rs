@@ -21,6 +21,16 @@ fn null(graph: bool, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareEr
     Ok(if graph { job.replayed()?.boxed() } else { job.boxed() })
 }
 
+/// Refuses what would measure launches.
+pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    Err(PrepareError::Unsupported(format!(
+        "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
+    )))
+}
+
 fn stream(
     task: &'static str,
     pattern: u64,
@@ -29,11 +39,7 @@ fn stream(
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
-    if passes > MOST_PASSES {
-        return Err(PrepareError::Unsupported(format!(
-            "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
-        )));
-    }
+    check_passes(passes)?;
     let mut job = Job::new(gpu);
     let n = Arg::U64(words as u64);
     let blocks = (words / 2).div_ceil(THREADS as usize).clamp(1, (RESIDENT * gpu.multiprocessors()) as usize);

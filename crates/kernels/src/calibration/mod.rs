@@ -11,10 +11,13 @@ mod stream_loops;
 mod touch;
 mod triad;
 mod wake;
+mod wgpu;
 
 use ellwand_core::Registry;
 
 pub(crate) use cuda::SOURCE as CUDA;
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
 
 /// Adds the calibration workloads.
 pub fn register(registry: &mut Registry) {
@@ -23,6 +26,7 @@ pub fn register(registry: &mut Registry) {
     triad::register(registry);
     fma::register(registry);
     cuda::register(registry);
+    wgpu::register(registry);
     chase::register(registry);
     touch::register(registry);
     wake::register(registry);

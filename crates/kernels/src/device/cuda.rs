@@ -356,7 +356,7 @@ impl Backend for Cuda {
                 Ok(address)
             }
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                let free = result::mem_get_info().map_or(0, |(free, _)| free as u64);
+                let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
                 Err(GpuError::Memory { wanted: bytes as u64, free })
             }
             Err(error) => Err(call("cuMemAlloc")(error)),
@@ -399,7 +399,8 @@ impl Backend for Cuda {
         let handle = self.function(&mut state, source, name)?;
         let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
-        Ok(Kernel { name: name.to_string(), handle, resources: format!("{resources}, {origin}") })
+        let resources = format!("{resources}, {origin}");
+        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns: None })
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {

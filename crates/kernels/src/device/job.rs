@@ -157,6 +157,18 @@ impl Prepared for Job {
         }
     }
 
+    /// What compiling its kernels took, where the device tells; it is part of what making it ready took.
+    fn readings(&self) -> Vec<Reading> {
+        let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
+        if took.is_empty() {
+            return Vec::new();
+        }
+        let about =
+            "time in which its kernels were compiled for the device, as far as that happens before the first run";
+        let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
+        vec![Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about)]
+    }
+
     fn what_ran(&self) -> String {
         let kernels: Vec<String> =
             self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();

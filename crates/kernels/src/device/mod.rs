@@ -1,8 +1,9 @@
-//! GPUs: what is common to everything that runs kernels written in CUDA C++.
+//! GPUs: what is common to everything that runs kernels on one.
 //!
-//! A backend allocates, copies and launches. The one for users is the CUDA driver (`cuda`), found at run time. The
-//! tests have a second one that compiles the same sources for the processor and runs them there (`emulation`), so that
-//! every kernel is judged where there is no GPU. It is no device of the program: nothing is ever measured on it.
+//! A backend allocates, copies and launches. Those for users are the CUDA driver (`cuda`) with kernels in CUDA C++ and
+//! Vulkan (`vulkan`) with kernels in WGSL, both found at run time. The tests have one more, which compiles the CUDA
+//! sources for the processor and runs them there (`emulation`), so that every kernel is judged where there is no GPU. It
+//! is no device of the program: nothing is ever measured on it.
 
 mod buffer;
 pub mod compile;
@@ -16,12 +17,14 @@ mod job;
 mod judge;
 mod nvml;
 mod source;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 
 use std::any::Any;
 use std::sync::Arc;
 
 use ellwand_core::device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
-use ellwand_core::{InputError, PrepareError};
+use ellwand_core::{Implementation, InputError, PrepareError};
 
 pub(crate) use buffer::Buffer;
 #[cfg(test)]
@@ -31,6 +34,8 @@ pub(crate) use job::Job;
 pub(crate) use judge::judge;
 pub use source::sources;
 pub(crate) use source::{Arg, Grid, Source, whole};
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use vulkan::test_device as test_adapter;
 
 /// What went wrong on a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,12 +44,25 @@ pub enum GpuError {
     #[error("{0}")]
     Absent(String),
     /// The memory of the device does not suffice.
-    #[error("{wanted} bytes do not fit into the memory of the device, {free} are free; choose a smaller size")]
+    #[error(
+        "{wanted} bytes do not fit into the memory of the device{}; choose a smaller size",
+        .free.map(|free| format!(", {free} are free")).unwrap_or_default()
+    )]
     Memory {
         /// Bytes asked for.
         wanted: u64,
-        /// Bytes that were free.
-        free: u64,
+        /// Bytes that were free, where the device tells.
+        free: Option<u64>,
+    },
+    /// An array is larger than the device lets any be.
+    #[error(
+        "an array of {wanted} bytes is needed, and this device takes at most {limit} in one; choose a smaller size"
+    )]
+    Limit {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Most bytes.
+        limit: u64,
     },
     /// A kernel's source does not compile; the compiler's messages with file and line.
     #[error("{source_name} does not compile for {arch}:\n{log}")]
@@ -70,6 +88,7 @@ impl From<GpuError> for PrepareError {
     fn from(error: GpuError) -> Self {
         match error {
             GpuError::Absent(why) => PrepareError::Unsupported(why),
+            limit @ GpuError::Limit { .. } => PrepareError::Unsupported(limit.to_string()),
             other => PrepareError::Failed(other.to_string()),
         }
     }
@@ -84,6 +103,8 @@ pub(crate) struct Kernel {
     pub(crate) handle: usize,
     /// What it takes up on the device, for the record.
     pub(crate) resources: String,
+    /// What it took to compile it for this device just now, where that is known.
+    pub(crate) compile_ns: Option<u64>,
 }
 
 /// A kernel, its grid and its arguments.
@@ -91,6 +112,10 @@ pub(crate) type Launch = (Kernel, Grid, Vec<Arg>);
 
 /// What runs kernels. Addresses are the device's own; work is done in the order in which it was asked for.
 pub(crate) trait Backend: Send + Sync {
+    /// What sort of device it is.
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda
+    }
     /// Model and architecture.
     fn about(&self) -> String;
     /// Memory, aligned to 256 bytes, of unknown content.
@@ -152,7 +177,7 @@ pub(crate) fn gpu(device: &dyn Device) -> Result<&Gpu, PrepareError> {
         .as_any()
         .downcast_ref::<GpuDevice>()
         .map(|device| &device.gpu)
-        .ok_or_else(|| PrepareError::Unsupported(format!("it needs a GPU that runs CUDA, and {} is none", device.id())))
+        .ok_or_else(|| PrepareError::Unsupported(format!("it needs a GPU, and {} is none", device.id())))
 }
 
 impl Device for GpuDevice {
@@ -161,16 +186,16 @@ impl Device for GpuDevice {
     }
 
     fn kind(&self) -> DeviceKind {
-        DeviceKind::Cuda
+        self.gpu.kind()
     }
 
     fn about(&self) -> String {
         self.gpu.about()
     }
 
-    /// Device time lies between two events on the stream. The host queues the launches while a gate holds the stream back
-    /// (`gate.rs`), so that the gaps between launches are not in it. Wall time is then the time to queue everything and
-    /// after that to run it: an upper bound of what a caller waits.
+    /// Device time lies between two marks on the device's clock, from the first launch to the last. With CUDA the host queues
+    /// the launches while a gate holds the stream back (`gate.rs`), so that the gaps between launches are not in it; wall
+    /// time is then the time to queue everything and after that to run it: an upper bound of what a caller waits.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
         let start = std::time::Instant::now();
         self.gpu.start();
@@ -193,6 +218,11 @@ impl Device for GpuDevice {
     }
 }
 
+/// The same implementation, declared to need an adapter of Vulkan. The kind of device is called after the library.
+pub(crate) fn on_wgpu(row: Implementation) -> Implementation {
+    Implementation { needs: DeviceKind::Wgpu, ..row }
+}
+
 /// The GPUs found here, or why there are none.
 ///
 /// # Errors
@@ -201,4 +231,19 @@ pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, String> {
     let found = cuda::find()?;
     let device = |(index, gpu): (usize, Gpu)| Arc::new(GpuDevice::new(format!("cuda:{index}"), gpu)) as Arc<dyn Device>;
     Ok(found.into_iter().map(device).collect())
+}
+
+/// The adapters of Vulkan found here, or why there are none. Looking loads their drivers.
+///
+/// # Errors
+/// Why there is no Vulkan device: no library, no driver, or no adapter; or that this program was built without.
+pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
+    #[cfg(feature = "vulkan")]
+    {
+        let device =
+            |(index, gpu): (usize, Gpu)| Arc::new(GpuDevice::new(format!("wgpu:{index}"), gpu)) as Arc<dyn Device>;
+        Ok(vulkan::find()?.into_iter().map(device).collect())
+    }
+    #[cfg(not(feature = "vulkan"))]
+    Err("this program was built without it (cargo build --features vulkan)".into())
 }

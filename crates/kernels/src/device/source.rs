@@ -41,6 +41,15 @@ pub fn sources() -> Vec<&'static Source> {
     ]
 }
 
+/// All sources in WGSL, for the test that compiles every kernel of them.
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) fn shaders() -> Vec<&'static Source> {
+    use crate::{attention, calibration, gemm, kde, layers};
+    let mut all = vec![&calibration::WGSL, &layers::WGSL, &gemm::WGSL, &attention::WGSL, &kde::WGSL];
+    all.extend(crate::lattice::WGSL);
+    all
+}
+
 /// Blocks and threads of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grid {

@@ -12,6 +12,7 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 mod tile;
+pub(crate) mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
@@ -23,6 +24,8 @@ pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
 pub(crate) use panel::{Source, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use workload::normal;
 
 /// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.

@@ -54,6 +54,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod wgpu;
 mod workload;
 mod workload_run;
 mod workload_spec;
@@ -63,6 +64,9 @@ use ellwand_core::Registry;
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use cuda_local::SOURCE as CUDA_LOCAL;
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCE as WGSL;
+
 pub use data::{Bandwidth, Spikes, Track};
 pub use error::KdeError;
 pub use local::LocalWorkspace;

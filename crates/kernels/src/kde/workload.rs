@@ -27,6 +27,9 @@ pub(super) fn register(registry: &mut Registry) {
         for implementation in implementations(task) {
             registry.implementation(implementation);
         }
+        if let Some(implementation) = super::wgpu::implementation(task) {
+            registry.implementation(implementation);
+        }
     }
 }
 

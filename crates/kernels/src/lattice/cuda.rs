@@ -32,7 +32,7 @@ fn code(codec: &Codec) -> [Arg; 4] {
 }
 
 /// Shift and scales in the order in which the kernels read them.
-fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
+pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
     let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
     Ok(Buffer::of_f32(gpu, &values)?)
 }
@@ -46,7 +46,7 @@ fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<Arg, PrepareError> {
 }
 
 /// Bytes that the codes of `n` vectors take on the device: whole warps write whole words.
-fn packed_bytes(codec: &Codec, n: usize) -> usize {
+pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
     n.div_ceil(WARP) * codec.vector_bits() * 4
 }
 

@@ -27,6 +27,7 @@ mod scalar_rival;
 mod simd;
 #[cfg(test)]
 mod tests;
+mod wgpu;
 mod workload;
 mod workload_code;
 mod workload_dot;
@@ -46,6 +47,8 @@ pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
 pub use quality::{Quality, choose_beta, smallest_scale};
 pub use scalar_rival::scalar_rival;
 pub use simd::isa;
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu::SOURCES as WGSL;
 
 /// Which implementation does the work. They differ in speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,4 +68,5 @@ pub fn register(registry: &mut Registry) {
     workload_code::register(registry);
     workload_dot::register(registry);
     cuda::register(registry);
+    wgpu::register(registry);
 }

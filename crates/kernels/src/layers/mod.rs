@@ -23,11 +23,13 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
 
 pub(crate) use cuda::{SOURCE as CUDA, add as cuda_add, bias_gelu as cuda_bias_gelu, norm as cuda_norm};
+pub(crate) use wgpu::SOURCE as WGSL;
 
 /// Adds the layer workloads and their implementations.
 pub fn register(registry: &mut Registry) {
@@ -37,5 +39,6 @@ pub fn register(registry: &mut Registry) {
             registry.implementation(implementation);
         }
         registry.implementation(cuda::implementation(op));
+        registry.implementation(wgpu::implementation(op));
     }
 }

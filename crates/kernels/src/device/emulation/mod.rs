@@ -183,7 +183,7 @@ impl Backend for Emulation {
         // SAFETY: the header defines every such function with this signature.
         let entry = unsafe { library.get::<Entry>(symbol.as_bytes_with_nul()) };
         let entry = entry.map_err(|error| GpuError::Call { call: "emulated kernel", problem: error.to_string() })?;
-        Ok(Kernel { name: name.into(), handle: *entry as usize, resources: String::new() })
+        Ok(Kernel { name: name.into(), handle: *entry as usize, resources: String::new(), compile_ns: None })
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {

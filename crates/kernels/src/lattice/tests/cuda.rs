@@ -1,8 +1,9 @@
-//! The CUDA kernels against the reference, bit by bit, on everything that runs them here.
+//! The kernels for GPUs against the reference, bit by bit, on everything that runs them here.
 
-use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Case, Fit, Prepared, Registry, Tensor, Tensors, Value};
 
 use crate::device::test_devices;
+use crate::testing::judged_on_wgpu;
 
 /// Every combination of lattice, overload mode and centring; q a power of two and not, few levels and many.
 const CODES: [(i64, i64); 9] = [(2, 1), (2, 20), (3, 12), (4, 2), (5, 3), (16, 2), (100, 3), (255, 2), (256, 2)];
@@ -26,6 +27,13 @@ fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
     }
 }
 
+/// The kernels in WGSL: codes and decoded values have the bits of the reference.
+fn judge_wgpu(registry: &Registry, case: &Case, inputs: &Tensors) {
+    judged_on_wgpu(registry, case, inputs, |expected, output| {
+        assert_eq!(output.digest(), expected.digest(), "{case}: the same bits");
+    });
+}
+
 fn case(workload: &str, params: &[(&str, Value)]) -> Case {
     Case::new(workload, params.iter().map(|(name, value)| (name.to_string(), value.clone())).collect())
 }
@@ -36,8 +44,8 @@ fn registry() -> Registry {
     registry
 }
 
-#[test]
-fn codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
+/// Every kind of code.
+fn each_kind(judge: impl Fn(&Registry, &str, &Case, &Tensors)) {
     let registry = registry();
     // Vectors of the last warp are missing, or all but one.
     let batches = [1, 31, 33, 129];
@@ -68,6 +76,16 @@ fn codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
 }
 
 #[test]
+fn codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
+    each_kind(judge);
+}
+
+#[test]
+fn wgpu_codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
+    each_kind(|registry, _, case, inputs| judge_wgpu(registry, case, inputs));
+}
+
+#[test]
 fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
     let registry = registry();
     // Halves and quarters lie on the borders of cells; the rest is where scaling saturates, denormal or signed zero.
@@ -95,6 +113,7 @@ fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
             let task = registry.find("lattice-quantize").unwrap();
             let (case, inputs) = task.adopt(&asked, Tensors::new().with("x", x), Fit::Whole).unwrap();
             judge(&registry, "lattice-quantize", &case, &inputs);
+            judge_wgpu(&registry, &case, &inputs);
         }
     }
 }
@@ -117,6 +136,13 @@ fn dot_products_are_exact_for_rows_that_begin_inside_a_word() {
                 );
                 let inputs = registry.find("lattice-dot").unwrap().inputs(&case, 11).unwrap();
                 judge(&registry, "lattice-dot", &case, &inputs);
+                // The integers are exact and the one product after them is in f32.
+                judged_on_wgpu(&registry, &case, &inputs, |expected, output| {
+                    let pair = |arrays: &Tensors| arrays.get("scores").unwrap().f32().unwrap().to_vec();
+                    for (a, b) in pair(expected).iter().zip(pair(output)) {
+                        assert!((a - b).abs() <= 3.0 * f32::EPSILON * a.abs(), "{case}: {a} {b}");
+                    }
+                });
             }
         }
     }
@@ -137,10 +163,18 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
     let rows = registry.implementations("lattice-decode");
     let row = rows.iter().find(|row| row.name == "cuda").unwrap();
     for (name, device) in test_devices() {
-        let mut ready = (row.prepare)(&case, &inputs, &device).unwrap();
-        ready.poison();
-        ready.run();
-        let error = ready.output().unwrap_err();
-        assert!(error.contains("vector 33"), "{name}: {error}");
+        damaged(&name, (row.prepare)(&case, &inputs, &device).unwrap());
     }
+    #[cfg(feature = "vulkan")]
+    if let Some(device) = crate::device::test_adapter() {
+        let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
+        damaged("wgpu:0", (row.prepare)(&case, &inputs, &device).unwrap());
+    }
+}
+
+fn damaged(name: &str, mut ready: Box<dyn Prepared>) {
+    ready.poison();
+    ready.run();
+    let error = ready.output().unwrap_err();
+    assert!(error.contains("vector 33"), "{name}: {error}");
 }

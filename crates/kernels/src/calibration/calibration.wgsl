@@ -1,0 +1,77 @@
+// Kernels that meet one limit of a GPU: bandwidth of copying, writing and reading, and the cost of a launch. A word has
+// 8 bytes, two u32; arrays of odd length are accessed 8 bytes wide, the others 16.
+
+struct Stream {
+    // Words, as two halves of a u64 whose upper one is 0.
+    n: u32,
+    n_high: u32,
+    low: u32,
+    high: u32,
+}
+
+@group(0) @binding(0) var<uniform> stream: Stream;
+@group(0) @binding(1) var<storage, read> x: array<vec2<u32>>;
+@group(0) @binding(2) var<storage, read_write> y: array<vec2<u32>>;
+@group(0) @binding(1) var<storage, read> wide_x: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> wide_y: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read_write> called: array<u32>;
+@group(0) @binding(1) var<storage, read_write> filled: array<vec4<u32>>;
+
+const THREADS: u32 = 256;
+
+// Groups may lie in a rectangle, because a side of it is limited.
+fn thread(group: vec3<u32>, groups: vec3<u32>, local: u32) -> u32 {
+    return (group.y * groups.x + group.x) * THREADS + local;
+}
+
+@compute @workgroup_size(1)
+fn null_call() {
+    // The byte that is looked at, and three that nobody does.
+    called[0] = 1;
+}
+
+@compute @workgroup_size(256)
+fn copy_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let step = groups.x * groups.y * THREADS;
+    // Memory is given out in whole 16 bytes, so that the pair that an odd word begins is there.
+    for (var k = thread(group, groups, local); k < (stream.n + 1) / 2; k += step) {
+        wide_y[k] = wide_x[k];
+    }
+}
+
+@compute @workgroup_size(256)
+fn fill_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let step = groups.x * groups.y * THREADS;
+    let both = vec4<u32>(stream.low, stream.high, stream.low, stream.high);
+    for (var k = thread(group, groups, local); k < (stream.n + 1) / 2; k += step) {
+        filled[k] = both;
+    }
+}
+
+// a + b modulo 2^64.
+fn sum64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
+    let low = a.x + b.x;
+    return vec2<u32>(low, a.y + b.y + select(0u, 1u, low < a.x));
+}
+
+var<workgroup> parts: array<vec2<u32>, 256>;
+
+// One sum a group; a second launch with a single group adds them up.
+@compute @workgroup_size(256)
+fn sum_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let step = groups.x * groups.y * THREADS;
+    var sum = vec2<u32>(0, 0);
+    for (var k = thread(group, groups, local); k < stream.n; k += step) {
+        sum = sum64(sum, x[k]);
+    }
+    parts[local] = sum;
+    for (var half = THREADS / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            parts[local] = sum64(parts[local], parts[local + half]);
+        }
+    }
+    if local == 0 {
+        y[group.y * groups.x + group.x] = parts[0];
+    }
+}

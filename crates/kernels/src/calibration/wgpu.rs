@@ -1,0 +1,101 @@
+//! The calibration tasks in WGSL (`calibration.wgsl`). As with CUDA, `fma` has no row.
+
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use crate::device::{self, Arg, Buffer, Grid, Job, Source, gpu};
+
+/// The kernels.
+pub(crate) static SOURCE: Source =
+    Source { name: "calibration.wgsl", text: include_str!("calibration.wgsl"), options: &[] };
+
+const THREADS: u32 = 256;
+/// Groups a multiprocessor, for kernels that loop.
+const RESIDENT: u32 = 8;
+
+fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let mut job = Job::new(gpu(device)?);
+    let called = job.output("called", Dtype::U8, &[1], 0)?;
+    job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
+    Ok(job.boxed())
+}
+
+fn stream(
+    task: &'static str,
+    pattern: u64,
+    [words, passes]: [usize; 2],
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    super::cuda::check_passes(passes)?;
+    let mut job = Job::new(gpu);
+    let n = Arg::U64(words as u64);
+    let blocks = (words / 2).div_ceil(THREADS as usize).clamp(1, (RESIDENT * gpu.multiprocessors()) as usize);
+    let grid = Grid::line(blocks, THREADS);
+    let nothing = Arg::U64(0);
+    match task {
+        "copy" => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            job.launch(&SOURCE, "copy_words", grid, vec![n, nothing, x, y])?;
+        }
+        "fill" => {
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            job.launch(&SOURCE, "fill_words", grid, vec![n, Arg::U64(pattern), y])?;
+        }
+        _ => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
+            let y = job.output("y", Dtype::U64, &[1], 0)?;
+            job.launch(&SOURCE, "sum_words", grid, vec![n, nothing, x, sums])?;
+            let all = vec![Arg::U64(blocks as u64), nothing, sums, y];
+            job.launch(&SOURCE, "sum_words", Grid::line(1, THREADS), all)?;
+        }
+    }
+    job.repeat(passes);
+    Ok(job.boxed())
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let row = |workload: &str, about: &str| Implementation::cpu(workload, "wgpu", about, null);
+    registry.implementation(device::on_wgpu(row("null", "an empty kernel: what a launch costs on the device")));
+    for task in ["copy", "read", "fill"] {
+        let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
+            let shape = [super::stream::words(task, case), super::stream::passes(case)];
+            stream(task, super::stream::PATTERN, shape, inputs, device)
+        };
+        let about = "8 or 16 bytes a thread, a grid that loops";
+        registry.implementation(device::on_wgpu(Implementation::cpu(task, "wgpu", about, prepare)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Registry, Value};
+
+    use crate::testing::{case, judged_on_wgpu};
+
+    fn judged(workload: &str, axes: &[(&str, Value)]) {
+        let mut registry = Registry::new();
+        crate::calibration::register(&mut registry);
+        let case = case(&registry, workload, axes);
+        let inputs = registry.find(workload).unwrap().inputs(&case, 5).unwrap();
+        judged_on_wgpu(&registry, &case, &inputs, |_, _| {});
+    }
+
+    #[test]
+    fn an_empty_kernel_is_called() {
+        judged("null", &[]);
+    }
+
+    #[test]
+    fn streams_touch_every_word_at_odd_lengths_and_over_several_rounds() {
+        for task in ["copy", "read", "fill"] {
+            for words in [1, 2, 3, 255, 256, 1023, 4097, 100_001] {
+                let arrays = if task == "copy" { 2 } else { 1 };
+                judged(task, &[("bytes", Value::Int(words * 8 * arrays)), ("passes", Value::Int(1))]);
+            }
+            judged(task, &[("bytes", Value::Int(8000)), ("passes", Value::Int(3))]);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+// The layer operations in f32. Activations and squared errors go element by element; normalisation, softmax and
+// cross-entropy take a group a row. NaN and infinity do as on the processor.
+//
+// Functions that stand in no line of this file stand in `portable.wgsl` behind it.
+
+struct Shape {
+    // Elements, or rows.
+    n: u32,
+    // Length of a row.
+    d: u32,
+    // Added to a variance, or what a sum is multiplied by.
+    number: f32,
+    // 1 where there is a second array.
+    second: u32,
+}
+
+@group(0) @binding(0) var<uniform> shape: Shape;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read> second: array<f32>;
+// Element by element.
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<storage, read_write> alone: array<f32>;
+// Sums as pairs of a number and what rounding took off it.
+@group(0) @binding(3) var<storage, read_write> sums: array<vec2<f32>>;
+@group(0) @binding(1) var<storage, read> summands: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read_write> total: array<f32>;
+// Normalisation.
+@group(0) @binding(3) var<storage, read> gamma: array<f32>;
+@group(0) @binding(4) var<storage, read> beta: array<f32>;
+@group(0) @binding(5) var<storage, read_write> normalised: array<f32>;
+@group(0) @binding(6) var<storage, read_write> added: array<f32>;
+// Cross-entropy: 64-bit labels, sums, losses.
+@group(0) @binding(2) var<storage, read> labels: array<vec2<u32>>;
+@group(0) @binding(4) var<storage, read_write> losses: array<f32>;
+
+// Threads of a group: along the elements, and along a row.
+const SPREAD: u32 = 256;
+const ROW: u32 = 128;
+
+fn gelu_exact(v: f32) -> f32 {
+    let tail = 0.5 * erfc(abs(v) * 0.70710678);
+    return v * select(tail, 1.0 - tail, v > 0.0);
+}
+
+fn swish_of(v: f32) -> f32 {
+    return v / (1.0 + exponential(-v));
+}
+
+@compute @workgroup_size(256)
+fn gelu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        alone[k] = gelu_exact(x[k]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn gelu_approximate(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        alone[k] = gelu_tanh(x[k]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn bias_gelu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        y[k] = gelu_exact(x[k] + second[k % shape.d]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn bias_gelu_approximate(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        y[k] = gelu_tanh(x[k] + second[k % shape.d]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn swish(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        alone[k] = swish_of(x[k]);
+    }
+}
+
+@compute @workgroup_size(256)
+fn swiglu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        y[k] = swish_of(x[k]) * second[k];
+    }
+}
+
+@compute @workgroup_size(256)
+fn squared_errors(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let k = index(group, groups) * SPREAD + local;
+    if k < shape.n {
+        y[k] = (x[k] - second[k]) * (x[k] - second[k]);
+    }
+}
+
+var<workgroup> pairs: array<vec2<f32>, 256>;
+
+// The sum of what all threads of a group of 256 hold, in thread 0.
+fn sum_of_pairs(own: vec2<f32>, local: u32) -> vec2<f32> {
+    pairs[local] = own;
+    for (var half = SPREAD / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            pairs[local] = plus(pairs[local], pairs[local + half]);
+        }
+    }
+    return pairs[0];
+}
+
+// The sum of squared differences: one sum a group.
+@compute @workgroup_size(256)
+fn squared_error_sums(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    var own = vec2<f32>(0.0, 0.0);
+    let step = groups.x * groups.y * SPREAD;
+    for (var k = index(group, groups) * SPREAD + local; k < shape.n; k += step) {
+        let difference = x[k] - second[k];
+        own = plus(own, vec2<f32>(difference * difference, 0.0));
+    }
+    let sum = sum_of_pairs(own, local);
+    if local == 0 {
+        sums[index(group, groups)] = sum;
+    }
+}
+
+// Adds n sums up and scales them: one group.
+@compute @workgroup_size(256)
+fn reduce_sums(@builtin(local_invocation_index) local: u32) {
+    var own = vec2<f32>(0.0, 0.0);
+    for (var k = local; k < shape.n; k += SPREAD) {
+        own = plus(own, summands[k]);
+    }
+    let sum = sum_of_pairs(own, local);
+    if local == 0 {
+        total[0] = (sum.x + sum.y) * shape.number;
+    }
+}
+
+var<workgroup> parts: array<f32, 128>;
+
+// The sum of what all threads of a group of 128 hold; every thread gets it.
+fn over_row(own: f32, local: u32) -> f32 {
+    workgroupBarrier();
+    parts[local] = own;
+    for (var half = ROW / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            parts[local] += parts[local + half];
+        }
+    }
+    workgroupBarrier();
+    return parts[0];
+}
+
+fn largest_of_row(own: f32, local: u32) -> f32 {
+    workgroupBarrier();
+    parts[local] = own;
+    for (var half = ROW / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            parts[local] = larger(parts[local], parts[local + half]);
+        }
+    }
+    workgroupBarrier();
+    return parts[0];
+}
+
+// A value of what is normalised: x, or x + second.
+fn value(k: u32) -> f32 {
+    if shape.second != 0 {
+        return x[k] + second[k];
+    }
+    return x[k];
+}
+
+// Layer normalisation of x, or of x + second, which then goes to `added`. The variance is of the differences from the mean.
+@compute @workgroup_size(128)
+fn layer_norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let here = index(group, groups);
+    // Groups beyond the last row do a row again, so that all threads meet at the barriers; they write nothing.
+    let row = min(here, shape.n - 1) * shape.d;
+    var sum = 0.0;
+    for (var k = local; k < shape.d; k += ROW) {
+        sum += value(row + k);
+    }
+    let mean = over_row(sum, local) / f32(shape.d);
+    var squares = 0.0;
+    for (var k = local; k < shape.d; k += ROW) {
+        let difference = value(row + k) - mean;
+        squares += difference * difference;
+    }
+    let variance = over_row(squares, local) / f32(shape.d) + shape.number;
+    let near = 1.0 / sqrt(variance);
+    // A step of Newton, since a root may be a few units off. Nothing is to be gained beyond the ends of the range.
+    let better = near * (1.5 - 0.5 * variance * near * near);
+    let inverse = select(near, better, is_finite(better));
+    if here >= shape.n {
+        return;
+    }
+    for (var k = local; k < shape.d; k += ROW) {
+        let v = value(row + k);
+        normalised[row + k] = (v - mean) * inverse * gamma[k] + beta[k];
+        if shape.second != 0 {
+            added[row + k] = v;
+        }
+    }
+}
+
+// The largest value of a row and the sum of e^(x - largest). Each thread begins with a value of the row, so that a row of
+// nothing but -infinity needs no infinite constant.
+fn log_sum(row: u32, local: u32) -> vec2<f32> {
+    var own = x[row + min(local, shape.d - 1)];
+    for (var k = local; k < shape.d; k += ROW) {
+        own = larger(own, x[row + k]);
+    }
+    let most = largest_of_row(own, local);
+    var part = 0.0;
+    for (var k = local; k < shape.d; k += ROW) {
+        part += exponential(x[row + k] - most);
+    }
+    return vec2<f32>(most, over_row(part, local));
+}
+
+@compute @workgroup_size(128)
+fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let here = index(group, groups);
+    let row = min(here, shape.n - 1) * shape.d;
+    let found = log_sum(row, local);
+    if here >= shape.n {
+        return;
+    }
+    let inverse = 1.0 / found.y;
+    for (var k = local; k < shape.d; k += ROW) {
+        alone[row + k] = exponential(x[row + k] - found.x) * inverse;
+    }
+}
+
+// The loss of each row, as a pair for the sum and as it is.
+@compute @workgroup_size(128)
+fn cross_entropy(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let here = index(group, groups);
+    let row = min(here, shape.n - 1) * shape.d;
+    let found = log_sum(row, local);
+    if local == 0 && here < shape.n {
+        let loss = logarithm(found.y) + (found.x - x[row + labels[here].x]);
+        sums[here] = vec2<f32>(loss, 0.0);
+        losses[here] = loss;
+    }
+}
