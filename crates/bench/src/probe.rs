@@ -1,6 +1,7 @@
 //! Probes: values read around a run, outside the timed part. Each is a row of [`PROBES`].
 
 use ellwand_core::reading::{Better, Reading};
+use ellwand_core::tensor::Tensors;
 use ellwand_profile::alloc;
 
 /// Around what a probe reads.
@@ -114,6 +115,20 @@ impl Running<'_> {
             })
             .collect()
     }
+}
+
+/// Adds what the peak holds beside the outputs, which every implementation must hold: its own working memory and what it
+/// keeps beside its inputs.
+pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
+    const ABOUT: &str = "peak memory less the bytes of the outputs: what preparation and first run took for themselves";
+    let (id, title) = ("peak-working-memory", "peak working memory");
+    let Some(peak) = readings.iter().find(|reading| reading.id == "peak-memory") else { return };
+    let bytes: u64 = outputs.iter().map(|(_, tensor)| tensor.bytes()).sum();
+    let reading = match peak.value {
+        Some(peak) => Reading::derived(id, title, "B", Better::Lower, (peak - bytes as f64).max(0.0), ABOUT),
+        None => Reading::unavailable(id, title, "B", Better::Lower, &peak.about),
+    };
+    readings.push(reading);
 }
 
 /// Makes the kernel forget the largest resident set so far (proc(5), clear_refs, value 5).
