@@ -244,25 +244,35 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn what_another_thread_does_is_counted_while_it_still_runs() {
-        use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-        let (spent, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+        use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+        // Well below a tick of the scheduler, and no system call in it: those would bring its account up to date.
+        let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));
+        let cost = || Cpu::new("test").time(CpuScope::Thread, &mut || drop(std::hint::black_box(work()))).cpu_ns.unwrap();
+        let least = (0..10).map(|_| cost()).min().unwrap();
+        let (asked, done) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !enough.load(SeqCst) {
-                    spent.store(cpu_time_ns(CpuScope::Thread).unwrap(), SeqCst);
+                for round in 1..=20 {
+                    while asked.load(SeqCst) < round {
+                        std::hint::spin_loop();
+                    }
+                    std::hint::black_box(work());
+                    done.store(round, SeqCst);
                 }
             });
-            // Less than a tick of the scheduler, several times: its own account of a running thread is seldom up to date.
-            for _ in 0..20 {
-                let timing = Cpu::new("test").time(CpuScope::Process, &mut || {
-                    let from = spent.load(SeqCst);
-                    while spent.load(SeqCst) < from + 700_000 {
-                        std::thread::yield_now();
-                    }
-                });
-                assert!(timing.cpu_ns.unwrap() >= 700_000, "{timing:?}");
-            }
-            enough.store(true, SeqCst);
+            let seen: Vec<u64> = (1..=20)
+                .map(|round| {
+                    let timing = Cpu::new("test").time(CpuScope::Process, &mut || {
+                        asked.store(round, SeqCst);
+                        // Asleep, so that what is counted is the other's.
+                        while done.load(SeqCst) < round {
+                            std::thread::sleep(Duration::from_micros(50));
+                        }
+                    });
+                    timing.cpu_ns.unwrap()
+                })
+                .collect();
+            assert!(seen.iter().all(|seen| *seen >= least / 2), "{seen:?}, at least {least} each");
         });
     }
 
