@@ -247,7 +247,9 @@ mod tests {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
         // Well below a tick of the scheduler, and no system call in it: those would bring its account up to date.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));
-        let cost = || Cpu::new("test").time(CpuScope::Thread, &mut || drop(std::hint::black_box(work()))).cpu_ns.unwrap();
+        let cost = || {
+            Cpu::new("test").time(CpuScope::Thread, &mut || assert_ne!(std::hint::black_box(work()), 0)).cpu_ns.unwrap()
+        };
         let least = (0..10).map(|_| cost()).min().unwrap();
         let (asked, done) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
