@@ -1,6 +1,9 @@
 """Times one PyTorch operation in this process and prints its samples as JSON: nanoseconds a call.
 
     worker.py OP BATCH SEQUENCE DIMENSION THREADS SECONDS
+
+Attention has heads of 64 values, laid out [batch, heads, sequence, 64], and does not scale its scores by themselves, which
+spares PyTorch a pass that ellwand's are measured with.
 """
 
 import json
@@ -31,6 +34,28 @@ elif op == "mse-loss":
 elif op == "cross-entropy-loss":
     flat, labels = x.view(-1, dimension), torch.randint(dimension, (batch * sequence,))
     call = lambda: F.cross_entropy(flat, labels)
+elif op in ("attention-qkv", "attention-output"):
+    x = torch.randn(batch, sequence, dimension)
+    width = 3 * dimension if op == "attention-qkv" else dimension
+    weight, bias = torch.randn(width, dimension) / dimension**0.5, torch.randn(width)
+    call = lambda: F.linear(x, weight, bias)
+elif op.startswith("attention-"):
+    heads = dimension // 64
+    q, k, v = (torch.randn(batch, heads, sequence, 64) for _ in range(3))
+    if op == "attention-scores":
+        call = lambda: q @ k.transpose(-2, -1)
+    elif op == "attention-weighted-sum":
+        weights = torch.softmax(q @ k.transpose(-2, -1) / 8, dim=-1)
+        call = lambda: weights @ v
+    elif op == "attention-softmax":
+        scores = q @ k.transpose(-2, -1) / 8
+        call = lambda: F.softmax(scores, dim=-1)
+    elif op == "attention-core":
+        call = lambda: F.scaled_dot_product_attention(q, k, v)
+    elif op == "attention-naive":
+        call = lambda: F.softmax(q @ k.transpose(-2, -1) / 8, dim=-1) @ v
+    else:
+        sys.exit(f"{op} is unknown")
 else:
     sys.exit(f"{op} is unknown")
 

@@ -51,9 +51,21 @@ pub struct Ran {
 /// # Errors
 /// The outcome when it is unsupported, breaks, or answers wrong.
 pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ready, Outcome> {
-    let Ran { mut prepared, prepare_ns, first_run_ns } = first_run(task.case, task.inputs, implementation, device)?;
-    let verdict = judge(task, &output(prepared.as_mut())?)?;
-    Ok(Ready { prepared, prepare_ns, first_run_ns, verdict })
+    first_run(task.case, task.inputs, implementation, device)?.judged(task, |_| ())
+}
+
+impl Ran {
+    /// Judges the answer of the first run, and shows it to `look` before.
+    ///
+    /// # Errors
+    /// The outcome when the outputs cannot be had or are wrong.
+    pub fn judged(self, task: &Task, look: impl FnOnce(&Tensors)) -> Result<Ready, Outcome> {
+        let Ran { mut prepared, prepare_ns, first_run_ns } = self;
+        let output = output(prepared.as_mut())?;
+        look(&output);
+        let verdict = judge(task, &output)?;
+        Ok(Ready { prepared, prepare_ns, first_run_ns, verdict })
+    }
 }
 
 /// Prepares an implementation on its device and runs it once with spoiled outputs.

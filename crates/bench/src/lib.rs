@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod check;
 pub mod commands;
 pub mod compare;
+mod counters;
 pub mod cpu;
 pub mod environment;
 #[cfg(test)]

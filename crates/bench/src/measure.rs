@@ -155,8 +155,9 @@ impl Instrument<'_> {
             }
         };
         let running = probe::begin(self.probes, Span::Cold);
-        let ready = check::ready(task, implementation, device);
-        let cold = running.end();
+        let ran = check::first_run(task.case, task.inputs, implementation, device);
+        let mut cold = running.end();
+        let ready = ran.and_then(|ran| ran.judged(task, |output| probe::beside_outputs(&mut cold, output)));
         let state = match ready {
             Err(outcome) => State::Ended(outcome),
             Ok(mut ready) => {

@@ -1,7 +1,10 @@
 //! Probes: values read around a run, outside the timed part. Each is a row of [`PROBES`].
 
 use ellwand_core::reading::{Better, Reading};
+use ellwand_core::tensor::Tensors;
 use ellwand_profile::alloc;
+
+use crate::counters::{self, Kind};
 
 /// Around what a probe reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub struct Probe {
     /// Reads after.
     pub end: fn() -> Option<u64>,
     /// Why it is unavailable, when it is.
-    pub without: &'static str,
+    pub without: fn() -> String,
 }
 
 const NO_PROC: &str = "this system does not show /proc/self/status and clear_refs";
@@ -48,8 +51,49 @@ pub const PROBES: &[Probe] = &[
             resident("VmRSS:")
         },
         end: || resident("VmHWM:"),
-        without: NO_PROC,
+        without: || NO_PROC.into(),
     },
+    Probe {
+        id: "cycles",
+        title: "cycles/run",
+        unit: "",
+        span: Span::Steady,
+        about: "processor cycles of all threads in user mode during one run in steady state",
+        begin: || counters::start(Kind::Cycles),
+        end: || counters::stop(Kind::Cycles),
+        without: || counters::why(Kind::Cycles),
+    },
+    Probe {
+        id: "instructions",
+        title: "instructions/run",
+        unit: "",
+        span: Span::Steady,
+        about: "instructions of all threads in user mode during one run in steady state",
+        begin: || counters::start(Kind::Instructions),
+        end: || counters::stop(Kind::Instructions),
+        without: || counters::why(Kind::Instructions),
+    },
+    Probe {
+        id: "cache-misses",
+        title: "LLC misses/run",
+        unit: "",
+        span: Span::Steady,
+        about: "misses of the last-level cache of all threads in user mode during one run in steady state",
+        begin: || counters::start(Kind::CacheMisses),
+        end: || counters::stop(Kind::CacheMisses),
+        without: || counters::why(Kind::CacheMisses),
+    },
+    Probe {
+        id: "page-faults",
+        title: "page faults/run",
+        unit: "",
+        span: Span::Steady,
+        about: "page faults of all threads in user mode during one run in steady state, counted by the kernel",
+        begin: || counters::start(Kind::Faults),
+        end: || counters::stop(Kind::Faults),
+        without: || counters::why(Kind::Faults),
+    },
+    // After the counters, whose own bookkeeping allocates: the last to begin is the first to end.
     Probe {
         id: "allocations",
         title: "allocations/run",
@@ -58,7 +102,7 @@ pub const PROBES: &[Probe] = &[
         about: "heap allocations during one run in steady state",
         begin: || alloc::counts().map(|counts| counts.allocations),
         end: || alloc::counts().map(|counts| counts.allocations),
-        without: NO_ALLOCATOR,
+        without: || NO_ALLOCATOR.into(),
     },
     Probe {
         id: "allocated",
@@ -68,7 +112,7 @@ pub const PROBES: &[Probe] = &[
         about: "bytes asked of the heap during one run in steady state",
         begin: || alloc::counts().map(|counts| counts.allocated_bytes),
         end: || alloc::counts().map(|counts| counts.allocated_bytes),
-        without: NO_ALLOCATOR,
+        without: || NO_ALLOCATOR.into(),
     },
 ];
 
@@ -110,10 +154,24 @@ impl Running<'_> {
                     after.saturating_sub(before) as f64,
                     probe.about,
                 ),
-                None => Reading::unavailable(probe.id, probe.title, probe.unit, Better::Lower, probe.without),
+                None => Reading::unavailable(probe.id, probe.title, probe.unit, Better::Lower, &(probe.without)()),
             })
             .collect()
     }
+}
+
+/// Adds what the peak holds beside the outputs, which every implementation must hold: its own working memory and what it
+/// keeps beside its inputs.
+pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
+    const ABOUT: &str = "peak memory less the bytes of the outputs: what preparation and first run took for themselves";
+    let (id, title) = ("peak-working-memory", "peak working memory");
+    let Some(peak) = readings.iter().find(|reading| reading.id == "peak-memory") else { return };
+    let bytes: u64 = outputs.iter().map(|(_, tensor)| tensor.bytes()).sum();
+    let reading = match peak.value {
+        Some(peak) => Reading::derived(id, title, "B", Better::Lower, (peak - bytes as f64).max(0.0), ABOUT),
+        None => Reading::unavailable(id, title, "B", Better::Lower, &peak.about),
+    };
+    readings.push(reading);
 }
 
 /// Makes the kernel forget the largest resident set so far (proc(5), clear_refs, value 5).
@@ -153,7 +211,8 @@ mod tests {
     #[test]
     fn without_the_allocator_the_reading_is_unavailable_not_zero() {
         let readings = begin(PROBES, Span::Steady).end();
-        assert_eq!(readings.len(), 2);
-        assert!(readings.iter().all(|reading| reading.value.is_none() && reading.about.contains("install")));
+        let allocator: Vec<_> = readings.iter().filter(|reading| reading.id.starts_with("alloc")).collect();
+        assert_eq!(allocator.len(), 2);
+        assert!(allocator.iter().all(|reading| reading.value.is_none() && reading.about.contains("install")));
     }
 }

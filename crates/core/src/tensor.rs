@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use aligned_vec::{AVec, ConstAlign};
 
@@ -59,11 +60,11 @@ macro_rules! dtypes {
             $(
                 #[doc = concat!("The elements, if this tensor holds ", $name, "; otherwise an error that names what it holds.")]
                 pub fn $get(&self) -> Result<&[$type], InputError> {
-                    match &self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
+                    match &*self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
                 }
-                #[doc = concat!("The elements to write to, if this tensor holds ", $name, ".")]
+                #[doc = concat!("The elements to write to, if this tensor holds ", $name, "; a clone that shares them keeps what they were.")]
                 pub fn $get_mut(&mut self) -> Result<&mut [$type], InputError> {
-                    match &mut self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
+                    match Arc::make_mut(&mut self.data) { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
                 }
             )*
         }
@@ -99,10 +100,13 @@ impl fmt::Display for Dtype {
 }
 
 /// A dense row-major array. A 0-d tensor (empty shape) holds one element.
+///
+/// Clones share their elements until one of them is written to: an implementation that keeps its inputs takes no memory for
+/// them, and what a probe sees of it is its own.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     shape: Vec<usize>,
-    data: Data,
+    data: Arc<Data>,
 }
 
 impl Tensor {
@@ -120,7 +124,7 @@ impl Tensor {
                 format!("{expected} elements"),
             ));
         }
-        Ok(Self { shape: shape.to_vec(), data })
+        Ok(Self { shape: shape.to_vec(), data: Arc::new(data) })
     }
 
     /// A tensor of zeros.
@@ -128,18 +132,18 @@ impl Tensor {
     /// # Errors
     /// When the product of `shape` overflows.
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Self, InputError> {
-        Ok(Self { shape: shape.to_vec(), data: Data::zeros(dtype, element_count(shape)?) })
+        Ok(Self { shape: shape.to_vec(), data: Arc::new(Data::zeros(dtype, element_count(shape)?)) })
     }
 
     /// A 0-d tensor that holds one f64.
     pub fn scalar(value: f64) -> Self {
-        Self { shape: Vec::new(), data: Data::from(&[value][..]) }
+        Self { shape: Vec::new(), data: Arc::new(Data::from(&[value][..])) }
     }
 
     /// A 1-d tensor.
     pub fn vector(data: impl Into<Data>) -> Self {
         let data = data.into();
-        Self { shape: vec![data.len()], data }
+        Self { shape: vec![data.len()], data: Arc::new(data) }
     }
 
     /// Extent of each dimension.

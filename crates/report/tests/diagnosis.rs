@@ -149,6 +149,46 @@ fn threads() {
 }
 
 #[test]
+fn intermediate_results_in_memory() {
+    use ellwand_core::{Better, Reading};
+    let holding = |implementation: &str, seconds: f64, bytes: u64| {
+        let mut m = sized(1000, implementation, seconds);
+        m.work = Work::items("vectors", 1000).bytes(MIB, MIB).flops(1e6);
+        m.readings = vec![Reading::derived("extra-memory", "extra memory", "B", Better::Lower, bytes as f64, "")];
+        m
+    };
+    let both = |seconds: f64, bytes: u64| [holding("blocked", 5e-3, 64 * MIB), holding("fused", seconds, bytes)];
+    let finding = speaks("working-memory", &both(4e-3, MIB));
+    assert_eq!(finding.implementation.as_deref(), Some("blocked"));
+    assert!(finding.title.contains("fused") && finding.next_experiment.contains("fused"), "{finding:?}");
+    silent("working-memory", &both(6e-3, MIB));
+    silent("working-memory", &both(4e-3, 32 * MIB));
+    let mut little = both(4e-3, 64);
+    little[0].readings[0].value = Some(1024.0);
+    silent("working-memory", &little);
+}
+
+#[test]
+fn what_holds_in_many_places_is_said_once() {
+    let faulting = |implementation: &str, batch: i64| {
+        let mut m = sized(batch, implementation, 5e-6);
+        m.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
+        m
+    };
+    let of_rule = |measurements: &[Measurement]| -> Vec<Finding> {
+        findings(measurements).into_iter().filter(|finding| finding.rule == "page-faults").collect()
+    };
+    let names = ["reference", "scalar", "simd", "parallel"];
+    let many: Vec<_> = names.iter().flat_map(|name| [faulting(name, 10), faulting(name, 1000)]).collect();
+    let found = of_rule(&many);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!((found[0].cases, found[0].alike.len()), ((8, 8), 3));
+    assert!(found[0].subject().starts_with("in 8 cases, most in w "), "{}", found[0].subject());
+    // Two are as quickly read one by one.
+    assert_eq!(of_rule(&many[..4]).len(), 2);
+}
+
+#[test]
 fn every_rule_is_tested_here() {
     let text = include_str!("diagnosis.rs");
     for rule in RULES {

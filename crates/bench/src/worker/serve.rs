@@ -151,10 +151,11 @@ impl Arm {
             .map_err(failed)?;
         let running = probe::begin(if open.probes { host.probes } else { &[] }, Span::Cold);
         let ran = check::first_run(&case, &inputs, implementation, device.as_ref());
-        let readings = running.end();
+        let mut readings = running.end();
         let check::Ran { mut prepared, prepare_ns, first_run_ns } = ran?;
         let mut judge = Judge { known_right: open.known_right.clone(), expected: None };
         let output = check::output(prepared.as_mut())?;
+        probe::beside_outputs(&mut readings, &output);
         let (verdict, digest) = judge.judge(workload.as_ref(), &case, &inputs, &output)?;
         drop(output);
         let scope = implementation.parallelism.scope();

@@ -68,7 +68,9 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
             ceilings::measure(registry, &here, effort(matches))?.0
         }
     };
-    let settings = ellwand_bench::Effort::Quick.settings();
+    // A lock is contended only while its threads run at the same time. Beside other programs that take the processors in turn
+    // few slots see it, so that even the longest cells get enough of them.
+    let settings = ellwand_core::record::Settings { samples_min: 30, ..ellwand_bench::Effort::Quick.settings() };
     let instrument = Instrument {
         registry,
         resolutions: resolutions(registry, &settings),

@@ -10,6 +10,8 @@ use crate::units::human;
 mod bound;
 mod ceiling;
 mod limit;
+mod memory;
+mod merge;
 mod overhead;
 mod peers;
 mod quality;
@@ -102,6 +104,9 @@ pub struct Finding {
     pub place: String,
     /// How many cases triggered it, and of how many that could have.
     pub cases: (usize, usize),
+    /// Where else the same was found, when several findings became this one; their cases are counted above.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<String>,
     /// The numbers.
     pub evidence: Vec<Evidence>,
     /// The rule's threshold in words.
@@ -115,8 +120,16 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Where it holds: `lattice-encode simd, batch 100`.
+    /// Where it holds: `lattice-encode simd, batch 100`, or `in 12 cases, most in lattice-encode simd, batch 100`.
     pub fn subject(&self) -> String {
+        if self.alike.is_empty() {
+            self.strongest()
+        } else {
+            format!("in {} cases, most in {}", self.cases.0, self.strongest())
+        }
+    }
+
+    fn strongest(&self) -> String {
         match &self.implementation {
             Some(implementation) => format!("{} {implementation}, {}", self.workload, self.place),
             None => format!("{}, {}", self.workload, self.place),
@@ -186,6 +199,11 @@ pub const RULES: &[Rule] = &[
         about: "at its largest case an implementation with several threads keeps less than 60 % of the processors busy",
         apply: peers::threads_idle,
     },
+    Rule {
+        id: "working-memory",
+        about: "it keeps at least as many bytes of intermediate results as it must read and write, and another implementation of the case, no slower, at most a tenth of that",
+        apply: memory::intermediate,
+    },
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
@@ -201,7 +219,7 @@ pub(crate) fn findings(report: &Report) -> Vec<Finding> {
         let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
         a.class.cmp(&b.class).then(saving(b).total_cmp(&saving(a)))
     });
-    findings
+    merge::alike(findings)
 }
 
 /// The findings that a terminal has room for: the first of each rule before the second of any.
@@ -267,6 +285,7 @@ impl<'a> Group<'a> {
             run: self.run,
             place: self.section.place(row),
             cases,
+            alike: Vec::new(),
             evidence: Vec::new(),
             threshold: rule.about.to_string(),
             confidence: Confidence::High,

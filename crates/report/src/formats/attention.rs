@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use crate::Options;
+use crate::diagnose::Limit;
 use crate::grid::{self, Column, Tone, markdown, paint, wrap};
 use crate::model::{Report, Row};
 use crate::units::{UNAVAILABLE, human};
@@ -18,6 +19,12 @@ const PARTS: [(&str, &str); 5] = [
     ("attention-weighted-sum", "weighted sum"),
     ("attention-output", "output projection"),
 ];
+
+/// The parts between which the matrix of scores goes through memory, unless they are computed in one.
+const SCORES: [&str; 3] = ["score computation", "softmax", "weighted sum"];
+
+/// A saving below this share of the total is not worth another implementation.
+const WORTH: f64 = 0.05;
 
 /// The parts of one run, case, implementation and device.
 struct Group<'a> {
@@ -35,6 +42,27 @@ impl<'a> Group<'a> {
         self.parts.iter().max_by(|a, b| a.2.total_cmp(&b.2))
     }
 
+    /// The share of the total that the fused form can save at most: the traffic of the parts that share the scores, as far as
+    /// it is not hidden behind their arithmetic. Where all three were measured and it is worth the change.
+    fn fusion(&self) -> Option<f64> {
+        let mut saved = 0.0;
+        for name in SCORES {
+            let (_, row, seconds) = self.parts.iter().find(|(have, _, _)| *have == name)?;
+            let d = row.diagnosis.as_ref()?;
+            saved += d.seconds(Limit::Memory).min(seconds - d.seconds(Limit::Compute)).max(0.0);
+        }
+        Some(saved / self.total()).filter(|share| *share >= WORTH)
+    }
+
+    /// What would change most for a part: where the traffic of the scores bounds it, not to have it.
+    fn advice(&self, name: &str, row: &Row) -> Option<String> {
+        let bound = row.diagnosis.as_ref().is_some_and(|d| d.limit == Limit::Memory);
+        match self.fusion() {
+            Some(share) if bound && SCORES.contains(&name) => Some(fused(share)),
+            _ => recommendation(row),
+        }
+    }
+
     /// `batch 1, sequence 256 · simd`.
     fn title(&self) -> String {
         let implementation = self.key.2;
@@ -49,8 +77,11 @@ impl<'a> Group<'a> {
     fn verdict(&self) -> String {
         let Some((name, row, seconds)) = self.longest() else { return String::new() };
         let mut text = format!("bottleneck: {name} ({})", human(seconds / self.total(), "1"));
-        if let Some(advice) = recommendation(row) {
+        if let Some(advice) = self.advice(name, row) {
             text += &format!("; {advice}");
+        }
+        if let Some(share) = self.fusion().filter(|_| !text.contains(FUSED)) {
+            text += &format!("; {}", fused(share));
         }
         let missing: Vec<&str> = PARTS
             .iter()
@@ -70,15 +101,22 @@ impl<'a> Group<'a> {
         };
         let names = self.parts.iter().map(|(name, _, _)| (*name).to_string()).chain(["total".to_string()]).collect();
         let bound = |row: &Row, _| row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |d| d.label());
-        let advice = |row: &Row, _| recommendation(row).unwrap_or_default();
+        let advice = self.parts.iter().map(|(name, row, _)| self.advice(name, row).unwrap_or_default());
+        let advice = advice.chain([String::new()]).collect();
         vec![
             Column::new("component", false, 0, names),
             Column::new("time", true, 0, cells(&|_, seconds| human(seconds, "s"), human(total, "s"))),
             Column::new("share", true, 0, cells(&|_, seconds| human(seconds / total, "1"), human(1.0, "1"))),
             Column::new("what bounds it", false, 1, cells(&bound, String::new())),
-            Column::new("recommendation", false, 2, cells(&advice, String::new())),
+            Column::new("recommendation", false, 2, advice),
         ]
     }
+}
+
+const FUSED: &str = "use the fused implementation (`attention-core`, `attention`), which never writes the scores";
+
+fn fused(share: f64) -> String {
+    format!("{FUSED} (at most {} of the total less)", human(share, "1"))
 }
 
 /// What would change most, as the diagnosis says.

@@ -320,6 +320,9 @@ fn one(number: usize, finding: &Finding, several_runs: bool, out: &mut dyn Write
     if let Some(saving) = finding.saving_upper_bound {
         writeln!(out, "   At most {} of the time of this case could be saved.  ", human(saving, "1"))?;
     }
+    if !finding.alike.is_empty() {
+        writeln!(out, "   The same in: {}.  ", finding.alike.join("; "))?;
+    }
     writeln!(out, "   Next: {}.", finding.next_experiment)
 }
 

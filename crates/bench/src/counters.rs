@@ -1,0 +1,132 @@
+//! Counters of processor and kernel (perf_event_open(2)) over all threads that this process has when counting begins.
+//!
+//! A virtual machine often has no performance monitoring unit, and the kernel may forbid counting: then a counter says why.
+
+/// What is counted, in user mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Processor cycles.
+    Cycles,
+    /// Instructions retired.
+    Instructions,
+    /// Misses of the last-level cache, as the kernel maps them to this processor.
+    CacheMisses,
+    /// Page faults, which the kernel counts without any hardware.
+    Faults,
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{start, stop, why};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::sync::{Mutex, PoisonError};
+
+    use nix::errno::Errno;
+    use perf_event::events::{Hardware, Software};
+    use perf_event::{Builder, Counter};
+
+    use super::Kind;
+
+    /// Counters that count, one for each thread.
+    static RUNNING: Mutex<Vec<(Kind, Vec<Counter>)>> = Mutex::new(Vec::new());
+
+    fn builder(kind: Kind) -> Builder<'static> {
+        match kind {
+            Kind::Cycles => Builder::new(Hardware::CPU_CYCLES),
+            Kind::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+            Kind::CacheMisses => Builder::new(Hardware::CACHE_MISSES),
+            Kind::Faults => Builder::new(Software::PAGE_FAULTS),
+        }
+    }
+
+    fn threads() -> io::Result<Vec<i32>> {
+        let tasks = std::fs::read_dir("/proc/self/task")?;
+        Ok(tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    fn open(kind: Kind) -> io::Result<Vec<Counter>> {
+        let one = |thread| builder(kind).observe_pid(thread).any_cpu().build();
+        let mut counters = threads()?.into_iter().map(one).collect::<io::Result<Vec<_>>>()?;
+        // Begun together, so that opening one is not in the count of another.
+        counters.iter_mut().try_for_each(Counter::enable)?;
+        Ok(counters)
+    }
+
+    /// Begins to count from 0; `None` where it cannot.
+    pub(crate) fn start(kind: Kind) -> Option<u64> {
+        let counters = open(kind).ok()?;
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((kind, counters));
+        Some(0)
+    }
+
+    /// What was counted since, and ends it. `None` where the processor had too few counters and took turns: a part scaled up
+    /// is no measurement.
+    pub(crate) fn stop(kind: Kind) -> Option<u64> {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = running.iter().rposition(|(own, _)| *own == kind)?;
+        let (_, mut counters) = running.remove(at);
+        counters.iter_mut().try_fold(0, |sum: u64, counter| {
+            let read = counter.read_count_and_time().ok()?;
+            (read.time_enabled == read.time_running).then(|| sum.saturating_add(read.count))
+        })
+    }
+
+    /// Why it cannot be counted here.
+    pub(crate) fn why(kind: Kind) -> String {
+        let error = match open(kind) {
+            Ok(_) => return "the processor has too few counters for all that was asked of it".into(),
+            Err(error) => error,
+        };
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP) => {
+                "this machine has no such counter (a virtual machine without a performance monitoring unit)".into()
+            }
+            Some(Errno::EACCES | Errno::EPERM) => {
+                let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+                let level = level.map_or_else(|_| "unreadable".to_string(), |level| level.trim().to_string());
+                format!(
+                    "the kernel forbids it: /proc/sys/kernel/perf_event_paranoid is {level}, and 2 or less, or CAP_PERFMON, permits it"
+                )
+            }
+            Some(Errno::ENOSYS) => "this kernel was built without perf events".into(),
+            _ => format!("perf_event_open failed: {error}"),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn page_faults_are_counted_or_it_is_said_why_not() {
+            if start(Kind::Faults).is_none() {
+                assert!(why(Kind::Faults).contains("perf"), "{}", why(Kind::Faults));
+                return;
+            }
+            let fresh = std::hint::black_box(vec![0_u8; 64 << 20]);
+            let touched: u64 = fresh.iter().step_by(4096).map(|byte| u64::from(std::hint::black_box(*byte))).sum();
+            let faults = stop(Kind::Faults).unwrap();
+            assert_eq!(touched, 0);
+            // Huge pages fault once in 2 MB.
+            assert!(faults >= 32, "{faults}");
+            assert!(stop(Kind::Faults).is_none(), "it ended");
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn start(_: Kind) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn stop(_: Kind) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn why(kind: Kind) -> String {
+    format!("{kind:?} are counted on Linux only")
+}

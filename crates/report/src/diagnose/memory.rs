@@ -1,0 +1,77 @@
+//! The rule about intermediate results that need not be in memory, such as the scores of attention.
+
+use ellwand_core::{Work, ceiling};
+
+use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
+use crate::model::{Report, Row};
+
+/// Another implementation is worth naming when it holds at most this share.
+const FEWER: f64 = 0.1;
+
+/// What an implementation says it holds beside inputs and outputs.
+fn held(row: &Row) -> Option<f64> {
+    row.readings.iter().find(|reading| reading.id == "extra-memory")?.value
+}
+
+/// At the largest case where the intermediate results outweigh inputs and outputs: who does without, and how long it takes to
+/// write them and read them once.
+pub(super) fn intermediate(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for group in groups(report) {
+        let mut hits: Vec<(&Row, &Row)> = Vec::new();
+        let mut seen = 0;
+        for row in &group.rows {
+            let Some(bytes) = held(row).filter(|bytes| *bytes > 0.0) else { continue };
+            seen += 1;
+            let without = group
+                .section
+                .rows
+                .iter()
+                .filter(|other| other.run == row.run && other.case == row.case && other.device == row.device)
+                .filter(|other| other.measured() && other.parallelism == row.parallelism)
+                .filter(|other| held(other).is_some_and(|other| other <= FEWER * bytes))
+                .filter(|other| other.median("time").zip(row.median("time")).is_some_and(|(other, own)| other <= own))
+                .min_by(|a, b| a.median("time").unwrap_or(f64::NAN).total_cmp(&b.median("time").unwrap_or(f64::NAN)));
+            if let Some(other) = without.filter(|_| bytes >= row.work.bytes_total() as f64) {
+                hits.push((row, other));
+            }
+        }
+        if let Some((row, other)) = hits.iter().copied().max_by_key(|(row, _)| row.work.items) {
+            findings.extend(finding(report, &group, rule, row, other, (hits.len(), seen)));
+        }
+    }
+    findings
+}
+
+fn finding(
+    report: &Report,
+    group: &Group<'_>,
+    rule: &Rule,
+    row: &Row,
+    other: &Row,
+    cases: (usize, usize),
+) -> Option<Finding> {
+    let (bytes, fewer) = (held(row)?, held(other)?);
+    let (own, faster) = (row.median("time")?, other.median("time")?);
+    let mut numbers = vec![
+        evidence("intermediate results", bytes, "B"),
+        evidence(format!("{} holds", other.implementation), fewer, "B"),
+        evidence("time", own, "s"),
+        evidence(format!("{} takes", other.implementation), faster, "s"),
+    ];
+    let ceilings = &report.runs.get(group.run)?.environment.ceilings;
+    let traffic = Work::items("bytes", 1).bytes(bytes as u64, bytes as u64).working_set(bytes as u64);
+    if let Some(bandwidth) = ceiling::bandwidth(ceilings, &traffic, row.parallelism) {
+        let seconds = traffic.bytes_total() as f64 / bandwidth.value;
+        numbers.push(evidence("to write and read them once at the measured bandwidth", seconds, "s"));
+    }
+    Some(Finding {
+        title: format!("intermediate results go through memory; {} does without", other.implementation),
+        evidence: numbers,
+        // No implementation is faster than the limits of what must be computed and moved.
+        saving_upper_bound: row.median("roofline-fraction").map(|share| (1.0 - share).clamp(0.0, 1.0)),
+        next_experiment: format!("use the implementation {}", other.implementation),
+        confidence: Confidence::High,
+        ..group.finding(rule, Class::Advice, row, cases)
+    })
+}
