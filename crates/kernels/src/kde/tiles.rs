@@ -17,7 +17,7 @@ use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
-use super::options::{CHUNK, ROW_STEP, STRIP, Tiling};
+use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
 use super::reach::{Reach, reaches};
 use super::rows::Marked;
 use super::sink::Sink;
@@ -84,7 +84,7 @@ pub(super) struct Part<'a> {
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
     pub(super) buffers: &'a mut Buffers,
-    pub(super) sink: &'a Sink<'a>,
+    pub(super) sink: &'a Sink<'a, f32>,
 }
 
 impl Kernel for Part<'_> {
@@ -101,7 +101,8 @@ impl Kernel for Part<'_> {
                 let panels = tile.len().div_ceil(2 * S::LANES);
                 {
                     let Buffers { reach, scratch, .. } = &mut *self.buffers;
-                    reaches(self.model, electrode, (tile.start, panels, 2 * S::LANES), self.skip, reach, scratch);
+                    let keep = self.skip.then_some(Precision::F32);
+                    reaches(self.model, electrode, (tile.start, panels, 2 * S::LANES), keep, reach, scratch);
                 }
                 constants(self.model, electrode, &tile, &mut self.buffers.constants);
                 for first in spikes.clone().step_by(self.tiling.block) {

@@ -68,10 +68,6 @@ impl Double for Avx2 {
         proven!(_mm256_fnmadd_pd(a, b, c))
     }
     #[inline(always)]
-    fn min(self, a: __m256d, b: __m256d) -> __m256d {
-        proven!(_mm256_min_pd(a, b))
-    }
-    #[inline(always)]
     fn max(self, a: __m256d, b: __m256d) -> __m256d {
         proven!(_mm256_max_pd(a, b))
     }

@@ -57,10 +57,6 @@ impl Double for Avx512 {
         proven!(_mm512_fnmadd_pd(a, b, c))
     }
     #[inline(always)]
-    fn min(self, a: __m512d, b: __m512d) -> __m512d {
-        proven!(_mm512_min_pd(a, b))
-    }
-    #[inline(always)]
     fn max(self, a: __m512d, b: __m512d) -> __m512d {
         proven!(_mm512_max_pd(a, b))
     }

@@ -61,10 +61,6 @@ impl Double for Baseline {
         self.sub(c, self.mul(a, b))
     }
     #[inline(always)]
-    fn min(self, a: Four, b: Four) -> Four {
-        zip(a, b, |a, b| if a < b { a } else { b })
-    }
-    #[inline(always)]
     fn max(self, a: Four, b: Four) -> Four {
         zip(a, b, |a, b| if a > b { a } else { b })
     }

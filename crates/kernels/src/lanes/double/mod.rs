@@ -1,7 +1,7 @@
 //! Vectors of f64 beside those of f32, for kernels whose results have to be right to 1e-11.
 //!
 //! `s.double()` gives the token for the instructions of an f32 token, so one [`Kernel`](super::Kernel) serves both. Only what
-//! kernels of distances need is here. Min and max follow x86: where either operand is NaN, the second is returned.
+//! kernels of distances need is here. Max follows x86: where either operand is NaN, the second is returned.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -48,8 +48,6 @@ pub(crate) trait Double: Copy + Send + Sync + 'static {
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// c - a b, rounded as `mul_add`.
     fn neg_mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// The smaller; b where either is NaN.
-    fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// The larger; b where either is NaN.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
     /// a 2^n for integral n from -1200 to 1023 and |a| within a factor of 4 of 1; subnormals and then 0 below.
