@@ -13,6 +13,13 @@ const GROUP: usize = 16;
 /// The part of a chunk of encoding spikes that a panel of bins needs, `[start, end)`; empty when it needs none.
 pub(super) type Reach = (u16, u16);
 
+/// From the first to the last spike of a chunk that some panel needs.
+pub(super) fn union(panels: &[Reach]) -> std::ops::Range<usize> {
+    let needed = panels.iter().filter(|(low, high)| low < high);
+    let (low, high) = needed.fold((u16::MAX, 0), |(low, high), panel| (low.min(panel.0), high.max(panel.1)));
+    usize::from(low.min(high))..usize::from(high)
+}
+
 /// Squared distance, in units of the position kernel, beyond which a spike does not count at a bin of this rarity.
 fn limit(electrode: &Electrode, rarity: f64, precision: Precision) -> f64 {
     let bits = match precision {

@@ -190,7 +190,7 @@ impl Kernel for One<'_> {
         sums.fill(0.0);
         for (chunk, start) in (0..electrode.spikes()).step_by(CHUNK).enumerate() {
             let len = CHUNK.min(electrode.spikes() - start);
-            mark_row(s, electrode, self.mark, shift[0], start, weights, len);
+            mark_row(s, electrode, self.mark, shift[0], start, weights, 0..len);
             // What lies beyond the last spike has no weight.
             weights[len..len.next_multiple_of(16)].fill(0.0);
             for segment in 0..segments {

@@ -18,7 +18,7 @@ use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
 use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
-use super::reach::{Reach, reaches};
+use super::reach::{Reach, reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
 use crate::lanes::{Kernel, Simd, exp2_down, ln};
@@ -140,14 +140,14 @@ impl Part<'_> {
         self.buffers.touched[..panels].fill(false);
         let n = electrode.spikes();
         for (chunk, start) in (0..n).step_by(CHUNK).enumerate() {
-            let len = CHUNK.min(n - start);
             let Buffers { reach, marks: w, shifts, .. } = &mut *self.buffers;
-            if reach[chunk * panels..][..panels].iter().all(|(low, high)| low == high) {
+            let needed = union(&reach[chunk * panels..][..panels]);
+            if needed.is_empty() {
                 continue;
             }
             let span = span!("marks");
             for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
-                mark_row(s, electrode, y, *shift, start, w, len);
+                mark_row(s, electrode, y, *shift, start, w, needed.clone());
             }
             drop(span);
             for strip in (0..panels).step_by(STRIP / width) {
@@ -287,7 +287,7 @@ fn largest<S: Simd, const F: usize>(s: S, electrode: &Electrode, y: &[f32]) -> f
     s.largest(best).max(f32::MIN)
 }
 
-/// A row of W: encoding spikes `start .. start + len`.
+/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
 #[inline(always)]
 pub(super) fn mark_row<S: Simd>(
     s: S,
@@ -296,9 +296,9 @@ pub(super) fn mark_row<S: Simd>(
     shift: f32,
     start: usize,
     w: &mut [f32],
-    len: usize,
+    needed: Range<usize>,
 ) {
-    by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, len));
+    by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, needed.clone()));
 }
 
 #[inline(always)]
@@ -309,10 +309,10 @@ fn mark_row_of<S: Simd, const F: usize>(
     shift: f32,
     start: usize,
     w: &mut [f32],
-    len: usize,
+    needed: Range<usize>,
 ) {
     let (stride, shift) = (electrode.stride(), s.splat(shift));
-    for k in (0..len).step_by(S::LANES) {
+    for k in (needed.start / S::LANES * S::LANES..needed.end).step_by(S::LANES) {
         let exponent = mark_exponent::<S, F>(s, electrode, stride, y, start + k);
         s.store(&mut w[k..], exp2_down(s, s.sub(exponent, shift)));
     }

@@ -14,7 +14,7 @@ use ellwand_profile::span;
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, Wide};
 use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
-use super::reach::{Reach, reaches};
+use super::reach::{Reach, reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
 use crate::lanes::{Double, Kernel, Simd, exp2_down_f64, ln_f64};
@@ -133,14 +133,14 @@ impl Part<'_> {
         }
         self.buffers.touched[..panels].fill(false);
         for (chunk, start) in (0..n).step_by(CHUNK).enumerate() {
-            let len = CHUNK.min(n - start);
             let Buffers { reach, marks: w, shifts, .. } = &mut *self.buffers;
-            if reach[chunk * panels..][..panels].iter().all(|(low, high)| low == high) {
+            let needed = union(&reach[chunk * panels..][..panels]);
+            if needed.is_empty() {
                 continue;
             }
             let span = span!("marks");
             for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
-                by_features!(f, mark_row(d, electrode, y, *shift, start, w, len));
+                by_features!(f, mark_row(d, electrode, y, *shift, start, w, needed.clone()));
             }
             drop(span);
             for strip in (0..panels).step_by(STRIP / width) {
@@ -257,7 +257,7 @@ fn largest<D: Double, const F: usize>(d: D, electrode: &Electrode, y: &[f64]) ->
     d.largest(best).max(f64::MIN)
 }
 
-/// A row of W: encoding spikes `start .. start + len`.
+/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
 #[inline(always)]
 fn mark_row<D: Double, const F: usize>(
     d: D,
@@ -266,10 +266,10 @@ fn mark_row<D: Double, const F: usize>(
     shift: f64,
     start: usize,
     w: &mut [f64],
-    len: usize,
+    needed: Range<usize>,
 ) {
     let shift = d.splat(shift);
-    for k in (0..len).step_by(D::LANES) {
+    for k in (needed.start / D::LANES * D::LANES..needed.end).step_by(D::LANES) {
         let exponent = mark_exponent::<D, F>(d, electrode, y, start + k);
         d.store(&mut w[k..], exp2_down_f64(d, d.sub(exponent, shift)));
     }
