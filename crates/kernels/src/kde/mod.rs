@@ -5,7 +5,8 @@
 //! makes the model, [`ClusterlessDecoder::predict`] the log likelihood of each time bin at each position bin,
 //! [`ClusterlessDecoder::predict_local`] at the animal's own position. Two things are settled otherwise than in the published
 //! log-space form: the floor of 1e-15 is applied to the finished rate, so that an outlier says the same of every bin; and an
-//! electrode without encoding spikes gives the floor, never NaN.
+//! electrode without encoding spikes gives the floor, never NaN. Results in f32 lie within 2e-4 + 1e-5 |LL| of the f64
+//! reference; a model fitted with [`Precision::F64`] also predicts in f64 ([`ClusterlessDecoder::predict_f64`]), within 1e-11.
 //!
 //! ```
 //! use ellwand_kernels::isa::Isa;
