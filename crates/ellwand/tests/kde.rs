@@ -22,15 +22,18 @@ fn golden_arrays_are_decoded_by_every_implementation() {
         ("kde-predict", &["log_likelihood"], &["reference", "scalar", "gemm", "simd", "parallel"]),
         ("kde-predict-local", &["local_log_likelihood"], &["reference", "scalar", "simd", "parallel"]),
     ] {
-        for implementation in implementations {
-            let out = format!("{workload}-{implementation}");
-            here.ok(&["apply", workload, "-i", implementation, "--input", GOLDEN, "-o", &out, "--verify"]);
+        let all = implementations.iter().flat_map(|name| [(name, "f32"), (name, "f64")]);
+        for (implementation, precision) in all {
+            let out = format!("{workload}-{implementation}-{precision}");
+            let how = ["-i", implementation, "--precision", precision, "--verify"];
+            here.ok(&[&["apply", workload, "--input", GOLDEN, "-o", &out][..], &how].concat());
             for name in outputs {
                 let file = here.path(&out).join(format!("{name}.npy"));
                 let got = read(&[format!("{name}={}", file.display())]).unwrap();
                 let (got, want) = (got.get(name).unwrap(), golden.get(&format!("expected_{name}")).unwrap());
                 assert_eq!(got.shape(), want.shape(), "{out} {name}");
                 let (absolute, relative) = match (*implementation, workload) {
+                    _ if precision == "f64" => (1e-11, 1e-11),
                     ("reference", _) => (1e-11, 1e-11),
                     (_, "kde-fit") => (0.0, 2e-6),
                     _ => (1e-4, 1e-6),

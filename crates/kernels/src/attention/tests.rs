@@ -15,12 +15,6 @@ fn registry() -> Registry {
     registry
 }
 
-/// Implementations that need no GPU.
-fn on_the_processor<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
-    let rows = registry.implementations(workload);
-    rows.into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
-}
-
 /// A case by sizes: batch, sequence, dimension, heads, kv-heads.
 fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &str) -> Case {
     let axes = registry.find(workload).unwrap().axes();

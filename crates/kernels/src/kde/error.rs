@@ -86,6 +86,14 @@ pub enum KdeError {
         /// Length of the list that they cut.
         end: usize,
     },
+    /// A type of number that the model, or the function, does not give.
+    #[error("precision: {problem}; expected {expected}")]
+    Precision {
+        /// What was asked for.
+        problem: String,
+        /// What works.
+        expected: String,
+    },
     /// The working memory does not hold the smallest tile.
     #[error(
         "memory: {given} bytes do not hold one tile; expected at least {least} bytes for this model and these threads"

@@ -6,8 +6,10 @@ use ellwand_profile::span;
 
 use super::data::{Bandwidth, Spikes, Track};
 use super::error::KdeError;
-use super::model::{BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, log_norm, near};
-use super::options::Method;
+use super::model::{
+    BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
+};
+use super::options::{Method, Options, Precision};
 use super::{exact, local, sums};
 use crate::pool;
 
@@ -21,7 +23,7 @@ pub(super) fn fit(
     electrodes: &[Spikes<'_>],
     bandwidth: &Bandwidth,
     position_std: Vec<f64>,
-    method: Method,
+    options: &Options,
 ) -> Result<ClusterlessDecoder, KdeError> {
     let dims = track.dims;
     let bins = grid.len() / dims;
@@ -46,7 +48,15 @@ pub(super) fn fit(
         occupancy: vec![0.0; bins],
         rarity: vec![f64::NEG_INFINITY; padded],
         ground: vec![0.0; bins],
+        wide: None,
     };
+    if options.precision == Precision::F64 {
+        model.wide = Some(Wide {
+            track: columns(track.position, dims, SPIKE_PADDING),
+            grid: columns(grid, dims, BIN_PADDING),
+            scale: model.position_std.iter().map(|w| UNIT / w).collect(),
+        });
+    }
     let span = span!("encoding positions");
     for (number, spikes) in electrodes.iter().enumerate() {
         let waveform_std = bandwidth.of_waveform(spikes.n_features, number)?;
@@ -55,8 +65,15 @@ pub(super) fn fit(
     drop(span);
     let samples = units(track.position, dims, &model.position_std);
     model.track_pairs = local::pairs(&samples, dims);
-    densities(&mut model, &samples, method);
+    densities(&mut model, &samples, options);
     Ok(model)
+}
+
+/// Rows `[n, width]` as columns `[width, n padded]`; the padding repeats the last row, so that it lies no further out.
+fn columns(rows: &[f64], width: usize, padding: usize) -> Vec<f64> {
+    let n = rows.len() / width;
+    let row = |i: usize| &rows[i.min(n - 1) * width..][..width];
+    (0..width).flat_map(|d| (0..n.next_multiple_of(padding)).map(move |i| row(i)[d])).collect()
 }
 
 /// Positions `[n, dims]` as `[dims, n padded]` in units of the kernel.
@@ -99,6 +116,15 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
         }
     }
     let places = units(&positions, dims, &model.position_std);
+    let wide = if model.wide.is_some() {
+        WideElectrode {
+            places: columns(&positions, dims, SPIKE_PADDING),
+            marks: columns(&features, f, SPIKE_PADDING),
+            scale: waveform_std.iter().map(|w| UNIT / w).collect(),
+        }
+    } else {
+        WideElectrode::default()
+    };
     let mean_rate = n as f64 / track.time.len() as f64;
     let log_mark_norm = log_norm(&waveform_std);
     let log_scale = if n == 0 {
@@ -119,6 +145,7 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
         marks,
         nearest: vec![0.0; model.rarity.len()],
         log_scale,
+        wide,
     }
 }
 
@@ -138,8 +165,8 @@ fn by_place(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<u32> {
 }
 
 /// Occupancy, then the ground process of all electrodes, at every bin.
-fn densities(model: &mut ClusterlessDecoder, samples: &[f64], method: Method) {
-    let bins = model.bins;
+fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options) {
+    let (bins, method) = (model.bins, options.method);
     if method == Method::Reference {
         let (occupancy, ground) = exact::densities(model);
         (model.occupancy, model.ground) = (occupancy, ground);
@@ -154,7 +181,7 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], method: Method) {
             sums::at_bins(model, samples, method, &mut slot);
         };
         match method {
-            Method::Parallel(_) => pool::for_each_chunk(slots.len(), work),
+            Method::Parallel(_) => pool::for_each_chunk_on(options.threads(), slots.len(), work),
             _ => (0..slots.len()).for_each(work),
         }
         let pieces: Vec<sums::Piece> = slots

@@ -2,23 +2,37 @@
 
 use ellwand_core::{Dtype, Tensor, Tensors, Tolerance, Verdict};
 
+use super::options::Precision;
 use super::workload_spec::Task;
 
-/// What f32 sums over the spikes of a row reach.
-pub(super) const TOLERANCE: Tolerance = Tolerance::Close { absolute: 2e-4, relative: 1e-5 };
+/// (absolute, relative) of a task. In f32, what sums over the spikes of a row reach; densities are relative, and absolute
+/// below anything that matters. In f64 a term of a spike errs by some
+/// 1e-14, so a row of hundreds of spikes stays below.
+fn allowed(task: Task, precision: Precision) -> (f64, f64) {
+    match (task, precision) {
+        (Task::Fit, Precision::F32) => (1e-13, 2e-5),
+        (Task::Fit, Precision::F64) => (0.0, 1e-11),
+        (_, Precision::F32) => (2e-4, 1e-5),
+        (_, Precision::F64) => (1e-11, 0.0),
+    }
+}
+
+/// How far the results of a task may lie from the reference.
+pub(super) fn tolerance(task: Task, precision: Precision) -> Tolerance {
+    let (absolute, relative) = allowed(task, precision);
+    Tolerance::Close { absolute, relative }
+}
 
 /// Below this occupancy f32 and f64 differ by right: no sample lies near.
 const LEAST_OCCUPANCY: f64 = 1e-12;
 
-/// Densities: relative, and absolutely below anything that matters.
-const DENSITY: (f64, f64) = (1e-13, 2e-5);
-
 /// Judges the outputs of a task.
-pub(super) fn judge(task: Task, expected: &Tensors, got: &Tensors) -> Verdict {
-    let (name, (absolute, relative)) = match task {
-        Task::Predict | Task::Stream => ("log_likelihood", (2e-4, 1e-5)),
-        Task::Local => ("local_log_likelihood", (2e-4, 1e-5)),
-        Task::Fit => ("occupancy", DENSITY),
+pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &Tensors) -> Verdict {
+    let (absolute, relative) = allowed(task, precision);
+    let name = match task {
+        Task::Predict | Task::Stream => "log_likelihood",
+        Task::Local => "local_log_likelihood",
+        Task::Fit => "occupancy",
     };
     let mut names = vec![name];
     if task == Task::Fit {
@@ -34,8 +48,9 @@ pub(super) fn judge(task: Task, expected: &Tensors, got: &Tensors) -> Verdict {
         let (Some(want), Some(have)) = (expected.find(name), got.find(name)) else {
             return Verdict::wrong(format!("output {name} is missing"));
         };
-        if !matches!(have.dtype(), Dtype::F32 | Dtype::F64) {
-            return Verdict::wrong(format!("output {name} is {}, not floating point", have.dtype()));
+        let wanted = if precision == Precision::F64 { &[Dtype::F64][..] } else { &[Dtype::F32, Dtype::F64] };
+        if !wanted.contains(&have.dtype()) {
+            return Verdict::wrong(format!("output {name} is {}, wanted {wanted:?}", have.dtype()));
         }
         let rows = expected.find("rows").and_then(|rows| rows.u64().ok());
         let masked = if name == "mean_rates" { &[][..] } else { &occupied[..] };

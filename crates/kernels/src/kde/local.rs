@@ -3,16 +3,18 @@
 //! No grid: a density over position and mark at each decoding spike, and occupancy and ground process at each edge. Positions
 //! are pairs of f32, so that f32 resolves small distances anywhere on a long track.
 
+use std::f64::consts::LN_2;
 use std::sync::{Mutex, PoisonError};
 
 use ellwand_profile::span;
 
 use super::data::Track;
 use super::error::{KdeError, length};
-use super::exact;
-use super::model::{ClusterlessDecoder, Electrode, FAR, LOG_FLOOR, log_norm};
-use super::options::Method;
+use super::model::{ClusterlessDecoder, Electrode, FAR, LOG_FLOOR, Wide, log_norm};
+use super::options::{Method, Options, Precision};
+use super::real::Real;
 use super::rows::{Decoding, Marked};
+use super::{exact, wide_sums};
 use crate::lanes::{Kernel, Simd, dispatch, exp2_down};
 use crate::pool;
 
@@ -59,10 +61,26 @@ impl ClusterlessDecoder {
         &self,
         track: Track<'_>,
         decoding: &Decoding<'_>,
-        method: Method,
+        how: impl Into<Options>,
     ) -> Result<Vec<f32>, KdeError> {
         let mut out = vec![0.0; decoding.time_edges.len()];
-        self.predict_local_into(track, decoding, method, &mut LocalWorkspace::default(), &mut out)?;
+        self.predict_local_into(track, decoding, how, &mut LocalWorkspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_local`], and when the model was not fitted in f64.
+    pub fn predict_local_f64(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        how: impl Into<Options>,
+    ) -> Result<Vec<f64>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len()];
+        let how = Options { precision: Precision::F64, ..how.into() };
+        self.local_into(track, decoding, &how, &mut LocalWorkspace::default(), &mut out)?;
         Ok(out)
     }
 
@@ -89,18 +107,36 @@ impl ClusterlessDecoder {
         &self,
         track: Track<'_>,
         decoding: &Decoding<'_>,
-        method: Method,
+        how: impl Into<Options>,
         workspace: &mut LocalWorkspace,
         out: &mut [f32],
     ) -> Result<(), KdeError> {
+        let how = Options { precision: Precision::F32, ..how.into() };
+        self.local_into(track, decoding, &how, workspace, out)
+    }
+
+    /// In the precision of the options.
+    pub(super) fn local_into<T: Real>(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut LocalWorkspace,
+        out: &mut [T],
+    ) -> Result<(), KdeError> {
+        let method = options.method;
         self.check_local(track, decoding)?;
         let edges = decoding.time_edges;
         length("local_log_likelihood", out.len(), edges.len(), "one a time edge")?;
         if method == Method::Reference {
             let exact = self.predict_local_exactly(track, decoding)?;
-            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
+            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = T::of(exact));
             return Ok(());
         }
+        let wide = match options.precision {
+            Precision::F32 => None,
+            Precision::F64 => Some(self.wide()?),
+        };
         let LocalWorkspace { marked, terms, ground, sums } = workspace;
         marked.resize_with(self.electrodes.len(), Marked::default);
         for (number, marked) in marked.iter_mut().enumerate() {
@@ -108,11 +144,14 @@ impl ClusterlessDecoder {
         }
         let span = span!("ground process");
         ground.resize(edges.len(), 0.0);
-        in_pieces(method, ground, |first, ground| {
+        in_pieces(options, ground, |first, ground| {
             let mut at = vec![0.0; self.dims];
             for (ground, &t) in ground.iter_mut().zip(&edges[first..]) {
                 track.interpolate(t, &mut at);
-                *ground = self.ground_here(&at, method);
+                *ground = match wide {
+                    None => self.ground_here(&at, method),
+                    Some(wide) => self.ground_f64(wide, &at, method),
+                };
             }
         });
         drop(span);
@@ -123,14 +162,16 @@ impl ClusterlessDecoder {
             let spikes = &decoding.electrodes[number];
             let kept = decoding.rows_of(spikes).0;
             terms.resize(marked.rows.len(), 0.0);
-            in_pieces(method, terms, |first, terms| {
+            in_pieces(options, terms, |first, terms| {
                 let mut at = vec![0.0; self.dims];
                 for (i, term) in terms.iter_mut().enumerate() {
                     let spike = kept.start + first + i;
                     track.interpolate(spikes.times[spike], &mut at);
                     let electrode = &self.electrodes[number];
                     let f = electrode.n_features;
-                    *term = if electrode.fits_f32 {
+                    *term = if let Some(wide) = wide {
+                        self.term_f64(wide, electrode, &at, &spikes.features[spike * f..][..f], method)
+                    } else if electrode.fits_f32 {
                         self.term(electrode, &at, &marked.marks[(first + i) * f..][..f], method)
                     } else {
                         exact::term(self, electrode, &at, &spikes.features[spike * f..][..f])
@@ -139,7 +180,7 @@ impl ClusterlessDecoder {
             });
             marked.rows.iter().zip(terms.iter()).for_each(|(&row, term)| sums[row as usize] += term);
         }
-        out.iter_mut().zip(sums.iter()).for_each(|(out, sum)| *out = *sum as f32);
+        out.iter_mut().zip(sums.iter()).for_each(|(out, sum)| *out = T::of(*sum));
         Ok(())
     }
 
@@ -171,6 +212,35 @@ impl ClusterlessDecoder {
         self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
     }
 
+    /// The same in f64. Occupancy and density below the smallest number are 0, as in the reference.
+    fn ground_f64(&self, wide: &Wide, at: &[f64], method: Method) -> f64 {
+        let vectors = method.vectors();
+        let samples = self.track_time.len();
+        let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
+        let log_norm = log_norm(&self.position_std);
+        if pi.ln() + exponent * LN_2 + log_norm - (samples as f64).ln() < f64::MIN_POSITIVE.ln() {
+            return 0.0;
+        }
+        let rate = |electrode: &Electrode| {
+            let (gamma, other) = wide_sums::Points::places(electrode).sum(&wide.scale, at, &[], vectors);
+            // mu / Ne = 1 / T and norm and 1 / T of the occupancy cancel.
+            gamma / pi * (other - exponent).exp2()
+        };
+        self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
+    }
+
+    /// ln of the rate at a spike's place and mark, in f64.
+    fn term_f64(&self, wide: &Wide, electrode: &Electrode, at: &[f64], mark: &[f64], method: Method) -> f64 {
+        let (vectors, samples) = (method.vectors(), self.track_time.len());
+        let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
+        let log_pi = pi.ln() + exponent * LN_2 + log_norm(&self.position_std) - (samples as f64).ln();
+        if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
+            return LOG_FLOOR;
+        }
+        let (sum, exponent) = wide_sums::Points::marked(electrode).sum(&wide.scale, at, mark, vectors);
+        (sum.ln() + exponent * LN_2 + electrode.log_scale - log_pi).max(LOG_FLOOR)
+    }
+
     /// ln of the rate at a spike's place and mark.
     fn term(&self, electrode: &Electrode, at: &[f64], mark: &[f32], method: Method) -> f64 {
         let log_pi = self.log_occupancy(at, method);
@@ -183,12 +253,12 @@ impl ClusterlessDecoder {
 }
 
 /// Runs `work(first, piece)` over pieces of `out`, on all threads where the method says so.
-fn in_pieces(method: Method, out: &mut [f64], work: impl Fn(usize, &mut [f64]) + Sync) {
-    if !matches!(method, Method::Parallel(_)) {
+fn in_pieces(options: &Options, out: &mut [f64], work: impl Fn(usize, &mut [f64]) + Sync) {
+    if options.threads() == 1 {
         return work(0, out);
     }
     let pieces: Vec<Mutex<&mut [f64]>> = out.chunks_mut(PIECE).map(Mutex::new).collect();
-    pool::for_each_chunk(pieces.len(), |i| {
+    pool::for_each_chunk_on(options.threads(), pieces.len(), |i| {
         work(i * PIECE, &mut pieces[i].lock().unwrap_or_else(PoisonError::into_inner));
     });
 }

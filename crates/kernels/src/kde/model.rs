@@ -2,7 +2,7 @@
 
 use super::data::{Bandwidth, Spikes, Track};
 use super::error::{KdeError, finite, length};
-use super::options::Method;
+use super::options::{Options, Precision};
 
 /// Rates below this density count as this density: the floor of the published reference.
 pub const FLOOR: f64 = 1e-15;
@@ -50,6 +50,8 @@ pub struct ClusterlessDecoder {
     pub(super) rarity: Vec<f64>,
     /// Lambda, `[B]`
     pub(super) ground: Vec<f64>,
+    /// For kernels in f64, where the model was fitted in f64.
+    pub(super) wide: Option<Wide>,
 }
 
 /// What is known of one electrode. Its spikes are ordered by place, so that neighbours in memory are neighbours on the track.
@@ -78,6 +80,31 @@ pub(super) struct Electrode {
     /// Whether f32 does: the mark kernel's constant is a matter of units, and with many features in small units it is so
     /// large that kernels below the smallest f32 still count. Other electrodes are computed in f64.
     pub(super) fits_f32: bool,
+    /// For kernels in f64, where the model was fitted in f64.
+    pub(super) wide: WideElectrode,
+}
+
+/// Places as the f64 kernels read them: as they were given, coordinate by coordinate. Differences are taken before anything
+/// is scaled, so that they are as exact far from 0 as near it.
+#[derive(Debug, Clone)]
+pub(super) struct Wide {
+    /// `[dims, T padded]`
+    pub(super) track: Vec<f64>,
+    /// `[dims, B padded]`
+    pub(super) grid: Vec<f64>,
+    /// `[dims]`: times these, distances are in units in which the position kernel is 2^-distance^2.
+    pub(super) scale: Vec<f64>,
+}
+
+/// The same of an electrode; empty in a model fitted in f32.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WideElectrode {
+    /// `[dims, Ne padded]`
+    pub(super) places: Vec<f64>,
+    /// `[F, Ne padded]`
+    pub(super) marks: Vec<f64>,
+    /// `[F]`, as `Wide::scale`.
+    pub(super) scale: Vec<f64>,
 }
 
 impl Electrode {
@@ -104,7 +131,7 @@ pub(super) fn log_norm(widths: &[f64]) -> f64 {
 
 impl ClusterlessDecoder {
     /// Fits the encoding model: `grid` holds the interior bin centres, `[B, dims]`; `electrodes` the encoding spikes.
-    /// Spikes outside the time of the track are left out.
+    /// Spikes outside the time of the track are left out. Of `how` method, precision and threads count.
     ///
     /// # Errors
     /// When an argument has the wrong length, is not sorted, not finite, or a width is not above 0.
@@ -113,7 +140,7 @@ impl ClusterlessDecoder {
         grid: &[f64],
         electrodes: &[Spikes<'_>],
         bandwidth: &Bandwidth,
-        method: Method,
+        how: impl Into<Options>,
     ) -> Result<Self, KdeError> {
         track.check("position_time", "position")?;
         let dims = track.dims;
@@ -131,7 +158,7 @@ impl ClusterlessDecoder {
             spikes.check("enc", number)?;
             bandwidth.of_waveform(spikes.n_features, number)?;
         }
-        super::fit::fit(track, grid, electrodes, bandwidth, position_std, method)
+        super::fit::fit(track, grid, electrodes, bandwidth, position_std, &how.into())
     }
 
     /// Occupancy density at each bin, `[B]`.
@@ -152,6 +179,11 @@ impl ClusterlessDecoder {
     /// Features of a mark of each electrode.
     pub fn n_features(&self) -> impl Iterator<Item = usize> {
         self.electrodes.iter().map(|e| e.n_features)
+    }
+
+    /// What it was fitted in; f64 serves predictions in both.
+    pub fn precision(&self) -> Precision {
+        if self.wide.is_some() { Precision::F64 } else { Precision::F32 }
     }
 
     /// Number of interior bins.

@@ -8,7 +8,7 @@ use crate::isa::Isa;
 pub enum Method {
     /// f64, one formula after the other: the oracle.
     Reference,
-    /// Plain f32 loops.
+    /// Plain loops.
     Scalar,
     /// Vector lanes on one thread, everything fused in cache-sized tiles.
     Simd(Isa),
@@ -27,6 +27,11 @@ impl Method {
         }
     }
 
+    /// The same, or none for plain loops.
+    pub(super) fn vectors(self) -> Option<Isa> {
+        (!matches!(self, Method::Reference | Method::Scalar)).then_some(self.isa())
+    }
+
     /// Threads it uses.
     pub(super) fn threads(self) -> usize {
         // Asked once: the answer takes the system longer than a small prediction.
@@ -35,11 +40,43 @@ impl Method {
     }
 }
 
-/// Knobs of prediction. None of them changes the result, to the last bit; `skip` changes it by less than f32 resolves.
+/// Type of the numbers that kernels are computed and summed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// Log likelihoods within 2e-4 + 1e-5 |LL| of the reference.
+    F32,
+    /// Within 1e-11, at half the lanes and twice the memory.
+    F64,
+}
+
+impl Precision {
+    /// Its name: "f32" or "f64".
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::F64 => "f64",
+        }
+    }
+
+    /// Bytes of a number.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Precision::F32 => 4,
+            Precision::F64 => 8,
+        }
+    }
+}
+
+/// How to fit and predict. `block`, `tile`, `memory` and `threads` change no bit of the result; `skip` changes it by less than
+/// the precision resolves. Fitting heeds method, precision and threads only. Made from a [`Method`] by `into()`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Which implementation.
     pub method: Method,
+    /// Type of the numbers; a model fitted in f64 predicts in both.
+    pub precision: Precision,
+    /// Most threads that `Method::Parallel` may use; all of the machine's where it is absent.
+    pub threads: Option<usize>,
     /// Decoding spikes at a time; rounded up to what the kernel takes at once.
     pub block: Option<usize>,
     /// Bins at a time; rounded up likewise.
@@ -53,7 +90,21 @@ pub struct Options {
 impl Options {
     /// Everything left to the library.
     pub fn new(method: Method) -> Self {
-        Self { method, block: None, tile: None, memory: None, skip: true }
+        Self { method, precision: Precision::F32, threads: None, block: None, tile: None, memory: None, skip: true }
+    }
+}
+
+impl From<Method> for Options {
+    fn from(method: Method) -> Self {
+        Self::new(method)
+    }
+}
+
+impl Options {
+    /// Threads that work.
+    pub(super) fn threads(&self) -> usize {
+        let all = self.method.threads();
+        self.threads.map_or(all, |most| most.clamp(1, all))
     }
 }
 
@@ -82,13 +133,14 @@ const BLOCK: usize = 480;
 const TILE: usize = 2048;
 
 /// Working memory of one thread in bytes.
-pub(super) fn thread_bytes(tiling: Tiling, dims: usize, method: Method) -> u64 {
+pub(super) fn thread_bytes(tiling: Tiling, dims: usize, options: &Options) -> u64 {
     let Tiling { block, tile } = tiling;
+    let (method, number) = (options.method, options.precision.bytes());
     // The general matrix product wants its whole factor; the fused kernel a strip of it.
     let strip = if matches!(method, Method::Scalar | Method::Gemm(_)) { tile } else { STRIP };
-    let floats = block * CHUNK + strip * CHUNK + block * tile + 2 * tile + block + dims * (CHUNK + STRIP);
+    let numbers = block * CHUNK + strip * CHUNK + block * tile + 2 * tile + block + dims * (CHUNK + STRIP);
     // The reach of panels, four bytes a chunk, and boxes: for tens of chunks.
-    4 * floats as u64 + 64 * 1024
+    (number * numbers) as u64 + 64 * 1024
 }
 
 impl Options {
@@ -96,15 +148,16 @@ impl Options {
     /// memory allowed are taken.
     pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize, fixed: u64) -> Result<Tiling, KdeError> {
         let up = |n: usize, step: usize| n.max(1).next_multiple_of(step);
-        let whole_block = up(spikes, ROW_STEP).min(BLOCK);
+        // As many bytes of kernels in the second cache, whatever the type.
+        let whole_block = up(spikes, ROW_STEP).min(BLOCK * 4 / self.precision.bytes());
         let whole_tile = up(bins, BIN_STEP).min(TILE);
         let mut tiling = Tiling {
             block: self.block.map_or(whole_block, |b| up(b, ROW_STEP).min(up(spikes, ROW_STEP))),
             tile: self.tile.map_or(whole_tile, |t| up(t, BIN_STEP).min(up(bins, BIN_STEP))),
         };
         let Some(memory) = self.memory else { return Ok(tiling) };
-        let threads = self.method.threads() as u64;
-        let need = |tiling| fixed + threads * thread_bytes(tiling, dims, self.method);
+        let threads = self.threads() as u64;
+        let need = |tiling| fixed + threads * thread_bytes(tiling, dims, self);
         // Halve what is larger in bytes of kernels it saves to hold, down to one step of each.
         while need(tiling) > memory {
             let can_block = tiling.block > ROW_STEP && self.block.is_none();

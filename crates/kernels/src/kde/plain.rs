@@ -1,76 +1,75 @@
-//! The same tiles in separate steps: `scalar` in loops over f32 that the compiler may vectorise, and `gemm` with the matrix
+//! The same tiles in separate steps: `scalar` in loops that the compiler may vectorise, and `gemm` with the matrix
 //! product of a general library between vectorised exponentials and logarithms, as the published optimisation does it.
 
 use ellwand_profile::span;
 
-use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
+use super::data::Spikes;
+use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR};
 use super::options::{BIN_STEP, CHUNK, Method, Options, Tiling};
 use super::reach::{Reach, reaches};
+use super::real::Real;
 use super::rows::Marked;
 use crate::isa::Isa;
-use crate::lanes::{Kernel, Simd, dispatch, exp2_down, ln};
 
 /// Working memory.
-pub(super) struct Buffers {
+pub(super) struct Buffers<T> {
     /// `[block, CHUNK]`
-    marks: Vec<f32>,
+    marks: Vec<T>,
     /// `[CHUNK, tile]`
-    places: Vec<f32>,
+    places: Vec<T>,
     /// `[block, tile]`
-    sums: Vec<f32>,
-    shifts: Vec<f32>,
+    sums: Vec<T>,
+    shifts: Vec<T>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
 }
 
-impl Buffers {
+impl<T: Real> Buffers<T> {
     pub(super) fn new(tiling: Tiling) -> Self {
         let Tiling { block, tile } = tiling;
         Self {
-            marks: vec![0.0; block * CHUNK],
-            places: vec![0.0; CHUNK * tile],
-            sums: vec![0.0; block * tile],
-            shifts: vec![0.0; block],
+            marks: vec![T::default(); block * CHUNK],
+            places: vec![T::default(); CHUNK * tile],
+            sums: vec![T::default(); block * tile],
+            shifts: vec![T::default(); block],
             reach: Vec::new(),
             scratch: Vec::new(),
         }
     }
-}
 
-impl Buffers {
     /// Bytes that they hold.
     pub(super) fn bytes(&self) -> usize {
-        let floats = self.marks.capacity() + self.places.capacity() + self.sums.capacity() + self.shifts.capacity();
-        4 * (floats + self.reach.capacity()) + 16 * self.scratch.capacity()
+        let numbers = self.marks.capacity() + self.places.capacity() + self.sums.capacity() + self.shifts.capacity();
+        size_of::<T>() * numbers + 4 * self.reach.capacity() + 16 * self.scratch.capacity()
     }
 }
 
 /// Adds all spikes to `out`, `[N, B]`.
-pub(super) fn predict(
+pub(super) fn predict<T: Real>(
     model: &ClusterlessDecoder,
-    marked: &[Marked],
+    (marked, electrodes): (&[Marked], &[Spikes<'_>]),
     tiling: Tiling,
     options: &Options,
-    buffers: &mut Buffers,
-    out: &mut [f32],
+    buffers: &mut Buffers<T>,
+    out: &mut [T],
 ) {
     let vectors = match options.method {
         Method::Gemm(isa) => Some(isa),
         _ => None,
     };
-    for (electrode, marked) in model.electrodes.iter().zip(marked) {
-        if electrode.spikes() == 0 || !electrode.fits_f32 {
+    for ((electrode, marked), spikes) in model.electrodes.iter().zip(marked).zip(electrodes) {
+        if electrode.spikes() == 0 || !T::holds(electrode) {
             continue;
         }
         for start in (0..model.bins).step_by(tiling.tile) {
             let len = tiling.tile.min(model.bins - start);
             let panels = len.div_ceil(BIN_STEP);
             let Buffers { reach, scratch, .. } = &mut *buffers;
-            reaches(model, electrode, (start, panels, BIN_STEP), options.skip, reach, scratch);
+            let keep = options.skip.then_some(options.precision);
+            reaches(model, electrode, (start, panels, BIN_STEP), keep, reach, scratch);
             for first in (0..marked.rows.len()).step_by(tiling.block) {
                 let block = first..marked.rows.len().min(first + tiling.block);
-                let f = electrode.n_features;
-                let marks = &marked.marks[block.start * f..block.end * f];
+                let marks = T::marks(marked, spikes, &block);
                 sum(model, electrode, marks, (start, len), vectors, buffers);
                 finish(model, electrode, &marked.rows[block], (start, len), vectors, buffers, out);
             }
@@ -79,20 +78,22 @@ pub(super) fn predict(
 }
 
 /// The sums of kernels of a block at a tile.
-fn sum(
+fn sum<T: Real>(
     model: &ClusterlessDecoder,
     electrode: &Electrode,
-    marks: &[f32],
+    marks: &[T],
     (start, len): (usize, usize),
     vectors: Option<Isa>,
-    buffers: &mut Buffers,
+    buffers: &mut Buffers<T>,
 ) {
     let rows = marks.len() / electrode.n_features;
     let panels = len.div_ceil(BIN_STEP);
     let Buffers { marks: w, places: p, sums, shifts, reach, .. } = buffers;
-    sums[..rows * len].fill(0.0);
+    sums[..rows * len].fill(T::default());
     for (y, shift) in marks.chunks_exact(electrode.n_features).zip(shifts.iter_mut()) {
-        *shift = (0..electrode.spikes()).map(|i| mark_exponent(electrode, y, i)).fold(f32::MIN, f32::max);
+        // Marks too far apart for the type to hold the square: the floor, whatever the exact distance.
+        let exponents = (0..electrode.spikes()).map(|i| T::mark_exponent(electrode, y, i));
+        *shift = exponents.fold(T::MIN, |best, exponent| if exponent > best { exponent } else { best });
     }
     for (chunk, from) in (0..electrode.spikes()).step_by(CHUNK).enumerate() {
         let n = CHUNK.min(electrode.spikes() - from);
@@ -108,151 +109,62 @@ fn sum(
             marks.chunks_exact(electrode.n_features).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter())
         {
             for (i, w) in w[..n].iter_mut().enumerate() {
-                *w = mark_exponent(electrode, y, from + i) - shift;
+                *w = T::mark_exponent(electrode, y, from + i) - *shift;
             }
-            powers(&mut w[..n], vectors);
+            T::powers(&mut w[..n], vectors);
         }
         drop(span);
         let span = span!("positions");
         for (i, p) in p.chunks_exact_mut(bins.len()).take(n).enumerate() {
-            place_exponents(model, electrode, from + i, start + bins.start, p);
-            powers(p, vectors);
+            T::place_exponents(model, electrode, from + i, start + bins.start, p);
+            T::powers(p, vectors);
         }
         drop(span);
         let _span = span!("marginal");
         let (w, p, c) = (&w[..], &p[..n * bins.len()], &mut sums[bins.start..rows * len]);
         match vectors {
-            Some(_) => gemm((rows, n, bins.len()), (w, CHUNK), p, (c, len)),
+            Some(_) => T::gemm((rows, n, bins.len()), (w, CHUNK), p, (c, len)),
             None => product((rows, n, bins.len()), (w, CHUNK), p, (c, len)),
         }
     }
 }
 
-fn mark_exponent(electrode: &Electrode, y: &[f32], spike: usize) -> f32 {
-    let stride = electrode.stride();
-    let square = |(f, y): (usize, &f32)| (y - electrode.marks[f * stride + spike]).powi(2);
-    -y.iter().enumerate().map(square).sum::<f32>()
-}
-
-fn place_exponents(model: &ClusterlessDecoder, electrode: &Electrode, spike: usize, first: usize, out: &mut [f32]) {
-    let (stride, padded) = (electrode.stride(), model.rarity.len());
-    for (out, nearest) in out.iter_mut().zip(&electrode.nearest[first..]) {
-        *out = -nearest;
-    }
-    for d in 0..model.dims {
-        let x = electrode.places[d * stride + spike];
-        for (out, c) in out.iter_mut().zip(&model.grid_units[d * padded + first..]) {
-            let distance = near(c - x);
-            *out -= distance * distance;
-        }
-    }
-    out.iter_mut().for_each(|exponent| *exponent = exponent.min(0.0));
-}
-
 /// c += w p: w `[m, k]` and c `[m, n]` with rows that lie further apart, p `[k, n]`.
-fn product(
+fn product<T: Real>(
     (m, k, n): (usize, usize, usize),
-    (w, w_stride): (&[f32], usize),
-    p: &[f32],
-    (c, c_stride): (&mut [f32], usize),
+    (w, w_stride): (&[T], usize),
+    p: &[T],
+    (c, c_stride): (&mut [T], usize),
 ) {
     for row in 0..m {
         let c = &mut c[row * c_stride..][..n];
         for (w, p) in w[row * w_stride..][..k].iter().zip(p.chunks_exact(n)) {
-            c.iter_mut().zip(p).for_each(|(c, p)| *c += w * p);
+            c.iter_mut().zip(p).for_each(|(c, p)| *c += *w * *p);
         }
-    }
-}
-
-/// The same by the library.
-#[allow(unsafe_code)]
-fn gemm(
-    (m, k, n): (usize, usize, usize),
-    (w, w_stride): (&[f32], usize),
-    p: &[f32],
-    (c, c_stride): (&mut [f32], usize),
-) {
-    assert!(w.len() >= (m - 1) * w_stride + k && p.len() >= k * n && c.len() >= (m - 1) * c_stride + n);
-    let (w_stride, c_stride) = (w_stride as isize, c_stride as isize);
-    // SAFETY: the three matrices lie inside their slices by the assertion above.
-    unsafe {
-        matrixmultiply::sgemm(
-            m,
-            k,
-            n,
-            1.0,
-            w.as_ptr(),
-            w_stride,
-            1,
-            p.as_ptr(),
-            n as isize,
-            1,
-            1.0,
-            c.as_mut_ptr(),
-            c_stride,
-            1,
-        );
-    }
-}
-
-/// 2^x in place.
-fn powers(x: &mut [f32], vectors: Option<Isa>) {
-    match vectors {
-        Some(isa) => dispatch(isa, Map { x, ln: false }),
-        None => x.iter_mut().for_each(|x| *x = x.exp2()),
-    }
-}
-
-/// ln x in place.
-fn logarithms(x: &mut [f32], vectors: Option<Isa>) {
-    match vectors {
-        Some(isa) => dispatch(isa, Map { x, ln: true }),
-        None => x.iter_mut().for_each(|x| *x = x.ln()),
-    }
-}
-
-struct Map<'a> {
-    x: &'a mut [f32],
-    ln: bool,
-}
-
-impl Kernel for Map<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let mut vectors = self.x.chunks_exact_mut(S::LANES);
-        for x in &mut vectors {
-            let v = s.load(x);
-            s.store(x, if self.ln { ln(s, v) } else { exp2_down(s, v) });
-        }
-        let rest = vectors.into_remainder();
-        let v = s.load_part(rest, 0.0);
-        s.store_part(rest, if self.ln { ln(s, v) } else { exp2_down(s, v) });
     }
 }
 
 /// The logarithm, the floor and the sum over the spikes of a row.
-fn finish(
+fn finish<T: Real>(
     model: &ClusterlessDecoder,
     electrode: &Electrode,
     rows: &[u32],
     (start, len): (usize, usize),
     vectors: Option<Isa>,
-    buffers: &mut Buffers,
-    out: &mut [f32],
+    buffers: &mut Buffers<T>,
+    out: &mut [T],
 ) {
     let _span = span!("log and scatter");
-    let floor = LOG_FLOOR as f32;
+    let floor = T::of(LOG_FLOOR);
     let scale = electrode.log_scale;
     for ((&row, sums), shift) in rows.iter().zip(buffers.sums.chunks_exact_mut(len)).zip(&buffers.shifts) {
-        logarithms(sums, vectors);
+        T::logarithms(sums, vectors);
         let out = &mut out[row as usize * model.bins + start..][..len];
-        let bins = electrode.nearest[start..].iter().zip(&model.rarity[start..]);
-        for ((out, sum), (nearest, rarity)) in out.iter_mut().zip(sums).zip(bins) {
-            let exponents = f64::from(*nearest) + f64::from(*shift);
-            let rest = (scale + rarity + exponents * std::f64::consts::LN_2) as f32;
-            // max passes over NaN, which 0 kernels (-infinity) at a bin of occupancy 0 cannot give: both are -infinity.
-            *out += (*sum + rest).max(floor);
+        for (b, (out, sum)) in out.iter_mut().zip(sums).enumerate() {
+            let exponents = T::nearest(electrode, start + b) + shift.to_f64();
+            let term = *sum + T::of(scale + model.rarity[start + b] + exponents * std::f64::consts::LN_2);
+            // Never NaN: 0 kernels (-infinity) at a bin of occupancy 0 (-infinity) are -infinity.
+            *out += if term > floor { term } else { floor };
         }
     }
 }

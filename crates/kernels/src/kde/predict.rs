@@ -5,13 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use ellwand_profile::span;
 
+use super::data::Spikes;
 use super::error::{KdeError, length};
-use super::model::{ClusterlessDecoder, LOG_FLOOR};
-use super::options::{BIN_STEP, Method, Options, Tiling, thread_bytes};
+use super::model::{ClusterlessDecoder, LOG_FLOOR, Wide};
+use super::options::{BIN_STEP, Method, Options, Precision, Tiling, thread_bytes};
+use super::real::Real;
 use super::rows::{Decoding, Marked};
 use super::sink::Sink;
-use super::tiles::{Buffers, Part};
-use super::{exact, plain};
+use super::{exact, plain, tiles, wide};
 use crate::lanes::dispatch;
 use crate::pool;
 
@@ -19,26 +20,74 @@ use crate::pool;
 #[derive(Default)]
 pub struct Workspace {
     marked: Vec<Marked>,
-    tiles: Vec<Mutex<Buffers>>,
-    plain: Option<plain::Buffers>,
-    shape: Option<Tiling>,
+    single: Tiles<tiles::Buffers, f32>,
+    double: Tiles<wide::Buffers, f64>,
     silent: Vec<u32>,
-    base: Vec<f32>,
+}
+
+/// The part of it that depends on the type of the numbers: buffers of the fused kernel for each thread, or of the others.
+struct Tiles<B, T> {
+    fused: Vec<Mutex<B>>,
+    plain: Option<plain::Buffers<T>>,
+    shape: Option<Tiling>,
+}
+
+impl<B, T> Default for Tiles<B, T> {
+    fn default() -> Self {
+        Self { fused: Vec::new(), plain: None, shape: None }
+    }
+}
+
+impl<B, T: Real> Tiles<B, T> {
+    /// Makes what predictions with these options take, unless it is there.
+    fn reserve(&mut self, tiling: Tiling, options: &Options, buffers: impl Fn() -> B) {
+        let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
+        let fresh = self.shape != Some(tiling);
+        if fused && (fresh || self.fused.len() != options.threads()) {
+            self.fused = (0..options.threads()).map(|_| Mutex::new(buffers())).collect();
+        }
+        if !fused && (fresh || self.plain.is_none()) {
+            self.plain = Some(plain::Buffers::new(tiling));
+        }
+        self.shape = Some(tiling);
+    }
+
+    fn bytes(&self, of: impl Fn(&B) -> usize) -> usize {
+        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.fused.iter().map(locked).sum::<usize>() + self.plain.as_ref().map_or(0, plain::Buffers::bytes)
+    }
+
+    /// Runs `part` over the parts, on as many threads as there are buffers.
+    fn over(&self, parts: &[(Range<usize>, Range<usize>)], part: impl Fn(Range<usize>, Range<usize>, &mut B) + Sync)
+    where
+        B: Send,
+    {
+        if let [(rows, bins)] = parts {
+            let mut buffers = self.fused[0].lock().unwrap_or_else(PoisonError::into_inner);
+            return part(rows.clone(), bins.clone(), &mut buffers);
+        }
+        let fused = &self.fused[..];
+        pool::for_each_chunk_on(fused.len(), parts.len(), |i| {
+            // As many buffers as threads, so one is always free for a thread that looks for it.
+            part(parts[i].0.clone(), parts[i].1.clone(), &mut free(fused));
+        });
+    }
 }
 
 impl Workspace {
     /// Bytes that it holds.
     pub fn bytes(&self) -> u64 {
         let marked: usize = self.marked.iter().map(Marked::bytes).sum();
-        let locked = |buffers: &Mutex<Buffers>| buffers.lock().unwrap_or_else(PoisonError::into_inner).bytes();
-        let tiles: usize = self.tiles.iter().map(locked).sum();
-        let plain = self.plain.as_ref().map_or(0, plain::Buffers::bytes);
-        (marked + tiles + plain + 4 * (self.silent.capacity() + self.base.capacity())) as u64
+        let tiles = self.single.bytes(tiles::Buffers::bytes) + self.double.bytes(wide::Buffers::bytes);
+        (marked + tiles + 4 * self.silent.capacity()) as u64
     }
 
-    /// The shapes of the last prediction.
-    pub(super) fn tiling(&self) -> Option<Tiling> {
-        self.shape
+    /// The shapes of the last prediction in a precision.
+    pub(super) fn tiling(&self, precision: Precision) -> Option<Tiling> {
+        match precision {
+            Precision::F32 => self.single.shape,
+            Precision::F64 => self.double.shape,
+        }
     }
 }
 
@@ -56,6 +105,17 @@ impl ClusterlessDecoder {
     pub fn predict(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f32>, KdeError> {
         let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
         self.predict_into(decoding, options, &mut Workspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`], and when the model was not fitted in f64.
+    pub fn predict_f64(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f64>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
+        let options = Options { precision: Precision::F64, ..*options };
+        self.predict_f64_into(decoding, &options, &mut Workspace::default(), &mut out)?;
         Ok(out)
     }
 
@@ -86,47 +146,97 @@ impl ClusterlessDecoder {
         workspace: &mut Workspace,
         out: &mut [f32],
     ) -> Result<(), KdeError> {
-        decoding.check(self)?;
-        let rows = decoding.time_edges.len();
-        length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
+        if options.precision == Precision::F64 {
+            let (problem, expected) = ("predict gives f32, the options say f64", "predict_f64, or Precision::F32");
+            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+        }
         if options.method == Method::Reference {
             let exact = self.predict_exactly(decoding)?;
+            length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
             return Ok(());
         }
-        let tiling = self.reserve(decoding, options, workspace)?;
-        let span = span!("decoding spikes");
-        for (number, marked) in workspace.marked.iter_mut().enumerate() {
-            marked.take(self, number, decoding);
-        }
-        self.start(workspace, rows, out);
-        drop(span);
+        let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
+        let Workspace { marked, single, .. } = workspace;
+        let Decoding { electrodes, .. } = decoding;
         if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
-            let Workspace { marked, tiles, .. } = &*workspace;
-            let sink = Sink::new(out, self.bins);
-            let part = |rows: Range<usize>, bins: Range<usize>, buffers: &mut Buffers| {
-                let (marked, sink, skip) = (&marked[..], &sink, options.skip);
-                dispatch(isa, Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
-            };
-            let parts = self.parts(marked, rows, tiles.len());
-            if parts.len() == 1 {
-                let mut buffers = tiles[0].lock().unwrap_or_else(PoisonError::into_inner);
-                part(0..rows, 0..self.bins, &mut buffers);
-            } else {
-                pool::for_each_chunk(parts.len(), |i| {
-                    // As many buffers as threads, so one is always free for a thread that looks for it.
-                    let mut buffers = free(tiles);
-                    part(parts[i].0.clone(), parts[i].1.clone(), &mut buffers);
-                });
-            }
-        } else {
-            let Workspace { marked, plain, .. } = workspace;
-            if let Some(buffers) = plain {
-                plain::predict(self, marked, tiling, options, buffers, out);
-            }
+            let (marked, sink, skip) = (&marked[..], &Sink::new(out, self.bins), options.skip);
+            single.over(&parts, |rows, bins, buffers| {
+                dispatch(isa, tiles::Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
+            });
+        } else if let Some(buffers) = &mut single.plain {
+            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
         }
         self.add_exactly(decoding, out);
         Ok(())
+    }
+
+    /// [`ClusterlessDecoder::predict_f64`] into memory that the caller keeps; the options must say f64.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_f64`], and when `out` is not N x B.
+    pub fn predict_f64_into(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [f64],
+    ) -> Result<(), KdeError> {
+        if options.precision == Precision::F32 {
+            let (problem, expected) = ("predict_f64 gives f64, the options say f32", "predict, or Precision::F64");
+            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+        }
+        if options.method == Method::Reference {
+            let exact = self.predict_exactly(decoding)?;
+            length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
+            out.copy_from_slice(&exact);
+            return Ok(());
+        }
+        let wide = self.wide()?;
+        let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
+        let Workspace { marked, double, .. } = workspace;
+        let electrodes = decoding.electrodes;
+        if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
+            let (model, marked, sink, skip) = (self, &marked[..], &Sink::new(out, self.bins), options.skip);
+            double.over(&parts, |rows, bins, buffers| {
+                let part = wide::Part { model, wide, marked, electrodes, rows, bins, tiling, skip, buffers, sink };
+                dispatch(isa, part);
+            });
+        } else if let Some(buffers) = &mut double.plain {
+            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+        }
+        Ok(())
+    }
+
+    /// What f64 kernels read, of a model that was fitted for them.
+    pub(super) fn wide(&self) -> Result<&Wide, KdeError> {
+        let (problem, expected) = ("the model was fitted in f32", "one fitted with Precision::F64");
+        let error = || KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() };
+        self.wide.as_ref().ok_or_else(error)
+    }
+
+    /// Checks, makes memory, takes the spikes, starts the output. Gives the shapes and the parts.
+    #[allow(clippy::type_complexity, reason = "a part is a range of rows and one of bins")]
+    fn begin<T: Real>(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [T],
+    ) -> Result<(Tiling, Vec<(Range<usize>, Range<usize>)>), KdeError> {
+        decoding.check(self)?;
+        let rows = decoding.time_edges.len();
+        length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
+        let tiling = self.reserve(decoding, options, workspace)?;
+        let _span = span!("decoding spikes");
+        for (number, marked) in workspace.marked.iter_mut().enumerate() {
+            match options.precision {
+                Precision::F32 => marked.take(self, number, decoding),
+                Precision::F64 => drop(marked.take_rows(number, decoding)),
+            }
+        }
+        self.start(workspace, rows, out);
+        Ok((tiling, self.parts(&workspace.marked, rows, options.threads())))
     }
 
     /// Makes the working memory for predictions like this one, so that the first takes no longer than the others. Gives the
@@ -138,21 +248,15 @@ impl ClusterlessDecoder {
         workspace: &mut Workspace,
     ) -> Result<Tiling, KdeError> {
         let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
-        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding))?;
+        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding, options.precision))?;
         workspace.marked.resize_with(self.electrodes.len(), Marked::default);
         for (marked, spikes) in workspace.marked.iter_mut().zip(decoding.electrodes) {
-            marked.reserve(spikes);
+            marked.reserve(spikes, options.precision);
         }
-        let threads = options.method.threads();
-        let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
-        let fresh = workspace.shape != Some(tiling);
-        if fused && (fresh || workspace.tiles.len() != threads) {
-            workspace.tiles = (0..threads).map(|_| Mutex::new(Buffers::new(tiling, self.dims))).collect();
+        match options.precision {
+            Precision::F32 => workspace.single.reserve(tiling, options, || tiles::Buffers::new(tiling, self.dims)),
+            Precision::F64 => workspace.double.reserve(tiling, options, || wide::Buffers::new(tiling)),
         }
-        if !fused && (fresh || workspace.plain.is_none()) {
-            workspace.plain = Some(plain::Buffers::new(tiling));
-        }
-        workspace.shape = Some(tiling);
         Ok(tiling)
     }
 
@@ -166,28 +270,21 @@ impl ClusterlessDecoder {
         if options.method != Method::Reference {
             self.reserve(decoding, options, &mut workspace)?;
             workspace.silent.reserve(decoding.time_edges.len());
-            workspace.base.reserve(self.bins);
         }
         Ok(workspace)
     }
 
     /// Every row without its spikes: -Lambda, and the floor for each spike of an electrode without encoding spikes.
-    fn start(&self, workspace: &mut Workspace, rows: usize, out: &mut [f32]) {
-        let Workspace { silent, marked, base, .. } = workspace;
+    fn start<T: Real>(&self, workspace: &mut Workspace, rows: usize, out: &mut [T]) {
+        let Workspace { silent, marked, .. } = workspace;
         silent.clear();
         silent.resize(rows, 0);
         for (_, marked) in self.electrodes.iter().zip(marked).filter(|(electrode, _)| electrode.spikes() == 0) {
             marked.rows.iter().for_each(|&row| silent[row as usize] += 1);
         }
-        base.clear();
-        base.extend(self.ground.iter().map(|ground| -*ground as f32));
         for (row, &silent) in out.chunks_exact_mut(self.bins).zip(silent.iter()) {
-            if silent == 0 {
-                row.copy_from_slice(base);
-            } else {
-                let floors = f64::from(silent) * LOG_FLOOR;
-                row.iter_mut().zip(&self.ground).for_each(|(out, ground)| *out = (floors - ground) as f32);
-            }
+            let floors = f64::from(silent) * LOG_FLOOR;
+            row.iter_mut().zip(&self.ground).for_each(|(out, ground)| *out = T::of(floors - ground));
         }
     }
 
@@ -242,20 +339,22 @@ impl ClusterlessDecoder {
     /// When the memory allowed does not hold one tile.
     pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
         let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
-        let fixed = self.fixed_memory(decoding);
+        let fixed = self.fixed_memory(decoding, options.precision);
         let tiling = options.tiling(most, self.bins, self.dims, fixed)?;
-        Ok(options.method.threads() as u64 * thread_bytes(tiling, self.dims, options.method) + fixed)
+        Ok(options.threads() as u64 * thread_bytes(tiling, self.dims, options) + fixed)
     }
 
-    /// What does not depend on block and tile: spikes as f32, counts by row, a row.
-    fn fixed_memory(&self, decoding: &Decoding<'_>) -> u64 {
-        let spikes: usize = decoding.electrodes.iter().map(|s| s.times.len() * (s.n_features + 1)).sum();
-        4 * (spikes + decoding.time_edges.len() + self.bins) as u64
+    /// What does not depend on block and tile: spikes as f32 (f64 reads them as given), counts by row.
+    fn fixed_memory(&self, decoding: &Decoding<'_>, precision: Precision) -> u64 {
+        let wide = precision == Precision::F64;
+        let values = |s: &Spikes<'_>| s.times.len() * if wide { 1 } else { s.n_features + 1 };
+        let spikes: usize = decoding.electrodes.iter().map(values).sum();
+        4 * (spikes + decoding.time_edges.len()) as u64
     }
 }
 
 /// A set of buffers that nobody uses at the moment.
-fn free(buffers: &[Mutex<Buffers>]) -> std::sync::MutexGuard<'_, Buffers> {
+fn free<B>(buffers: &[Mutex<B>]) -> std::sync::MutexGuard<'_, B> {
     loop {
         for buffer in buffers {
             if let Ok(buffer) = buffer.try_lock() {

@@ -1,11 +1,11 @@
 //! Which encoding spikes can lift a panel of bins above the floor.
 //!
 //! The position kernel falls with the square of the distance, and a spike's other factors are known: what all encoding spikes
-//! of an electrode together, each beyond the reach, can add to a rate is below [`FLOOR`](super::FLOOR) * 2^-24. Such spikes
-//! are left out; a rate above the floor keeps its f32 value, one below is floored either way.
+//! of an electrode together, each beyond the reach, can add to a rate is below [`FLOOR`](super::FLOOR) * 2^-24 (in f64 2^-53).
+//! Such spikes are left out; a rate above the floor keeps its value, one below is floored either way.
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR};
-use super::options::CHUNK;
+use super::options::{CHUNK, Precision};
 
 /// Spikes that are left out or kept together.
 pub(super) const GROUP: usize = 16;
@@ -13,9 +13,20 @@ pub(super) const GROUP: usize = 16;
 /// The part of a chunk of encoding spikes that a panel of bins needs, `[start, end)`; empty when it needs none.
 pub(super) type Reach = (u16, u16);
 
+/// From the first to the last spike of a chunk that some panel needs.
+pub(super) fn union(panels: &[Reach]) -> std::ops::Range<usize> {
+    let needed = panels.iter().filter(|(low, high)| low < high);
+    let (low, high) = needed.fold((u16::MAX, 0), |(low, high), panel| (low.min(panel.0), high.max(panel.1)));
+    usize::from(low.min(high))..usize::from(high)
+}
+
 /// Squared distance, in units of the position kernel, beyond which a spike does not count at a bin of this rarity.
-pub(super) fn limit(electrode: &Electrode, rarity: f64) -> f64 {
-    let below_floor = 24.0 * std::f64::consts::LN_2 + (electrode.spikes() as f64).ln();
+pub(super) fn limit(electrode: &Electrode, rarity: f64, precision: Precision) -> f64 {
+    let bits = match precision {
+        Precision::F32 => 24.0,
+        Precision::F64 => 53.0,
+    };
+    let below_floor = bits * std::f64::consts::LN_2 + (electrode.spikes() as f64).ln();
     (electrode.log_scale + rarity - LOG_FLOOR + below_floor) / std::f64::consts::LN_2
 }
 
@@ -39,24 +50,24 @@ fn gap(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 }
 
 /// Fills `out` with the reach of every chunk and panel, `[chunks, panels]`: panels of `width` bins from bin `first` on.
-/// Without `skip` it is everything.
+/// What is left out is too little for a result of precision `keep`; without one everything is in.
 pub(super) fn reaches(
     model: &ClusterlessDecoder,
     electrode: &Electrode,
     bins: (usize, usize, usize),
-    skip: bool,
+    keep: Option<Precision>,
     out: &mut Vec<Reach>,
     scratch: &mut Vec<(f64, f64)>,
 ) {
     let (first, panels, width) = bins;
     let n = electrode.spikes();
     out.clear();
-    if !skip {
+    let Some(precision) = keep else {
         for start in (0..n).step_by(CHUNK) {
             out.extend(std::iter::repeat_n((0, CHUNK.min(n - start) as u16), panels));
         }
         return;
-    }
+    };
     let (dims, stride, padded) = (model.dims, electrode.stride(), model.rarity.len());
     scratch.clear();
     for start in (0..n).step_by(GROUP) {
@@ -73,7 +84,7 @@ pub(super) fn reaches(
         for (panel, panel_box) in panel_boxes.chunks_exact(dims).enumerate() {
             let rarest =
                 model.rarity[first + panel * width..][..width].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let limit = limit(electrode, rarest);
+            let limit = limit(electrode, rarest, precision);
             let near = group_boxes[start / GROUP * dims..]
                 .chunks_exact(dims)
                 .take(len.div_ceil(GROUP))

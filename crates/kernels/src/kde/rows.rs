@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::data::Spikes;
 use super::error::{KdeError, ascending};
 use super::model::{ClusterlessDecoder, Electrode};
+use super::options::Precision;
 
 /// What is decoded: time bins by their edges, and the spikes of each electrode in the order of the model.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,9 @@ impl Decoding<'_> {
 /// The kept spikes of one electrode, ready for the kernels.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
-    /// `[spikes, F]` in the units of the model.
+    /// Index of the first spike that is kept.
+    pub(super) first: usize,
+    /// `[spikes, F]` in the units of the model; empty where kernels in f64 read the marks as given.
     pub(super) marks: Vec<f32>,
     /// Row of each spike, ascending.
     pub(super) rows: Vec<u32>,
@@ -72,21 +75,29 @@ impl Marked {
     /// Takes the kept spikes of electrode `number`; earlier contents are dropped, their memory is kept.
     pub(super) fn take(&mut self, model: &ClusterlessDecoder, number: usize, decoding: &Decoding<'_>) {
         let (electrode, spikes) = (&model.electrodes[number], &decoding.electrodes[number]);
-        let (kept, rows) = decoding.rows_of(spikes);
-        self.rows.clear();
-        self.rows.extend(rows.map(|row| row as u32));
-        self.marks.clear();
+        let kept = self.take_rows(number, decoding);
         let f = electrode.n_features;
         for y in spikes.features[kept.start * f..kept.end * f].chunks_exact(f) {
             self.marks.extend(y.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
         }
     }
 
+    /// Takes their rows only. Gives the range of spikes that are kept.
+    pub(super) fn take_rows(&mut self, number: usize, decoding: &Decoding<'_>) -> Range<usize> {
+        let (kept, rows) = decoding.rows_of(&decoding.electrodes[number]);
+        self.clear();
+        self.first = kept.start;
+        self.rows.extend(rows.map(|row| row as u32));
+        kept
+    }
+
     /// Makes room for all spikes of an electrode.
-    pub(super) fn reserve(&mut self, spikes: &Spikes<'_>) {
+    pub(super) fn reserve(&mut self, spikes: &Spikes<'_>, precision: Precision) {
         self.clear();
         self.rows.reserve(spikes.times.len());
-        self.marks.reserve(spikes.features.len());
+        if precision == Precision::F32 {
+            self.marks.reserve(spikes.features.len());
+        }
     }
 
     /// Bytes that it holds.

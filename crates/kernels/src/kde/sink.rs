@@ -4,19 +4,19 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// `[rows, width]` f32, shared by parts that write disjoint rectangles.
-pub(super) struct Sink<'a> {
-    start: *mut f32,
+/// `[rows, width]` f32 or f64, shared by parts that write disjoint rectangles.
+pub(super) struct Sink<'a, T> {
+    start: *mut T,
     rows: usize,
     width: usize,
-    borrow: PhantomData<&'a mut [f32]>,
+    borrow: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it stands for a `&mut [f32]`, and `row` is unsafe: callers vouch that no two threads hold the same element.
-unsafe impl Sync for Sink<'_> {}
+// SAFETY: it stands for a `&mut [T]`, and `row` is unsafe: callers vouch that no two threads hold the same element.
+unsafe impl<T: Send> Sync for Sink<'_, T> {}
 
-impl<'a> Sink<'a> {
-    pub(super) fn new(out: &'a mut [f32], width: usize) -> Self {
+impl<'a, T> Sink<'a, T> {
+    pub(super) fn new(out: &'a mut [T], width: usize) -> Self {
         Self { start: out.as_mut_ptr(), rows: out.len() / width.max(1), width, borrow: PhantomData }
     }
 
@@ -25,7 +25,7 @@ impl<'a> Sink<'a> {
     /// # Safety
     /// Nobody else holds any of these bins of this row at the same time.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches that the parts are disjoint")]
-    pub(super) unsafe fn row(&self, row: usize, bins: Range<usize>) -> &mut [f32] {
+    pub(super) unsafe fn row(&self, row: usize, bins: Range<usize>) -> &mut [T] {
         assert!(row < self.rows && bins.end <= self.width);
         // SAFETY: inside the slice by the assertion, and not aliased by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.width + bins.start), bins.len()) }

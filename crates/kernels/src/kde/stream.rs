@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::error::{KdeError, finite, length};
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
-use super::options::{CHUNK, Method, Options};
+use super::options::{CHUNK, Method, Options, Precision};
 use super::reach::{Reach, reaches};
 use super::rows::Marked;
 use super::sink::Sink;
@@ -65,7 +65,8 @@ impl ClusterlessDecoder {
                 let near = electrode.nearest[..self.bins].iter().all(|exponent| *exponent > -40.0);
                 if spacing.is_some() && electrode.fits_f32 && near {
                     let segments = self.bins.div_ceil(SEGMENT);
-                    reaches(&self, electrode, (0, segments, SEGMENT), true, &mut reach, &mut scratch);
+                    let keep = Some(Precision::F32);
+                    reaches(&self, electrode, (0, segments, SEGMENT), keep, &mut reach, &mut scratch);
                 }
                 reach
             })
@@ -189,7 +190,7 @@ impl Kernel for One<'_> {
         sums.fill(0.0);
         for (chunk, start) in (0..electrode.spikes()).step_by(CHUNK).enumerate() {
             let len = CHUNK.min(electrode.spikes() - start);
-            mark_row(s, electrode, self.mark, shift[0], start, weights, len);
+            mark_row(s, electrode, self.mark, shift[0], start, weights, 0..len);
             // What lies beyond the last spike has no weight.
             weights[len..len.next_multiple_of(16)].fill(0.0);
             for segment in 0..segments {

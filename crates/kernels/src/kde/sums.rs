@@ -1,10 +1,11 @@
-//! Sums of position kernels at bins: occupancy and ground process, in f32 with sums carried on in f64.
+//! Sums of position kernels at bins: occupancy and ground process, in f32 with sums carried on in f64, or all in f64.
 
 use ellwand_profile::span;
 
 use super::fit::ground_at;
-use super::model::{BIN_PADDING, ClusterlessDecoder, log_norm, near};
+use super::model::{BIN_PADDING, ClusterlessDecoder, Wide, log_norm, near};
 use super::options::{CHUNK, Method};
+use super::wide_sums::{Points, at_panel};
 use crate::lanes::{Kernel, Simd, dispatch, exp2_down};
 
 /// Neighbouring bins and what is computed at them.
@@ -44,7 +45,8 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     let (_, rows) = nearest.split_at_mut(padded);
     let mut unused = vec![0.0; padded];
     let span = span!("occupancy");
-    sum(model, Samples { places: samples, n: t }, method, piece, &mut unused);
+    let wide = model.wide.as_ref().map(|wide| (wide, Points::track(wide, t)));
+    sum(model, Samples { places: samples, n: t, wide }, method, piece, &mut unused);
     for (pi, sum) in piece.occupancy.iter_mut().zip(&piece.sum) {
         *pi = norm * sum / t as f64;
     }
@@ -52,7 +54,8 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     let _span = span!("ground process");
     for (electrode, nearest) in model.electrodes.iter().zip(rows.chunks_exact_mut(padded)) {
         let n = electrode.spikes();
-        sum(model, Samples { places: &electrode.places, n }, method, piece, nearest);
+        let wide = model.wide.as_ref().map(|wide| (wide, Points::places(electrode)));
+        sum(model, Samples { places: &electrode.places, n, wide }, method, piece, nearest);
         for ((ground, sum), pi) in piece.ground.iter_mut().zip(&piece.sum).zip(&piece.occupancy) {
             let density = if n == 0 { 0.0 } else { norm * sum / n as f64 };
             *ground += ground_at(*pi, electrode.mean_rate, density);
@@ -66,6 +69,8 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
 struct Samples<'a> {
     places: &'a [f64],
     n: usize,
+    /// The same for a fit in f64.
+    wide: Option<(&'a Wide, Points<'a>)>,
 }
 
 /// `piece.sum` = the sum of kernels (1 at their centre) at each bin, `nearest` the largest exponent.
@@ -73,6 +78,14 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
     piece.sum.fill(0.0);
     if samples.n == 0 {
         return nearest.fill(0.0);
+    }
+    if let Some((wide, points)) = samples.wide {
+        for first in (0..piece.padded()).step_by(BIN_PADDING) {
+            let panel = at_panel(wide, points, piece.start + first, method.vectors());
+            piece.sum[first..first + BIN_PADDING].copy_from_slice(&panel.sum);
+            nearest[first..].iter_mut().zip(panel.best).for_each(|(near, best)| *near = (best as f32).max(f32::MIN));
+        }
+        return;
     }
     let stride = samples.places.len() / model.dims;
     let bins = model.rarity.len();

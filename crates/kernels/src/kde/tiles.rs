@@ -17,8 +17,8 @@ use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
-use super::options::{CHUNK, ROW_STEP, STRIP, Tiling};
-use super::reach::{Reach, reaches};
+use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
+use super::reach::{Reach, reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
 use crate::lanes::{Kernel, Simd, exp2_down, ln};
@@ -84,7 +84,7 @@ pub(super) struct Part<'a> {
     pub(super) tiling: Tiling,
     pub(super) skip: bool,
     pub(super) buffers: &'a mut Buffers,
-    pub(super) sink: &'a Sink<'a>,
+    pub(super) sink: &'a Sink<'a, f32>,
 }
 
 impl Kernel for Part<'_> {
@@ -101,7 +101,8 @@ impl Kernel for Part<'_> {
                 let panels = tile.len().div_ceil(2 * S::LANES);
                 {
                     let Buffers { reach, scratch, .. } = &mut *self.buffers;
-                    reaches(self.model, electrode, (tile.start, panels, 2 * S::LANES), self.skip, reach, scratch);
+                    let keep = self.skip.then_some(Precision::F32);
+                    reaches(self.model, electrode, (tile.start, panels, 2 * S::LANES), keep, reach, scratch);
                 }
                 constants(self.model, electrode, &tile, &mut self.buffers.constants);
                 for first in spikes.clone().step_by(self.tiling.block) {
@@ -139,14 +140,14 @@ impl Part<'_> {
         self.buffers.touched[..panels].fill(false);
         let n = electrode.spikes();
         for (chunk, start) in (0..n).step_by(CHUNK).enumerate() {
-            let len = CHUNK.min(n - start);
             let Buffers { reach, marks: w, shifts, .. } = &mut *self.buffers;
-            if reach[chunk * panels..][..panels].iter().all(|(low, high)| low == high) {
+            let needed = union(&reach[chunk * panels..][..panels]);
+            if needed.is_empty() {
                 continue;
             }
             let span = span!("marks");
             for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
-                mark_row(s, electrode, y, *shift, start, w, len);
+                mark_row(s, electrode, y, *shift, start, w, needed.clone());
             }
             drop(span);
             for strip in (0..panels).step_by(STRIP / width) {
@@ -286,7 +287,7 @@ fn largest<S: Simd, const F: usize>(s: S, electrode: &Electrode, y: &[f32]) -> f
     s.largest(best).max(f32::MIN)
 }
 
-/// A row of W: encoding spikes `start .. start + len`.
+/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
 #[inline(always)]
 pub(super) fn mark_row<S: Simd>(
     s: S,
@@ -295,9 +296,9 @@ pub(super) fn mark_row<S: Simd>(
     shift: f32,
     start: usize,
     w: &mut [f32],
-    len: usize,
+    needed: Range<usize>,
 ) {
-    by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, len));
+    by_features!(electrode.n_features, mark_row_of(s, electrode, y, shift, start, w, needed.clone()));
 }
 
 #[inline(always)]
@@ -308,10 +309,10 @@ fn mark_row_of<S: Simd, const F: usize>(
     shift: f32,
     start: usize,
     w: &mut [f32],
-    len: usize,
+    needed: Range<usize>,
 ) {
     let (stride, shift) = (electrode.stride(), s.splat(shift));
-    for k in (0..len).step_by(S::LANES) {
+    for k in (needed.start / S::LANES * S::LANES..needed.end).step_by(S::LANES) {
         let exponent = mark_exponent::<S, F>(s, electrode, stride, y, start + k);
         s.store(&mut w[k..], exp2_down(s, s.sub(exponent, shift)));
     }

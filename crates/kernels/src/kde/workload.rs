@@ -81,7 +81,7 @@ impl Workload for Kde {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        let options = spec::options(case, Method::Scalar)?;
+        let options = spec::options(case, Method::Parallel(spec::isa(case)?))?;
         let sizes = spec::shape(case);
         options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop).map_err(input_error)
     }
@@ -119,7 +119,7 @@ impl Workload for Kde {
 
     /// Cases that differ in how they are computed get the same data.
     fn data_digest(&self, case: &Case) -> u64 {
-        let how = ["skip", "block", "tile", "memory"];
+        let how = ["skip", "block", "tile", "memory", "precision", "threads", "isa"];
         let params = case.params.iter().filter(|(axis, _)| !how.contains(&axis.as_str())).cloned().collect();
         Case::new("kde-data", params).digest()
     }
@@ -234,12 +234,12 @@ impl Workload for Kde {
         }
     }
 
-    fn tolerance(&self, _: &Case) -> Tolerance {
-        judge::TOLERANCE
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        judge::tolerance(self.task, spec::precision(case))
     }
 
-    fn judge(&self, _: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
-        judge::judge(self.task, expected, got)
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        judge::judge(self.task, spec::precision(case), expected, got)
     }
 
     fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {
@@ -252,7 +252,7 @@ impl Workload for Kde {
         let Ok(options) = spec::options(case, Method::Simd(Isa::best())) else { return Vec::new() };
         let Ok(tiling) = options.tiling(most, s.bins, s.dims, 0) else { return Vec::new() };
         let about = "estimate of what one thread needs beside model, inputs and output";
-        let value = thread_bytes(tiling, s.dims, options.method) as f64;
+        let value = thread_bytes(tiling, s.dims, &options) as f64;
         let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
         vec![Reading { provenance: Provenance::Estimated, ..measured }]
     }

@@ -5,7 +5,7 @@ use ellwand_core::{Case, Implementation, PrepareError, Prepared, Tensor, Tensors
 use super::arrays::{Arrays, input_error};
 use super::error::KdeError;
 use super::model::ClusterlessDecoder;
-use super::options::{Method, Options};
+use super::options::{Method, Options, Precision};
 use super::workload_spec::{self as spec, Task};
 use super::{LocalWorkspace, Workspace};
 use crate::isa::Isa;
@@ -15,28 +15,26 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     if task == Task::Stream {
         return super::workload_stream::implementations();
     }
-    let row = |name: &str, about: &str, method: fn() -> Method| {
+    let row = |name: &str, about: &str, method: fn(Isa) -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
-            Ok(Box::new(Job::new(task, method(), case, inputs)?))
+            Ok(Box::new(Job::new(task, method(spec::isa(case)?), case, inputs)?))
         })
     };
-    let reference = row("reference", "f64, one formula after the other", || Method::Reference);
+    let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);
     let mut rows = vec![
         // The densities of a fit are computed bin by bin on all threads.
         if task == Task::Fit { reference.many_threads() } else { reference },
-        row("scalar", "plain f32 loops on one thread", || Method::Scalar),
+        row("scalar", "plain loops on one thread", |_| Method::Scalar),
     ];
     if task == Task::Predict {
         rows.push(row(
             "gemm",
             "matrix product of the crate matrixmultiply between vectorised kernels, one thread",
-            || Method::Gemm(Isa::best()),
+            Method::Gemm,
         ));
     }
-    rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", || {
-        Method::Simd(Isa::best())
-    }));
-    rows.push(row("parallel", "the same on all threads", || Method::Parallel(Isa::best())).many_threads());
+    rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", Method::Simd));
+    rows.push(row("parallel", "the same on all threads", Method::Parallel).many_threads());
     rows.extend(super::cuda::implementations(task));
     rows
 }
@@ -49,21 +47,23 @@ struct Job {
     model: ClusterlessDecoder,
     workspace: Workspace,
     local: LocalWorkspace,
+    /// The result in f32, or
     out: Vec<f32>,
-    exact: Vec<f64>,
+    /// in f64; the reference's always.
+    wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
     problem: Option<KdeError>,
 }
 
-pub(super) fn fit(arrays: &Arrays, method: Method) -> Result<ClusterlessDecoder, KdeError> {
-    ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)
+pub(super) fn fit(arrays: &Arrays, options: Options) -> Result<ClusterlessDecoder, KdeError> {
+    ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, options)
 }
 
 impl Job {
     fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
         let options = spec::options(case, method)?;
-        let model = fit(&arrays, method).map_err(input_error)?;
+        let model = fit(&arrays, options).map_err(input_error)?;
         let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
         let values = match task {
             Task::Fit | Task::Stream => 0,
@@ -83,8 +83,11 @@ impl Job {
             model,
             workspace,
             local: LocalWorkspace::default(),
-            out: vec![0.0; if method == Method::Reference { 0 } else { values }],
-            exact: Vec::new(),
+            out: vec![0.0; if options.precision == Precision::F32 && method != Method::Reference { values } else { 0 }],
+            wide: vec![
+                0.0;
+                if options.precision == Precision::F64 && method != Method::Reference { values } else { 0 }
+            ],
             fitted: None,
             problem: None,
             arrays,
@@ -94,22 +97,35 @@ impl Job {
     fn compute(&mut self) -> Result<(), KdeError> {
         let method = self.options.method;
         if self.task == Task::Fit {
-            self.fitted = Some(fit(&self.arrays, method)?);
+            self.fitted = Some(fit(&self.arrays, self.options)?);
             return Ok(());
         }
         let spikes = self.arrays.decoding_spikes();
         let decoding = self.arrays.decoding(&spikes);
         match (self.task, self.arrays.dec_track()) {
             (Task::Local, Some(track)) if method == Method::Reference => {
-                self.exact = self.model.predict_local_exactly(track, &decoding)?;
+                self.wide = self.model.predict_local_exactly(track, &decoding)?;
             }
             (Task::Local, Some(track)) => {
-                self.model.predict_local_into(track, &decoding, method, &mut self.local, &mut self.out)?;
+                let (options, local) = (&self.options, &mut self.local);
+                if options.precision == Precision::F64 {
+                    self.model.local_into(track, &decoding, options, local, &mut self.wide)?;
+                } else {
+                    self.model.local_into(track, &decoding, options, local, &mut self.out)?;
+                }
             }
-            _ if method == Method::Reference => self.exact = self.model.predict_exactly(&decoding)?,
+            _ if method == Method::Reference => self.wide = self.model.predict_exactly(&decoding)?,
+            _ if self.options.precision == Precision::F64 => {
+                self.model.predict_f64_into(&decoding, &self.options, &mut self.workspace, &mut self.wide)?;
+            }
             _ => self.model.predict_into(&decoding, &self.options, &mut self.workspace, &mut self.out)?,
         }
         Ok(())
+    }
+
+    /// Whether the result is in f64.
+    fn in_f64(&self) -> bool {
+        self.options.precision == Precision::F64 || self.options.method == Method::Reference
     }
 
     fn collect(&self) -> Result<Tensors, ellwand_core::InputError> {
@@ -121,8 +137,7 @@ impl Job {
                 let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
                 Tensor::vector(&values[..])
             };
-            let density =
-                |values| if self.options.method == Method::Reference { Tensor::vector(values) } else { f32s(values) };
+            let density = |values| if self.in_f64() { Tensor::vector(values) } else { f32s(values) };
             return Ok(Tensors::new()
                 .with("occupancy", density(model.occupancy()))
                 .with("ground_process_intensity", density(model.ground_process_intensity()))
@@ -132,8 +147,8 @@ impl Job {
             Task::Local => ("local_log_likelihood", 1),
             _ => ("log_likelihood", self.model.bins()),
         };
-        let tensor = if self.options.method == Method::Reference {
-            Tensor::new(&[edges, width], &self.exact[..])?
+        let tensor = if self.in_f64() {
+            Tensor::new(&[edges, width], &self.wide[..])?
         } else {
             Tensor::new(&[edges, width], &self.out[..])?
         };
@@ -150,7 +165,7 @@ impl Prepared for Job {
         self.problem = None;
         self.fitted = None;
         self.out.fill(f32::NAN);
-        self.exact.fill(f64::NAN);
+        self.wide.fill(f64::NAN);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {
@@ -161,14 +176,17 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
+        let precision = self.options.precision.name();
+        // f32 goes without saying.
+        let type_of = if self.options.precision == Precision::F64 { " f64" } else { "" };
         let method = match self.options.method {
             Method::Reference => "f64".to_owned(),
-            Method::Scalar => "f32 loops".to_owned(),
-            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}", isa.name()),
-            Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => format!("{}, {} threads", isa.name(), self.options.method.threads()),
+            Method::Scalar => format!("{precision} loops"),
+            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
+            Method::Simd(isa) => format!("{}{type_of}", isa.name()),
+            Method::Parallel(isa) => format!("{}{type_of}, {} threads", isa.name(), self.options.threads()),
         };
-        let Some(tiling) = self.workspace.tiling() else { return method };
+        let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };
         let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };
         format!("{method}, blocks of {} spikes x {} bins, {skip}", tiling.block, tiling.tile)
     }

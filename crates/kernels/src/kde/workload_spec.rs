@@ -3,7 +3,8 @@
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 
 use super::generate::{self, Data, Sizes};
-use super::options::{Method, Options};
+use super::options::{Method, Options, Precision};
+use crate::isa::Isa;
 
 /// Which of the three tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,58 @@ impl Task {
     }
 }
 
+/// Axes of how a task is computed. They joined later: at their defaults a case is what it was without them.
+fn how(task: Task) -> Vec<Axis> {
+    let isa = Axis::choice(
+        "isa",
+        "vector instructions of all but reference and scalar",
+        &["best", "avx512", "avx2", "baseline"],
+        "best",
+    );
+    let precision = Axis::choice(
+        "precision",
+        "type of kernels, sums and results: f32 within 2e-4 + 1e-5 |LL| of the reference, f64 within 1e-11",
+        &["f32", "f64"],
+        "f32",
+    );
+    let threads = Axis::new(
+        "threads",
+        "threads of parallel, at most the machine's (speed only, never the result)",
+        Domain::PositiveOr(vec!["auto"]),
+        "auto",
+    );
+    let axes = if task == Task::Stream { vec![isa] } else { vec![precision, threads, isa] };
+    axes.into_iter()
+        .map(|mut axis| {
+            axis.neutral = axis.default.first().cloned();
+            axis
+        })
+        .collect()
+}
+
+/// The precision of a case.
+pub(super) fn precision(case: &Case) -> Precision {
+    if case.text("precision") == Some("f64") { Precision::F64 } else { Precision::F32 }
+}
+
+/// The vector instructions of a case.
+pub(super) fn isa(case: &Case) -> Result<Isa, InputError> {
+    let wanted = match case.text("isa") {
+        None | Some("best") => return Ok(Isa::best()),
+        Some(wanted) => wanted,
+    };
+    let here = Isa::available();
+    let names: Vec<&str> = here.iter().map(|isa| isa.name()).collect();
+    let none = || {
+        InputError::new(
+            format!("--isa {wanted}"),
+            "this processor has not got it",
+            format!("best, {}", names.join(", ")),
+        )
+    };
+    here.iter().copied().find(|isa| isa.name() == wanted).ok_or_else(none)
+}
+
 /// The axes of a task.
 pub(super) fn axes(task: Task) -> Vec<Axis> {
     let mut axes = vec![
@@ -45,6 +98,7 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
         Axis::int("features", "features F of a mark", 1, 64, 2),
         Axis::int("dims", "dimensions of the position: 1 a track, 2 a box", 1, 2, 1),
     ];
+    axes.extend(how(task));
     if task == Task::Fit {
         return axes;
     }
@@ -163,8 +217,20 @@ pub(super) fn options(case: &Case, method: Method) -> Result<Options, InputError
             )),
         }
     };
+    let threads = count("threads")?;
+    let all = crate::pool::threads();
+    if let Some(most) = threads.filter(|most| *most > all) {
+        let expected = format!("a whole number from 1 to {all}, or auto");
+        return Err(InputError::new(
+            "--threads",
+            format!("{most} threads, but this process may use {all} processors"),
+            expected,
+        ));
+    }
     Ok(Options {
         method,
+        precision: precision(case),
+        threads,
         block: count("block")?,
         tile: count("tile")?,
         memory: case.float("memory").map(|megabytes| (megabytes * 1e6) as u64),

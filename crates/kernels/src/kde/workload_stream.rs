@@ -8,6 +8,7 @@ use super::error::KdeError;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options};
 use super::rows::Decoding;
+use super::workload_spec as spec;
 use super::{Arrival, Stream, Workspace};
 use crate::isa::Isa;
 
@@ -24,7 +25,9 @@ enum Way {
 
 pub(super) fn implementations() -> Vec<Implementation> {
     let row = |name: &str, about: &str, way: Way| {
-        Implementation::cpu("kde-stream", name, about, move |_: &Case, inputs, _| Ok(Box::new(Job::new(way, inputs)?)))
+        Implementation::cpu("kde-stream", name, about, move |case: &Case, inputs, _| {
+            Ok(Box::new(Job::new(way, spec::isa(case)?, inputs)?))
+        })
     };
     vec![
         row("reference", "f64, one formula after the other", Way::Exact),
@@ -36,6 +39,7 @@ pub(super) fn implementations() -> Vec<Implementation> {
 /// A recording that arrives bin by bin.
 struct Job {
     way: Way,
+    isa: Isa,
     model: ClusterlessDecoder,
     edges: Vec<f64>,
     bins: Vec<Bin>,
@@ -59,9 +63,9 @@ struct Bin {
 }
 
 impl Job {
-    fn new(way: Way, inputs: &Tensors) -> Result<Job, PrepareError> {
+    fn new(way: Way, isa: Isa, inputs: &Tensors) -> Result<Job, PrepareError> {
         let arrays = Arrays::read(inputs, true, false)?;
-        let method = if way == Way::Exact { Method::Reference } else { Method::Simd(Isa::best()) };
+        let method = if way == Way::Exact { Method::Reference } else { Method::Simd(isa) };
         let model =
             ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, method)
                 .map_err(input_error)?;
@@ -81,9 +85,10 @@ impl Job {
             }
         }
         let width = model.bins();
-        let stream = (way == Way::Stream).then(|| model.clone().into_stream(Isa::best()));
+        let stream = (way == Way::Stream).then(|| model.clone().into_stream(isa));
         Ok(Job {
             way,
+            isa,
             edges,
             bins,
             next: 0,
@@ -114,7 +119,7 @@ impl Job {
             let exact = self.model.predict_exactly(&decoding)?;
             out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
         } else {
-            let options = Options::new(Method::Simd(Isa::best()));
+            let options = Options::new(Method::Simd(self.isa));
             self.model.predict_into(&decoding, &options, &mut self.workspace, &mut self.rows)?;
             out.copy_from_slice(&self.rows[..width]);
         }
@@ -158,11 +163,11 @@ impl Prepared for Job {
         let load = format!("{mean:.2} spikes a bin, at most {most}");
         match self.way {
             Way::Exact => format!("f64; {load}"),
-            Way::Batch => format!("{}; {load}", Isa::best().name()),
+            Way::Batch => format!("{}; {load}", self.isa.name()),
             Way::Stream => {
                 let fast = self.stream.as_ref().map_or(0, Stream::recurring);
                 let all = self.model.mean_rates().len();
-                format!("{}, {fast} of {all} electrodes by recurrence; {load}", Isa::best().name())
+                format!("{}, {fast} of {all} electrodes by recurrence; {load}", self.isa.name())
             }
         }
     }

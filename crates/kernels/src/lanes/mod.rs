@@ -1,4 +1,4 @@
-//! Vectors of f32 over whatever instructions the processor has, for kernels that are written once.
+//! Vectors of f32 (and, in `double`, of f64) over whatever instructions the processor has, for kernels that are written once.
 //!
 //! A kernel is a type that implements [`Kernel`]; its body takes a token `S: Simd` and computes with the token's methods:
 //! `s.mul_add(a, b, c)`. [`dispatch`] picks the token for an [`Isa`]. A token exists only where its instructions do, so its
@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod baseline;
+mod double;
 mod exp2;
 mod exponential;
 #[cfg(target_arch = "x86_64")]
@@ -35,6 +36,7 @@ mod transpose;
 
 use crate::isa::{Isa, Set};
 
+pub(crate) use double::{Double, exp2_down as exp2_down_f64, ln as ln_f64};
 pub(crate) use exp2::exp2_down;
 pub(crate) use exponential::{exp, exp2};
 pub(crate) use logarithm::ln;
@@ -48,12 +50,16 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     type I: Copy;
     /// A condition for each lane.
     type M: Copy;
+    /// The same instructions on f64.
+    type Double: Double;
 
     /// f32 in a vector.
     const LANES: usize;
     /// Vectors that the processor's registers hold.
     const REGISTERS: usize;
 
+    /// The same instructions on f64.
+    fn double(self) -> Self::Double;
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::F;
     /// The first [`Simd::LANES`] of `x`. Panics where it is shorter.

@@ -33,11 +33,16 @@ const LOOKS: u32 = 32;
 /// Works when called from inside such a piece, or while another thread has the team: then the calling thread does all
 /// pieces itself. A panic of a piece ends the dealing and goes on in the caller once no other thread is at work.
 pub(crate) fn for_each_chunk(pieces: usize, work: impl Fn(usize) + Sync) {
+    for_each_chunk_on(usize::MAX, pieces, work);
+}
+
+/// The same on at most so many `threads`, the calling one among them.
+pub(crate) fn for_each_chunk_on(threads: usize, pieces: usize, work: impl Fn(usize) + Sync) {
     static TEAM: OnceLock<Team> = OnceLock::new();
-    if pieces <= 1 {
+    if pieces <= 1 || threads <= 1 {
         return (0..pieces).for_each(work);
     }
-    TEAM.get_or_init(Team::assemble).run(pieces, &work);
+    TEAM.get_or_init(Team::assemble).run(threads, pieces, &work);
 }
 
 /// What the members of a team work at. Lies on the stack of the caller, who stays until nobody looks at it any more.
@@ -115,13 +120,14 @@ impl Team {
         Self { members, helpers: threads - 1, busy: AtomicBool::new(false) }
     }
 
-    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+    fn run(&self, threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         if self.helpers == 0 || self.busy.swap(true, Ordering::Acquire) {
             return (0..pieces).for_each(work);
         }
         let here = super::processor();
         let away = |member: &&Member| member.thread.get().is_some() && (here.is_none() || member.home != here);
-        let helpers = || self.members.iter().filter(away).take(self.helpers.min(pieces - 1));
+        let most = self.helpers.min(pieces - 1).min(threads - 1);
+        let helpers = || self.members.iter().filter(away).take(most);
         let job = Job {
             work,
             pieces,
@@ -236,6 +242,19 @@ mod tests {
             for _ in 0..50 {
                 once_each(pieces);
             }
+        }
+    }
+
+    #[test]
+    fn no_more_threads_take_part_than_may() {
+        for threads in 1..4 {
+            let names = Mutex::new(std::collections::BTreeSet::new());
+            for_each_chunk_on(threads, 500, |_| {
+                names.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+                spin(Duration::from_micros(5), || false);
+            });
+            let names = names.into_inner().unwrap();
+            assert!((1..=threads).contains(&names.len()), "{threads}: {names:?}");
         }
     }
 

@@ -7,7 +7,9 @@ fn all_agree(data: &Data, bandwidth: &Bandwidth, what: &str) {
     for method in methods() {
         for skip in [false, true] {
             let options = Options { skip, ..Options::new(method) };
-            agree(&model, &exact, &predicted(data, bandwidth, &options), &format!("{what}, {method:?}, skip {skip}"));
+            let what = format!("{what}, {method:?}, skip {skip}");
+            agree(&model, &exact, &predicted(data, bandwidth, &options), &what);
+            agree_f64(&model, &exact, &predicted_f64(data, bandwidth, &options), &what);
         }
     }
     let decoding = cut(&data.decoding, &data.n_features);
@@ -19,6 +21,11 @@ fn all_agree(data: &Data, bandwidth: &Bandwidth, what: &str) {
         for (i, (exact, got)) in local.iter().zip(&got).enumerate() {
             let error = (f64::from(*got) - exact).abs();
             assert!(error <= 2e-4 + 1e-5 * exact.abs(), "{what}, local, {method:?}: row {i} is {got}, exactly {exact}");
+        }
+        let model = fitted(data, bandwidth, Options { precision: Precision::F64, ..Options::new(method) });
+        let got = model.predict_local_f64(dec_track(data), &decoding, method).unwrap();
+        for (i, (exact, got)) in local.iter().zip(&got).enumerate() {
+            assert!((got - exact).abs() <= 1e-11, "{what}, local, {method:?}: row {i} is {got}, exactly {exact}");
         }
     }
 }
@@ -120,6 +127,11 @@ fn fits_agree() {
                 assert!((exact - got).abs() <= 1e-13 + 2e-5 * exact, "{method:?}: {got} {exact}");
             }
             assert_eq!(exact.mean_rates(), got.mean_rates());
+            let got = fitted(&data, &Bandwidth::default(), Options { precision: Precision::F64, ..method.into() });
+            let pairs = exact.occupancy().iter().zip(got.occupancy());
+            for (exact, got) in pairs.chain(exact.ground.iter().zip(&got.ground)) {
+                assert!((exact - got).abs() <= 1e-12 * exact, "{method:?} in f64: {got} {exact}");
+            }
         }
     }
 }

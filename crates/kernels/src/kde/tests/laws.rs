@@ -20,13 +20,19 @@ proptest! {
             let others = [
                 Options { block: Some(block), tile: Some(tile), ..base },
                 Options { tile: Some(tile), ..base },
-                Options { memory: Some(600_000 + 4000 * tile as u64), ..base },
+                Options { memory: Some(1_200_000 + 4000 * tile as u64), ..base },
                 Options { block: Some(block), method: Method::Parallel(isa), ..base },
             ];
             for options in others {
                 let got = predicted(&data, &Bandwidth::default(), &options);
                 let same = got.iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits());
                 prop_assert!(same, "{options:?}");
+            }
+            let whole = predicted_f64(&data, &Bandwidth::default(), &base);
+            for options in others {
+                let got = predicted_f64(&data, &Bandwidth::default(), &options);
+                let same = got.iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits());
+                prop_assert!(same, "{options:?} in f64");
             }
         }
     }
@@ -50,6 +56,11 @@ fn parts_for_many_threads_change_no_bit() {
         let of = |method| predicted(&data, &Bandwidth::default(), &Options { skip, ..Options::new(method) });
         let (one, many) = (of(Method::Simd(Isa::best())), of(Method::Parallel(Isa::best())));
         assert!(one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()));
+        for threads in [1, 2, 3, 100] {
+            let options = Options { skip, threads: Some(threads), ..Options::new(Method::Parallel(Isa::best())) };
+            let got = predicted(&data, &Bandwidth::default(), &options);
+            assert!(one.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
+        }
     }
 }
 
@@ -113,12 +124,19 @@ fn the_memory_that_is_made_stays_within_the_budget_and_the_estimate() {
     let spikes = cut(&data.decoding, &data.n_features);
     let decoding = Decoding { time_edges: &data.time_edges, electrodes: &spikes };
     for method in [Method::Simd(Isa::best()), Method::Parallel(Isa::best()), Method::Gemm(Isa::best())] {
-        let model = fitted(&data, &Bandwidth::default(), method);
-        for memory in [None, Some(6_000_000), Some(3_000_000), Some(1_500_000)] {
-            let options = Options { memory, ..Options::new(method) };
+        for (memory, precision) in [None, Some(6_000_000), Some(3_000_000), Some(1_800_000)]
+            .into_iter()
+            .flat_map(|memory| [(memory, Precision::F32), (memory, Precision::F64)])
+        {
+            let options = Options { memory, precision, ..Options::new(method) };
+            let model = fitted(&data, &Bandwidth::default(), options);
             let mut workspace = model.workspace(&decoding, &options).unwrap();
-            let mut out = vec![0.0; data.time_edges.len() * model.bins()];
-            model.predict_into(&decoding, &options, &mut workspace, &mut out).unwrap();
+            let values = data.time_edges.len() * model.bins();
+            if precision == Precision::F32 {
+                model.predict_into(&decoding, &options, &mut workspace, &mut vec![0.0; values]).unwrap();
+            } else {
+                model.predict_f64_into(&decoding, &options, &mut workspace, &mut vec![0.0; values]).unwrap();
+            }
             let (made, estimate) = (workspace.bytes(), model.working_memory(&decoding, &options).unwrap());
             assert!(made <= estimate, "{method:?}: {made} bytes made, {estimate} estimated");
             assert!(made * 5 > estimate * 4, "{method:?}: {made} bytes made, {estimate} estimated: too much");

@@ -8,7 +8,7 @@ mod stream;
 mod workloads;
 
 use super::generate::{Data, Ragged, Sizes, script, structured};
-use super::{Bandwidth, ClusterlessDecoder, Decoding, Method, Options, Spikes, Track};
+use super::{Bandwidth, ClusterlessDecoder, Decoding, Method, Options, Precision, Spikes, Track};
 use crate::isa::Isa;
 
 fn small() -> Sizes {
@@ -58,7 +58,7 @@ impl Data {
     }
 }
 
-fn fitted(data: &Data, bandwidth: &Bandwidth, method: Method) -> ClusterlessDecoder {
+fn fitted(data: &Data, bandwidth: &Bandwidth, method: impl Into<Options>) -> ClusterlessDecoder {
     let encoding = cut(&data.encoding, &data.n_features);
     ClusterlessDecoder::fit(track(data), &data.grid, &encoding, bandwidth, method).unwrap()
 }
@@ -84,6 +84,28 @@ fn exactly(data: &Data, bandwidth: &Bandwidth) -> (ClusterlessDecoder, Vec<f64>)
     let model = fitted(data, bandwidth, Method::Reference);
     let exact = model.predict_exactly(&decoding).unwrap();
     (model, exact)
+}
+
+/// The same in f64, by a model fitted in f64.
+fn predicted_f64(data: &Data, bandwidth: &Bandwidth, options: &Options) -> Vec<f64> {
+    let options = Options { precision: Precision::F64, ..*options };
+    let decoding = cut(&data.decoding, &data.n_features);
+    let decoding = Decoding { time_edges: &data.time_edges, electrodes: &decoding };
+    fitted(data, bandwidth, options).predict_f64(&decoding, &options).unwrap()
+}
+
+/// The gate of f64: where the occupancy is above 1e-12, absolutely 1e-11. Gives the largest difference.
+fn agree_f64(model: &ClusterlessDecoder, exact: &[f64], got: &[f64], what: &str) -> f64 {
+    assert_eq!(exact.len(), got.len());
+    let mut worst = 0.0_f64;
+    for (i, (exact, got)) in exact.iter().zip(got).enumerate() {
+        assert!(got.is_finite(), "{what}: value {i} is {got}, the reference {exact}");
+        if model.occupancy()[i % model.bins()] > 1e-12 {
+            assert!((got - exact).abs() <= 1e-11, "{what}: value {i} is {got}, the reference {exact}");
+            worst = worst.max((got - exact).abs());
+        }
+    }
+    worst
 }
 
 /// The gate: where the occupancy is above 1e-12, absolutely 2e-4 and relatively 1e-5. Gives the largest difference.

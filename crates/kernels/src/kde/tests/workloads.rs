@@ -1,6 +1,6 @@
 //! The workloads: every implementation passes its own gate, poison does not, arrays are adopted or refused by name.
 
-use ellwand_core::{Fit, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Dtype, Fit, Registry, Tensor, Tensors, Value};
 
 use crate::testing::{Here, case, here};
 
@@ -15,8 +15,11 @@ fn every_implementation_passes_and_poison_fails() {
     let registry = registry();
     for workload in registry.workloads().iter().filter(|workload| workload.name() != "kde-stream") {
         for data in ["script", "structured"] {
-            for (features, dims, skip) in [(2, 1, true), (4, 2, false)] {
+            for (features, dims, skip, precision) in
+                [(2, 1, true, "f32"), (4, 2, false, "f32"), (2, 1, false, "f64"), (3, 2, true, "f64")]
+            {
                 let set = [
+                    ("precision", precision.into()),
                     ("data", data.into()),
                     ("features", Value::Int(features)),
                     ("dims", Value::Int(dims)),
@@ -38,6 +41,9 @@ fn every_implementation_passes_and_poison_fails() {
                     let verdict = workload.judge(&case, &inputs, &expected, &got);
                     assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
                     assert!(!ready.what_ran().is_empty());
+                    let name = workload.ports(&case).outputs[0].name;
+                    let wide = precision == "f64" || row.name == "reference";
+                    assert_eq!(got.get(name).unwrap().dtype(), if wide { Dtype::F64 } else { Dtype::F32 }, "{row:?}");
                 }
                 let work = workload.work(&case);
                 assert!(work.items > 0 && work.flops > 0.0 && work.bytes_total() > 0, "{case}");
@@ -159,6 +165,20 @@ fn budgets_too_small_are_refused_before_anything_runs() {
     let case = case(&registry, "kde-predict", &[("memory", Value::Float(0.01))]);
     let error = workload.check(&case).unwrap_err().to_string();
     assert!(error.starts_with("--memory") && error.contains("hint: --memory"), "{error}");
+}
+
+#[test]
+fn threads_and_instructions_that_the_machine_lacks_are_refused() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let threads = case(&registry, "kde-predict", &[("threads", Value::Float(100_000.0))]);
+    let error = workload.check(&threads).unwrap_err().to_string();
+    assert!(error.starts_with("--threads") && error.contains("this process may use"), "{error}");
+    for isa in ["avx512", "avx2", "baseline"] {
+        let here = crate::isa::Isa::available().iter().any(|have| have.name() == isa);
+        let checked = workload.check(&case(&registry, "kde-predict", &[("isa", isa.into())]));
+        assert_eq!(checked.is_ok(), here, "{isa}");
+    }
 }
 
 #[test]
