@@ -1,7 +1,7 @@
 //! Every implementation of every task against f64, laws of attention, masks, bad input.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, DeviceKind, Fit, Implementation, Registry, Tensor, Tensors, Value};
+use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
 use super::fused::{self, Core, Tiling};

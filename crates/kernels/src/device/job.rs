@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ellwand_core::{Better, Dtype, Prepared, Reading, Tensors};
+use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Launch, Source};
 
@@ -157,18 +157,6 @@ impl Prepared for Job {
         }
     }
 
-    /// What compiling its kernels took, where the device tells; it is part of what making it ready took.
-    fn readings(&self) -> Vec<Reading> {
-        let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
-        if took.is_empty() {
-            return Vec::new();
-        }
-        let about =
-            "time in which its kernels were compiled for the device, as far as that happens before the first run";
-        let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
-        vec![Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about)]
-    }
-
     fn what_ran(&self) -> String {
         let kernels: Vec<String> =
             self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();
@@ -176,7 +164,8 @@ impl Prepared for Job {
         format!("{}: {graph}{}", self.gpu.about(), kernels.join(", "))
     }
 
-    /// State of the device, read once behind the last slot, and what the job holds on it.
+    /// State of the device, read once behind the last slot, what the job holds on it, and what compiling its kernels took,
+    /// where the device tells; that is part of what making it ready took.
     fn readings(&self) -> Vec<Reading> {
         let status = self.gpu.status();
         let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
@@ -190,12 +179,23 @@ impl Prepared for Job {
         let power = "power that the card draws, read once behind the last slot";
         let why = "1 where heat or power slowed the card down, read once behind the last slot";
         let held = "memory that inputs, outputs and working arrays take on the device";
-        vec![
-            told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
-            told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
-            told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
-            Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held),
-        ]
+        let mut readings =
+            vec![Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held)];
+        if self.gpu.kind() == DeviceKind::Cuda {
+            readings.extend([
+                told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
+                told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+                told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
+            ]);
+        }
+        let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
+        if !took.is_empty() {
+            let about =
+                "time in which its kernels were compiled for the device, as far as that happens before the first run";
+            let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
+            readings.push(Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about));
+        }
+        readings
     }
 }
 

@@ -8,7 +8,7 @@ use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError
 use super::arrays::{Arrays, input_error};
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, UNIT, log_norm};
-use super::options::Method;
+use super::options::{Method, Precision};
 use super::reach::{self, GROUP};
 use super::workload_run::fit;
 use super::workload_spec::{self as spec, Task};
@@ -196,7 +196,7 @@ fn reaches(model: &ClusterlessDecoder, tiles: usize) -> [Vec<f64>; 3] {
         reach::boxes(&model.grid_units, padded, dims, range.clone(), &mut bins);
         let rarest = model.rarity[range].iter().copied().fold(f64::NEG_INFINITY, f64::max);
         for (electrode, limits) in model.electrodes.iter().zip(limits.chunks_exact_mut(tiles)) {
-            limits[tile] = reach::limit(electrode, rarest);
+            limits[tile] = reach::limit(electrode, rarest, Precision::F32);
         }
     }
     let flat = |boxes: Vec<(f64, f64)>| boxes.into_iter().flat_map(|(low, high)| [low, high]).collect();
@@ -282,8 +282,11 @@ fn prepare(
     if options.block.is_some() || options.tile.is_some() || options.memory.is_some() {
         return unsupported("tiles on a GPU are of 64 spikes and 128 bins: block, tile and memory auto".into());
     }
+    if options.precision == Precision::F64 {
+        return unsupported("kernels on a GPU are in f32: precision f32".into());
+    }
     let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
-    let model = fit(&arrays, method).map_err(input_error)?;
+    let model = fit(&arrays, method.into()).map_err(input_error)?;
     let strange = |electrode: &super::model::Electrode| !electrode.fits_f32 && electrode.spikes() > 0;
     if let Some(number) = model.electrodes.iter().position(strange).filter(|_| task != Task::Fit) {
         return unsupported(format!("the mark kernels of electrode {number} leave the range of f32; they take f64"));

@@ -7,9 +7,9 @@ use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, 
 use super::arrays::{Arrays, input_error};
 use super::local::pairs;
 use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR, log_norm};
-use super::options::Method;
+use super::options::{Method, Precision};
 use super::rows::Marked;
-use super::workload_spec::Task;
+use super::workload_spec::{self as spec, Task};
 use crate::device::{self, Arg, Buffer, Gpu, Grid, Job, Source, gpu};
 use crate::gemm::wgpu::{self as products, Products, Rows, Seen, word};
 use crate::isa::Isa;
@@ -226,8 +226,11 @@ pub(super) fn implementation(task: Task) -> Option<Implementation> {
         Task::Predict => "a product of mark and position kernels an electrode, nothing skipped",
         Task::Local | Task::Stream => return None,
     };
-    let prepared = move |_: &Case, inputs: &Tensors, device: &dyn Device| {
+    let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
         let gpu = gpu(device)?;
+        if spec::precision(case) == Precision::F64 {
+            return Err(PrepareError::Unsupported("kernels in WGSL are in f32: precision f32".into()));
+        }
         let arrays = Arrays::read(inputs, task != Task::Fit, false)?;
         let method = Method::Simd(Isa::best());
         let (track, encoding) = (arrays.track(), arrays.encoding());
