@@ -62,8 +62,8 @@ part card 20 nvidia-smi
 # 2. Right answers, on the GPU itself, and its memory accesses and shared memory watched.
 export ELLWAND_REQUIRE=cuda
 part conformance 120 bin/kernel-tests cuda
-part sanitizer-memory 90 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests
-part sanitizer-races 90 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests
+part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
+part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
 unset ELLWAND_REQUIRE
 part check 60 bin/ellwand check --device cuda
 
@@ -71,6 +71,19 @@ part check 60 bin/ellwand check --device cuda
 part machine 90 bin/ellwand machine --effort quick
 for workload in lattice-encode lattice-decode lattice-quantize; do
     part "$workload" 60 bin/ellwand run "$workload" --size nvidia -i parallel,cuda --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+# The kernels of attention and of the decoder against the processor's threads, at the sizes that people have.
+for workload in matmul attention-core; do
+    part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+for workload in attention transformer-layer kde-fit kde-predict kde-predict-local; do
+    part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+for workload in layer-norm gelu bias-gelu swish swiglu softmax residual-layer-norm mse-loss cross-entropy-loss; do
+    part "$workload" 20 bin/ellwand run "$workload" --size large -i parallel,cuda --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 part lattice-dot 60 bin/ellwand run lattice-dot --size large -i i8,cuda --baseline i8 \
