@@ -74,8 +74,12 @@ for workload in lattice-encode lattice-decode lattice-quantize; do
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 # The kernels of attention and of the decoder against the processor's threads, at the sizes that people have.
-for workload in matmul attention-core attention transformer-layer kde-fit kde-predict kde-predict-local; do
+for workload in matmul attention-core; do
     part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+for workload in attention transformer-layer kde-fit kde-predict kde-predict-local; do
+    part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda,cuda-graph --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 for workload in layer-norm gelu bias-gelu swish swiglu softmax residual-layer-norm mse-loss cross-entropy-loss; do
@@ -84,6 +88,11 @@ for workload in layer-norm gelu bias-gelu swish swiglu softmax residual-layer-no
 done
 part lattice-dot 60 bin/ellwand run lattice-dot --size large -i i8,cuda --baseline i8 \
     --effort quick --in-process --no-plot -o "$out/lattice-dot"
+# Where launches are all there is: one by one against a graph of them.
+for workload in attention transformer-layer kde-fit; do
+    part "$workload-launches" 20 bin/ellwand run "$workload" --size tiny -i cuda,cuda-graph --baseline cuda \
+        --effort quick --in-process --no-plot -o "$out/$workload-launches"
+done
 part launches 30 bin/ellwand run null --device cuda --effort quick --in-process --no-plot -o "$out/launches"
 
 rm -rf "$out/cache"

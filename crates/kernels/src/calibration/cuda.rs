@@ -14,11 +14,11 @@ const RESIDENT: u32 = 8;
 /// Most passes of one iteration.
 const MOST_PASSES: usize = 16;
 
-fn null(graph: bool, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let mut job = Job::new(gpu(device)?);
     let called = job.output("called", Dtype::U8, &[1], 0)?;
     job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
-    Ok(if graph { job.replayed()?.boxed() } else { job.boxed() })
+    Ok(job.boxed())
 }
 
 /// Refuses what would measure launches.
@@ -75,11 +75,7 @@ fn row(
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    let launched = "an empty kernel: what a launch costs on the device";
-    registry.implementation(row("null", launched, |_, _, device| null(false, device)));
-    let replayed = "an empty kernel as a graph: what a replay costs";
-    let row_of_graph = row("null", replayed, |_, _, device| null(true, device));
-    registry.implementation(Implementation { name: "cuda-graph".into(), ..row_of_graph });
+    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
     for task in ["copy", "read", "fill"] {
         registry.implementation(row(
             task,
