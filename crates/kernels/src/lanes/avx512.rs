@@ -179,6 +179,20 @@ impl Simd for Avx512 {
         super::exponential_table::fast_exp(self, x)
     }
     #[inline(always)]
+    fn exp_down(self, x: __m512) -> __m512 {
+        super::exponential_table::exp_down(self, x)
+    }
+    #[inline(always)]
+    fn abs_up_to(self, a: __m512, limit: __m512) -> __m512 {
+        // The smaller magnitude without its sign; of NaN and a number the number.
+        proven!(_mm512_range_ps::<0b1010>(a, limit))
+    }
+    #[inline(always)]
+    fn positive_part(self, a: __m512) -> __m512 {
+        // By class of a: quiet and signalling NaN 2 (quiet NaN), 0 and 1 and above 1 (a), -infinity 3 (NaN), below 7 (-0).
+        proven!(_mm512_fixupimm_ps::<0>(a, a, _mm512_set1_epi32(0x1713_1122)))
+    }
+    #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: __m512i) -> __m512 {
         // The two halves of a table that stays in registers when a loop looks up in it again and again.
         proven!({

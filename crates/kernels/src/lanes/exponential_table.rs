@@ -1,7 +1,11 @@
 //! e^x by a table of 32 powers, where a table lookup is one instruction.
+#![allow(unsafe_code)]
 #![allow(clippy::excessive_precision, reason = "every digit of the f32 that is meant")]
 
+use std::arch::x86_64::*;
+
 use super::Simd;
+use super::avx512::Avx512;
 
 /// 2^(j/32) as f32.
 static POWERS: [f32; 32] = [
@@ -56,4 +60,38 @@ pub(super) fn fast_exp<S: Simd>(s: S, x: S::F) -> S::F {
     let q = s.mul_add(s.mul(q, r), r, r);
     let power = s.look_up(&POWERS, s.bits(rounded));
     s.scale(s.mul_add(power, q, power), k)
+}
+
+/// [`POWERS`] less j in the bits where a shift of the rounded argument leaves it.
+static POWERS_LESS_INDEX: [f32; 32] = {
+    let mut table = POWERS;
+    let mut j = 0;
+    while j < 32 {
+        table[j] = f32::from_bits(POWERS[j].to_bits() - ((j as u32) << 18));
+        j += 1;
+    }
+    table
+};
+
+/// Below this e^x is subnormal, or nearly.
+const LEAST: f32 = -87.3;
+
+/// e^r - 1 = r (LINEAR + r / 2) on |r| <= R = ln 2 / 64: the cubic term r^3 / 6 is R^2 r / 8 but for 5.3e-8.
+const LINEAR: f32 = 1.000_014_7;
+
+/// e^x for x <= 0, 0 below [`LEAST`]: as above, but the exponent is added as an integer and the polynomial is one degree shorter.
+#[inline(always)]
+pub(super) fn exp_down(s: Avx512, x: __m512) -> __m512 {
+    let rounded = s.mul_add(x, s.splat(std::f32::consts::LOG2_E), s.splat(ROUND_TO_32NDS));
+    let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
+    let r = s.neg_mul_add(k, s.splat(std::f32::consts::LN_2), x);
+    let q = s.mul_add(r, s.splat(0.5), s.splat(LINEAR));
+    let power = s.look_up(&POWERS_LESS_INDEX, s.bits(rounded));
+    // SAFETY: the token proves the instructions. True for NaN, which the product keeps.
+    unsafe {
+        let keep = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, s.splat(LEAST));
+        let exponent = _mm512_slli_epi32::<18>(s.bits(rounded));
+        let power = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
+        _mm512_maskz_fmadd_ps(keep, s.mul(power, r), q, power)
+    }
 }

@@ -42,6 +42,9 @@ macro_rules! function {
 function!(Exp, s, x, exp(s, x));
 function!(FastExp, s, x, s.fast_exp(x));
 function!(Exp2, s, x, exp2(s, x));
+function!(ExpDown, s, x, s.exp_down(x));
+function!(UpToTwo, s, x, s.abs_up_to(x, s.splat(2.0)));
+function!(PositivePart, s, x, s.positive_part(x));
 function!(Ln, s, x, ln(s, x));
 function!(Rejoin, s, x, {
     let (m, e) = s.split(x);
@@ -95,6 +98,28 @@ fn the_fast_exponential_keeps_its_error_and_its_ends() {
 }
 
 #[test]
+fn the_exponential_below_zero_keeps_its_error_and_its_ends() {
+    let xs: Vec<f32> = (0..2_000_003).map(|i| -87.2 * (i as f32) / 2e6).collect();
+    for isa in Isa::available() {
+        for (x, y) in xs.iter().zip(dispatch(isa, Map(&xs, ExpDown))) {
+            let relative = (f64::from(y) / f64::from(*x).exp() - 1.0).abs();
+            let bound = if *x > -8.0 { 2.0 * 2f64.powi(-23) } else { 2f64.powi(-18) };
+            assert!(relative <= bound, "{}: e^{x} is off by {relative:e}", isa.name());
+        }
+        // What is below the smallest normal number may be 0 or right, never anything else.
+        let low: Vec<f32> =
+            (0..100_000).map(|i| -87.2 - 0.01 * i as f32).chain([-1e5, -3e5, -1e30, f32::MIN]).collect();
+        for (x, y) in low.iter().zip(dispatch(isa, Map(&low, ExpDown))) {
+            let want = f64::from(*x).exp();
+            assert!(y == 0.0 || (f64::from(y) - want).abs() <= 1e-4 * want + 1e-44, "{}: e^{x} = {y:e}", isa.name());
+        }
+        let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::NAN, 0.0, -0.0], ExpDown));
+        assert_eq!((ends[0], ends[2], ends[3]), (0.0, 1.0, 1.0), "{}", isa.name());
+        assert!(ends[1].is_nan());
+    }
+}
+
+#[test]
 fn powers_of_two_are_right_to_a_few_units() {
     let xs: Vec<f32> = (0..1_000_003).map(|i| -125.0 + 252.0 * (i as f32) / 1e6).collect();
     for isa in Isa::available() {
@@ -133,7 +158,10 @@ fn splitting_and_scaling_give_the_number_back() {
 
 #[test]
 fn small_operations_agree_with_plain_f32() {
-    let xs: Vec<f32> = (-4000..4001).map(|i| i as f32 / 16.0).chain([f32::NAN, f32::INFINITY, -0.0]).collect();
+    let xs: Vec<f32> = (-4000..4001)
+        .map(|i| i as f32 / 16.0)
+        .chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-40, -1e-40])
+        .collect();
     let integers: Vec<f32> = (0..77).map(|i| i as f32).collect();
     for isa in Isa::available() {
         let same = |got: Vec<f32>, want: fn(f32) -> f32| {
@@ -148,6 +176,8 @@ fn small_operations_agree_with_plain_f32() {
         same(dispatch(isa, Map(&xs, Round)), f32::round_ties_even);
         same(dispatch(isa, Map(&xs, Around)), |x| x.abs().sqrt().copysign(x));
         same(dispatch(isa, Map(&xs, NotANumber)), |x| if x.is_nan() { 1.0 } else { 0.0 });
+        same(dispatch(isa, Map(&xs, UpToTwo)), |x| x.abs().min(2.0));
+        same(dispatch(isa, Map(&xs, PositivePart)), |x| if x < 0.0 { x * 0.0 } else { x });
         let squares: Vec<f32> = integers.iter().map(|i| (i % 32.0).powi(2)).collect();
         assert_eq!(dispatch(isa, Map(&integers, Square)), squares);
     }

@@ -75,23 +75,22 @@ fn line<S: Simd, P: Pair, const STREAM: bool>(s: S, op: P, a: &[f32], b: &[f32],
     }
 }
 
-/// Adding this rounds to an integer, which then stands in the low bits.
-const ROUND: f32 = 12_582_912.0;
+/// Adding this rounds to multiples of 1/4, four times which then stand in the low bits.
+const ROUND_TO_QUARTERS: f32 = 3_145_728.0;
 
-/// x Phi(x), with the tail Phi(-|x|) from a table: within 3e-7 of the exact value for |x| < 6, and within 3e-8 where x < 0.
+/// x Phi(x) = max(x, 0) - h(|x|) with h from a table: within 3e-7 of the exact value for |x| < 6, and within 6e-8 where x < -7/8.
 #[inline(always)]
 fn gelu<S: Simd>(s: S, table: &Table, x: S::F) -> S::F {
-    // The last segment is 0 and begins at 6.1. For NaN the limit comes out, and NaN from the product at the end.
-    let a = s.min(s.abs(x), s.splat(6.2));
-    let rounded = s.mul_add(a, s.splat(5.0), s.splat(ROUND));
+    // The last segment is 0 and begins at 7.625. NaN and -infinity become NaN by the part that grows.
+    let a = s.abs_up_to(x, s.splat(7.75));
+    let rounded = s.add(a, s.splat(ROUND_TO_QUARTERS));
     let segment = s.bits(rounded);
-    let t = s.mul_add(a, s.splat(5.0), s.sub(s.splat(ROUND), rounded));
-    let mut tail = s.look_up(&table[4], segment);
+    let t = s.sub(a, s.sub(rounded, s.splat(ROUND_TO_QUARTERS)));
+    let mut h = s.look_up(&table[4], segment);
     for j in [3, 2, 1, 0] {
-        tail = s.mul_add(tail, t, s.look_up(&table[j], segment));
+        h = s.mul_add(h, t, s.look_up(&table[j], segment));
     }
-    let phi = s.select(s.lt(x, s.splat(0.0)), tail, s.sub(s.splat(1.0), tail));
-    s.mul(x, phi)
+    s.sub(s.positive_part(x), h)
 }
 
 /// x / (1 + e^-x)

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::line::{self, Flat, Rows};
 use super::loss::SquaredError;
-use super::norm::Norm;
+use super::norm::{self, Norm};
 use super::op::{Op, Step};
 use super::softmax::{CrossEntropy, Softmax};
 use super::{reference, scalar};
@@ -118,7 +118,7 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
             return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, y });
         }
         (Step::Whole(Op::Softmax), _) => {
-            with_scratch(4 * d, |scratch| dispatch(isa, Softmax { x, d, y, stream, scratch }));
+            with_scratch(Softmax::SCRATCH * d, |scratch| dispatch(isa, Softmax { x, d, y, stream, scratch }));
         }
         (Step::Whole(Op::LayerNorm), _) => {
             let [gamma, beta] = plan.vectors;
@@ -127,7 +127,7 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
                 Norm::<false> { x, residual: x, d, eps: plan.eps, gamma, beta, y, sum, stream, scratch: &mut [] },
             );
         }
-        (Step::Whole(Op::ResidualLayerNorm), _) => with_scratch(4 * d, |scratch| {
+        (Step::Whole(Op::ResidualLayerNorm), _) => with_scratch(norm::SCRATCH * d, |scratch| {
             let [gamma, beta] = plan.vectors;
             dispatch(isa, Norm::<true> { x, residual: second, d, eps: plan.eps, gamma, beta, y, sum, stream, scratch });
         }),

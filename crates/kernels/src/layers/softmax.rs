@@ -1,5 +1,8 @@
-//! Rows under an exponential: softmax and cross-entropy, four rows at a time so that their reductions overlap. A row comes from
-//! memory once; the second look at it hits a cache.
+//! Rows under an exponential: softmax and cross-entropy.
+//!
+//! A few rows make a block. While the exponentials of one block are computed, the loads of the next one look for its largest
+//! values, and the terms of the one before are scaled and stored: memory and arithmetic are busy at the same time, and a row
+//! comes from memory once.
 #![allow(unsafe_code)]
 
 use crate::lanes::{Kernel, Simd, ln};
@@ -10,14 +13,11 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     assert!(x.len() >= ROWS * d);
     let whole = d - d % S::LANES;
     let mut most = [s.splat(f32::NEG_INFINITY); ROWS];
-    // Row after row, as the memory system foresees it.
-    for (r, most) in most.iter_mut().enumerate() {
-        let mut pair = [*most; 2];
-        for c in (0..whole).step_by(S::LANES) {
+    for c in (0..whole).step_by(S::LANES) {
+        for (r, most) in most.iter_mut().enumerate() {
             // SAFETY: c + LANES <= d, and x holds ROWS rows.
-            pair = [pair[1], s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, pair[0])];
+            *most = s.max(unsafe { s.load_at(x.as_ptr().add(r * d + c)) }, *most);
         }
-        *most = s.max(pair[0], pair[1]);
     }
     if whole < d {
         for (r, most) in most.iter_mut().enumerate() {
@@ -27,52 +27,124 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     most.map(|most| s.largest(most))
 }
 
-/// Sums of e^(x - largest) over each of `ROWS` rows; with `KEEP` the terms too, in `terms`.
+/// Values that are read, and then written, in one burst of streamed stores.
+const BURST: usize = 4096;
+
+/// A block whose exponentials are known: terms / sum goes to y.
+struct Finish<'a, const ROWS: usize> {
+    terms: &'a [f32],
+    sums: [f32; ROWS],
+    y: &'a mut [f32],
+}
+
+impl<const ROWS: usize> Finish<'_, ROWS> {
+    /// Scales the columns from `c` on.
+    ///
+    /// # Safety
+    /// c + LANES is within a row, and terms and y hold `ROWS` rows; for `STREAM`, rows of y start on a vector.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const STREAM: bool>(&mut self, s: S, inverse: &[S::F; ROWS], d: usize, c: usize) {
+        for (r, inverse) in inverse.iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let v = s.mul(s.load_at(self.terms.as_ptr().add(r * d + c)), *inverse);
+                let to = self.y.as_mut_ptr().add(r * d + c);
+                if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) }
+            }
+        }
+    }
+
+    /// The columns beyond the last whole vector.
+    #[inline(always)]
+    fn rest<S: Simd>(&mut self, s: S, inverse: &[S::F; ROWS], d: usize) {
+        let whole = d - d % S::LANES;
+        if whole < d {
+            for (r, inverse) in inverse.iter().enumerate() {
+                let tail = r * d + whole..r * d + d;
+                s.store_part(&mut self.y[tail.clone()], s.mul(s.load_part(&self.terms[tail], 0.0), *inverse));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn check(&self, d: usize) {
+        assert!(self.terms.len() >= ROWS * d && self.y.len() >= ROWS * d);
+    }
+
+    #[inline(always)]
+    fn inverse<S: Simd>(&self, s: S) -> [S::F; ROWS] {
+        self.sums.map(|sum| s.splat(1.0 / sum))
+    }
+
+    /// The whole block.
+    #[inline(always)]
+    fn all<S: Simd, const STREAM: bool>(mut self, s: S, d: usize) {
+        self.check(d);
+        let inverse = self.inverse(s);
+        for c in (0..d - d % S::LANES).step_by(S::LANES) {
+            // SAFETY: c + LANES <= d; the lengths were checked.
+            unsafe { self.columns::<S, STREAM>(s, &inverse, d, c) };
+        }
+        self.rest(s, &inverse, d);
+    }
+}
+
+/// Sums of e^(x - most) over each of `ROWS` rows, with `KEEP` the terms too, in `terms`; on the way the largest values of the
+/// rows `ahead`, and the end of an earlier block.
 #[inline(always)]
 fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool>(
     s: S,
-    x: &[f32],
     d: usize,
-    largest: [f32; ROWS],
+    x: &[f32],
+    most: [f32; ROWS],
+    ahead: &[f32],
     terms: &mut [f32],
-) -> [f32; ROWS] {
-    assert!(x.len() >= ROWS * d && (!KEEP || terms.len() >= ROWS * d));
+    mut finish: Option<Finish<'_, ROWS>>,
+) -> ([f32; ROWS], [f32; ROWS]) {
+    assert!(x.len() >= ROWS * d && ahead.len() >= ROWS * d && (!KEEP || terms.len() >= ROWS * d));
     let whole = d - d % S::LANES;
-    let most = largest.map(|largest| s.splat(largest));
+    let most = most.map(|most| s.splat(most));
+    let inverse = match &finish {
+        Some(finish) => {
+            finish.check(d);
+            finish.inverse(s)
+        }
+        None => [s.splat(0.0); ROWS],
+    };
+    let mut next = [s.splat(f32::NEG_INFINITY); ROWS];
     let mut sums = [s.splat(0.0); ROWS];
     for c in (0..whole).step_by(S::LANES) {
-        for r in 0..ROWS {
-            // SAFETY: c + LANES <= d, and x and terms hold ROWS rows.
-            unsafe {
-                let e = s.fast_exp(s.sub(s.load_at(x.as_ptr().add(r * d + c)), most[r]));
+        // SAFETY: c + LANES <= d, and all arrays hold ROWS rows.
+        unsafe {
+            for r in 0..ROWS {
+                next[r] = s.max(s.load_at(ahead.as_ptr().add(r * d + c)), next[r]);
+                let e = s.exp_down(s.sub(s.load_at(x.as_ptr().add(r * d + c)), most[r]));
                 if KEEP {
                     s.store_at(terms.as_mut_ptr().add(r * d + c), e);
                 }
                 sums[r] = s.add(sums[r], e);
+            }
+            if let Some(finish) = &mut finish {
+                finish.columns::<S, false>(s, &inverse, d, c);
             }
         }
     }
     if whole < d {
         for r in 0..ROWS {
             let row = r * d + whole..r * d + d;
-            // A lane beyond the row adds e^-105, which is 0; in a row of nothing but -infinity all is NaN.
-            let e = s.fast_exp(s.sub(s.load_part(&x[row.clone()], f32::NEG_INFINITY), most[r]));
+            next[r] = s.max(s.load_part(&ahead[row.clone()], f32::NEG_INFINITY), next[r]);
+            // A lane beyond the row adds e^-infinity, which is 0; in a row of nothing but -infinity all is NaN.
+            let e = s.exp_down(s.sub(s.load_part(&x[row.clone()], f32::NEG_INFINITY), most[r]));
             if KEEP {
                 s.store_part(&mut terms[row], e);
             }
             sums[r] = s.add(sums[r], e);
         }
+        if let Some(finish) = &mut finish {
+            finish.rest(s, &inverse, d);
+        }
     }
-    sums.map(|sum| s.sum(sum))
-}
-
-/// As many rows together as stay in the first-level cache with their terms.
-fn together(d: usize) -> usize {
-    match d {
-        ..=512 => 4,
-        513..=1024 => 2,
-        _ => 1,
-    }
+    (sums.map(|sum| s.sum(sum)), next.map(|next| s.largest(next)))
 }
 
 /// Softmax of every row.
@@ -82,7 +154,7 @@ pub(super) struct Softmax<'a> {
     pub(super) y: &'a mut [f32],
     /// Past the caches; every row of y starts on a vector then.
     pub(super) stream: bool,
-    /// Four rows.
+    /// [`Softmax::SCRATCH`] rows.
     pub(super) scratch: &'a mut [f32],
 }
 
@@ -91,43 +163,74 @@ impl Kernel for Softmax<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let rows = self.x.len() / self.d;
-        assert!(self.y.len() == self.x.len() && self.scratch.len() >= 4 * self.d);
-        let together = together(self.d);
-        let mut row = 0;
-        while row < rows {
-            let step = if row + together <= rows { together } else { 1 };
-            match step {
-                4 => self.block::<S, 4>(s, row),
-                2 => self.block::<S, 2>(s, row),
-                _ => self.block::<S, 1>(s, row),
-            }
-            row += step;
-        }
+        assert!(self.y.len() == self.x.len() && self.scratch.len() >= Self::SCRATCH * self.d);
         if self.stream {
-            s.fence();
+            return self.bursts(s);
         }
+        // As many rows in a block as leave three of x, two of terms and one of y in the first-level cache.
+        let together = match self.d {
+            ..=256 => 4,
+            257..=512 => 2,
+            _ => 1,
+        };
+        let blocks = rows / together * together;
+        match together {
+            4 => self.pipeline::<S, 4>(s, 0, blocks),
+            2 => self.pipeline::<S, 2>(s, 0, blocks),
+            _ => {}
+        }
+        self.pipeline::<S, 1>(s, if together == 1 { 0 } else { blocks }, rows);
     }
 }
 
 impl Softmax<'_> {
+    /// Rows of scratch: two blocks of terms, or those of a burst.
+    pub(super) const SCRATCH: usize = 8;
+
+    /// Rows `from..to` in blocks of `ROWS`, which divides their number.
     #[inline(always)]
-    fn block<S: Simd, const ROWS: usize>(&mut self, s: S, row: usize) {
+    fn pipeline<S: Simd, const ROWS: usize>(&mut self, s: S, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
         let d = self.d;
-        let x = &self.x[row * d..(row + ROWS) * d];
+        let n = ROWS * d;
+        let x = &self.x[from * d..to * d];
+        let (mut terms, mut before) = self.scratch.split_at_mut(n);
+        let y = &mut self.y[from * d..to * d];
+        let ahead = |at: usize| if at + n < x.len() { &x[at + n..] } else { &x[at..] };
         let most = largest::<S, ROWS>(s, x, d);
-        let sums = exponentials::<S, ROWS, true>(s, x, d, most, self.scratch);
-        let y = &mut self.y[row * d..(row + ROWS) * d];
-        for ((terms, y), sum) in self.scratch.chunks(d).zip(y.chunks_mut(d)).zip(sums) {
-            let inverse = s.splat(1.0 / sum);
-            let whole = d - d % S::LANES;
-            for c in (0..whole).step_by(S::LANES) {
-                let v = s.mul(s.load(&terms[c..]), inverse);
-                if self.stream { s.stream(&mut y[c..], v) } else { s.store(&mut y[c..], v) }
+        let (mut sums, mut most) = exponentials::<S, ROWS, true>(s, d, x, most, ahead(0), terms, None);
+        for at in (n..x.len()).step_by(n) {
+            std::mem::swap(&mut terms, &mut before);
+            let finish = Finish { terms: before, sums, y: &mut y[at - n..at] };
+            (sums, most) = exponentials::<S, ROWS, true>(s, d, &x[at..], most, ahead(at), terms, Some(finish));
+        }
+        let last = x.len() - n;
+        Finish { terms, sums, y: &mut y[last..] }.all::<S, false>(s, d);
+    }
+
+    /// All rows with streamed stores: the terms of a few, then as many stored. Loads and streamed stores in turn cost the memory
+    /// more than they hide.
+    #[inline(always)]
+    fn bursts<S: Simd>(&mut self, s: S) {
+        let d = self.d;
+        let burst = (BURST / d).clamp(1, Self::SCRATCH);
+        let x = self.x;
+        let mut sums = [[0.0]; Self::SCRATCH];
+        let mut most = largest::<S, 1>(s, x, d);
+        for (i, y) in self.y.chunks_mut(burst * d).enumerate() {
+            let rows = y.len() / d;
+            for (r, (terms, sum)) in self.scratch.chunks_mut(d).zip(&mut sums).take(rows).enumerate() {
+                let at = (i * burst + r) * d;
+                let ahead = if at + d < x.len() { &x[at + d..] } else { &x[at..] };
+                (*sum, most) = exponentials::<S, 1, true>(s, d, &x[at..], most, ahead, terms, None);
             }
-            if whole < d {
-                s.store_part(&mut y[whole..], s.mul(s.load_part(&terms[whole..], 0.0), inverse));
+            for ((terms, sums), y) in self.scratch.chunks(d).zip(sums).zip(y.chunks_mut(d)) {
+                Finish { terms, sums, y }.all::<S, true>(s, d);
             }
         }
+        s.fence();
     }
 }
 
@@ -146,31 +249,38 @@ const GROUP: usize = 16;
 impl Kernel for CrossEntropy<'_> {
     type Out = f64;
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> f64 {
+    fn run<S: Simd>(mut self, s: S) -> f64 {
+        // Whole groups in blocks of four rows, or of one where the rows are long; what is left row by row.
+        let whole = self.labels.len() / GROUP * GROUP;
+        let total = if self.d <= 512 { self.pipeline::<S, 4>(s, 0, whole) } else { self.pipeline::<S, 1>(s, 0, whole) };
+        total + self.pipeline::<S, 1>(s, whole, self.labels.len())
+    }
+}
+
+impl CrossEntropy<'_> {
+    /// Sum of the losses of the rows `from..to` in blocks of `ROWS`, which divides their number and that of a group.
+    #[inline(always)]
+    fn pipeline<S: Simd, const ROWS: usize>(&mut self, s: S, from: usize, to: usize) -> f64 {
+        if from == to {
+            return 0.0;
+        }
         let d = self.d;
+        let n = ROWS * d;
+        let x = &self.x[from * d..to * d];
+        let mut most = largest::<S, ROWS>(s, x, d);
         let mut total = 0.0;
-        for (group, labels) in self.labels.chunks(GROUP).enumerate() {
-            let first = group * GROUP;
-            let x = &self.x[first * d..(first + labels.len()) * d];
+        for (group, labels) in self.labels[from..to].chunks(GROUP).enumerate() {
             // largest - x[label], which is exact or as good as it gets, and the sum of the exponentials.
             let (mut above, mut sums) = ([0.0_f32; GROUP], [1.0_f32; GROUP]);
-            let mut row = 0;
-            while row < labels.len() {
-                let x = &x[row * d..];
-                if row + 4 <= labels.len() {
-                    let most = largest::<S, 4>(s, x, d);
-                    above[row..row + 4].copy_from_slice(&most);
-                    sums[row..row + 4].copy_from_slice(&exponentials::<S, 4, false>(s, x, d, most, &mut []));
-                    row += 4;
-                } else {
-                    let most = largest::<S, 1>(s, x, d);
-                    above[row] = most[0];
-                    sums[row] = exponentials::<S, 1, false>(s, x, d, most, &mut [])[0];
-                    row += 1;
+            for row in (0..labels.len()).step_by(ROWS) {
+                let at = (group * GROUP + row) * d;
+                let ahead = if at + n < x.len() { &x[at + n..] } else { &x[at..] };
+                for r in 0..ROWS {
+                    above[row + r] = most[r] - x[at + r * d + labels[row + r] as usize];
                 }
-            }
-            for ((above, x), label) in above.iter_mut().zip(x.chunks(d)).zip(labels) {
-                *above -= x[*label as usize];
+                let (sum, next) = exponentials::<S, ROWS, false>(s, d, &x[at..], most, ahead, &mut [], None);
+                sums[row..row + ROWS].copy_from_slice(&sum);
+                most = next;
             }
             let mut losses = [0.0_f32; GROUP];
             for c in (0..GROUP).step_by(S::LANES) {
@@ -179,6 +289,7 @@ impl Kernel for CrossEntropy<'_> {
             let losses = &losses[..labels.len()];
             total = losses.iter().fold(total, |total, loss| total + f64::from(*loss));
             if self.each {
+                let first = from + group * GROUP;
                 self.y[first..first + losses.len()].copy_from_slice(losses);
             }
         }

@@ -81,6 +81,15 @@ fn layer_norm_is_right_at_any_mean_and_for_constant_rows() {
                 let error = norm_error(&rows(shift, scale), way);
                 assert!(error <= 2e-6, "{way:?} d {d} mean {shift} scale {scale}: {error:e}");
             }
+            // A first value, or a start of the row, that tells nothing of the mean.
+            for (first, value) in [(1, 1e4), (1, -300.0), (16, 1e3), (20, 50.0)] {
+                let mut rows = rows(0.0, 1.0);
+                rows.iter_mut().for_each(|row| row.iter_mut().take(first).for_each(|x| *x += value));
+                let error = norm_error(&rows, way);
+                // These come out at the root of d / first, with a few units in the last place from the sums they are in.
+                let bound = 2e-6_f64.max((d as f64 / first as f64).sqrt() * 4.8e-7);
+                assert!(error <= bound, "{way:?} d {d}, {first} values {value} higher: {error:e}");
+            }
             for constant in [0.0, 1.0, 1e4, -3.3e7] {
                 let error = norm_error(&vec![vec![constant; d]; 5], way);
                 assert!(error <= 2e-6, "{way:?} d {d} constant {constant}: {error:e}");
