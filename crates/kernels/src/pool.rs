@@ -5,7 +5,7 @@
 //! dealt out in several pieces a thread, so that a processor that is taken away for a while delays its own piece only.
 //!
 //! Two pools stand side by side: rayon's ([`run`]) for parallel iterators over work of milliseconds, and a [`team`] that
-//! spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`]) for work of microseconds.
+//! spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`], [`for_each_part`]) for work of microseconds.
 
 use std::sync::OnceLock;
 
@@ -14,9 +14,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 mod slices;
 mod team;
 
-#[allow(unused_imports, reason = "offered to all workloads; none needs it yet")]
-pub(crate) use slices::for_each_pair;
-pub(crate) use slices::for_each_slice;
+pub(crate) use slices::{for_each_part, for_each_slice};
 pub(crate) use team::for_each_chunk;
 
 /// Runs `work` on the pool; its parallel iterators use the pool's threads. Where no pool can be had, rayon's own does it.

@@ -3,48 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::worker::Limits;
 use ellwand_core::Registry;
 
-/// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-const OWN: [&str; 33] = [
-    "size",
-    "implementation",
-    "device",
-    "output",
-    "format",
-    "no-plot",
-    "effort",
-    "seed",
-    "baseline",
-    "resume",
-    "overwrite",
-    "once",
-    "input",
-    "ceilings",
-    "quiet",
-    "help",
-    "version",
-    "verify",
-    "no-ceilings",
-    "output-dir",
-    "blocks",
-    "in-process",
-    "time-limit",
-    "rope",
-    "fail-on",
-    "quick",
-    "side",
-    "workload",
-    "command",
-    "across-machines",
-    "long",
-    "config",
-    "same-output",
-];
+use super::flags::{
+    OWN, axes, blocks, config, format, inputs, rope, seed, selection, size, switch, time_limit, workloads,
+};
 
 /// The whole command line for a registry.
 pub(super) fn command(registry: &Registry) -> Command {
@@ -285,25 +252,10 @@ fn selfcheck() -> Command {
         .arg(format(&["table", "json"]))
 }
 
-fn config() -> Arg {
-    Arg::new("config")
-        .long("config")
-        .value_name("FILE")
-        .help("Budgets [default: ellwand.toml in this directory or the nearest one above it]")
-}
-
-fn rope() -> Arg {
-    Arg::new("rope")
-        .long("rope")
-        .value_name("PERCENT")
-        .default_value("1")
-        .help("Region of practical equivalence: differences up to this count as the same")
-}
-
 fn machine() -> Command {
     Command::new("machine")
         .about(
-            "Measures the ceilings of this machine: bandwidth by cache level, multiply-add peak, clock, span and call cost",
+            "Measures the ceilings of this machine: read, fill, copy and triad bandwidth by cache level, multiply-add peak, load latency, page faults, waking threads, clock, span and call cost",
         )
         .arg(format(&["table", "json"]))
         .arg(
@@ -314,131 +266,6 @@ fn machine() -> Command {
                 .default_value("normal")
                 .help("How long to measure each ceiling"),
         )
-}
-
-fn blocks(help: &'static str) -> Arg {
-    Arg::new("blocks").long("blocks").value_name("N").value_parser(clap::value_parser!(u32).range(1..=1000)).help(help)
-}
-
-fn time_limit() -> Arg {
-    Arg::new("time-limit")
-        .long("time-limit")
-        .value_name("SECONDS")
-        .value_parser(clap::value_parser!(u64).range(1..=86_400))
-        .default_value("600")
-        .help("Longest time for making an implementation ready and judging it; after that its process is killed")
-}
-
-fn workloads(many: bool) -> Arg {
-    let arg = Arg::new("workload").value_name("WORKLOAD").required(true);
-    if many {
-        arg.num_args(1..).help("Workloads, groups or patterns such as 'lattice-*'")
-    } else {
-        arg.help("Workload")
-    }
-}
-
-fn format(names: &[&'static str]) -> Arg {
-    Arg::new("format")
-        .long("format")
-        .value_name("FORMAT")
-        .value_parser(names.to_vec())
-        .default_value("table")
-        .help("Form of the result on stdout")
-}
-
-fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-fn inputs(help: &'static str) -> Arg {
-    Arg::new("input").long("input").value_name("BINDING").action(ArgAction::Append).help(help)
-}
-
-fn selection(command: Command) -> Command {
-    command
-        .arg(size())
-        .arg(
-            Arg::new("implementation")
-                .short('i')
-                .long("implementation")
-                .value_name("NAME,..")
-                .value_delimiter(',')
-                .help("Implementations or patterns; all if none is given"),
-        )
-        .arg(
-            Arg::new("device")
-                .long("device")
-                .value_name("DEVICE,..")
-                .value_delimiter(',')
-                .help("Devices: cpu, cuda, wgpu, or one with an index"),
-        )
-        .arg(seed())
-}
-
-fn size() -> Arg {
-    Arg::new("size").long("size").value_name("SIZE").help("A named size of the workload")
-}
-
-fn seed() -> Arg {
-    Arg::new("seed")
-        .long("seed")
-        .value_name("N")
-        .allow_negative_numbers(true)
-        .value_parser(clap::value_parser!(u64))
-        .default_value("42")
-        .help("Seed of inputs and of the order of rounds")
-}
-
-/// A flag for each axis of any workload, with its aliases; help shows which workloads have it.
-fn axes(registry: &Registry, mut command: Command) -> Command {
-    struct Flag {
-        about: String,
-        aliases: Vec<&'static str>,
-        workloads: Vec<String>,
-        expected: String,
-        default: String,
-    }
-    let mut flags: BTreeMap<&'static str, Flag> = BTreeMap::new();
-    for workload in registry.workloads() {
-        for axis in workload.axes() {
-            if OWN.contains(&axis.name) {
-                continue;
-            }
-            let flag = flags.entry(axis.name).or_insert_with(|| Flag {
-                about: axis.about.to_string(),
-                aliases: Vec::new(),
-                workloads: Vec::new(),
-                expected: axis.expected(),
-                default: axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-            });
-            flag.workloads.push(workload.name().to_string());
-            for alias in &axis.aliases {
-                if !flag.aliases.contains(alias) && !OWN.contains(alias) {
-                    flag.aliases.push(alias);
-                }
-            }
-        }
-    }
-    for (name, flag) in flags {
-        let help =
-            format!("{} ({}) [default: {}] [{}]", flag.about, flag.expected, flag.default, flag.workloads.join(", "));
-        let long: Vec<&'static str> = flag.aliases.iter().copied().filter(|alias| alias.len() > 1).collect();
-        let mut arg = Arg::new(name)
-            .long(name)
-            .value_name("V,..")
-            .action(ArgAction::Append)
-            .allow_negative_numbers(true)
-            .help(help)
-            .help_heading("Axes")
-            .visible_aliases(long);
-        // One-letter names of the mathematics (--q, --M) are long flags, as users of such tools write them.
-        for alias in flag.aliases.iter().filter(|alias| alias.len() == 1) {
-            arg = arg.visible_alias(*alias);
-        }
-        command = command.arg(arg);
-    }
-    command
 }
 
 /// What was asked for, from the parsed flags.

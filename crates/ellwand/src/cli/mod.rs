@@ -16,6 +16,7 @@ mod crossing;
 mod diagnosis;
 mod eta;
 mod exit;
+mod flags;
 mod keeping;
 mod list;
 mod machine;

@@ -59,7 +59,7 @@ pub enum Method {
     Scalar,
     /// Vector lanes on one thread.
     Simd(Isa),
-    /// Vector lanes on all threads of the current rayon pool.
+    /// Vector lanes on all processors that this process may use.
     Parallel(Isa),
 }
 

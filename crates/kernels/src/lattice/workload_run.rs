@@ -2,9 +2,7 @@
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
-use ellwand_profile::{Link, span};
-
-use crate::pool;
+use ellwand_profile::span;
 
 use super::error::LatticeError;
 use super::layout::Layout;
@@ -124,23 +122,13 @@ impl Job {
 
     /// Computes once; a problem is kept for `outputs`.
     pub(super) fn compute(&mut self) {
-        let attempt = match self.method {
-            Method::Parallel(_) => {
-                let pool = span!("pool");
-                let link = pool.link();
-                pool::run(|| self.attempt(Some(link)))
-            }
-            _ => self.attempt(None),
-        };
-        self.problem = attempt.err();
+        self.problem = self.attempt().err();
     }
 
-    /// The computation itself; on another thread than the caller's, `caller` links to the span there.
-    fn attempt(&mut self, caller: Option<Link>) -> Result<(), LatticeError> {
+    fn attempt(&mut self) -> Result<(), LatticeError> {
         let vectors = self.layout.vectors();
         if self.task != Task::Decode {
-            let span = span!("encode", bytes = 4 * self.x.len() + self.packed.len(), items = vectors);
-            caller.into_iter().for_each(|caller| span.under(caller));
+            let _span = span!("encode", bytes = 4 * self.x.len() + self.packed.len(), items = vectors);
             let out = CodesMut {
                 packed: &mut self.packed,
                 overload: self.codec.has_overload().then_some(&mut self.overload),
@@ -149,8 +137,7 @@ impl Job {
             self.codec.encode(self.method, &self.x, out)?;
         }
         if self.task != Task::Encode {
-            let span = span!("decode", bytes = self.packed.len() + 4 * self.decoded.len(), items = vectors);
-            caller.into_iter().for_each(|caller| span.under(caller));
+            let _span = span!("decode", bytes = self.packed.len() + 4 * self.decoded.len(), items = vectors);
             let retries = self.codec.has_retries().then_some(&self.retries[..]);
             self.codec.decode(self.method, &self.packed, retries, &mut self.decoded)?;
         }
@@ -250,7 +237,7 @@ impl Prepared for Job {
             Method::Reference => "wide integers".to_owned(),
             Method::Scalar => "scalar".to_owned(),
             Method::Simd(isa) => isa.name().to_owned(),
-            Method::Parallel(isa) => match pool::run(|| parallel::threads(self.layout.vectors())) {
+            Method::Parallel(isa) => match parallel::threads(self.layout.vectors()) {
                 1 => format!("{}, 1 thread: too few vectors for more", isa.name()),
                 threads => format!("{}, {threads} threads", isa.name()),
             },

@@ -32,24 +32,10 @@ pub(crate) fn for_each_slice<T: Send>(slice: &mut [T], len: usize, work: impl Fn
     });
 }
 
-/// The same for two slices cut at once: pieces of `a_len` elements of `a` and of `b_len` of `b` go together. Pieces beyond
-/// the end of the shorter one (in pieces) are left alone, as `zip` does.
-#[allow(dead_code, reason = "offered to all workloads; none needs it yet")]
-pub(crate) fn for_each_pair<A: Send, B: Send>(
-    a: (&mut [A], usize),
-    b: (&mut [B], usize),
-    work: impl Fn(usize, &mut [A], &mut [B]) + Sync,
-) {
-    let ((a, a_len), (b, b_len)) = ((a.0, a.1.max(1)), (b.0, b.1.max(1)));
-    let (a_all, b_all) = (a.len(), b.len());
-    let (a_start, b_start) = (Start(a.as_mut_ptr()), Start(b.as_mut_ptr()));
-    for_each_chunk(a_all.div_ceil(a_len).min(b_all.div_ceil(b_len)), |piece| {
-        let (a_at, b_at) = (piece * a_len, piece * b_len);
-        // SAFETY: as in `for_each_slice`, for each of the two.
-        let (a, b) =
-            unsafe { (a_start.part(a_at, a_len.min(a_all - a_at)), b_start.part(b_at, b_len.min(b_all - b_at))) };
-        work(piece, a, b);
-    });
+/// Calls `work(i, part)` once for each part on the team: for parts that borrow from several slices.
+pub(crate) fn for_each_part<T: Send>(parts: Vec<T>, work: impl Fn(usize, T) + Sync) {
+    let mut parts: Vec<Option<T>> = parts.into_iter().map(Some).collect();
+    for_each_slice(&mut parts, 1, |i, part| part.iter_mut().filter_map(Option::take).for_each(|part| work(i, part)));
 }
 
 #[cfg(test)]
@@ -70,13 +56,14 @@ mod tests {
     }
 
     #[test]
-    fn pairs_go_together_and_the_shorter_one_ends_it() {
-        let (mut a, mut b) = (vec![0_usize; 10], vec![0_usize; 3]);
-        for_each_pair((&mut a, 3), (&mut b, 1), |piece, a, b| {
-            a.fill(piece + 1);
-            b[0] = a.len();
+    fn parts_may_borrow_from_several_slices() {
+        let (mut a, mut b) = (vec![0_usize; 10], vec![0_usize; 4]);
+        let parts: Vec<_> = a.chunks_mut(3).zip(&mut b).collect();
+        for_each_part(parts, |i, (a, b)| {
+            a.fill(i + 1);
+            *b = a.len();
         });
-        assert_eq!(a, [1, 1, 1, 2, 2, 2, 3, 3, 3, 0]);
-        assert_eq!(b, [3, 3, 3]);
+        assert_eq!(a, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]);
+        assert_eq!(b, [3, 3, 3, 1]);
     }
 }

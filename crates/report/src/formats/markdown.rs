@@ -21,16 +21,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
 /// The report with plots embedded by relative links.
 pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
     writeln!(out, "# Ellwand report\n")?;
-    for (index, run) in report.runs.iter().enumerate() {
-        let title = if report.runs.len() > 1 { format!("Run {}", index + 1) } else { "Run".to_string() };
-        writeln!(out, "## {title}\n")?;
-        about_run(run, out)?;
-    }
     for warning in &report.warnings {
         writeln!(out, "> **Warning.** {warning}\n")?;
     }
     if !report.workloads.is_empty() {
         summary::in_short(report, out)?;
+    }
+    for (index, run) in report.runs.iter().enumerate() {
+        writeln!(out, "## {}\n", numbered(report, "Run", "Run", index))?;
+        about_run(run, out)?;
     }
     for plot in plots.iter().filter(|plot| plot.workload.is_none()) {
         embed(plot, out)?;
@@ -46,6 +45,12 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
         compare::side_by_side(report, out)?;
         compare::what_limits(report, out)?;
         advice(report, out)?;
+        // A hundred rows that nobody reads from top to bottom: after the results that refer to them.
+        for (index, run) in report.runs.iter().enumerate() {
+            let title = numbered(report, "Ceilings of this machine", "Ceilings of the machine of run", index);
+            writeln!(out, "## {title}\n")?;
+            ceilings(run, out)?;
+        }
         meanings(report, out)?;
     }
     writeln!(out, "## What these numbers cannot say\n")?;
@@ -53,6 +58,11 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
         writeln!(out, "- {limit}")?;
     }
     Ok(())
+}
+
+/// Runs are numbered where there is more than one.
+fn numbered(report: &Report, one: &str, many: &str, index: usize) -> String {
+    if report.runs.len() > 1 { format!("{many} {}", index + 1) } else { one.to_string() }
 }
 
 fn embed(plot: &Plot, out: &mut dyn Write) -> io::Result<()> {
@@ -113,7 +123,6 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     let mut trust = run.trust.clone();
     trust[..1].make_ascii_uppercase();
     writeln!(out, "{trust}.\n")?;
-    ceilings(run, out)?;
     for warning in &run.warnings {
         writeln!(out, "> **Record.** {}\n", clean(warning))?;
     }
@@ -123,9 +132,8 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
 fn ceilings(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     let ceilings = run.ceilings();
     if ceilings.is_empty() {
-        return writeln!(out, "Ceilings of this machine: unavailable (not measured in this run).\n");
+        return writeln!(out, "Unavailable: not measured in this run.\n");
     }
-    writeln!(out, "Ceilings of this machine:\n")?;
     let kind = |kind| serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
     let unit = |c: &ellwand_core::Ceiling| c.kind.unit();
     let text = |cells: Vec<String>, head: &str, right: bool| Column::new(head, right, 0, cells);
