@@ -43,7 +43,25 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Vulkan => {
             let tests = ["wgpu", "device::vulkan", "lattice::tests::cuda"];
             let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--features", "vulkan", "--lib", "--"];
-            cargo(&[&kernels[..], &tests].concat(), &[("ELLWAND_REQUIRE", "vulkan")])
+            let required = [("ELLWAND_REQUIRE", "vulkan")];
+            cargo(
+                &[
+                    "clippy",
+                    "-p",
+                    "ellwand",
+                    "-p",
+                    "ellwand-kernels",
+                    "--features",
+                    "vulkan",
+                    "--all-targets",
+                    "--",
+                    "-D",
+                    "warnings",
+                ],
+                &[],
+            )?;
+            cargo(&[&kernels[..], &tests].concat(), &required)?;
+            cargo(&["test", "--quiet", "-p", "ellwand", "--features", "vulkan", "--test", "devices"], &required)
         }
     }
 }

@@ -3,6 +3,7 @@
 use ellwand_core::axis::{Axis, Domain};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Provenance;
 use ellwand_core::record::{Cache, Environment, Measurement, Sample};
@@ -50,6 +51,8 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
                 .implementations(workload.name())
                 .into_iter()
                 .filter(|implementation| implementation.parallelism == threads)
+                // What is found on request may be software on the same processor, and no run without the request has it.
+                .filter(|implementation| implementation.needs != DeviceKind::Wgpu)
                 .cloned()
                 .collect();
             if implementations.is_empty() {

@@ -7,7 +7,7 @@ use ellwand_bench::environment;
 use ellwand_core::ceiling::Ceiling;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::Environment;
-use ellwand_core::{InputError, Registry};
+use ellwand_core::{DeviceKind, InputError, Registry};
 use ellwand_profile::Cost;
 use ellwand_report::units;
 
@@ -26,6 +26,10 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         output::note(&format!("{} {word}: {why}", measurement.cell()));
     }
     here.ceilings = measured;
+    // Looking for them loads drivers, so that it comes after what is measured.
+    let mut all = registry.clone();
+    all.look_for(DeviceKind::Wgpu);
+    here.devices = all.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
     if here.ceilings.is_empty() {
         return Err(InputError::new(
             "machine",
@@ -48,8 +52,8 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
     } else {
         output::result(|out| {
             write_table(&here, &spans, out)?;
-            registry.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
-            registry.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+            all.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
+            all.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
         })?;
     }
     if let Some(path) = ceilings::path(&here) {

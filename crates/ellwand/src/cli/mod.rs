@@ -83,10 +83,11 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
     }
 }
 
-/// The registry with those devices that are only found on request, where the command line mentions them or shows them all.
+/// The registry with those devices that are only found on request, where the command line mentions them or `list`
+/// shows them all; `machine` looks for them itself when it has measured.
 fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<&str>) -> Registry {
     let mut registry = registry.clone();
-    let all = matches!(command, Some("list" | "machine"));
+    let all = command == Some("list");
     let name = DeviceKind::Wgpu.to_string();
     if all || line.iter().skip(1).any(|word| word.contains(&name)) {
         registry.look_for(DeviceKind::Wgpu);

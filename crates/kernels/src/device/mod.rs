@@ -245,5 +245,5 @@ pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
         Ok(vulkan::find()?.into_iter().map(device).collect())
     }
     #[cfg(not(feature = "vulkan"))]
-    Err("this program was built without it (cargo build --features vulkan)".into())
+    Err("this program was built without Vulkan (cargo build --release --features vulkan brings it)".into())
 }
