@@ -33,13 +33,13 @@ impl Simd for Avx2 {
     type F = __m256;
     type I = __m256i;
     type M = __m256;
-    type Double = super::double::avx2::Avx2;
+    type Double = super::double::Avx2;
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
 
     #[inline(always)]
     fn double(self) -> Self::Double {
-        super::double::avx2::Avx2(self)
+        super::double::Avx2(self)
     }
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {

@@ -27,13 +27,13 @@ impl Simd for Avx512 {
     type F = __m512;
     type I = __m512i;
     type M = __mmask16;
-    type Double = super::double::avx512::Avx512;
+    type Double = super::double::Avx512;
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
 
     #[inline(always)]
     fn double(self) -> Self::Double {
-        super::double::avx512::Avx512(self)
+        super::double::Avx512(self)
     }
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {

@@ -28,14 +28,14 @@ impl Simd for Baseline {
     type F = Eight;
     type I = [i32; 8];
     type M = [bool; 8];
-    type Double = super::double::baseline::Baseline;
+    type Double = super::double::Baseline;
     const LANES: usize = 8;
     // Sixteen registers of four on the usual target.
     const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn double(self) -> Self::Double {
-        super::double::baseline::Baseline
+        super::double::Baseline
     }
     #[inline(always)]
     fn splat(self, x: f32) -> Eight {

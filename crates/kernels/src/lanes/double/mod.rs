@@ -4,14 +4,19 @@
 //! kernels of distances need is here. Max follows x86: where either operand is NaN, the second is returned.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) mod avx2;
+mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(super) mod avx512;
-pub(super) mod baseline;
+mod avx512;
+mod baseline;
 mod functions;
 #[cfg(test)]
 mod tests;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::Avx512;
+pub(super) use baseline::Baseline;
 pub(crate) use functions::{exp2_down, ln};
 
 /// Vector instructions of one kind on f64: `LANES` of them make a vector `F`, `M` is a condition for each lane.
