@@ -20,6 +20,8 @@ pub(super) struct Buffers<T> {
     /// `[block, tile]`
     sums: Vec<T>,
     shifts: Vec<T>,
+    /// ln of all factors that depend on the bin only, at each bin of the tile.
+    constants: Vec<f64>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
 }
@@ -32,6 +34,7 @@ impl<T: Real> Buffers<T> {
             places: vec![T::default(); CHUNK * tile],
             sums: vec![T::default(); block * tile],
             shifts: vec![T::default(); block],
+            constants: vec![0.0; tile],
             reach: Vec::new(),
             scratch: Vec::new(),
         }
@@ -40,7 +43,10 @@ impl<T: Real> Buffers<T> {
     /// Bytes that they hold.
     pub(super) fn bytes(&self) -> usize {
         let numbers = self.marks.capacity() + self.places.capacity() + self.sums.capacity() + self.shifts.capacity();
-        size_of::<T>() * numbers + 4 * self.reach.capacity() + 16 * self.scratch.capacity()
+        size_of::<T>() * numbers
+            + 8 * self.constants.capacity()
+            + 4 * self.reach.capacity()
+            + 16 * self.scratch.capacity()
     }
 }
 
@@ -67,11 +73,15 @@ pub(super) fn predict<T: Real>(
             let Buffers { reach, scratch, .. } = &mut *buffers;
             let keep = options.skip.then_some(options.precision);
             reaches(model, electrode, (start, panels, BIN_STEP), keep, reach, scratch);
+            for (constant, b) in buffers.constants.iter_mut().zip(start..start + len) {
+                let nearest = T::nearest(electrode, b) * std::f64::consts::LN_2;
+                *constant = electrode.log_scale + model.rarity[b] + nearest;
+            }
             for first in (0..marked.rows.len()).step_by(tiling.block) {
                 let block = first..marked.rows.len().min(first + tiling.block);
                 let marks = T::marks(marked, spikes, &block);
                 sum(model, electrode, marks, (start, len), vectors, buffers);
-                finish(model, electrode, &marked.rows[block], (start, len), vectors, buffers, out);
+                finish(model, &marked.rows[block], (start, len), vectors, buffers, out);
             }
         }
     }
@@ -147,7 +157,6 @@ fn product<T: Real>(
 /// The logarithm, the floor and the sum over the spikes of a row.
 fn finish<T: Real>(
     model: &ClusterlessDecoder,
-    electrode: &Electrode,
     rows: &[u32],
     (start, len): (usize, usize),
     vectors: Option<Isa>,
@@ -156,13 +165,12 @@ fn finish<T: Real>(
 ) {
     let _span = span!("log and scatter");
     let floor = T::of(LOG_FLOOR);
-    let scale = electrode.log_scale;
     for ((&row, sums), shift) in rows.iter().zip(buffers.sums.chunks_exact_mut(len)).zip(&buffers.shifts) {
         T::logarithms(sums, vectors);
         let out = &mut out[row as usize * model.bins + start..][..len];
-        for (b, (out, sum)) in out.iter_mut().zip(sums).enumerate() {
-            let exponents = T::nearest(electrode, start + b) + shift.to_f64();
-            let term = *sum + T::of(scale + model.rarity[start + b] + exponents * std::f64::consts::LN_2);
+        let shift = shift.to_f64() * std::f64::consts::LN_2;
+        for ((out, sum), constant) in out.iter_mut().zip(sums).zip(&buffers.constants) {
+            let term = *sum + T::of(constant + shift);
             // Never NaN: 0 kernels (-infinity) at a bin of occupancy 0 (-infinity) are -infinity.
             *out += if term > floor { term } else { floor };
         }

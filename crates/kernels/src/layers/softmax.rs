@@ -27,9 +27,6 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     most.map(|most| s.largest(most))
 }
 
-/// Values that are read, and then written, in one burst of streamed stores.
-const BURST: usize = 4096;
-
 /// A block whose exponentials are known: terms / sum goes to y.
 struct Finish<'a, const ROWS: usize> {
     terms: &'a [f32],
@@ -92,7 +89,7 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
 /// Sums of e^(x - most) over each of `ROWS` rows, with `KEEP` the terms too, in `terms`; on the way the largest values of the
 /// rows `ahead`, and the end of an earlier block.
 #[inline(always)]
-fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool>(
+fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool>(
     s: S,
     d: usize,
     x: &[f32],
@@ -125,7 +122,7 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool>(
                 sums[r] = s.add(sums[r], e);
             }
             if let Some(finish) = &mut finish {
-                finish.columns::<S, false>(s, &inverse, d, c);
+                finish.columns::<S, STREAM>(s, &inverse, d, c);
             }
         }
     }
@@ -165,7 +162,8 @@ impl Kernel for Softmax<'_> {
         let rows = self.x.len() / self.d;
         assert!(self.y.len() == self.x.len() && self.scratch.len() >= Self::SCRATCH * self.d);
         if self.stream {
-            return self.bursts(s);
+            self.pipeline::<S, 1, true>(s, 0, rows);
+            return s.fence();
         }
         // As many rows in a block as leave three of x, two of terms and one of y in the first-level cache.
         let together = match self.d {
@@ -175,21 +173,21 @@ impl Kernel for Softmax<'_> {
         };
         let blocks = rows / together * together;
         match together {
-            4 => self.pipeline::<S, 4>(s, 0, blocks),
-            2 => self.pipeline::<S, 2>(s, 0, blocks),
+            4 => self.pipeline::<S, 4, false>(s, 0, blocks),
+            2 => self.pipeline::<S, 2, false>(s, 0, blocks),
             _ => {}
         }
-        self.pipeline::<S, 1>(s, if together == 1 { 0 } else { blocks }, rows);
+        self.pipeline::<S, 1, false>(s, if together == 1 { 0 } else { blocks }, rows);
     }
 }
 
 impl Softmax<'_> {
-    /// Rows of scratch: two blocks of terms, or those of a burst.
+    /// Rows of scratch: two blocks of terms.
     pub(super) const SCRATCH: usize = 8;
 
     /// Rows `from..to` in blocks of `ROWS`, which divides their number.
     #[inline(always)]
-    fn pipeline<S: Simd, const ROWS: usize>(&mut self, s: S, from: usize, to: usize) {
+    fn pipeline<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, from: usize, to: usize) {
         if from == to {
             return;
         }
@@ -200,37 +198,14 @@ impl Softmax<'_> {
         let y = &mut self.y[from * d..to * d];
         let ahead = |at: usize| if at + n < x.len() { &x[at + n..] } else { &x[at..] };
         let most = largest::<S, ROWS>(s, x, d);
-        let (mut sums, mut most) = exponentials::<S, ROWS, true>(s, d, x, most, ahead(0), terms, None);
+        let (mut sums, mut most) = exponentials::<S, ROWS, true, STREAM>(s, d, x, most, ahead(0), terms, None);
         for at in (n..x.len()).step_by(n) {
             std::mem::swap(&mut terms, &mut before);
             let finish = Finish { terms: before, sums, y: &mut y[at - n..at] };
-            (sums, most) = exponentials::<S, ROWS, true>(s, d, &x[at..], most, ahead(at), terms, Some(finish));
+            (sums, most) = exponentials::<S, ROWS, true, STREAM>(s, d, &x[at..], most, ahead(at), terms, Some(finish));
         }
         let last = x.len() - n;
-        Finish { terms, sums, y: &mut y[last..] }.all::<S, false>(s, d);
-    }
-
-    /// All rows with streamed stores: the terms of a few, then as many stored. Loads and streamed stores in turn cost the memory
-    /// more than they hide.
-    #[inline(always)]
-    fn bursts<S: Simd>(&mut self, s: S) {
-        let d = self.d;
-        let burst = (BURST / d).clamp(1, Self::SCRATCH);
-        let x = self.x;
-        let mut sums = [[0.0]; Self::SCRATCH];
-        let mut most = largest::<S, 1>(s, x, d);
-        for (i, y) in self.y.chunks_mut(burst * d).enumerate() {
-            let rows = y.len() / d;
-            for (r, (terms, sum)) in self.scratch.chunks_mut(d).zip(&mut sums).take(rows).enumerate() {
-                let at = (i * burst + r) * d;
-                let ahead = if at + d < x.len() { &x[at + d..] } else { &x[at..] };
-                (*sum, most) = exponentials::<S, 1, true>(s, d, &x[at..], most, ahead, terms, None);
-            }
-            for ((terms, sums), y) in self.scratch.chunks(d).zip(sums).zip(y.chunks_mut(d)) {
-                Finish { terms, sums, y }.all::<S, true>(s, d);
-            }
-        }
-        s.fence();
+        Finish { terms, sums, y: &mut y[last..] }.all::<S, STREAM>(s, d);
     }
 }
 
@@ -278,7 +253,7 @@ impl CrossEntropy<'_> {
                 for r in 0..ROWS {
                     above[row + r] = most[r] - x[at + r * d + labels[row + r] as usize];
                 }
-                let (sum, next) = exponentials::<S, ROWS, false>(s, d, &x[at..], most, ahead, &mut [], None);
+                let (sum, next) = exponentials::<S, ROWS, false, false>(s, d, &x[at..], most, ahead, &mut [], None);
                 sums[row..row + ROWS].copy_from_slice(&sum);
                 most = next;
             }
