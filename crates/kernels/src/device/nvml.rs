@@ -42,14 +42,19 @@ impl Nvml {
         type Init = unsafe extern "C" fn() -> c_int;
         type Find = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
         // SAFETY: NVIDIA's own initialisers.
-        let library = unsafe { Library::new(name) }.map_err(|error| format!("{name}: {error}"))?;
+        let library = unsafe { Library::new(name) }.map_err(|error| {
+            let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+            format!("{name}: {error}{cause}")
+        })?;
+        let lacks =
+            |function: &str| format!("{name} has no function {function}: it is not NVIDIA's, or older than 2013");
         let mut device = std::ptr::null_mut();
         {
             // SAFETY: the documented signature.
-            let init: Symbol<'_, Init> = unsafe { library.get(b"nvmlInit_v2\0") }.map_err(|e| e.to_string())?;
+            let init: Symbol<'_, Init> = unsafe { library.get(b"nvmlInit_v2\0") }.map_err(|_| lacks("nvmlInit_v2"))?;
             // SAFETY: the documented signature.
-            let find: Symbol<'_, Find> =
-                unsafe { library.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.map_err(|e| e.to_string())?;
+            let find: Symbol<'_, Find> = unsafe { library.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }
+                .map_err(|_| lacks("nvmlDeviceGetHandleByPciBusId_v2"))?;
             // SAFETY: may be called any number of times.
             told("nvmlInit", unsafe { init() })?;
             // SAFETY: a string that ends with zero, and one out-parameter.
