@@ -127,6 +127,15 @@ fn page_faults() {
 }
 
 #[test]
+fn nobody_is_told_how_to_make_the_judge_faster() {
+    let mut faulting = sized(1000, "reference", 5e-6);
+    faulting.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
+    silent("page-faults", &[faulting.clone(), sized(1000, "simd", 1e-6)]);
+    // Alone it is what the run is about.
+    speaks("page-faults", &[faulting]);
+}
+
+#[test]
 fn weak_baseline() {
     let three = |scalar: f64| [sized(10, "reference", 80e-6), sized(10, "scalar", scalar), sized(10, "simd", 1e-6)];
     let finding = speaks("weak-baseline", &three(4e-6));
@@ -178,7 +187,7 @@ fn what_holds_in_many_places_is_said_once() {
     let of_rule = |measurements: &[Measurement]| -> Vec<Finding> {
         findings(measurements).into_iter().filter(|finding| finding.rule == "page-faults").collect()
     };
-    let names = ["reference", "scalar", "simd", "parallel"];
+    let names = ["gemm", "scalar", "simd", "parallel"];
     let many: Vec<_> = names.iter().flat_map(|name| [faulting(name, 10), faulting(name, 1000)]).collect();
     let found = of_rule(&many);
     assert_eq!(found.len(), 1, "{found:#?}");

@@ -215,11 +215,21 @@ pub const RULES: &[Rule] = &[
 /// The findings of all rules: faults first, then by what could be saved.
 pub(crate) fn findings(report: &Report) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.apply)(report, rule)).collect();
+    findings.retain(|finding| !tunes_the_judge(report, finding));
     findings.sort_by(|a, b| {
         let saving = |finding: &Finding| finding.saving_upper_bound.unwrap_or(0.0);
         a.class.cmp(&b.class).then(saving(b).total_cmp(&saving(a)))
     });
     merge::alike(findings)
+}
+
+/// The reference is there to be obviously right and judges the others: where it has company, nobody wants to know how to make
+/// it faster. Faults and cautions stay, for it may be the baseline.
+fn tunes_the_judge(report: &Report, finding: &Finding) -> bool {
+    let company = |section: &Section| section.workload == finding.workload && section.implementations.len() > 1;
+    matches!(finding.class, Class::Advice | Class::Insight)
+        && finding.implementation.as_deref() == Some("reference")
+        && report.workloads.iter().any(company)
 }
 
 /// The findings that a terminal has room for: the first of each rule before the second of any.
