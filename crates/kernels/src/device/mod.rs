@@ -133,11 +133,15 @@ pub(crate) trait Backend: Send + Sync {
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
     /// Makes a graph of launches, which is then enqueued with one call.
-    fn graph(&self, launches: &[Launch]) -> Result<usize, GpuError>;
-    /// Enqueues a graph.
-    fn replay(&self, graph: usize) -> Result<(), GpuError>;
+    fn graph(&self, _launches: &[Launch]) -> Result<usize, GpuError> {
+        Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
+    }
+    /// Enqueues a graph that [`Backend::graph`] made.
+    fn replay(&self, _graph: usize) -> Result<(), GpuError> {
+        Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
+    }
     /// Gives a graph back once nothing of it is enqueued.
-    fn forget(&self, graph: usize);
+    fn forget(&self, _graph: usize) {}
     /// Waits for everything enqueued.
     fn sync(&self) -> Result<(), GpuError>;
     /// From here on the device's clock runs, for what is launched until [`Backend::stop`].
