@@ -117,8 +117,9 @@ enum More {
     Modes,
 }
 
-/// Does so many units of work, going on in `x` where the last call ended.
-type Units = fn(x: &[f32], at: &mut usize, units: usize) -> [f64; 4];
+/// Does so many units of work, going on in `x` where the last call ended, or from its result `after`: work that waits for
+/// nothing would begin while the last steps before it are still on their way, and take less than its share.
+type Units = fn(x: &[f32], at: &mut usize, units: usize, after: Option<[f64; 4]>) -> [f64; 4];
 
 struct Ready {
     kernel: Units,
@@ -153,8 +154,8 @@ impl Prepared for Ready {
             More::Modes => usize::from(self.drawn(2)) * (self.units * SLOW_MODE / UNITS),
         };
         let Ok(x) = self.x.f32() else { return };
-        self.y = (self.kernel)(x, &mut self.at, self.units);
-        std::hint::black_box((self.kernel)(x, &mut self.at, more));
+        self.y = (self.kernel)(x, &mut self.at, self.units, None);
+        std::hint::black_box((self.kernel)(x, &mut self.at, more, Some(self.y)));
     }
     fn poison(&mut self) {
         self.y.fill(f64::NAN);
@@ -166,7 +167,7 @@ impl Prepared for Ready {
 
 /// Sums units in a circle: any hundred of them in a row are the whole of `x`.
 #[inline(never)]
-fn sum(x: &[f32], at: &mut usize, units: usize) -> [f64; 4] {
+fn sum(x: &[f32], at: &mut usize, units: usize, _: Option<[f64; 4]>) -> [f64; 4] {
     let mut total = 0.0;
     for _ in 0..units {
         let mut lanes = [0.0_f32; LANES];
@@ -184,12 +185,14 @@ fn sum(x: &[f32], at: &mut usize, units: usize) -> [f64; 4] {
     [total, 0.0, 0.0, 0.0]
 }
 
-/// Takes four chains so many units of steps further than `x`.
+/// Takes four chains so many units of steps further than `after`, or than `x` where there is none.
 #[inline(never)]
-fn chain(x: &[f32], _: &mut usize, units: usize) -> [f64; 4] {
+#[allow(clippy::cast_possible_truncation, reason = "they were f32 before")]
+fn chain(x: &[f32], _: &mut usize, units: usize, after: Option<[f64; 4]>) -> [f64; 4] {
     let mut chains = [0.0_f32; 4];
-    for (chain, x) in chains.iter_mut().zip(x) {
-        *chain = *x;
+    match after {
+        Some(after) => chains = after.map(|y| y as f32),
+        None => chains.iter_mut().zip(x).for_each(|(chain, x)| *chain = *x),
     }
     for _ in 0..units {
         for _ in 0..UNIT_STEPS {
