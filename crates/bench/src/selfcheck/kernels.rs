@@ -265,7 +265,7 @@ mod tests {
 
     /// Counts the units that runs are asked for, in a kernel that does nothing else.
     fn units_of(more: More, runs: usize) -> Vec<usize> {
-        fn count(_: &[f32], at: &mut usize, units: usize) -> [f64; 4] {
+        fn count(_: &[f32], at: &mut usize, units: usize, _: Option<[f64; 4]>) -> [f64; 4] {
             *at += units;
             [0.0; 4]
         }
@@ -279,6 +279,14 @@ mod tests {
                 ready.at - before
             })
             .collect()
+    }
+
+    #[test]
+    fn more_steps_go_on_from_those_before() {
+        let (x, mut at) = ([8.0_f32, 3.0, 2.0, 1.0], 0);
+        let first = chain(&x, &mut at, 3, None);
+        assert_eq!(chain(&x, &mut at, 2, Some(first)), chain(&x, &mut at, 5, None));
+        assert_ne!(chain(&x, &mut at, 2, None), chain(&x, &mut at, 5, None));
     }
 
     #[test]
