@@ -33,6 +33,8 @@ pub struct Side {
     pub change: Change,
     /// Whether the candidate may well be slower in this respect, so that more blocks are worth their time.
     pub suspicious: bool,
+    /// Capital against "not slower beyond the region of equivalence", an e-value.
+    pub evidence: f64,
 }
 
 /// A side question.
@@ -89,7 +91,8 @@ impl Beside {
             // A slow slot now and then is a longer mean.
             let suspicious =
                 (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope(), question.level)?;
-            sides.push(Side { name: question.name, change: decide(&values, rule)?, suspicious });
+            let evidence = evidence(&values, rule.rope())?.slower.now;
+            sides.push(Side { name: question.name, change: decide(&values, rule)?, suspicious, evidence });
         }
         Ok(sides)
     }
@@ -140,6 +143,11 @@ pub(crate) fn most_suspicious(sides: &[Side]) -> Option<&Side> {
 /// The question, if any, that is answered by "slower".
 pub(crate) fn slower(sides: &[Side]) -> Option<&'static str> {
     sides.iter().find(|side| side.change.difference == Difference::Slower).map(|side| side.name)
+}
+
+/// The e-value against "slower in no respect": the mean of the questions' own.
+pub(crate) fn all_evidence(sides: &[Side]) -> f64 {
+    sides.iter().map(|side| side.evidence).sum::<f64>() / sides.len().max(1) as f64
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub struct Terms {
     pub limits: Limits,
     /// Seed of every coin.
     pub coin: u64,
+    /// Cases of the report, this one among them.
+    cases: usize,
 }
 
 impl Terms {
@@ -48,7 +50,19 @@ impl Terms {
         let looks = looks(most);
         let rule = Rule::new(rope, alpha, &looks)?;
         let side_rule = Rule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
-        Ok(Self { rule, side_rule, limits, coin })
+        Ok(Self { rule, side_rule, limits, coin, cases: 1 })
+    }
+
+    /// The same for one of `cases` that a report is about: a difference is called when its evidence holds among so many
+    /// even where no other case differs, so that e-BH over the report takes nothing back.
+    #[must_use]
+    pub fn among(self, cases: usize) -> Self {
+        Self { cases: cases.max(1), ..self }
+    }
+
+    /// Evidence that a call takes which nobody takes back (`stats::ebh` with a single call among the cases).
+    fn bar(&self) -> f64 {
+        self.cases as f64 / self.rule.spending().alpha()
     }
 }
 
@@ -155,6 +169,8 @@ pub struct Decision {
     pub seconds: [f64; 2],
     /// Capital of the better-supported direction: an e-value, for several cases at once.
     pub evidence: f64,
+    /// An e-value against "slower in none of the side questions".
+    pub side_evidence: f64,
     /// The values of the blocks.
     pub blocks: Vec<BlockValue>,
     /// Share of the slots that met an involuntary context switch.
@@ -242,7 +258,7 @@ pub(crate) fn over_blocks(
         on_block(sofar.blocks.len(), most);
         if looks.contains(&sofar.blocks.len()) {
             let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
-            if sofar.blocks.len() >= most || decision.stands() {
+            if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
                 return Ok(decision);
             }
             suspicious = decision.suspicious();
@@ -251,11 +267,13 @@ pub(crate) fn over_blocks(
 }
 
 impl Decision {
-    /// Whether more blocks would not change what is said.
-    fn stands(&self) -> bool {
+    /// Whether more blocks would not change what is said, where a difference takes evidence of `bar`.
+    fn stands(&self, bar: f64) -> bool {
         match self.call {
             Call::As(Difference::Undecided { .. }) | Call::Withheld | Call::Unsettled(_) => false,
-            Call::As(_) | Call::SlowerBeside(_) => true,
+            Call::As(Difference::Same) => true,
+            Call::As(Difference::Slower | Difference::Faster) => self.evidence >= bar,
+            Call::SlowerBeside(_) => self.side_evidence >= bar,
         }
     }
 
@@ -304,6 +322,7 @@ impl Sofar {
             call: call(&change, &control, &sides, terms.rule.rope()),
             change,
             control,
+            side_evidence: beside::all_evidence(&sides),
             sides,
             basis: self.basis,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
@@ -358,7 +377,11 @@ mod tests {
 
     /// Blocks of which each holds these slots, after as many of them as it takes.
     fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
-        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+        decided_among(1, baseline, candidate, control, basis)
+    }
+
+    fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
+        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
         let samples = [samples(baseline), samples(candidate), samples(control)];
         over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
             Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu })
@@ -391,6 +414,28 @@ mod tests {
             assert_eq!(decision.call, Call::Withheld);
             assert_eq!(decision.blocks.len(), 32, "it may pass");
         }
+    }
+
+    #[test]
+    fn a_difference_is_measured_until_it_holds_among_all_cases() {
+        for (cases, blocks) in [(1, 8), (2, 12), (10, 12), (20, 16), (100, 16), (300, 24)] {
+            let main = decided_among(cases, &[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], Basis::Fastest);
+            assert_eq!((main.call, main.blocks.len()), (Call::As(Difference::Slower), blocks), "{cases} cases");
+            let mut evidence = vec![0.0; cases];
+            evidence[0] = main.evidence;
+            assert!(ellwand_core::stats::ebh::called(&evidence, 0.01).unwrap()[0], "{cases} cases");
+            let same = decided_among(cases, &[1e-4; 3], &[1e-4; 3], &[1e-4; 3], Basis::Fastest);
+            assert_eq!((same.call, same.blocks.len()), (Call::As(Difference::Same), 6), "{cases} cases");
+        }
+        let slots = ([1e-4; 4], [1e-4, 1e-4, 1e-4, 2e-4]);
+        let alone = decided(&slots.0, &slots.1, &slots.0, Basis::Fastest);
+        let among = decided_among(50, &slots.0, &slots.1, &slots.0, Basis::Fastest);
+        assert!(
+            matches!(among.call, Call::SlowerBeside(_)) && among.side_evidence >= 5000.0,
+            "{}",
+            among.side_evidence
+        );
+        assert!(among.blocks.len() > alone.blocks.len());
     }
 
     #[test]

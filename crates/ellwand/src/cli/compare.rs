@@ -76,7 +76,7 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     let mut rows: Vec<Row> = Vec::new();
     for (index, contest) in contests.into_iter().enumerate() {
         progress.cell(index, &contest.case);
-        let terms = terms(matches, rope)?;
+        let terms = terms(matches, rope)?.among(planned);
         let mut on_block = |done: usize, most: usize| progress.rounds(index, done as u32, most as u32);
         let result = match &contest.what {
             What::Workers(sides) => arms::compare(sides, &terms, interrupt, &mut on_block),
@@ -185,15 +185,25 @@ fn said(result: &Result<Decision, (&'static str, Fate)>, resolution_ns: f64) -> 
 }
 
 /// A report of many cases promises what a single one promises: calls that chance alone produces among so many are taken back.
+/// The questions beside the main one may be wrong once more, all cases together, and are held to that by themselves.
 fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
-    let compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
+    let mut compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
     if compared.len() < 2 {
         return Ok(());
     }
-    let evidence: Vec<f64> = compared.iter().filter_map(|row| Some(row.result.as_ref().ok()?.evidence)).collect();
-    let called = ebh::called(&evidence, ALPHA).map_err(anyhow::Error::from)?;
-    for (row, called) in compared.into_iter().zip(called) {
-        if !called && matches!(row.said, Said::Call(Call::As(Difference::Slower | Difference::Faster))) {
+    let called = |of: fn(&Decision) -> f64, rows: &[&mut Row]| {
+        let evidence: Vec<f64> = rows.iter().filter_map(|row| row.result.as_ref().ok().map(of)).collect();
+        ebh::called(&evidence, ALPHA).map_err(anyhow::Error::from)
+    };
+    let main = called(|decision| decision.evidence, &compared)?;
+    let beside = called(|decision| decision.side_evidence, &compared)?;
+    for (row, (main, beside)) in compared.iter_mut().zip(main.into_iter().zip(beside)) {
+        let stands = match row.said {
+            Said::Call(Call::As(Difference::Slower | Difference::Faster)) => main,
+            Said::Call(Call::SlowerBeside(_)) => beside,
+            _ => true,
+        };
+        if !stands {
             row.said = Said::OneOfMany;
         }
     }

@@ -75,9 +75,13 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
         }
         Said::Call(Call::SlowerBeside(name)) => {
+            let fastest = match change.difference {
+                Difference::Same => format!("while its fastest time is the same within {}", percent(rope)),
+                _ => format!("of its fastest time nothing is shown ({})", interval(change.low, change.high)),
+            };
             let change = decision.sides.iter().find(|side| side.name == name).map_or(*change, |side| side.change);
             format!(
-                "{candidate} is slower than {baseline} in its slow moments: {} {} ({}), while its fastest time is not, {cost}",
+                "{candidate} is slower than {baseline} in its slow moments: {} {} ({}); {fastest}, {cost}",
                 about(name),
                 times(change.ratio),
                 interval(change.low, change.high)
@@ -93,7 +97,10 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             times(decision.control.ratio),
             interval(decision.control.low, decision.control.high)
         ),
-        Said::OneOfMany => format!("undecided: {takes}, {cost}; among so many cases one such is no surprise"),
+        Said::OneOfMany => format!(
+            "undecided: {takes}, {cost}; among so many cases one such is no surprise: compare this one alone, or --blocks {}",
+            2 * decision.blocks.len()
+        ),
         Said::BelowResolution(seconds) => format!(
             "below resolution: both take less than {} an iteration, which cannot be told from nothing, {cost}",
             units::human(seconds, "s")

@@ -1,7 +1,7 @@
 //! Comparisons as a record keeps them: ratio and interval computed again from the block values, and the verdict once more
 //! held against the number of its neighbours.
 
-use ellwand_core::record::{Comparison, Record};
+use ellwand_core::record::{BlockValues, Comparison, Record};
 use ellwand_core::stats::{ebh, evidence, median};
 use serde::Serialize;
 
@@ -49,17 +49,23 @@ pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
     records.iter().enumerate().flat_map(|(run, record)| of_run(run, record)).collect()
 }
 
-/// Calls that chance alone produces among so many cases are taken back, as `compare` itself does.
+/// Calls that chance alone produces among so many cases are taken back, as `compare` itself does: those of the main question
+/// and those of the questions beside it, each by the evidence of its own kind.
 fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
     let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
-    let compared: Vec<(usize, f64)> =
-        record.comparisons.iter().enumerate().filter_map(|(index, c)| Some((index, support(c)?))).collect();
-    if compared.len() > 1 {
+    for (of, words) in
+        [(support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..]), (beside, &["slower-beside"])]
+    {
+        let compared: Vec<(usize, f64)> =
+            record.comparisons.iter().enumerate().filter_map(|(index, c)| Some((index, of(c)?))).collect();
+        if compared.len() < 2 {
+            continue;
+        }
         let evidence: Vec<f64> = compared.iter().map(|(_, evidence)| *evidence).collect();
         let alpha = record.comparisons[compared[0].0].alpha;
         let called = ebh::called(&evidence, alpha).unwrap_or_else(|_| vec![false; evidence.len()]);
         for ((index, _), called) in compared.into_iter().zip(called) {
-            if !called && ["slower", "faster"].contains(&infos[index].verdict.as_str()) {
+            if !called && words.contains(&infos[index].verdict.as_str()) {
                 infos[index].verdict = "undecided".into();
                 infos[index].note = Some("among so many cases one such is no surprise".into());
             }
@@ -72,6 +78,16 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
 fn support(comparison: &Comparison) -> Option<f64> {
     let main: Vec<f64> = comparison.blocks.iter().map(|block| block.main).collect();
     if main.is_empty() { None } else { evidence(&main, comparison.rope).ok().map(|found| found.either()) }
+}
+
+/// The e-value against "slower in no question beside": the mean of theirs.
+fn beside(comparison: &Comparison) -> Option<f64> {
+    let of = |value: fn(&BlockValues) -> f64| {
+        let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
+        evidence(&values, comparison.rope).ok().map(|found| found.slower.now)
+    };
+    let all = [of(|block| block.median)?, of(|block| block.p90)?, of(|block| block.mean)?];
+    if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / 3.0) }
 }
 
 fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
