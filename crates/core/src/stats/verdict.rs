@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn heavy_blocks_decide_what_light_ones_scatter() {
         let rule = Rule::default();
-        let noisy = [0.15, -0.12, 0.18, -0.1, 0.09, -0.13];
-        let blocks = [&noisy[..], &STEADY[..], &STEADY[..2]].concat();
-        let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 10][..]].concat();
+        let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
+        let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
+        let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
         let even = decide_weighted(&blocks, &weights(1.0), &rule).unwrap();
         assert!(matches!(even.difference, Difference::Undecided { .. }), "{even:?}");
         let plain = decide(&blocks, &rule).unwrap();
