@@ -17,14 +17,17 @@ use crate::worker::Limits;
 pub const SLOT_NS: u64 = 200_000;
 /// Warm-up of an arm, in nanoseconds. Caches, predictors and page tables are warm after a few slots; the clock of the
 /// processor was raised by the preparation.
-pub const WARM_UP_NS: u64 = 2_000_000;
+pub const WARM_UP_NS: u64 = 1_000_000;
 /// Time that the slots of one block take together, in nanoseconds: about what starting its processes takes, so that neither
 /// dominates (Kalibera and Jones 2013).
 const BLOCK_SLOTS_NS: u64 = 16_000_000;
 /// Rounds of a block.
 const ROUNDS: (u64, u64) = (3, 24);
-/// How many times as many rounds a block has while slow modes are suspected: a rare one shows in nearly every block then.
+/// How many times as many rounds a block may have while slow modes are suspected: a rare one shows in nearly every block then.
 const SUSPICIOUS: u64 = 4;
+/// Time that the slots of such a block take together, in nanoseconds. What is still to be told is how often something happens,
+/// which many slots tell and many processes do not.
+const SUSPICIOUS_SLOTS_NS: u64 = 8 * BLOCK_SLOTS_NS;
 /// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
 /// rounds would cost more than further processes tell.
 const LONG_ROUNDS: u64 = 3;
@@ -121,7 +124,8 @@ impl Arms<'_> {
         let times = if suspicious { SUSPICIOUS } else { 1 };
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
-        let rounds = (times * BLOCK_SLOTS_NS / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
+        let budget = if suspicious { SUSPICIOUS_SLOTS_NS } else { BLOCK_SLOTS_NS };
+        let rounds = (budget / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let longest = if suspicious { LONG_SUSPICIOUS_BLOCK } else { LONG_BLOCK };
         let start = Instant::now();

@@ -5,14 +5,16 @@
 //!
 //! A rare slow slot shows late: with one slot in twenty that takes twice as long, three blocks of 24 rounds in ten hold none
 //! of them in the candidate. So "the same" waits while a side question is suspicious, and blocks that are taken meanwhile
-//! have more rounds. That plan may depend on blocks seen before: the sign of the next block is a fair coin given them.
+//! have more rounds, and count by them. That plan may depend on blocks seen before: the sign of the next block is a fair coin given them.
 //!
 //! To wait costs time, and equal things must rarely wait. A question is suspicious when its estimate lies beyond the region
 //! of equivalence *and* a test says so at a level that true nulls seldom reach. Blocks count by their rounds there, so that
 //! a long block which finds nothing quickly clears what a short one raised.
 
 use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
-use ellwand_core::stats::{Change, Difference, Rule, StatsError, block_value, decide, evidence, median, quantile};
+use ellwand_core::stats::{
+    Change, Difference, Rule, StatsError, block_value, decide_weighted, evidence, median, quantile, weighted_evidence,
+};
 
 use crate::compare::{BASELINE, CANDIDATE};
 
@@ -91,8 +93,9 @@ impl Beside {
             // A slow slot now and then is a longer mean.
             let suspicious =
                 (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope(), question.level)?;
-            let evidence = evidence(&values, rule.rope())?.slower.now;
-            sides.push(Side { name: question.name, change: decide(&values, rule)?, suspicious, evidence });
+            let evidence = weighted_evidence(&values, &self.rounds, rule.rope())?.slower.now;
+            let change = decide_weighted(&values, &self.rounds, rule)?;
+            sides.push(Side { name: question.name, change, suspicious, evidence });
         }
         Ok(sides)
     }

@@ -60,9 +60,10 @@ impl Terms {
         Self { cases: cases.max(1), ..self }
     }
 
-    /// Evidence that a call takes which nobody takes back (`stats::ebh` with a single call among the cases).
+    /// Evidence that a call takes which nobody takes back (`stats::ebh` with a single call among the cases); alone a case
+    /// takes none beside that of its verdict.
     fn bar(&self) -> f64 {
-        self.cases as f64 / self.rule.spending().alpha()
+        if self.cases == 1 { 0.0 } else { self.cases as f64 / self.rule.spending().alpha() }
     }
 }
 

@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::check::{self, Ready, Task};
 use crate::plan::Cell;
 use crate::probe::{self, Probe, Span};
-use crate::sample::{self, Slot};
+use crate::sample::{self, Counting, Slot};
 use crate::stop::{Progress, stopped};
 use crate::warm;
 
@@ -85,7 +85,7 @@ struct Runner<'a> {
 
 enum State {
     /// Being sampled.
-    Alive { ready: Ready, slot: Slot, samples: Vec<Sample> },
+    Alive { ready: Ready, slot: Slot, counting: Counting, samples: Vec<Sample> },
     /// Over.
     Ended(Outcome),
 }
@@ -171,7 +171,9 @@ impl Instrument<'_> {
                     )
                 });
                 match calibrated.and_then(|calibrated| calibrated) {
-                    Ok(slot) => State::Alive { ready, slot, samples: Vec::new() },
+                    Ok(slot) => {
+                        State::Alive { ready, slot, counting: Counting::every_now_and_then(), samples: Vec::new() }
+                    }
                     Err(error) => State::Ended(Outcome::Failed { error }),
                 }
             }
@@ -293,14 +295,15 @@ impl Instrument<'_> {
 impl Runner<'_> {
     /// Takes one slot; a failure ends the implementation and nobody else.
     fn take(&mut self, round: u32, position: u32) {
-        let State::Alive { ready, slot, samples } = &mut self.state else { return };
-        let scope = self.implementation.parallelism.scope();
+        let State::Alive { ready, slot, counting, samples } = &mut self.state else { return };
+        let scope = counting.scope(self.implementation.parallelism.scope(), slot.cost_ns);
         let timing = check::guarded("run", || {
             warm::before_slot(ready.prepared.as_mut(), *slot)?;
             sample::slot(self.device, scope, ready.prepared.as_mut(), *slot)
         });
         match timing.and_then(|timing| timing) {
             Ok((timing, fastest_ns)) => {
+                counting.saw(&timing);
                 samples.push(Sample { round, position, ..sample::sample(*slot, timing, fastest_ns) });
             }
             Err(error) => self.state = State::Ended(Outcome::Failed { error }),

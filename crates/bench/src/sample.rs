@@ -8,8 +8,51 @@ use serde::{Deserialize, Serialize};
 /// Most iterations a slot may hold; beyond this the loop itself is all there is to see.
 const MOST_ITERATIONS: u64 = 1 << 24;
 
-/// Most parts of a slot.
-pub(crate) const MOST_PARTS: u64 = 10;
+/// Most parts of a slot. The fastest of five misses what disturbs a slot as well as the fastest of ten (a preemption hits one
+/// of them), and each costs a reading of the clock.
+pub(crate) const MOST_PARTS: u64 = 5;
+
+/// One slot of so many is counted in full where nothing was found in those before.
+pub(crate) const COUNTED_EVERY: u32 = 32;
+/// From this length on the system calls of a full count are below a half per cent of the slot.
+const COUNTED_NS: u64 = 500_000;
+
+/// Which slots of an implementation are counted in full: page faults, and switches by kind. All of them, if they are long; of
+/// short ones the first, one now and then, and those after one in which something was found, so that what happens at every
+/// call is counted at every call. The others are read as briefly as times allow ([`CpuScope::ThreadBriefly`]).
+#[derive(Debug, Clone, Copy)]
+pub struct Counting {
+    left: Option<u32>,
+}
+
+impl Counting {
+    /// As said above.
+    pub fn every_now_and_then() -> Self {
+        Self { left: Some(0) }
+    }
+
+    /// Short slots are never counted in full: where nobody reads the counts.
+    pub fn never() -> Self {
+        Self { left: None }
+    }
+
+    /// How a slot of an implementation with this scope is read, that is expected to take so long.
+    pub fn scope(&self, scope: CpuScope, cost_ns: u64) -> CpuScope {
+        match scope {
+            CpuScope::Thread if cost_ns < COUNTED_NS && self.left != Some(0) => CpuScope::ThreadBriefly,
+            scope => scope,
+        }
+    }
+
+    /// Takes note of a slot that was read so.
+    pub fn saw(&mut self, timing: &Timing) {
+        let found = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        let anything = found(timing.faults) || found(timing.switches) || found(timing.waits);
+        if let Some(left) = &mut self.left {
+            *left = if anything { 0 } else { left.checked_sub(1).unwrap_or(COUNTED_EVERY - 1) };
+        }
+    }
+}
 
 /// Times one slot: its iterations in equal parts, back to back. Only `run` and `sync` lie between the clock readings.
 ///
@@ -188,23 +231,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_found_in_a_slot_is_counted_in_the_next_one_too() {
+        let quiet = Timing { switches: Some(0), waits: Some(0), ..Timing::default() };
+        let mut counting = Counting::every_now_and_then();
+        let full = |counting: &mut Counting, timing: &Timing| {
+            let scope = counting.scope(CpuScope::Thread, 200_000);
+            counting.saw(timing);
+            scope == CpuScope::Thread
+        };
+        let taken: Vec<bool> = (0..2 * COUNTED_EVERY).map(|_| full(&mut counting, &quiet)).collect();
+        assert_eq!(taken.iter().filter(|full| **full).count(), 2);
+        assert!(taken[0] && taken[COUNTED_EVERY as usize]);
+        let faulting = Timing { faults: Some(3), ..quiet };
+        assert!(full(&mut counting, &faulting) && full(&mut counting, &faulting) && full(&mut counting, &quiet));
+        assert!(!full(&mut counting, &Timing { switches: Some(1), ..quiet }) && full(&mut counting, &quiet));
+        assert_eq!(counting.scope(CpuScope::Process, 1), CpuScope::Process);
+        assert_eq!(Counting::never().scope(CpuScope::Thread, 1_000_000), CpuScope::Thread, "long");
+        let mut never = Counting::never();
+        assert!((0..99).all(|_| !full(&mut never, &faulting)));
+    }
+
+    #[test]
     fn every_timed_run_is_loaded_for_and_slots_stay_below_what_can_be_loaded() {
         let device = crate::Cpu::new("for a test".to_string());
         let mut loaded = Loaded { left: 0, starved: 0 };
         let shape = calibrate(&device, Parallelism::Single, &mut loaded, 1_000_000, 0).expect("it cannot fail");
-        assert!(shape.iterations <= 50, "at most 48 in up to ten equal parts: {shape:?}");
+        assert!(shape.iterations <= 50, "at most 48 in up to five equal parts: {shape:?}");
         slot(&device, CpuScope::Thread, &mut loaded, shape).expect("it cannot fail");
         assert_eq!((loaded.starved, loaded.left), (0, 0));
     }
 
     #[test]
     fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
-        // 200 us of 1 us each: ten parts of twenty.
-        assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), Slot { iterations: 200, parts: 10, cost_ns: 200_000 });
+        // 200 us of 1 us each: five parts of forty.
+        assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), Slot { iterations: 200, parts: 5, cost_ns: 200_000 });
         // 45 us each: as many parts as iterations.
         assert_eq!(Slot::whole(5, 225_000).cut(Some(10_000)), Slot { iterations: 5, parts: 5, cost_ns: 225_000 });
-        // 23 iterations become 30 so that the parts are equal.
-        assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), Slot { iterations: 30, parts: 10, cost_ns: 300_000 });
+        // 23 iterations become 25 so that the parts are equal.
+        assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), Slot { iterations: 25, parts: 5, cost_ns: 250_000 });
         assert_eq!(Slot::whole(4, 30_000).cut(Some(10_000)), Slot { iterations: 6, parts: 3, cost_ns: 45_000 });
         assert_eq!(Slot::whole(1, 9_000).cut(Some(10_000)), Slot::whole(1, 9_000));
         assert_eq!(Slot::whole(7, 7_000_000).cut(None), Slot::whole(7, 7_000_000));

@@ -35,6 +35,9 @@ impl fmt::Display for DeviceKind {
 pub enum CpuScope {
     /// The calling thread alone.
     Thread,
+    /// The same with as few system calls as the times take. Page faults need not be counted; where the thread lost the
+    /// processor, one switch may stand for one or more, and waits may be missing.
+    ThreadBriefly,
     /// Every thread of the process.
     Process,
 }
@@ -48,7 +51,7 @@ pub struct Timing {
     pub cpu_ns: Option<u64>,
     /// Time on the device's own clock.
     pub device_ns: Option<u64>,
-    /// Involuntary context switches during the body.
+    /// Involuntary context switches during the body; with [`CpuScope::ThreadBriefly`] 1 may stand for more, or for a wait.
     pub switches: Option<u64>,
     /// Page faults served without input or output during the body.
     pub faults: Option<u64>,

@@ -54,7 +54,7 @@ pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
 /// A registry with the devices found here and nothing to measure yet.
 pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
-    registry.device(Arc::new(bench::Cpu::new(cli::cpu_description())));
+    registry.device(Arc::new(bench::Cpu::described(cli::cpu_description)));
     match kernels::device::find_cuda() {
         Ok(found) => found.into_iter().for_each(|device| {
             registry.device(device);

@@ -17,7 +17,7 @@ use ellwand_core::workload::{Fit, Workload};
 use super::protocol::{Answer, Ask, Judged, Open, Opened};
 use crate::check::{self, Task, guarded};
 use crate::probe::{self, Probe, Span};
-use crate::sample::{self, Slot};
+use crate::sample::{self, Counting, Slot};
 use crate::warm;
 
 /// The program that a worker lives in.
@@ -40,7 +40,10 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
     let mut lines = questions.lines();
     let Some(open) = next(&mut lines)? else { return Ok(()) };
     let Ask::Open(open) = open else { return desk.end(refused("it must be opened first")) };
-    let padding = open.padding.map(|bytes| vec![1_u8; usize::try_from(bytes.min(1 << 24)).unwrap_or(0)]);
+    // Room only: it moves what comes after it, whether or not anybody writes to it, and every page that is written to costs the
+    // system some 2 us.
+    let padding = open.padding.map(|bytes| Vec::<u8>::with_capacity(usize::try_from(bytes.min(1 << 24)).unwrap_or(0)));
+    std::hint::black_box(&padding);
     let (mut arm, opened) = match Arm::open(host, &open) {
         Ok(opened) => opened,
         Err(outcome) => return desk.end(outcome),
@@ -127,6 +130,8 @@ struct Arm {
     judge: Judge,
     prepared: Box<dyn Prepared>,
     slot: Slot,
+    /// Which slots are counted in full: where probes are read, counts are too.
+    counting: Counting,
     /// Whether slots follow each other without runs that are not timed.
     long: bool,
     /// Whether the outputs were spoilt before the last slot.
@@ -137,6 +142,8 @@ impl Arm {
     /// The same steps as in one process: inputs, prepare, poison, run, judge, probes, warm-up, shape of the slots.
     fn open(host: &Host, open: &Open) -> Result<(Self, Opened), Outcome> {
         let failed = |error: String| Outcome::Failed { error };
+        // The first look sleeps for a moment, which no slot should follow.
+        let _ = ellwand_profile::Presence::of_this_process();
         let (workload, implementation) = find(host.registry, open)?;
         let mut registry = host.registry.clone();
         registry.look_for(implementation.needs);
@@ -176,12 +183,15 @@ impl Arm {
         };
         let workload = Arc::clone(workload);
         let long = is_long(slot, open);
-        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, long, spoilt: false }, opened))
+        let counting = if open.probes { Counting::every_now_and_then() } else { Counting::never() };
+        let spoilt = false;
+        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, counting, long, spoilt }, opened))
     }
 
     fn slot(&mut self, judged: bool) -> Result<Sample, Outcome> {
         let (device, prepared) = (self.device.as_ref(), self.prepared.as_mut());
         self.spoilt = judged;
+        let scope = self.counting.scope(self.scope, self.slot.cost_ns);
         let taken = guarded("run", || {
             if judged {
                 prepared.poison();
@@ -189,10 +199,13 @@ impl Arm {
             if !self.long {
                 warm::before_slot(prepared, self.slot)?;
             }
-            sample::slot(device, self.scope, prepared, self.slot)
+            sample::slot(device, scope, prepared, self.slot)
         });
         match taken.and_then(|taken| taken) {
-            Ok((timing, fastest_ns)) => Ok(sample::sample(self.slot, timing, fastest_ns)),
+            Ok((timing, fastest_ns)) => {
+                self.counting.saw(&timing);
+                Ok(sample::sample(self.slot, timing, fastest_ns))
+            }
             Err(error) => Err(Outcome::Failed { error }),
         }
     }

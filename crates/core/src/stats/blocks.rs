@@ -77,6 +77,29 @@ pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInt
     Ok(MeanInterval { mean, sd, half })
 }
 
+/// As [`mean_interval_missing`], for blocks of which some tell more than others: a block counts as much as its weight, and the
+/// scatter is judged as if the weights told how exact each block is. As many blocks of equal weight would tell as much (Kish
+/// 1965, the effective size of a sample), and Student's distribution is that of so many. Equal weights change nothing.
+pub(super) fn weighted_interval_missing(
+    blocks: &[f64],
+    weights: &[f64],
+    miss: f64,
+) -> Result<MeanInterval, StatsError> {
+    if blocks.len() < 2 {
+        return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
+    }
+    check_finite("block", blocks)?;
+    let (origin, all) = (blocks[0], weights.iter().sum::<f64>());
+    let shares: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
+    let offset: f64 = shares.iter().zip(blocks).map(|(share, value)| share * (value - origin)).sum();
+    let count = 1.0 / shares.iter().map(|share| share * share).sum::<f64>();
+    let squares: f64 =
+        shares.iter().zip(blocks).map(|(share, value)| (share * (value - origin - offset)).powi(2)).sum();
+    let standard_error = (squares * count / (count - 1.0)).sqrt();
+    let half = student_t_upper_quantile(0.5 * miss, count - 1.0)? * standard_error;
+    Ok(MeanInterval { mean: origin + offset, sd: standard_error * (blocks.len() as f64).sqrt(), half })
+}
+
 /// In two passes, about the first value: blocks that all agree have a spread of exactly zero.
 fn mean_and_sd(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;

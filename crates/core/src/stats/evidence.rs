@@ -77,12 +77,21 @@ impl Evidence {
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite. No block is no evidence: 1.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
+    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope)
+}
+
+/// The same with bets that are as large as the weights of the blocks. The sign of a block is a fair coin given a weight that
+/// would be the same under swapped names, so that all steps of the proof hold as they stand.
+///
+/// # Errors
+/// As [`evidence()`]; as many weights as blocks are expected.
+pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64) -> Result<Evidence, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
     let capital = |sign: f64| {
         let mut wager = Wager::new();
-        for block in blocks {
-            wager.bet(sign * block - shift);
+        for (block, weight) in blocks.iter().zip(weights) {
+            wager.bet(weight * (sign * block - shift));
         }
         Capital { now: wager.ln_capital().exp(), peak: wager.ln_peak.exp() }
     };

@@ -21,6 +21,7 @@
 //! | a direction | [`evidence()`] | false alarms at most alpha, whatever the noise and whenever one stops |
 //! | a direction, at one look | [`sign_flip`] | the exact share of sign patterns that speak as loudly |
 //! | the verdict | [`decide`] | interval *and* evidence for slower or faster, interval for the same |
+//! | the same, blocks of unequal size | [`decide_weighted`] | as above |
 //! | a whole report | [`ebh::called`] | at most a share alpha of the calls is false, under any dependence between rows |
 //! | a certificate | [`proportion_upper_bound`] | exact bound on a rate from a count |
 //!
@@ -107,9 +108,9 @@ pub use blocks::{MeanInterval, block_value, mean_interval};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
-pub use evidence::{Capital, Evidence, evidence, fewest_blocks};
+pub use evidence::{Capital, Evidence, evidence, fewest_blocks, weighted_evidence};
 pub use forecast::FORECAST_LIMIT;
 pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};
 pub use slope::{Slope, common_slope};
 pub use spending::{LOOKS, MOST_BLOCKS, Spending};
-pub use verdict::{Change, Difference, Rule, decide};
+pub use verdict::{Change, Difference, Rule, decide, decide_weighted};

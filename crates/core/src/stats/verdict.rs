@@ -5,9 +5,9 @@
 //! which assumes nothing, has reached 2 / alpha (half of alpha for each direction). Whatever the noise is, the second alone
 //! bounds the false alarms of a comparison by alpha. "The same" rests on the interval.
 
-use super::blocks::{MeanInterval, mean_interval_missing};
+use super::blocks::{MeanInterval, mean_interval_missing, weighted_interval_missing};
 use super::error::StatsError;
-use super::evidence::{evidence, fewest_blocks, shift};
+use super::evidence::{Evidence, evidence, fewest_blocks, shift, weighted_evidence};
 use super::forecast::blocks_needed;
 use super::spending::{LOOKS, Spending};
 
@@ -96,13 +96,39 @@ pub enum Difference {
 /// A number of blocks at which the plan does not look (see [`Spending::reached`]); a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &Rule) -> Result<Change, StatsError> {
     let interval = mean_interval_missing(blocks, rule.spending.at(blocks.len())?)?;
-    let difference = difference(blocks, rule, &interval)?;
+    change(blocks, rule, &interval, &evidence(blocks, rule.rope)?)
+}
+
+/// The same for blocks of which some tell more than others, such as blocks of more rounds. A weight may depend on what came
+/// before its block and on what does not change when the sides swap names (how long the block took in all), on nothing else.
+/// The scale of the weights does not matter.
+///
+/// # Errors
+/// As [`decide`]; as many weights as blocks are needed, positive and finite.
+pub fn decide_weighted(blocks: &[f64], weights: &[f64], rule: &Rule) -> Result<Change, StatsError> {
+    if weights.len() != blocks.len() {
+        return Err(StatsError::TooFew { what: "weights", got: weights.len(), needed: blocks.len() });
+    }
+    if let Some(index) = weights.iter().position(|weight| !(weight.is_finite() && *weight > 0.0)) {
+        let expected = "a positive, finite weight";
+        return Err(StatsError::Value { what: "weight", index, value: weights[index], expected });
+    }
+    let interval = weighted_interval_missing(blocks, weights, rule.spending.at(blocks.len())?)?;
+    change(blocks, rule, &interval, &weighted_evidence(blocks, weights, rule.rope)?)
+}
+
+fn change(blocks: &[f64], rule: &Rule, interval: &MeanInterval, evidence: &Evidence) -> Result<Change, StatsError> {
+    let difference = difference(blocks, rule, interval, evidence)?;
     Ok(Change { ratio: interval.mean.exp(), low: interval.low().exp(), high: interval.high().exp(), difference })
 }
 
-fn difference(blocks: &[f64], rule: &Rule, interval: &MeanInterval) -> Result<Difference, StatsError> {
+fn difference(
+    blocks: &[f64],
+    rule: &Rule,
+    interval: &MeanInterval,
+    evidence: &Evidence,
+) -> Result<Difference, StatsError> {
     let shift = shift(rule.rope)?;
-    let evidence = evidence(blocks, rule.rope)?;
     let needed = rule.evidence_needed();
     Ok(if interval.low() > shift && evidence.slower.peak >= needed {
         Difference::Slower
@@ -152,6 +178,29 @@ mod tests {
         let blocks = [0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.9];
         assert!(evidence(&blocks, 0.0).unwrap().slower.peak >= rule.evidence_needed());
         assert!(matches!(decide(&blocks, &rule).unwrap().difference, Difference::Undecided { .. }));
+    }
+
+    #[test]
+    fn heavy_blocks_decide_what_light_ones_scatter() {
+        let rule = Rule::default();
+        let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
+        let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
+        let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
+        let even = decide_weighted(&blocks, &weights(1.0), &rule).unwrap();
+        assert!(matches!(even.difference, Difference::Undecided { .. }), "{even:?}");
+        let plain = decide(&blocks, &rule).unwrap();
+        assert!((even.low / plain.low - 1.0).abs() < 1e-12 && even.difference == plain.difference);
+        let weighted = decide_weighted(&blocks, &weights(30.0), &rule).unwrap();
+        assert_eq!(weighted.difference, Difference::Slower, "{weighted:?}");
+        assert!((weighted.ratio - 0.03_f64.exp()).abs() < 0.001);
+        let mirrored =
+            decide_weighted(&blocks.iter().map(|d| -d).collect::<Vec<f64>>(), &weights(300.0), &rule).unwrap();
+        assert_eq!(mirrored.difference, Difference::Faster, "and their scale does not matter");
+        assert_eq!(decide_weighted(&[0.0; 6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &rule).unwrap().high, 1.0);
+        assert!(decide_weighted(&blocks, &[1.0; 3], &rule).is_err());
+        let mut broken = weights(2.0);
+        broken[4] = 0.0;
+        assert!(matches!(decide_weighted(&blocks, &broken, &rule), Err(StatsError::Value { index: 4, .. })));
     }
 
     #[test]

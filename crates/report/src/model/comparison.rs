@@ -2,7 +2,7 @@
 //! held against the number of its neighbours.
 
 use ellwand_core::record::{BlockValues, Comparison, Record};
-use ellwand_core::stats::{ebh, evidence, median};
+use ellwand_core::stats::{ebh, evidence, median, weighted_evidence};
 use serde::Serialize;
 
 use crate::units::clean;
@@ -82,9 +82,12 @@ fn support(comparison: &Comparison) -> Option<f64> {
 
 /// The e-value against "slower in no question beside": the mean of theirs.
 fn beside(comparison: &Comparison) -> Option<f64> {
+    let slots = &comparison.arms.get(1)?.samples;
+    let rounds = |block: usize| slots.iter().filter(|slot| slot.block as usize == block).count().max(1) as f64;
+    let rounds: Vec<f64> = (0..comparison.blocks.len()).map(rounds).collect();
     let of = |value: fn(&BlockValues) -> f64| {
         let values: Vec<f64> = comparison.blocks.iter().map(value).collect();
-        evidence(&values, comparison.rope).ok().map(|found| found.slower.now)
+        weighted_evidence(&values, &rounds, comparison.rope).ok().map(|found| found.slower.now)
     };
     let all = [of(|block| block.median)?, of(|block| block.p90)?, of(|block| block.mean)?];
     if comparison.blocks.is_empty() { None } else { Some(all.iter().sum::<f64>() / 3.0) }

@@ -60,23 +60,29 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
 fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
     let unknown = || "unavailable".to_string();
     let (alarms, trials, bound) = certificate.false_alarms();
-    writeln!(
-        out,
-        "\n{alarms} false alarms in {trials} decisions on equal things: their share is at most {} (95 % bound); region of equivalence {}",
-        bound.map_or_else(unknown, percent),
-        percent(certificate.rope)
-    )?;
+    writeln!(out)?;
+    // What was not asked has no line.
+    if trials > 0 {
+        writeln!(
+            out,
+            "{alarms} false alarms in {trials} decisions on equal things: their share is at most {} (95 % bound); region of equivalence {}",
+            bound.map_or_else(unknown, percent),
+            percent(certificate.rope)
+        )?;
+    }
     let (found, planted) = certificate.slow_modes();
     if planted > 0 {
         writeln!(out, "{found} of {planted} planted tails and second modes found, which a fastest time does not see")?;
     }
     let (covered, known, share) = certificate.coverage();
-    let share = share.map_or_else(unknown, |(low, high)| format!("{} to {}", percent(low), percent(high)));
-    let bias = certificate.worst_bias().map_or_else(unknown, |bias| format!("{:+.3} %", bias * 100.0));
-    writeln!(
-        out,
-        "{covered} of {known} 99 % intervals hold the planted ratio (true share {share}); largest median bias of a row {bias}"
-    )?;
+    if known > 0 {
+        let share = share.map_or_else(unknown, |(low, high)| format!("{} to {}", percent(low), percent(high)));
+        let bias = certificate.worst_bias().map_or_else(unknown, |bias| format!("{:+.3} %", bias * 100.0));
+        writeln!(
+            out,
+            "{covered} of {known} 99 % intervals hold the planted ratio (true share {share}); largest median bias of a row {bias}"
+        )?;
+    }
     let cost = certificate.slot_cost_ns.map_or_else(unknown, |ns| units::human(ns * 1e-9, "s"));
     writeln!(out, "the instrument takes {cost} a slot beside what runs, outside of its times")?;
     if let Some(floor) = &certificate.floor {
