@@ -17,7 +17,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     }
     let row = |name: &str, about: &str, method: fn(Isa) -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
-            Ok(Box::new(Job::new(task, method(spec::isa(case)?), case, inputs)?))
+            Ok(Box::new(Job::new(task, method(Isa::of(case)?), case, inputs)?))
         })
     };
     let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);

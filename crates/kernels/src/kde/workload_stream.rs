@@ -26,7 +26,7 @@ enum Way {
 pub(super) fn implementations() -> Vec<Implementation> {
     let row = |name: &str, about: &str, way: Way| {
         Implementation::cpu("kde-stream", name, about, move |case: &Case, inputs, _| {
-            Ok(Box::new(Job::new(way, spec::isa(case)?, inputs)?))
+            Ok(Box::new(Job::new(way, Isa::of(case)?, inputs)?))
         })
     };
     vec![

@@ -140,7 +140,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn look_up(self, table: &[f32; 32], at: Self::I) -> Self::F;
 
     /// e^x in the cheapest way: within 1.5 units in the last place where |x| < 8, an error that grows with |x| to 2^-18 of
-    /// the result; beyond -105 and 100 as at these ends (0 and infinity), NaN stays NaN.
+    /// the result; below -87 it may be 0 and above 88.3 infinity, NaN stays NaN.
     #[inline(always)]
     fn fast_exp(self, x: Self::F) -> Self::F {
         exp(self, self.min(self.splat(100.0), self.max(self.splat(-105.0), x)))
