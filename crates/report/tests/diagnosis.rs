@@ -283,6 +283,26 @@ fn a_share_above_the_ceiling_is_told_and_not_clamped() {
 }
 
 #[test]
+fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
+    // All of them would be twice what the machine can do.
+    let peak = 100e9;
+    let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
+    let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-3, required);
+    let above = placed(&m);
+    assert_eq!(above.limit, ellwand_report::Limit::AboveCeiling, "{above:#?}");
+    m.readings.push(ellwand_core::Reading::operations(0.6 * above.share.recip() * m.work.flops));
+    let d = placed(&m);
+    assert_eq!(d.limit, ellwand_report::Limit::Compute);
+    assert!((d.share - 0.6).abs() < 0.01, "{d:#?}");
+    silent("above-ceiling", std::slice::from_ref(&m));
+    let record: Record = common::through_text(&common::run(), std::slice::from_ref(&m));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let row = &report.workloads[0].rows[0];
+    assert!((row.median("roofline-fraction").unwrap() - 0.6).abs() < 0.01);
+    assert!(row.work.flops < m.work.flops);
+}
+
+#[test]
 fn a_busy_machine_changes_neither_class_nor_time() {
     let (quiet, mut busy) = (stream(20e9), stream(20e9));
     for sample in &mut busy.samples {

@@ -8,7 +8,6 @@ use super::error::KdeError;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options};
 use super::rows::Decoding;
-use super::workload_spec as spec;
 use super::{Arrival, Stream, Workspace};
 use crate::isa::Isa;
 

@@ -130,8 +130,9 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let time_s = undisturbed(m)?;
     let many = m.parallelism == Parallelism::Many;
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
-    let bytes = m.work.bytes_total() as f64;
-    let bandwidth = ceiling::bandwidth(ceilings, &m.work, m.parallelism);
+    let work = &m.work_done();
+    let bytes = work.bytes_total() as f64;
+    let bandwidth = ceiling::bandwidth(ceilings, work, m.parallelism);
     let faults = mean(m, |sample| sample.faults);
 
     let mut parts = Vec::new();
@@ -141,7 +142,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         }
     };
     part(Limit::Memory, bandwidth.as_ref().map(|ceiling| bytes / ceiling.value));
-    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| m.work.flops / ceiling.value));
+    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| work.flops / ceiling.value));
     part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
     part(Limit::Overhead, of(CeilingKind::Call));
     if many {
@@ -151,12 +152,12 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         let waits = most_waits(m).filter(|waits| *waits >= WAITS_OF_THREADS);
         part(Limit::Contended, waits.zip(asleep).map(|(waits, each)| waits * each));
     } else {
-        let chain = latency(ceilings, m.work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
+        let chain = latency(ceilings, work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
     }
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
-    let fastest = fastest_bandwidth(ceilings, &m.work, m.parallelism).map(|ceiling| bytes / ceiling.value);
+    let fastest = fastest_bandwidth(ceilings, work, m.parallelism).map(|ceiling| bytes / ceiling.value);
     let mut diagnosis = Diagnosis {
         limit: Limit::Unexplained,
         level: bandwidth.map(|ceiling| ceiling.level).filter(|level| !level.is_empty()),
