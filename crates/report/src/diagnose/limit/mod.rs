@@ -22,6 +22,9 @@ const BINDS: f64 = 0.4;
 pub(super) const ABOVE: f64 = 1.05;
 /// A call of at most so many empty calls' time is bound by being called.
 const CALLS: f64 = 20.0;
+/// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
+/// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
+const WAKES: f64 = 10.0;
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
 /// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
@@ -191,6 +194,9 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     }
     if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.parallelism == Parallelism::Single) {
         return (Limit::Overhead, seconds(Limit::Overhead));
+    }
+    if share(Limit::ThreadWake) * WAKES >= 1.0 {
+        return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
     if let Some(huge) = huge {
         return (Limit::PageFaults, huge);
