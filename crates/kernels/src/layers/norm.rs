@@ -80,48 +80,59 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
     fn block<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
         let (d, from) = (self.d, row * self.d);
         let whole = d - d % S::LANES;
-        // Rows are read again from where the first pass left them.
-        // SAFETY: the rows from `row` on are within x.
-        let near = if RESIDUAL { self.scratch.as_ptr() } else { unsafe { self.x.as_ptr().add(from) } };
         // Before the sums, so that these reductions overlap as well.
-        let shift: [f32; ROWS] = std::array::from_fn(|r| self.mean_of_first(s, row + r));
-        let sums: [_; ROWS] = std::array::from_fn(|r| self.first_pass::<S, STREAM>(s, row + r, r, shift[r]));
-        let moments: [Moments; ROWS] = std::array::from_fn(|r| {
+        let mut shift = [0.0; ROWS];
+        for (r, shift) in shift.iter_mut().enumerate() {
+            *shift = self.mean_of_first(s, row + r);
+        }
+        let mut sums = [[s.splat(0.0); 2]; ROWS];
+        for (r, sums) in sums.iter_mut().enumerate() {
+            *sums = self.first_pass::<S, STREAM>(s, row + r, r, shift[r]);
+        }
+        // Rows are read again from where the first pass left them.
+        let near = if RESIDUAL { self.scratch.as_ptr() } else { self.x[from..].as_ptr() };
+        let mut moments = [Moments::default(); ROWS];
+        for (r, moments) in moments.iter_mut().enumerate() {
             // Divided, so that a constant row far from 0 leaves nothing.
-            let [rest, square] = sums[r].map(|sum| s.sum(sum) / d as f32);
-            if rest * rest > FAR * (square - rest * rest) {
+            let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
+            *moments = if rest * rest > FAR * (square - rest * rest) {
                 // SAFETY: a row of the block where `near` points.
                 again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
             } else {
                 settle(shift[r], rest, square, self.eps)
-            }
-        });
+            };
+        }
 
         let y = self.y.as_mut_ptr().wrapping_add(from);
         let (gamma, beta) = (self.gamma.as_ptr(), self.beta.as_ptr());
         for group in (0..ROWS).step_by(WITH) {
-            let of = |value: fn(&Moments) -> f32| -> [S::F; WITH] {
-                std::array::from_fn(|r| s.splat(value(&moments[group + r])))
-            };
-            let (shift, scale, offset) = (of(|m| m.shift), of(|m| m.scale), of(|m| m.offset));
+            let mut of = [[s.splat(0.0); 3]; WITH];
+            for (of, m) in of.iter_mut().zip(&moments[group..]) {
+                *of = [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)];
+            }
             for c in (0..whole).step_by(S::LANES) {
                 // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and where `near` points.
                 unsafe {
                     let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
-                    for r in 0..WITH {
+                    for (r, [shift, scale, offset]) in of.iter().enumerate() {
                         let at = (group + r) * d + c;
-                        let normal = s.mul_add(s.sub(s.load_at(near.add(at)), shift[r]), scale[r], offset[r]);
+                        let normal = s.mul_add(s.sub(s.load_at(near.add(at)), *shift), *scale, *offset);
                         put::<S, STREAM>(s, y.add(at), s.mul_add(normal, gamma, beta));
                     }
                 }
             }
-            for r in 0..if whole < d { WITH } else { 0 } {
+            if whole == d {
+                continue;
+            }
+            for (r, [shift, scale, offset]) in of.iter().enumerate() {
                 let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
                 let at = (group + r) * d + whole;
                 // SAFETY: the rest of a row where `near` points.
                 let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
-                let normal = s.mul_add(s.sub(x, shift[r]), scale[r], offset[r]);
-                s.store_part(&mut self.y[from + at..from + at + d - whole], s.mul_add(normal, gamma, beta));
+                let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
+                // SAFETY: the rest of a row of y.
+                let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
+                s.store_part(y, s.mul_add(normal, gamma, beta));
             }
         }
     }
