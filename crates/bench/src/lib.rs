@@ -12,6 +12,7 @@ pub mod commands;
 pub mod compare;
 mod counters;
 pub mod cpu;
+mod crossing;
 pub mod environment;
 #[cfg(test)]
 mod error_rates;

@@ -11,6 +11,7 @@ use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 use ellwand_core::workload::Workload;
 
+use crate::crossing;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
@@ -102,7 +103,12 @@ fn with(case: &Case, axis: &Axis, value: &Value) -> Case {
     Case::new(&case.workload, params)
 }
 
-/// Measures every calibration cell. Returns the ceilings and the measurements they come from.
+/// How many cells [`measure`] measures.
+pub fn count(registry: &Registry, environment: &Environment) -> usize {
+    cells(registry, environment).len() + crossing::cells(registry, environment).len()
+}
+
+/// Measures every calibration cell, and from where on non-temporal stores pay. Returns the ceilings and the measurements they come from.
 ///
 /// # Errors
 /// When the user interrupts.
@@ -111,10 +117,11 @@ pub fn measure(
     environment: &Environment,
     on_cell: &mut dyn FnMut(usize, usize, &Cell),
 ) -> Result<(Vec<Ceiling>, Vec<Measurement>), Interrupted> {
-    let cells = cells(instrument.registry, environment);
+    let limits = cells(instrument.registry, environment);
+    let around = crossing::cells(instrument.registry, environment);
     let (mut ceilings, mut measurements) = (Vec::new(), Vec::new());
-    for (index, cell) in cells.iter().enumerate() {
-        on_cell(index, cells.len(), cell);
+    for (index, cell) in limits.iter().enumerate() {
+        on_cell(index, limits.len() + around.len(), cell);
         for measurement in instrument.measure(cell, &mut |_: Event| {})? {
             if let Some(kind) = cell.workload.ceiling(&cell.case) {
                 ceilings.extend(ceiling(kind, &measurement, environment));
@@ -122,6 +129,13 @@ pub fn measure(
             measurements.push(measurement);
         }
     }
+    let mut copies = Vec::new();
+    for (index, cell) in around.iter().enumerate() {
+        on_cell(limits.len() + index, limits.len() + around.len(), cell);
+        copies.extend(instrument.measure(cell, &mut |_: Event| {})?);
+    }
+    ceilings.extend(crossing::ceiling(&copies));
+    measurements.extend(copies);
     Ok((ceilings, measurements))
 }
 

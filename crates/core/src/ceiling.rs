@@ -36,11 +36,13 @@ pub enum CeilingKind {
     Wake,
     /// The same after the threads have gone to sleep.
     ColdWake,
+    /// Bytes, read and written, from which on a copy with non-temporal stores is the faster one.
+    Streamed,
 }
 
 impl CeilingKind {
     /// Every kind.
-    pub const ALL: [CeilingKind; 12] = [
+    pub const ALL: [CeilingKind; 13] = [
         CeilingKind::Copy,
         CeilingKind::Triad,
         CeilingKind::Read,
@@ -53,9 +55,10 @@ impl CeilingKind {
         CeilingKind::HugePageFault,
         CeilingKind::Wake,
         CeilingKind::ColdWake,
+        CeilingKind::Streamed,
     ];
 
-    /// Unit of the limit: `B/s` and `FLOP/s` are rates, of which more is better; `s` is a cost a piece.
+    /// Unit of the limit: `B/s` and `FLOP/s` are rates, of which more is better; `s` is a cost a piece; `B` a size.
     pub fn unit(self) -> &'static str {
         match self {
             CeilingKind::Copy | CeilingKind::Triad | CeilingKind::Read | CeilingKind::Fill => "B/s",
@@ -66,6 +69,7 @@ impl CeilingKind {
             | CeilingKind::HugePageFault
             | CeilingKind::Wake
             | CeilingKind::ColdWake => "s",
+            CeilingKind::Streamed => "B",
         }
     }
 
@@ -84,6 +88,7 @@ impl CeilingKind {
             CeilingKind::HugePageFault => "huge fault",
             CeilingKind::Wake => "wake, hot",
             CeilingKind::ColdWake => "wake, cold",
+            CeilingKind::Streamed => "streamed",
         }
     }
 
@@ -305,7 +310,7 @@ mod tests {
         for kind in CeilingKind::ALL {
             let text = serde_json::to_string(&kind).unwrap();
             assert_eq!(serde_json::from_str::<CeilingKind>(&text).unwrap(), kind);
-            assert!(["B/s", "FLOP/s", "s"].contains(&kind.unit()) && !kind.title().is_empty());
+            assert!(["B/s", "FLOP/s", "s", "B"].contains(&kind.unit()) && !kind.title().is_empty());
         }
     }
 

@@ -118,7 +118,8 @@ pub trait Prepared {
         String::new()
     }
 
-    /// What the implementation knows of itself beside its outputs: the working memory that it holds.
+    /// What the implementation knows of itself beside its outputs: the working memory that it holds, and, where they depend
+    /// on the data, the operations that the last run did ([`Reading::operations`]).
     fn readings(&self) -> Vec<Reading> {
         Vec::new()
     }

@@ -59,8 +59,8 @@ pub const METRICS: &[Metric] = &[
         title: "compute",
         unit: "FLOP/s",
         better: Better::Higher,
-        about: "floating-point operations that must be done, a second",
-        of: |m, sample, _| positive(m.work.flops).map(|flops| flops / sample.seconds()),
+        about: "floating-point operations that must be done, a second; where their number depends on the data, those that were done",
+        of: |m, sample, _| positive(m.work_done().flops).map(|flops| flops / sample.seconds()),
     },
     Metric {
         id: "roofline-fraction",
@@ -68,7 +68,9 @@ pub const METRICS: &[Metric] = &[
         unit: "1",
         better: Better::Higher,
         about: "shortest time the required work could take at this machine's measured peaks, over the time taken; above 1 the measurement or the ceiling is at fault",
-        of: |m, sample, e| Some(roof(&e.ceilings, &m.work, m.parallelism, &m.device)?.limit_s / sample.seconds()),
+        of: |m, sample, e| {
+            Some(roof(&e.ceilings, &m.work_done(), m.parallelism, &m.device)?.limit_s / sample.seconds())
+        },
     },
 ];
 

@@ -66,6 +66,18 @@ impl Reading {
         Self { provenance: Provenance::Derived, ..Self::measured(id, title, unit, better, value, about) }
     }
 
+    /// The floating-point operations of an iteration, counted by the implementation: where their number depends on the data,
+    /// so that [`Work::flops`](crate::Work) of the case can only say how many they are at most or on average. What share of a
+    /// ceiling was reached is told by these.
+    pub fn operations(value: f64) -> Self {
+        let about =
+            "floating-point operations that were done, counted by the implementation because they depend on the data";
+        Self::measured(Self::OPERATIONS, "operations", "FLOP", Better::Lower, value, about)
+    }
+
+    /// Key of [`Reading::operations`].
+    pub const OPERATIONS: &str = "operations";
+
     /// A value that could not be had, and why.
     pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
         Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }

@@ -3,6 +3,8 @@
 //! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
 //! complete.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Value};
@@ -372,6 +374,14 @@ impl Measurement {
     /// The reading with this key.
     pub fn reading(&self, id: &str) -> Option<&Reading> {
         self.readings.iter().find(|reading| reading.id == id)
+    }
+
+    /// The work with the operations that were counted, where the implementation counted them, and as required otherwise.
+    pub fn work_done(&self) -> Cow<'_, Work> {
+        match self.reading(Reading::OPERATIONS).and_then(|reading| reading.value) {
+            Some(flops) => Cow::Owned(self.work.clone().flops(flops)),
+            None => Cow::Borrowed(&self.work),
+        }
     }
 
     /// Whether the time of an iteration is too short to be told from nothing: its median is below the resolution.

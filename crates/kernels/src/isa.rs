@@ -1,4 +1,6 @@
-//! Which vector instructions this processor has.
+//! Which vector instructions this processor has, and which of them a case asks for.
+
+use ellwand_core::{Axis, Case, InputError};
 
 /// An instruction set that a kernel can use on this machine.
 ///
@@ -46,6 +48,43 @@ impl Isa {
     pub fn best() -> Isa {
         static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
         *BEST.get_or_init(|| Isa::available()[0])
+    }
+
+    /// The axis by which a case asks for one. It joins workloads that were there before: at its default a case is what it
+    /// was without it.
+    pub(crate) fn axis() -> Axis {
+        let mut axis = Axis::choice(
+            "isa",
+            "vector instructions of all but reference and scalar",
+            &["best", "avx512", "avx2", "baseline"],
+            "best",
+        );
+        axis.neutral = axis.default.first().cloned();
+        axis
+    }
+
+    /// The instructions that a case asks for.
+    ///
+    /// # Errors
+    /// Where this processor has not got them.
+    pub(crate) fn of(case: &Case) -> Result<Isa, InputError> {
+        let wanted = match case.text("isa") {
+            None | Some("best") => return Ok(Isa::best()),
+            Some(wanted) => wanted,
+        };
+        let here = Isa::available();
+        let names: Vec<&str> = here.iter().map(|isa| isa.name()).collect();
+        let expected = format!("best, {}", names.join(", "));
+        here.iter()
+            .copied()
+            .find(|isa| isa.name() == wanted)
+            .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
+    }
+
+    /// The digest that inputs are drawn from: that of the case whatever instructions it asks for.
+    pub(crate) fn data_digest(case: &Case) -> u64 {
+        let params = case.params.iter().filter(|(axis, _)| axis != "isa").cloned().collect();
+        Case::new(&case.workload, params).digest()
     }
 
     /// The set, for choosing a kernel.

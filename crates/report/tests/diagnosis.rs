@@ -263,7 +263,10 @@ fn each_limit_is_recognised_from_fixed_numbers() {
             Lever::BufferReuse,
         ),
         (counted(one("simd", 0.5e-3, nothing()), 8, 0), Limit::PageFaults, Lever::BufferReuse),
-        (one("parallel", 1.2e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Threads),
+        (one("parallel", 1.2e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
+        // Waking cost 1 us at its best; where the processors lie further apart it is several times that.
+        (one("parallel", 8e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
+        (one("parallel", 12e-6, nothing().flops(100.0)), Limit::Unexplained, Lever::Tuning),
         (counted(one("parallel", 1e-3, nothing()), 0, 40), Limit::Contended, Lever::Threads),
         (one("simd", 1e-3, nothing().flops(1e6).bytes(4096, 4096)), Limit::Unexplained, Lever::Tuning),
     ];
@@ -280,6 +283,26 @@ fn a_share_above_the_ceiling_is_told_and_not_clamped() {
     let d = placed(&stream(36e9));
     assert_eq!(d.limit, ellwand_report::Limit::AboveCeiling);
     assert!((d.share - 1.5).abs() < 0.05 && d.changes.is_empty(), "{d:#?}");
+}
+
+#[test]
+fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
+    // All of them would be twice what the machine can do.
+    let peak = 100e9;
+    let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
+    let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-3, required);
+    let above = placed(&m);
+    assert_eq!(above.limit, ellwand_report::Limit::AboveCeiling, "{above:#?}");
+    m.readings.push(ellwand_core::Reading::operations(0.6 * above.share.recip() * m.work.flops));
+    let d = placed(&m);
+    assert_eq!(d.limit, ellwand_report::Limit::Compute);
+    assert!((d.share - 0.6).abs() < 0.01, "{d:#?}");
+    silent("above-ceiling", std::slice::from_ref(&m));
+    let record: Record = common::through_text(&common::run(), std::slice::from_ref(&m));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let row = &report.workloads[0].rows[0];
+    assert!((row.median("roofline-fraction").unwrap() - 0.6).abs() < 0.01);
+    assert!(row.work.flops < m.work.flops);
 }
 
 #[test]

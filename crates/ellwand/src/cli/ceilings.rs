@@ -27,7 +27,7 @@ pub(super) fn measure(
         given: None,
         resolutions: Default::default(),
     };
-    let mut progress = Progress::new(machine::cells(registry, environment).len());
+    let mut progress = Progress::new(machine::count(registry, environment));
     let measured =
         machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
     progress.finish();
@@ -51,7 +51,7 @@ fn settings(effort: Effort) -> Settings {
 }
 
 /// Which ceilings are measured, and how. Raise it when that changes: what was kept by an older program is measured again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputErr
                 format!("it needs about {:.1} GiB and {:.1} GiB are free", gib(needed), gib(available)),
                 "a case that fits into memory",
             )
-            .help("make the batch smaller, or choose fewer implementations with --implementation"));
+            .help("make the case smaller (batch, sequence), or choose fewer implementations with --implementation"));
         }
     }
     Ok(())

@@ -118,7 +118,7 @@ fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io
     }
     writeln!(
         out,
-        "\npeak: the better decile of the slots. A ceiling is a property of this machine under its load while it was measured."
+        "\npeak: the better decile of the slots; streamed: the bytes, read and written, from which on stores past the caches pay.\nA ceiling is a property of this machine under its load while it was measured."
     )
 }
 

@@ -136,7 +136,7 @@ impl Job {
             lengths,
             output: Tensor::zeros(Dtype::F32, &array.dims)?,
             buffers: Buffers::new(task, way, &s),
-            ops: Ops::new(Isa::best(), way == Way::Parallel, products),
+            ops: Ops::new(Isa::of(case)?, way == Way::Parallel, products),
             tiles,
             problem: None,
         })

@@ -24,6 +24,7 @@ pub(crate) use cuda::SOURCE as CUDA;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 
+use crate::isa::Isa;
 use ellwand_core::verdict::compare;
 use shape::{Mask, Shape};
 
@@ -109,7 +110,8 @@ impl Workload for Attention {
         &self.sizes
     }
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        Shape::of(case).map(drop)
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
     }
     fn remarks(&self, case: &Case) -> Vec<String> {
         match Shape::of(case) {
@@ -129,6 +131,9 @@ impl Workload for Attention {
     }
     fn ports(&self, case: &Case) -> Ports {
         Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s))
+    }
+    fn data_digest(&self, case: &Case) -> u64 {
+        Isa::data_digest(case)
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         arrays::make(self.task, &Shape::of(case)?, seed)

@@ -2,6 +2,8 @@
 
 use ellwand_core::{Axis, Case, InputError, Size, Value};
 
+use crate::isa::Isa;
+
 /// Which keys a query sees. Every mask here is a prefix of the keys, so that what is masked is never computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
@@ -56,6 +58,7 @@ pub(super) fn axes() -> Vec<Axis> {
             &["none", "causal", "padding"],
             "none",
         ),
+        Isa::axis(),
     ]
 }
 

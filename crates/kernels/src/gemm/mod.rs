@@ -18,7 +18,7 @@ mod workload;
 use ellwand_core::Registry;
 
 use crate::isa::Isa;
-use crate::pool;
+use crate::{pool, stores};
 
 pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
 pub(crate) use panel::{Source, pack, packed_len};
@@ -60,10 +60,10 @@ pub(crate) struct Product<'a> {
     pub stream: bool,
 }
 
-/// Whether `values` f32 that are written once are better written past the caches: from 24 MB on they leave a third-level
-/// cache of 32 MB before anybody reads them.
+/// Whether `values` f32 that are written once are better written past the caches: from where on that pays on this machine.
+/// What a product reads stays in the caches or is small against what it writes, so that the outputs alone count.
 pub(crate) fn streams(values: usize) -> bool {
-    values >= 6 << 20
+    4 * values as u64 >= stores::threshold().bytes
 }
 
 // SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.

@@ -78,7 +78,8 @@ impl Workload for Matmul {
         &self.sizes
     }
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        Shape::of(case).map(drop)
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
     }
     fn footprint(&self, case: &Case) -> u64 {
         // Inputs, a copy for an implementation, the reference's output.
@@ -93,6 +94,9 @@ impl Workload for Matmul {
             ],
             outputs: vec![port("c", "[m, n]", "the product")],
         }
+    }
+    fn data_digest(&self, case: &Case) -> u64 {
+        Isa::data_digest(case)
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let shape = Shape::of(case)?;
@@ -309,6 +313,7 @@ pub(super) fn register(registry: &mut Registry) {
         axis("n", "columns of B and C", 768).sweep([64_i64, 768]).unit("columns"),
         axis("k", "columns of A, rows of B", 768).sweep([64_i64, 768]).unit("values"),
         Axis::new("transposed", "B as [n, k], the layout of weights and keys; off: [k, n]", Domain::Switch, true),
+        Isa::axis(),
     ];
     let size = |name, m: &[i64], n: &[i64], k: &[i64]| {
         let values = |list: &[i64]| list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>();
@@ -323,16 +328,16 @@ pub(super) fn register(registry: &mut Registry) {
         size("realistic", &[512], &[2304], &[768]),
     ];
     registry.workload(Matmul { axes, sizes });
-    let row = |name: &str, about: &str, way: fn() -> Way| {
+    let row = |name: &str, about: &str, way: fn(Isa) -> Way| {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| {
-            Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(way(), case, inputs)?))
+            Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(way(Isa::of(case)?), case, inputs)?))
         })
     };
-    registry.implementation(row("reference", "row by row in f64", || Way::Reference).many_threads());
-    registry.implementation(row("scalar", "plain loops on one thread", || Way::Scalar));
-    registry.implementation(row("matrixmultiply", "the crate of that name, on one thread", || Way::Crate));
-    registry.implementation(row("simd", "tiles in registers, B packed, on one thread", || Way::Simd(Isa::best())));
-    registry.implementation(row("parallel", "the same on all threads", || Way::Parallel(Isa::best())).many_threads());
+    registry.implementation(row("reference", "row by row in f64", |_| Way::Reference).many_threads());
+    registry.implementation(row("scalar", "plain loops on one thread", |_| Way::Scalar));
+    registry.implementation(row("matrixmultiply", "the crate of that name, on one thread", |_| Way::Crate));
+    registry.implementation(row("simd", "tiles in registers, B packed, on one thread", Way::Simd));
+    registry.implementation(row("parallel", "the same on all threads", Way::Parallel).many_threads());
     registry.implementation(super::cuda::implementation());
     let about = "tiles of 64 x 64 a group, 4 x 4 a thread";
     registry.implementation(crate::device::on_wgpu(Implementation::cpu(NAME, "wgpu", about, super::wgpu::prepare)));

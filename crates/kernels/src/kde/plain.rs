@@ -24,6 +24,8 @@ pub(super) struct Buffers<T> {
     constants: Vec<f64>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
+    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    pub(super) pairs: u64,
 }
 
 impl<T: Real> Buffers<T> {
@@ -37,6 +39,7 @@ impl<T: Real> Buffers<T> {
             constants: vec![0.0; tile],
             reach: Vec::new(),
             scratch: Vec::new(),
+            pairs: 0,
         }
     }
 
@@ -98,7 +101,7 @@ fn sum<T: Real>(
 ) {
     let rows = marks.len() / electrode.n_features;
     let panels = len.div_ceil(BIN_STEP);
-    let Buffers { marks: w, places: p, sums, shifts, reach, .. } = buffers;
+    let Buffers { marks: w, places: p, sums, shifts, reach, pairs, .. } = buffers;
     sums[..rows * len].fill(T::default());
     for (y, shift) in marks.chunks_exact(electrode.n_features).zip(shifts.iter_mut()) {
         // Marks too far apart for the type to hold the square: the floor, whatever the exact distance.
@@ -131,6 +134,7 @@ fn sum<T: Real>(
         }
         drop(span);
         let _span = span!("marginal");
+        *pairs += (rows * n * bins.len()) as u64;
         let (w, p, c) = (&w[..], &p[..n * bins.len()], &mut sums[bins.start..rows * len]);
         match vectors {
             Some(_) => T::gemm((rows, n, bins.len()), (w, CHUNK), p, (c, len)),

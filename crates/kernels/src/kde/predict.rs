@@ -52,6 +52,19 @@ impl<B, T: Real> Tiles<B, T> {
         self.shape = Some(tiling);
     }
 
+    /// Sets the counts of all threads to 0.
+    fn forget_pairs(&mut self, of: impl Fn(&mut B) -> &mut u64) {
+        for buffers in &mut self.fused {
+            *of(buffers.get_mut().unwrap_or_else(PoisonError::into_inner)) = 0;
+        }
+        self.plain.iter_mut().for_each(|plain| plain.pairs = 0);
+    }
+
+    fn pairs(&self, of: impl Fn(&B) -> u64) -> u64 {
+        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.fused.iter().map(locked).sum::<u64>() + self.plain.as_ref().map_or(0, |plain| plain.pairs)
+    }
+
     fn bytes(&self, of: impl Fn(&B) -> usize) -> usize {
         let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
         self.fused.iter().map(locked).sum::<usize>() + self.plain.as_ref().map_or(0, plain::Buffers::bytes)
@@ -80,6 +93,15 @@ impl Workspace {
         let marked: usize = self.marked.iter().map(Marked::bytes).sum();
         let tiles = self.single.bytes(tiles::Buffers::bytes) + self.double.bytes(wide::Buffers::bytes);
         (marked + tiles + 4 * self.silent.capacity()) as u64
+    }
+
+    /// Products of an encoding spike, a decoding spike and a bin that the last prediction in a precision summed: those that
+    /// were not skipped. What was computed by the reference's formula, for values that f32 does not hold, is not among them.
+    pub(super) fn pairs(&self, precision: Precision) -> u64 {
+        match precision {
+            Precision::F32 => self.single.pairs(|buffers| buffers.pairs),
+            Precision::F64 => self.double.pairs(|buffers| buffers.pairs),
+        }
     }
 
     /// The shapes of the last prediction in a precision.
@@ -228,6 +250,8 @@ impl ClusterlessDecoder {
         let rows = decoding.time_edges.len();
         length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
         let tiling = self.reserve(decoding, options, workspace)?;
+        workspace.single.forget_pairs(|buffers| &mut buffers.pairs);
+        workspace.double.forget_pairs(|buffers| &mut buffers.pairs);
         let _span = span!("decoding spikes");
         for (number, marked) in workspace.marked.iter_mut().enumerate() {
             match options.precision {

@@ -40,6 +40,8 @@ pub(super) struct Buffers {
     touched: Vec<bool>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
+    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    pub(super) pairs: u64,
 }
 
 fn zeros(len: usize) -> Buffer<f32> {
@@ -60,6 +62,7 @@ impl Buffers {
             touched: vec![false; tiling.tile],
             reach: Vec::new(),
             scratch: Vec::new(),
+            pairs: 0,
         }
     }
 }
@@ -170,7 +173,7 @@ impl Part<'_> {
         rows: usize,
     ) {
         let width = 2 * S::LANES;
-        let Buffers { marks, places, sums, middle, touched, reach, .. } = &mut *self.buffers;
+        let Buffers { marks, places, sums, middle, touched, reach, pairs, .. } = &mut *self.buffers;
         let span = span!("positions");
         for panel in strip.clone() {
             let (low, high) = reach[chunk * panels + panel];
@@ -199,6 +202,7 @@ impl Part<'_> {
         for panel in strip {
             let (low, high) = reach[chunk * panels + panel];
             touched[panel] |= low < high;
+            *pairs += (rows * usize::from(high - low) * width.min(tile.len() - panel * width)) as u64;
         }
     }
 

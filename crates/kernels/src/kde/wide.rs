@@ -47,6 +47,8 @@ pub(super) struct Buffers {
     touched: Vec<bool>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
+    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    pub(super) pairs: u64,
 }
 
 fn zeros(len: usize) -> Buffer<f64> {
@@ -66,6 +68,7 @@ impl Buffers {
             touched: vec![false; tiling.tile],
             reach: Vec::new(),
             scratch: Vec::new(),
+            pairs: 0,
         }
     }
 
@@ -163,7 +166,7 @@ impl Part<'_> {
         rows: usize,
     ) {
         let width = 2 * D::LANES;
-        let Buffers { marks, places, sums, touched, reach, .. } = &mut *self.buffers;
+        let Buffers { marks, places, sums, touched, reach, pairs, .. } = &mut *self.buffers;
         let reached = |panel: usize| {
             let (low, high) = reach[chunk * panels + panel];
             usize::from(low)..usize::from(high)
@@ -198,6 +201,7 @@ impl Part<'_> {
         }
         for panel in strip {
             touched[panel] |= !reached(panel).is_empty();
+            *pairs += (rows * reached(panel).len() * width.min(tile.len() - panel * width)) as u64;
         }
     }
 

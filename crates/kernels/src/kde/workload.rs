@@ -81,7 +81,7 @@ impl Workload for Kde {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        spec::isa(case)?;
+        Isa::of(case)?;
         // The least demanding; what others need is told when they are prepared.
         let options = spec::options(case, Method::Scalar)?;
         let sizes = spec::shape(case);

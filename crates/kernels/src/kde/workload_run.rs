@@ -1,6 +1,6 @@
 //! The implementations of the workloads, made ready: model, buffers, poison, outputs.
 
-use ellwand_core::{Case, Implementation, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, PrepareError, Prepared, Reading, Tensor, Tensors};
 
 use super::arrays::{Arrays, input_error};
 use super::error::KdeError;
@@ -17,7 +17,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     }
     let row = |name: &str, about: &str, method: fn(Isa) -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
-            Ok(Box::new(Job::new(task, method(spec::isa(case)?), case, inputs)?))
+            Ok(Box::new(Job::new(task, method(Isa::of(case)?), case, inputs)?))
         })
     };
     let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);
@@ -173,6 +173,15 @@ impl Prepared for Job {
             Some(problem) => Err(problem.to_string()),
             None => self.collect().map_err(|error| error.to_string()),
         }
+    }
+
+    /// How much of the work is skipped depends on the data, so that only a run can tell what was done.
+    fn readings(&self) -> Vec<Reading> {
+        if self.task != Task::Predict || self.options.method == Method::Reference {
+            return Vec::new();
+        }
+        let pairs = self.workspace.pairs(self.options.precision);
+        vec![Reading::operations(2.0 * pairs as f64)]
     }
 
     fn what_ran(&self) -> String {

@@ -32,12 +32,6 @@ impl Task {
 
 /// Axes of how a task is computed. They joined later: at their defaults a case is what it was without them.
 fn how(task: Task) -> Vec<Axis> {
-    let isa = Axis::choice(
-        "isa",
-        "vector instructions of all but reference and scalar",
-        &["best", "avx512", "avx2", "baseline"],
-        "best",
-    );
     let precision = Axis::choice(
         "precision",
         "type of kernels, sums and results: f32 within 2e-4 + 1e-5 |LL| of the reference, f64 within 1e-11",
@@ -50,36 +44,17 @@ fn how(task: Task) -> Vec<Axis> {
         Domain::PositiveOr(vec!["auto"]),
         "auto",
     );
-    let axes = if task == Task::Stream { vec![isa] } else { vec![precision, threads, isa] };
-    axes.into_iter()
-        .map(|mut axis| {
-            axis.neutral = axis.default.first().cloned();
-            axis
-        })
-        .collect()
+    if task == Task::Stream {
+        return vec![Isa::axis()];
+    }
+    let mut axes = vec![precision, threads, Isa::axis()];
+    axes.iter_mut().for_each(|axis| axis.neutral = axis.default.first().cloned());
+    axes
 }
 
 /// The precision of a case.
 pub(super) fn precision(case: &Case) -> Precision {
     if case.text("precision") == Some("f64") { Precision::F64 } else { Precision::F32 }
-}
-
-/// The vector instructions of a case.
-pub(super) fn isa(case: &Case) -> Result<Isa, InputError> {
-    let wanted = match case.text("isa") {
-        None | Some("best") => return Ok(Isa::best()),
-        Some(wanted) => wanted,
-    };
-    let here = Isa::available();
-    let names: Vec<&str> = here.iter().map(|isa| isa.name()).collect();
-    let none = || {
-        InputError::new(
-            format!("--isa {wanted}"),
-            "this processor has not got it",
-            format!("best, {}", names.join(", ")),
-        )
-    };
-    here.iter().copied().find(|isa| isa.name() == wanted).ok_or_else(none)
 }
 
 /// The axes of a task.

@@ -8,7 +8,6 @@ use super::error::KdeError;
 use super::model::ClusterlessDecoder;
 use super::options::{Method, Options};
 use super::rows::Decoding;
-use super::workload_spec as spec;
 use super::{Arrival, Stream, Workspace};
 use crate::isa::Isa;
 
@@ -26,7 +25,7 @@ enum Way {
 pub(super) fn implementations() -> Vec<Implementation> {
     let row = |name: &str, about: &str, way: Way| {
         Implementation::cpu("kde-stream", name, about, move |case: &Case, inputs, _| {
-            Ok(Box::new(Job::new(way, spec::isa(case)?, inputs)?))
+            Ok(Box::new(Job::new(way, Isa::of(case)?, inputs)?))
         })
     };
     vec![

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::Simd;
+use super::exponential::P as EXPONENTIAL;
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -22,10 +23,30 @@ impl Avx2 {
         proven!(_mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
     }
 
-    /// 2^n for integral n within -126..=127.
+    /// 2^n for integral n within -126..=127; 0 for -127.
     #[inline(always)]
     fn power_of_two(self, n: __m256i) -> __m256 {
         proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127)))))
+    }
+}
+
+/// Adding this rounds to a whole number, which then stands, 127 more, in the low nine bits: an exponent once it is shifted.
+const ROUND_TO_EXPONENT: f32 = 12_583_039.0;
+
+impl Avx2 {
+    /// (2^n, e^r - 1) with x = n ln 2 + r and |r| <= ln 2 / 2, for x within -88..=88.7 or NaN: as [`exp`](super::exp), but ln 2
+    /// in one part, whose error of 2e-9 comes in n times, and the exponent without a conversion.
+    #[inline(always)]
+    fn exp_parts(self, x: __m256) -> (__m256, __m256) {
+        let rounded = self.mul_add(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND_TO_EXPONENT));
+        let n = self.sub(rounded, self.splat(ROUND_TO_EXPONENT));
+        let r = self.neg_mul_add(n, self.splat(std::f32::consts::LN_2), x);
+        let mut p = self.splat(EXPONENTIAL[4]);
+        for c in [EXPONENTIAL[3], EXPONENTIAL[2], EXPONENTIAL[1], EXPONENTIAL[0]] {
+            p = self.mul_add(p, r, self.splat(c));
+        }
+        let power = proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(rounded))));
+        (power, self.mul_add(self.mul(r, r), p, r))
     }
 }
 
@@ -152,6 +173,11 @@ impl Simd for Avx2 {
         self.mul(a, self.power_of_two(first))
     }
     #[inline(always)]
+    fn scale_down(self, a: __m256, n: __m256) -> __m256 {
+        // The operand that is returned for NaN stands second. 2^-127 has the bits of 0.
+        self.mul(a, self.power_of_two(self.to_int(self.max(self.splat(-127.0), n))))
+    }
+    #[inline(always)]
     fn split(self, a: __m256) -> (__m256, __m256) {
         // A subnormal is made normal first.
         let small = self.lt(a, self.splat(f32::MIN_POSITIVE));
@@ -201,6 +227,17 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: __m256i) -> __m256 {
         proven!(_mm256_i32gather_ps::<4>(table.as_ptr(), _mm256_and_si256(at, _mm256_set1_epi32(31))))
+    }
+    #[inline(always)]
+    fn fast_exp(self, x: __m256) -> __m256 {
+        // The operand that is returned for NaN stands second; the ends are those of the exponent: 2^-127 is 0, 2^128 infinity.
+        let (power, q) = self.exp_parts(self.min(self.splat(88.7), self.max(self.splat(-88.0), x)));
+        self.mul(power, self.add(q, self.splat(1.0)))
+    }
+    #[inline(always)]
+    fn exp_down(self, x: __m256) -> __m256 {
+        let (power, q) = self.exp_parts(self.max(self.splat(-88.0), x));
+        self.mul_add(power, q, power)
     }
     #[inline(always)]
     fn sum(self, a: __m256) -> f32 {

@@ -116,6 +116,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn copysign(self, a: Self::F, b: Self::F) -> Self::F;
     /// a 2^n for integral n within +-300; overflow gives infinity, underflow gives subnormals or 0.
     fn scale(self, a: Self::F, n: Self::F) -> Self::F;
+    /// a 2^n for integral n <= 127, where 2^n may be taken for 0 from -127 down; NaN in both gives NaN.
+    #[inline(always)]
+    fn scale_down(self, a: Self::F, n: Self::F) -> Self::F {
+        self.scale(a, n)
+    }
     /// (m, e) with a = m 2^e and 1 <= m < 2, for positive finite a, subnormals included.
     fn split(self, a: Self::F) -> (Self::F, Self::F);
 
@@ -140,7 +145,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn look_up(self, table: &[f32; 32], at: Self::I) -> Self::F;
 
     /// e^x in the cheapest way: within 1.5 units in the last place where |x| < 8, an error that grows with |x| to 2^-18 of
-    /// the result; beyond -105 and 100 as at these ends (0 and infinity), NaN stays NaN.
+    /// the result; below -87 it may be 0 and above 88.3 infinity, NaN stays NaN.
     #[inline(always)]
     fn fast_exp(self, x: Self::F) -> Self::F {
         exp(self, self.min(self.splat(100.0), self.max(self.splat(-105.0), x)))

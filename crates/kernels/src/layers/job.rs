@@ -29,17 +29,17 @@ pub(super) struct Method {
 
 /// The rows of the table.
 pub(super) fn implementations(op: Op) -> Vec<Implementation> {
-    let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn() -> Way| {
+    let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn(Isa) -> Way| {
         let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
-            let method = Method { way: way(), parallel, unfused };
+            let method = Method { way: way(Isa::of(case)?), parallel, unfused };
             Ok(Box::new(Job::new(op, method, case, inputs)?))
         });
         if parallel { row.many_threads() } else { row }
     };
-    let vector = || Way::Vector(Isa::best());
+    let vector = Way::Vector;
     let mut all = vec![
-        row("reference", "the definition in f64 on one thread", false, false, || Way::Reference),
-        row("scalar", "plain f32 loops on one thread", false, false, || Way::Scalar),
+        row("reference", "the definition in f64 on one thread", false, false, |_| Way::Reference),
+        row("scalar", "plain f32 loops on one thread", false, false, |_| Way::Scalar),
         row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", false, false, vector),
         row("parallel", "the vector implementation on all threads", true, false, vector),
     ];

@@ -4,6 +4,7 @@ use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 
 use super::op::Op;
 use crate::buffer::Pages;
+use crate::isa::Isa;
 
 /// How a loss is reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,7 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
         &["auto", "ordinary", "non-temporal"],
         "auto",
     ));
+    axes.push(Isa::axis());
     axes
 }
 

@@ -165,10 +165,11 @@ impl Kernel for Softmax<'_> {
             self.pipeline::<S, 1, true>(s, 0, rows);
             return s.fence();
         }
-        // As many rows in a block as leave three of x, two of terms and one of y in the first-level cache.
+        // As many rows in a block as leave three of x, two of terms and one of y in the first-level cache, and what the loop
+        // keeps of each (largest, sum, next largest, 1 / sum) in registers.
         let together = match self.d {
-            ..=256 => 4,
-            257..=512 => 2,
+            ..=256 if S::REGISTERS >= 32 => 4,
+            ..=512 => 2,
             _ => 1,
         };
         let blocks = rows / together * together;
@@ -225,9 +226,14 @@ impl Kernel for CrossEntropy<'_> {
     type Out = f64;
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) -> f64 {
-        // Whole groups in blocks of four rows, or of one where the rows are long; what is left row by row.
+        // Whole groups in blocks of as many rows as registers hold the state of, or of one where the rows are long; what is
+        // left row by row.
         let whole = self.labels.len() / GROUP * GROUP;
-        let total = if self.d <= 512 { self.pipeline::<S, 4>(s, 0, whole) } else { self.pipeline::<S, 1>(s, 0, whole) };
+        let total = match self.d {
+            ..=512 if S::REGISTERS >= 32 => self.pipeline::<S, 4>(s, 0, whole),
+            ..=512 => self.pipeline::<S, 2>(s, 0, whole),
+            _ => self.pipeline::<S, 1>(s, 0, whole),
+        };
         total + self.pipeline::<S, 1>(s, whole, self.labels.len())
     }
 }

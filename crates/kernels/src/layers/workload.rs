@@ -7,6 +7,7 @@ use super::job::{Job, Method};
 use super::op::Op;
 use super::piece::Way;
 use super::shape::{self, Allocation, Reduction, Shape};
+use crate::isa::Isa;
 
 /// One operation.
 pub(super) struct Layer {
@@ -58,7 +59,8 @@ impl Workload for Layer {
     }
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
-        Shape::of(case).map(drop)
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
     }
 
     fn remarks(&self, case: &Case) -> Vec<String> {

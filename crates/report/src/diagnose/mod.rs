@@ -207,7 +207,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (overhead: at most 20 empty calls; latency: 0.6 to 1.7 loads in flight)",
+        about: "the limit that alone explains most of the time, and at least 40 % of it (overhead: at most 20 empty calls; waking threads: at most 10 times its cost; latency: 0.6 to 1.7 loads in flight)",
         apply: bound::bound_by,
     },
 ];

@@ -212,7 +212,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         what_ran: crate::units::clean(&m.what_ran),
         status: (&m.outcome).into(),
         check: m.check.clone(),
-        work: m.work.clone(),
+        work: m.work_done().into_owned(),
         samples: m.samples.len(),
         below_resolution,
         resolution_s: m.resolution_ns.map(|ns| ns / 1e9),
@@ -228,7 +228,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         faults_per_iteration: faults_per_iteration(m),
         speedup,
         roof: if m.outcome.is_measured() {
-            roof(&environment.ceilings, &m.work, m.parallelism, &m.device)
+            roof(&environment.ceilings, &m.work_done(), m.parallelism, &m.device)
         } else {
             None
         },

@@ -162,7 +162,7 @@ pub struct Row {
     pub status: Status,
     /// The judge's words on the outputs.
     pub check: Option<Verdict>,
-    /// Required work.
+    /// Required work; of operations those that were counted, where the implementation counted them.
     pub work: Work,
     /// Samples taken.
     pub samples: usize,

@@ -80,6 +80,40 @@ fn a_workspace_serves_one_shape_after_another() {
 }
 
 #[test]
+fn the_products_of_the_last_prediction_are_counted_and_skipping_leaves_some_out() {
+    let data = structured_data(Sizes { encoding: 700.0, bins: 301, ..small() });
+    let decoding = cut(&data.decoding, &data.n_features);
+    let decoding = Decoding { time_edges: &data.time_edges, electrodes: &decoding };
+    let encoding = cut(&data.encoding, &data.n_features);
+    let lists = decoding.pairs();
+    let all: usize = encoding.iter().zip(&lists).map(|(e, d)| e.times.len() * d.len()).sum::<usize>() * 301;
+    for method in methods() {
+        for precision in [Precision::F32, Precision::F64] {
+            let count = |skip: bool, block: Option<usize>| {
+                let options = Options { precision, skip, block, ..Options::new(method) };
+                let model = fitted(&data, &Bandwidth::default(), options);
+                let mut workspace = Workspace::default();
+                // Twice, for the count is that of one call.
+                for _ in 0..2 {
+                    if precision == Precision::F64 {
+                        let mut out = vec![0.0; data.time_edges.len() * model.bins()];
+                        model.predict_f64_into(&decoding, &options, &mut workspace, &mut out).unwrap();
+                    } else {
+                        let mut out = vec![0.0; data.time_edges.len() * model.bins()];
+                        model.predict_into(&decoding, &options, &mut workspace, &mut out).unwrap();
+                    }
+                }
+                workspace.pairs(precision) as usize
+            };
+            assert_eq!(count(false, None), all, "{method:?} {precision:?}");
+            assert_eq!(count(false, Some(7)), all, "{method:?} {precision:?}");
+            let kept = count(true, None);
+            assert!(kept > 0 && kept < all, "{method:?} {precision:?}: {kept} of {all}");
+        }
+    }
+}
+
+#[test]
 fn rows_without_spikes_are_minus_the_ground_process() {
     let mut data = script_data(small());
     data.decoding = Ragged { offsets: vec![0; 6], ..Ragged::default() };

@@ -115,7 +115,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
         }
         Limit::ThreadWake => {
             let one = alone(m, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
-            add(Lever::Batching, d.share, "give one call more work, so that the threads are woken once for all of it");
+            let waking = 1.0 - memory.max(compute);
+            add(Lever::Batching, waking, "give one call more work, so that the threads are woken once for all of it");
             add(Lever::Threads, one, "run it on one thread at this size");
         }
         Limit::Contended => {
@@ -157,7 +158,7 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     if m.parallelism == Parallelism::Many {
         return 0.0;
     }
-    let Some(many) = ceiling::roof(ceilings, &m.work, Parallelism::Many, &m.device) else { return 0.0 };
+    let Some(many) = ceiling::roof(ceilings, &m.work_done(), Parallelism::Many, &m.device) else { return 0.0 };
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
     let bound = d.seconds(Limit::Memory).max(d.seconds(Limit::Compute));
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
@@ -167,6 +168,6 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
 fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
     let memory =
         ceiling::bandwidth(ceilings, &m.work, Parallelism::Single).map(|c| m.work.bytes_total() as f64 / c.value);
-    let compute = operations(ceilings, Parallelism::Single).map(|c| m.work.flops / c.value);
+    let compute = operations(ceilings, Parallelism::Single).map(|c| m.work_done().flops / c.value);
     Some(memory.unwrap_or(0.0).max(compute?))
 }

@@ -22,6 +22,9 @@ const BINDS: f64 = 0.4;
 pub(super) const ABOVE: f64 = 1.05;
 /// A call of at most so many empty calls' time is bound by being called.
 const CALLS: f64 = 20.0;
+/// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
+/// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
+const WAKES: f64 = 10.0;
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
 /// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
@@ -130,8 +133,9 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let time_s = undisturbed(m)?;
     let many = m.parallelism == Parallelism::Many;
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
-    let bytes = m.work.bytes_total() as f64;
-    let bandwidth = ceiling::bandwidth(ceilings, &m.work, m.parallelism);
+    let work = &m.work_done();
+    let bytes = work.bytes_total() as f64;
+    let bandwidth = ceiling::bandwidth(ceilings, work, m.parallelism);
     let faults = mean(m, |sample| sample.faults);
 
     let mut parts = Vec::new();
@@ -141,7 +145,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         }
     };
     part(Limit::Memory, bandwidth.as_ref().map(|ceiling| bytes / ceiling.value));
-    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| m.work.flops / ceiling.value));
+    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| work.flops / ceiling.value));
     part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
     part(Limit::Overhead, of(CeilingKind::Call));
     if many {
@@ -151,12 +155,12 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         let waits = most_waits(m).filter(|waits| *waits >= WAITS_OF_THREADS);
         part(Limit::Contended, waits.zip(asleep).map(|(waits, each)| waits * each));
     } else {
-        let chain = latency(ceilings, m.work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
+        let chain = latency(ceilings, work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
     }
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
-    let fastest = fastest_bandwidth(ceilings, &m.work, m.parallelism).map(|ceiling| bytes / ceiling.value);
+    let fastest = fastest_bandwidth(ceilings, work, m.parallelism).map(|ceiling| bytes / ceiling.value);
     let mut diagnosis = Diagnosis {
         limit: Limit::Unexplained,
         level: bandwidth.map(|ceiling| ceiling.level).filter(|level| !level.is_empty()),
@@ -190,6 +194,9 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     }
     if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.parallelism == Parallelism::Single) {
         return (Limit::Overhead, seconds(Limit::Overhead));
+    }
+    if share(Limit::ThreadWake) * WAKES >= 1.0 {
+        return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
     if let Some(huge) = huge {
         return (Limit::PageFaults, huge);

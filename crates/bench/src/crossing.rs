@@ -1,0 +1,140 @@
+//! From which size on non-temporal stores pay on this machine: a copy with them against one without, around the size of the
+//! last cache, in interleaved rounds.
+//!
+//! The sizes stand close to each other, because the answer decides by a factor of 1.5 how fast a kernel is. Near the
+//! crossing the two differ by less than the noise, so that not the first size decides at which one is ahead: the threshold
+//! is the one that costs least over all sizes, and lies between two of them where their ratios say.
+
+use std::collections::BTreeMap;
+
+use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::device::DeviceKind;
+use ellwand_core::implementation::Parallelism;
+use ellwand_core::reading::Provenance;
+use ellwand_core::record::{Environment, Measurement, Sample};
+use ellwand_core::registry::Registry;
+use ellwand_core::stats::quantile;
+use ellwand_core::{Case, Value};
+
+use crate::machine::BYTES_AXIS;
+use crate::plan::Cell;
+
+/// Sizes that are tried, in eighths of the last cache.
+const EIGHTHS: [u64; 8] = [3, 4, 6, 8, 10, 12, 16, 24];
+
+/// The word in the name of an implementation that stores past the caches.
+const PAST: &str = "non-temporal";
+
+/// The cells to measure: copies on all threads of the processor, with both kinds of stores.
+pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
+    let Some(last) = environment.caches.last() else { return Vec::new() };
+    let mut cells = Vec::new();
+    for workload in registry.workloads() {
+        let implementations: Vec<_> = registry
+            .implementations(workload.name())
+            .into_iter()
+            .filter(|row| row.parallelism == Parallelism::Many && row.needs == DeviceKind::Cpu)
+            .cloned()
+            .collect();
+        let past = implementations.iter().filter(|row| row.name.contains(PAST)).count();
+        if past == 0 || past == implementations.len() {
+            continue;
+        }
+        for eighths in EIGHTHS {
+            let case = workload.axes().iter().filter_map(|axis| {
+                let value = match axis.name {
+                    BYTES_AXIS => Value::Int((last.bytes / 8 * eighths) as i64),
+                    _ => axis.default.first()?.clone(),
+                };
+                Some((axis.name.to_string(), value))
+            });
+            let case = Case::new(workload.name(), case.collect());
+            if workload.ceiling(&case) == Some(CeilingKind::Copy) {
+                cells.push(Cell { workload: workload.clone(), case, implementations: implementations.clone() });
+            }
+        }
+    }
+    cells
+}
+
+/// The crossing as a limit of the machine; `None` where there is none within the sizes.
+pub(crate) fn ceiling(measurements: &[Measurement]) -> Option<Ceiling> {
+    // The better quartile of each kind by size: [ordinary, non-temporal].
+    let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
+    let mut implementation = String::new();
+    for m in measurements {
+        let times: Vec<f64> = m.samples.iter().map(Sample::seconds).collect();
+        let Some(time) = quantile(&times, 0.25).filter(|time| *time > 0.0) else { continue };
+        let past = m.implementation.contains(PAST);
+        if past {
+            implementation.clone_from(&m.implementation);
+        }
+        let slot = &mut seconds.entry(m.work.bytes_total()).or_insert([f64::INFINITY; 2])[usize::from(past)];
+        *slot = slot.min(time);
+    }
+    let ratios: Vec<(u64, f64)> = seconds
+        .into_iter()
+        .filter(|(_, [ordinary, past])| ordinary.is_finite() && past.is_finite())
+        .map(|(bytes, [ordinary, past])| (bytes, (ordinary / past).ln()))
+        .collect();
+    let (low, value, high) = crossing(&ratios)?;
+    Some(Ceiling {
+        kind: CeilingKind::Streamed,
+        implementation,
+        device: "cpu".into(),
+        parallelism: Parallelism::Many,
+        footprint_bytes: 0,
+        level: String::new(),
+        value,
+        low,
+        high,
+        provenance: Provenance::Measured,
+    })
+}
+
+/// The sizes on either side of the crossing and, between them, the crossing itself, from the logarithm of what the stores
+/// gain at each size, in ascending order.
+fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
+    // What is lost by storing ordinarily below the size at `first` and past the caches from there on.
+    let lost = |first: usize| -> f64 {
+        let (below, above) = gains.split_at(first);
+        let missed: f64 = below.iter().map(|(_, gain)| gain.max(0.0)).sum();
+        missed + above.iter().map(|(_, gain)| (-gain).max(0.0)).sum::<f64>()
+    };
+    let first = (0..=gains.len()).min_by(|a, b| lost(*a).total_cmp(&lost(*b)))?;
+    let ((low, before), (high, after)) = (gains.get(first.checked_sub(1)?)?, gains.get(first)?);
+    let (low, high) = (*low as f64, *high as f64);
+    let share = if before < after { (-before / (after - before)).clamp(0.0, 1.0) } else { 0.5 };
+    Some((low, low * (high / low).powf(share), high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn at(gains: &[(u64, f64)]) -> Option<[u64; 3]> {
+        let gains: Vec<(u64, f64)> = gains.iter().map(|(mebi, gain)| (mebi * MIB, *gain)).collect();
+        let (low, value, high) = crossing(&gains)?;
+        Some([low, value, high].map(|bytes| (bytes / MIB as f64).round() as u64))
+    }
+
+    #[test]
+    fn the_crossing_lies_where_the_gain_changes_its_sign() {
+        assert_eq!(at(&[(16, -0.4), (32, -0.2), (64, 0.2), (128, 0.4)]), Some([32, 45, 64]));
+        assert_eq!(at(&[(16, -0.4), (32, -0.1), (64, 0.3)]), Some([32, 38, 64]));
+    }
+
+    #[test]
+    fn one_size_that_noise_turned_over_does_not_move_it_far() {
+        assert_eq!(at(&[(16, 0.02), (24, -0.3), (32, -0.2), (40, 0.2), (48, -0.01), (64, 0.4)]), Some([32, 36, 40]));
+    }
+
+    #[test]
+    fn without_a_crossing_nothing_is_claimed() {
+        assert_eq!(at(&[]), None);
+        assert_eq!(at(&[(16, 0.1), (32, 0.2)]), None);
+        assert_eq!(at(&[(16, -0.1), (32, -0.2)]), None);
+    }
+}
