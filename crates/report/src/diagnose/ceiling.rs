@@ -25,7 +25,7 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
             "B/s",
         )
     } else {
-        ("measured multiply-add peak".to_string(), ceiling.value, "FLOP/s")
+        (format!("measured {} peak", ceiling.kind.title()), ceiling.value, "FLOP/s")
     })
 }
 
