@@ -393,6 +393,8 @@ impl Measurement {
     pub fn ran_on(&self) -> Parallelism {
         match self.reading(Reading::THREADS).and_then(|reading| reading.value) {
             Some(threads) if threads <= 1.0 => Parallelism::Single,
+            // Before there was a reading, the words alone told.
+            None if self.what_ran.split(", ").any(|part| part.starts_with("1 thread")) => Parallelism::Single,
             _ => self.parallelism,
         }
     }

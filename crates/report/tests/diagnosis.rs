@@ -355,6 +355,8 @@ fn what_ran_on_one_thread_woke_none() {
     use ellwand_report::Limit;
     let mut m = common::measured(&common::lattice_case("w", 8), "parallel", 1.2e-6, Work::items("x", 1).flops(100.0));
     assert_eq!(placed(&m).limit, Limit::ThreadWake);
+    let told = Measurement { what_ran: "avx512, 1 threads".into(), ..m.clone() };
+    assert_eq!(placed(&told).seconds(Limit::ThreadWake), 0.0, "a record from before the reading");
     m.readings.push(ellwand_core::Reading::threads(1));
     assert_eq!(placed(&m).seconds(Limit::ThreadWake), 0.0);
     let pair = [sized(8, "simd", 1e-6), m];

@@ -27,8 +27,8 @@ pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
 fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
-    // Faults have a rule of their own, and what explains nothing says nothing.
-    if matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
+    // Faults and times too short have rules of their own, and what explains nothing says nothing.
+    if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
         return None;
     }
     let explained = match d.limit {

@@ -66,7 +66,7 @@ pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
             evidence: vec![
                 evidence("share of the ceiling", value, "1"),
                 evidence(name, peak, unit),
-                evidence("time", row.median("time")?, "s"),
+                evidence("median time", row.median("time")?, "s"),
             ],
             saving_upper_bound: Some(1.0 - value),
             next_experiment: format!("{explanation}; run it under a sampling profiler with `--once`"),

@@ -118,7 +118,8 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
             }))
         }),
         column("undisturbed time", true, &|_, row| {
-            or_unavailable(row.diagnosis.as_ref().map(|d| human(d.time_s, "s")))
+            let told = row.diagnosis.as_ref().filter(|_| !row.below_resolution);
+            or_unavailable(told.map(|d| human(d.time_s, "s")))
         }),
         column("reading", false, &|_, row| verdict(row)),
     ];

@@ -111,8 +111,7 @@ fn rows(section: &Section, run: usize, threads: Parallelism) -> impl Iterator<It
 }
 
 /// What has a name in the plot. Markers say which implementation a point is of, and cases of one workload lie close
-/// together, so that a workload is named once, at the fastest point of its largest case; where there are few points, at
-/// every case.
+/// together, so that a workload is named once, at its fastest point; where there are few points, at the fastest of every case.
 fn named(report: &Report, run: usize, threads: Parallelism) -> Vec<(&Row, String)> {
     let points = report.workloads.iter().map(|section| rows(section, run, threads).count()).sum::<usize>();
     let several = report.workloads.len() > 1;
@@ -121,20 +120,21 @@ fn named(report: &Report, run: usize, threads: Parallelism) -> Vec<(&Row, String
         let speed = |row: &Row| row.median("compute").unwrap_or(0.0);
         let mut best: Vec<&Row> = Vec::new();
         for row in rows(section, run, threads).filter(|row| intensity(row).is_some()) {
-            match best.iter_mut().find(|known| known.case == row.case) {
+            match best.iter_mut().find(|known| points > FEW || known.case == row.case) {
                 Some(known) if speed(row) > speed(known) => *known = row,
                 Some(_) => {}
                 None => best.push(row),
             }
         }
-        if points > FEW {
-            best = best.into_iter().max_by_key(|row| row.work.items).into_iter().collect();
-        }
         for row in best {
-            let place = if section.swept.is_empty() { String::new() } else { section.place(row) };
-            let parts =
-                [if several { section.workload.clone() } else { String::new() }, place, row.implementation.clone()];
-            named.push((row, parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")));
+            let mut parts = vec![row.implementation.clone()];
+            if points <= FEW && !section.swept.is_empty() {
+                parts.insert(0, section.place(row));
+            }
+            if several {
+                parts.insert(0, section.workload.clone());
+            }
+            named.push((row, parts.join(", ")));
         }
     }
     named
