@@ -235,3 +235,71 @@ fn one_untimed_run_keeps_nothing() {
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(rows[0]["outcome"], "right");
 }
+
+#[test]
+fn layers_and_attention_that_leave_nothing_to_compute() {
+    let here = Box::default();
+    let most = ["--batch", "16777216", "--sequence", "16777216", "--dimension", "16777216"];
+    for (flags, parts) in [
+        (&["layer-norm", "--dimension", "0"][..], &["--dimension", "too small"][..]),
+        (&["softmax", "--sequence", "0"], &["--sequence", "too small"]),
+        (&["gelu", "--batch", "0"], &["--batch", "too small"]),
+        (&["softmax", "--isa", "neon"], &["--isa", "'neon' is unknown", "avx2"]),
+        (&["attention", "--sequence", "0"], &["--sequence", "too small"]),
+        (&["attention", "--dimension", "0"], &["--dimension", "too small"]),
+        (&["attention", "--heads", "0"], &["--heads", "too small"]),
+        (&["attention", "--heads", "7"], &["7 heads do not divide the dimension 512", "--heads 4 or --heads 8"]),
+        (&["attention", "--kv-heads", "3"], &["--kv-heads", "do not divide the 8 heads"]),
+        (&["attention", "--mask", "window"], &["--mask", "none, causal, padding"]),
+        // Estimated first, refused with the figure.
+        (&["attention", "--sequence", "1048576", "-i", "naive"], &["GiB are free", "smaller"]),
+        (&["layer-norm", "--batch", "1048576", "--dimension", "1048576"], &["GiB are free", "smaller"]),
+        (&[&["layer-norm"][..], &most].concat(), &["--batch", "cannot be addressed"]),
+    ] {
+        here.refused(&[&["run"][..], flags, &["-o", "out"]].concat(), parts);
+    }
+    assert!(!here.path("out").exists(), "nothing was begun");
+    for alone in [
+        &["layer-norm", "softmax", "cross-entropy-loss", "--dimension", "1", "--sequence", "1", "--batch", "1"][..],
+        &["attention", "--dimension", "1", "--sequence", "1", "--heads", "1"],
+    ] {
+        let told = here.ok(&[&["run"][..], alone, &["--once", "--device", "cpu"]].concat());
+        assert!(told.stdout.contains("0 wrong, 0 failed"), "{}", told.stdout);
+    }
+}
+
+#[test]
+fn labels_and_masks_that_do_not_fit() {
+    let here = Box::default();
+    let whole = |shape: &str, values: &[i64]| {
+        npy("<i8", false, shape, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+    };
+    let entropy = |here: &Box, parts: &[&str]| {
+        let inputs = ["--input", "x=x.npy", "--input", "labels=labels.npy"];
+        here.refused(&[&["apply", "cross-entropy-loss", "-i", "simd", "-o", "loss"][..], &inputs].concat(), parts);
+    };
+    here.write("x.npy", &npy_f32("(2, 3)", &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
+    here.write("labels.npy", &whole("(2,)", &[0, 3]));
+    entropy(&here, &["label 1 is 3", "a class from 0 to 2"]);
+    here.write("labels.npy", &whole("(2,)", &[-1, 0]));
+    entropy(&here, &["label 0 is -1", "ignore_index"]);
+    here.write("labels.npy", &whole("(3,)", &[0, 0, 0]));
+    entropy(&here, &["[3]", "[2]"]);
+
+    here.write("q.npy", &npy_f32("(1, 1, 4, 2)", &[1.0; 8]));
+    let attend = [
+        ["apply", "attention-core", "-i", "fused", "-o", "seen", "--mask", "padding"],
+        ["--input", "q=q.npy", "--input", "k=q.npy", "--input", "v=q.npy", "--input", "lengths=lengths.npy"],
+    ]
+    .concat();
+    here.write("lengths.npy", &whole("(2,)", &[4, 4]));
+    here.refused(&attend, &["the mask holds 2 lengths", "expected 1"]);
+    here.write("lengths.npy", &whole("(1,)", &[5]));
+    here.refused(&attend, &["length 0 is 5", "0 to 4"]);
+    assert!(!here.path("seen").exists() && !here.path("loss").exists(), "nothing was begun");
+    // A sequence of which no key is seen has a defined result.
+    here.write("lengths.npy", &whole("(1,)", &[0]));
+    here.ok(&attend);
+    let context = ellwand::arrays::read(&[format!("y={}", here.path("seen/context.npy").display())]).unwrap();
+    assert!(context.f32("y").unwrap().iter().all(|y| *y == 0.0));
+}

@@ -81,6 +81,12 @@ impl Isa {
             .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
     }
 
+    /// The digest that inputs are drawn from: that of the case whatever instructions it asks for.
+    pub(crate) fn data_digest(case: &Case) -> u64 {
+        let params = case.params.iter().filter(|(axis, _)| axis != "isa").cloned().collect();
+        Case::new(&case.workload, params).digest()
+    }
+
     /// The set, for choosing a kernel.
     pub(crate) fn set(self) -> Set {
         self.0

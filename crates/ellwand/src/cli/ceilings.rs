@@ -92,7 +92,7 @@ pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputErr
                 format!("it needs about {:.1} GiB and {:.1} GiB are free", gib(needed), gib(available)),
                 "a case that fits into memory",
             )
-            .help("make the batch smaller, or choose fewer implementations with --implementation"));
+            .help("make the case smaller (batch, sequence), or choose fewer implementations with --implementation"));
         }
     }
     Ok(())

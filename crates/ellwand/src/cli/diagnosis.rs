@@ -68,13 +68,11 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
             ceilings::measure(registry, &here, effort(matches))?.0
         }
     };
-    // A lock is contended only while its threads run at the same time. Beside other programs that take the processors in turn
-    // few slots see it, so that even the longest cells get enough of them.
-    let settings = ellwand_core::record::Settings { samples_min: 30, ..ellwand_bench::Effort::Quick.settings() };
-    let instrument = Instrument {
+    let settings = ellwand_bench::Effort::Quick.settings();
+    let mut instrument = Instrument {
         registry,
         resolutions: resolutions(registry, &settings),
-        settings,
+        settings: settings.clone(),
         seed: 42,
         probes: &[],
         interrupt: signals::stop_on_ctrl_c(),
@@ -84,6 +82,9 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let mut rows = Vec::new();
     for (truth, size) in TRUTHS.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
         let cell = cell(registry, truth, size)?;
+        // A lock is contended only while its threads run at the same time. Beside other programs that take the processors in
+        // turn few slots see it, so that even the longest cells get enough of them.
+        instrument.settings.samples_min = if truth.limit == Limit::Contended { 30 } else { settings.samples_min };
         progress.cell(rows.len(), &cell.case.id());
         let measured = instrument.measure(&cell, &mut |_: Event| {}).map_err(|Interrupted| Failure::Interrupted)?;
         rows.extend(measured.iter().map(|measurement| row(truth, measurement, &here)));

@@ -132,6 +132,9 @@ impl Workload for Attention {
     fn ports(&self, case: &Case) -> Ports {
         Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s))
     }
+    fn data_digest(&self, case: &Case) -> u64 {
+        Isa::data_digest(case)
+    }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         arrays::make(self.task, &Shape::of(case)?, seed)
     }

@@ -23,7 +23,7 @@ impl Avx2 {
         proven!(_mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
     }
 
-    /// 2^n for integral n within -126..=127.
+    /// 2^n for integral n within -126..=127; 0 for -127.
     #[inline(always)]
     fn power_of_two(self, n: __m256i) -> __m256 {
         proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127)))))
@@ -171,6 +171,11 @@ impl Simd for Avx2 {
         let a = self.mul(a, self.power_of_two(last));
         let a = self.mul(a, self.power_of_two(second));
         self.mul(a, self.power_of_two(first))
+    }
+    #[inline(always)]
+    fn scale_down(self, a: __m256, n: __m256) -> __m256 {
+        // The operand that is returned for NaN stands second. 2^-127 has the bits of 0.
+        self.mul(a, self.power_of_two(self.to_int(self.max(self.splat(-127.0), n))))
     }
     #[inline(always)]
     fn split(self, a: __m256) -> (__m256, __m256) {

@@ -33,7 +33,7 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
 const Q: [f32; 6] =
     [1.000_000_075, 6.931_471_88e-1, 2.402_210_749e-1, 5.550_357_114e-2, 9.676_031_918e-3, 1.339_086_336e-3];
 
-/// 2^x for x <= 127, within 2.5 units in the last place; 0 below -149; NaN stays NaN. Cheaper than [`exp`], for the weights
+/// 2^x for x <= 127, within 2.5 units in the last place; below -126 it may be 0, below -149 it is; NaN stays NaN. Cheaper than [`exp`], for the weights
 /// of a softmax, whose argument is never above 0 and whose scale takes the factor log2 e.
 #[inline(always)]
 pub(crate) fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
@@ -45,5 +45,5 @@ pub(crate) fn exp2<S: Simd>(s: S, x: S::F) -> S::F {
     for c in [Q[4], Q[3], Q[2], Q[1], Q[0]] {
         p = s.mul_add(p, r, s.splat(c));
     }
-    s.scale(p, n)
+    s.scale_down(p, n)
 }

@@ -116,6 +116,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn copysign(self, a: Self::F, b: Self::F) -> Self::F;
     /// a 2^n for integral n within +-300; overflow gives infinity, underflow gives subnormals or 0.
     fn scale(self, a: Self::F, n: Self::F) -> Self::F;
+    /// a 2^n for integral n <= 127, where 2^n may be taken for 0 from -127 down; NaN in both gives NaN.
+    #[inline(always)]
+    fn scale_down(self, a: Self::F, n: Self::F) -> Self::F {
+        self.scale(a, n)
+    }
     /// (m, e) with a = m 2^e and 1 <= m < 2, for positive finite a, subnormals included.
     fn split(self, a: Self::F) -> (Self::F, Self::F);
 

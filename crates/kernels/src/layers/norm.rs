@@ -1,10 +1,9 @@
 //! Layer normalisation of rows, a few at a time so that their reductions overlap.
 //!
-//! Two passes over a block of rows; where stores are ordinary, the first over one block goes along with the second over the
-//! block before, so that loads and reductions hide behind arithmetic. The first sums d = x - shift and d^2, where the shift is the mean of
-//! the row's first vector; the mean and the variance follow by T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing
-//! the sample variance, 1983. So a mean of 1e4 costs no digit. Where the shift lies too far from the mean for that, the
-//! row is summed again about its mean.
+//! Two passes over a row. The first, row by row, sums d = x - shift and d^2, where the shift is the mean of the row's first vector; the
+//! mean and the variance follow by T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance, 1983.
+//! So a mean of 1e4 costs no digit. Where the shift lies too far from the mean for that, the row is summed again about its
+//! mean. The second pass reads what the first left in the cache.
 #![allow(unsafe_code)]
 
 use crate::lanes::{Kernel, Simd};
@@ -25,11 +24,8 @@ pub(super) struct Norm<'a, const RESIDUAL: bool> {
     pub(super) scratch: &'a mut [f32],
 }
 
-/// Rows of scratch that a normalisation with residual needs: two blocks, or those of a burst.
-pub(super) const SCRATCH: usize = 8;
-
-/// Values that are read, and then written, in one burst of streamed stores.
-const BURST: usize = 4096;
+/// Rows of scratch that a normalisation with residual needs: the most that a block has.
+pub(super) const SCRATCH: usize = 2;
 
 /// (mean - shift)^2 over the variance, above which the digits that the correction costs begin to count.
 const FAR: f32 = 1.0;
@@ -50,180 +46,147 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
         assert!(self.residual.len() == self.x.len() && self.y.len() == self.x.len());
         assert!(self.gamma.len() == self.d && self.beta.len() == self.d);
         assert!(!RESIDUAL || (self.sum.len() == self.x.len() && self.scratch.len() >= SCRATCH * self.d));
-        if self.stream {
-            return self.bursts(s, rows);
+        // Measured at 2^20 elements and at main-memory sizes: several rows hide the latency of their reductions, until what
+        // they read and write leaves the first-level cache; streamed stores and the four arrays of a residual want one row.
+        match self.d {
+            _ if self.stream => {
+                self.blocks::<S, 1, 1, true>(s, rows);
+                s.fence();
+            }
+            ..=128 if RESIDUAL => self.blocks::<S, 2, 2, false>(s, rows),
+            _ if RESIDUAL => self.blocks::<S, 1, 1, false>(s, rows),
+            ..=256 => self.blocks::<S, 4, 4, false>(s, rows),
+            ..=2048 => self.blocks::<S, 2, 2, false>(s, rows),
+            _ => self.blocks::<S, 1, 1, false>(s, rows),
         }
-        // As many rows together as leave two blocks in the first-level cache beside what is written.
-        let together = match self.d {
-            ..=512 if S::REGISTERS >= 32 => 4,
-            ..=1024 => 2,
-            _ => 1,
-        };
-        let blocks = rows / together * together;
-        match together {
-            4 => self.pipeline::<S, 4>(s, 0, blocks),
-            2 => self.pipeline::<S, 2>(s, 0, blocks),
-            _ => {}
-        }
-        self.pipeline::<S, 1>(s, if together == 1 { 0 } else { blocks }, rows);
     }
 }
 
 impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
-    /// Rows `from..to` in blocks of `ROWS`, which divides their number. The caller checked the lengths of all arrays.
+    /// All rows in blocks of `ROWS`, the second pass over `WITH` of them at a time, which divides `ROWS`; what is left row by row.
     #[inline(always)]
-    fn pipeline<S: Simd, const ROWS: usize>(&mut self, s: S, from: usize, to: usize) {
-        if from == to {
-            return;
+    fn blocks<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, rows: usize) {
+        let whole = rows / ROWS * ROWS;
+        for row in (0..whole).step_by(ROWS) {
+            self.block::<S, ROWS, WITH, STREAM>(s, row);
         }
-        let mut moments = self.pass::<S, ROWS, false, true, false>(s, from, [Moments::default(); ROWS]);
-        for row in (from + ROWS..to).step_by(ROWS) {
-            moments = self.pass::<S, ROWS, false, true, true>(s, row, moments);
+        for row in whole..rows {
+            self.block::<S, 1, 1, STREAM>(s, row);
         }
-        self.pass::<S, ROWS, false, false, true>(s, to, moments);
     }
 
-    /// All rows with streamed stores: a few are summed, then as many stored. Loads and streamed stores in turn cost the memory
-    /// more than they hide.
+    /// The `ROWS` rows from `row` on. The caller checked the lengths of all arrays.
     #[inline(always)]
-    fn bursts<S: Simd>(&mut self, s: S, rows: usize) {
-        let burst = (BURST / self.d).clamp(1, SCRATCH);
-        let mut moments = [[Moments::default()]; SCRATCH];
-        for from in (0..rows).step_by(burst) {
-            let here = &mut moments[..burst.min(rows - from)];
-            for (row, moments) in (from..).zip(&mut *here) {
-                *moments = self.pass::<S, 1, true, true, false>(s, row, *moments);
-            }
-            for (row, moments) in (from..).zip(here) {
-                self.pass::<S, 1, true, false, true>(s, row + 1, *moments);
-            }
-        }
-        s.fence();
-    }
-
-    /// Where the sums of the block at `row` stand: blocks take turns in the scratch.
-    #[inline(always)]
-    fn kept<const ROWS: usize>(&mut self, row: usize) -> *mut f32 {
-        // SAFETY: with RESIDUAL, which alone calls this, the scratch holds blocks of SCRATCH rows in all.
-        unsafe { self.scratch.as_mut_ptr().add(row / ROWS % (SCRATCH / ROWS) * ROWS * self.d) }
-    }
-
-    /// Where the second pass over the block at `row` reads.
-    #[inline(always)]
-    fn near<const ROWS: usize>(&mut self, row: usize) -> *const f32 {
-        // SAFETY: the block is within x.
-        if RESIDUAL { self.kept::<ROWS>(row).cast_const() } else { unsafe { self.x.as_ptr().add(row * self.d) } }
-    }
-
-    /// The first pass over the block at `row`, and with it the second over the block before, whose moments are `before`.
-    #[inline(always)]
-    fn pass<S: Simd, const ROWS: usize, const STREAM: bool, const FIRST: bool, const SECOND: bool>(
-        &mut self,
-        s: S,
-        row: usize,
-        before: [Moments; ROWS],
-    ) -> [Moments; ROWS] {
-        let d = self.d;
+    fn block<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
+        let (d, from) = (self.d, row * self.d);
         let whole = d - d % S::LANES;
-        let put = |to: *mut f32, v: S::F| {
-            // SAFETY: `to` points to LANES f32 of an output row (see the calls); for STREAM the caller says that it is aligned.
+        // Before the sums, so that these reductions overlap as well.
+        let mut shift = [0.0; ROWS];
+        for (r, shift) in shift.iter_mut().enumerate() {
+            *shift = self.mean_of_first(s, row + r);
+        }
+        let mut sums = [[s.splat(0.0); 2]; ROWS];
+        for (r, sums) in sums.iter_mut().enumerate() {
+            *sums = self.first_pass::<S, STREAM>(s, row + r, r, shift[r]);
+        }
+        // Rows are read again from where the first pass left them.
+        let near = if RESIDUAL { self.scratch.as_ptr() } else { self.x[from..].as_ptr() };
+        let mut moments = [Moments::default(); ROWS];
+        for (r, moments) in moments.iter_mut().enumerate() {
+            // Divided, so that a constant row far from 0 leaves nothing.
+            let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
+            *moments = if rest * rest > FAR * (square - rest * rest) {
+                // SAFETY: a row of the block where `near` points.
+                again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
+            } else {
+                settle(shift[r], rest, square, self.eps)
+            };
+        }
+
+        let y = self.y.as_mut_ptr().wrapping_add(from);
+        let (gamma, beta) = (self.gamma.as_ptr(), self.beta.as_ptr());
+        for group in (0..ROWS).step_by(WITH) {
+            let mut of = [[s.splat(0.0); 3]; WITH];
+            for (of, m) in of.iter_mut().zip(&moments[group..]) {
+                *of = [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)];
+            }
+            for c in (0..whole).step_by(S::LANES) {
+                // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and where `near` points.
+                unsafe {
+                    let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
+                    for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                        let at = (group + r) * d + c;
+                        let normal = s.mul_add(s.sub(s.load_at(near.add(at)), *shift), *scale, *offset);
+                        put::<S, STREAM>(s, y.add(at), s.mul_add(normal, gamma, beta));
+                    }
+                }
+            }
+            if whole == d {
+                continue;
+            }
+            for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
+                let at = (group + r) * d + whole;
+                // SAFETY: the rest of a row where `near` points.
+                let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
+                let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
+                // SAFETY: the rest of a row of y.
+                let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
+                s.store_part(y, s.mul_add(normal, gamma, beta));
+            }
+        }
+    }
+
+    /// Sums of x - shift and of its square over a row, which with `RESIDUAL` goes to the sum and to row `kept` of the scratch.
+    /// In two of each, the even and the odd vectors, since an addition takes as long as several others begin in.
+    #[inline(always)]
+    fn first_pass<S: Simd, const STREAM: bool>(&mut self, s: S, row: usize, kept: usize, shift: f32) -> [S::F; 2] {
+        let (d, from, lanes) = (self.d, row * self.d, S::LANES);
+        let (whole, pairs) = (d - d % lanes, d - d % (2 * lanes));
+        let (x, residual) = (self.x.as_ptr().wrapping_add(from), self.residual.as_ptr().wrapping_add(from));
+        let (sum, kept_at) = if RESIDUAL {
+            (self.sum.as_mut_ptr().wrapping_add(from), self.scratch.as_mut_ptr().wrapping_add(kept * d))
+        } else {
+            (std::ptr::null_mut(), std::ptr::null_mut())
+        };
+        let from_shift = s.splat(shift);
+        let (mut sums, mut squares) = ([s.splat(0.0); 2], [s.splat(0.0); 2]);
+        let mut take = |i: usize, x: S::F| {
+            let deviation = s.sub(x, from_shift);
+            sums[i] = s.add(sums[i], deviation);
+            squares[i] = s.mul_add(deviation, deviation, squares[i]);
+        };
+        let at = |c: usize| {
+            // SAFETY: c + LANES <= d, for a row of x, residual, sum and scratch; `STREAM` says that rows start on a vector.
             unsafe {
-                if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) }
+                let mut v = s.load_at(x.add(c));
+                if RESIDUAL {
+                    v = s.add(v, s.load_at(residual.add(c)));
+                    s.store_at(kept_at.add(c), v);
+                    put::<S, STREAM>(s, sum.add(c), v);
+                }
+                v
             }
         };
-        let from = row * d;
-        // The block before, where there is one.
-        let last = if SECOND { row - ROWS } else { row };
-        let (y, near) = (self.y.as_mut_ptr(), self.near::<ROWS>(last));
-        let kept = if RESIDUAL { self.kept::<ROWS>(row) } else { std::ptr::null_mut() };
-        let first_mean: [f32; ROWS] = std::array::from_fn(|r| if FIRST { self.mean_of_first(s, row + r) } else { 0.0 });
-        let shift = first_mean.map(|mean| s.splat(mean));
-        let mut sums = [s.splat(0.0); ROWS];
-        let mut squares = [s.splat(0.0); ROWS];
-        let [old_shift, scale, offset] = [
-            before.map(|row| s.splat(row.shift)),
-            before.map(|row| s.splat(row.scale)),
-            before.map(|row| s.splat(row.offset)),
-        ];
-
-        for c in (0..whole).step_by(S::LANES) {
-            if FIRST {
-                for r in 0..ROWS {
-                    let at = from + r * d + c;
-                    // SAFETY: c + LANES <= d and ROWS rows from `row` on are within x, residual, sum and half of the scratch.
-                    let mut x = unsafe { s.load_at(self.x.as_ptr().add(at)) };
-                    if RESIDUAL {
-                        // SAFETY: as above.
-                        unsafe {
-                            x = s.add(x, s.load_at(self.residual.as_ptr().add(at)));
-                            s.store_at(kept.add(r * d + c), x);
-                            put(self.sum.as_mut_ptr().add(at), x);
-                        }
-                    }
-                    let deviation = s.sub(x, shift[r]);
-                    sums[r] = s.add(sums[r], deviation);
-                    squares[r] = s.mul_add(deviation, deviation, squares[r]);
-                }
-            }
-            if SECOND {
-                // SAFETY: c + LANES <= d, the length of gamma and beta; the block before is within y and where `near` points.
-                unsafe {
-                    let (gamma, beta) = (s.load_at(self.gamma.as_ptr().add(c)), s.load_at(self.beta.as_ptr().add(c)));
-                    for r in 0..ROWS {
-                        let x = s.load_at(near.add(r * d + c));
-                        let normal = s.mul_add(s.sub(x, old_shift[r]), scale[r], offset[r]);
-                        put(y.add((last + r) * d + c), s.mul_add(normal, gamma, beta));
-                    }
-                }
-            }
+        for c in (0..pairs).step_by(2 * lanes) {
+            take(0, at(c));
+            take(1, at(c + lanes));
+        }
+        if pairs < whole {
+            take(0, at(pairs));
         }
         if whole < d {
-            let tail = whole..d;
-            for r in 0..ROWS {
-                if FIRST {
-                    let at = from + r * d + whole..from + r * d + d;
-                    // Lanes beyond the row deviate by nothing.
-                    let mut x = s.load_part(&self.x[at.clone()], first_mean[r]);
-                    if RESIDUAL {
-                        x = s.add(
-                            s.load_part(&self.x[at.clone()], first_mean[r]),
-                            s.load_part(&self.residual[at.clone()], 0.0),
-                        );
-                        // SAFETY: the rest of a row of the block, which nothing else borrows.
-                        let rest = unsafe { std::slice::from_raw_parts_mut(kept.add(r * d + whole), d - whole) };
-                        s.store_part(rest, x);
-                        s.store_part(&mut self.sum[at], x);
-                    }
-                    let deviation = s.sub(x, shift[r]);
-                    sums[r] = s.add(sums[r], deviation);
-                    squares[r] = s.mul_add(deviation, deviation, squares[r]);
-                }
-                if SECOND {
-                    let gamma = s.load_part(&self.gamma[tail.clone()], 0.0);
-                    let beta = s.load_part(&self.beta[tail.clone()], 0.0);
-                    // SAFETY: the rest of a row where `near` points, of the block before.
-                    let x = unsafe { std::slice::from_raw_parts(near.add(r * d + whole), d - whole) };
-                    let normal = s.mul_add(s.sub(s.load_part(x, 0.0), old_shift[r]), scale[r], offset[r]);
-                    let at = (last + r) * d;
-                    s.store_part(&mut self.y[at + whole..at + d], s.mul_add(normal, gamma, beta));
-                }
+            let rest = from + whole..from + d;
+            // Lanes beyond the row deviate by nothing.
+            let mut v = s.load_part(&self.x[rest.clone()], shift);
+            if RESIDUAL {
+                v = s.add(v, s.load_part(&self.residual[rest.clone()], 0.0));
+                s.store_part(&mut self.scratch[kept * d + whole..kept * d + d], v);
+                s.store_part(&mut self.sum[rest], v);
             }
+            take(1, v);
         }
-        let mut moments = [Moments::default(); ROWS];
-        if FIRST {
-            for r in 0..ROWS {
-                // Divided, so that a constant row far from 0 leaves nothing.
-                let (rest, square) = (s.sum(sums[r]) / d as f32, s.sum(squares[r]) / d as f32);
-                moments[r] = if rest * rest > FAR * (square - rest * rest) {
-                    let here = self.near::<ROWS>(row);
-                    // SAFETY: a row of the block where `near` points.
-                    again(s, unsafe { std::slice::from_raw_parts(here.add(r * d), d) }, first_mean[r] + rest, self.eps)
-                } else {
-                    settle(first_mean[r], rest, square, self.eps)
-                };
-            }
-        }
-        moments
+        [s.add(sums[0], sums[1]), s.add(squares[0], squares[1])]
     }
 
     /// Mean of the first vector of a row, or of the row where that is shorter.
@@ -238,6 +201,16 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         }
         s.sum(x) / n as f32
     }
+}
+
+/// Stores a vector, past the caches for `STREAM`.
+///
+/// # Safety
+/// `to` points to LANES writable f32; for `STREAM` it is aligned as [`Simd::stream`] wants it.
+#[inline(always)]
+unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::F) {
+    // SAFETY: as the caller promises.
+    unsafe { if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) } }
 }
 
 /// Moments from the mean of x - shift and of its square.

@@ -133,3 +133,24 @@ fn cases_that_differ_in_treatment_share_their_data() {
     assert_eq!(digest(Op::Gelu, &[("form", "tanh")]), digest(Op::Swish, &[("allocation", "fresh")]));
     assert_ne!(digest(Op::Gelu, &[]), Layer::new(Op::Gelu).data_digest(&case(Op::Gelu, [2, 3, 5], &[])));
 }
+
+#[test]
+fn a_case_chooses_its_instructions() {
+    let with = |isa: &str| case(Op::Swish, [1, 4, 16], &[("isa", isa)]);
+    let rows = crate::layers::job::implementations(Op::Swish);
+    for isa in Isa::available() {
+        let case = with(isa.name());
+        let inputs = Layer::new(Op::Swish).inputs(&case, 1).unwrap();
+        for row in rows.iter().filter(|row| ["simd", "parallel"].contains(&row.name.as_str())) {
+            let ready = (row.prepare)(&case, &inputs, &crate::testing::Here).unwrap();
+            assert!(ready.what_ran().starts_with(isa.name()), "{row:?}: {}", ready.what_ran());
+        }
+    }
+    for absent in ["avx512", "avx2"].into_iter().filter(|name| Isa::available().iter().all(|isa| isa.name() != *name)) {
+        let error = Layer::new(Op::Swish).check(&with(absent)).unwrap_err().to_string();
+        assert!(error.contains("has not got it") && error.contains("baseline"), "{error}");
+    }
+    // It joined later: at its default the identity of a case is what it was.
+    let axis = Layer::new(Op::Swish).axes().iter().find(|axis| axis.name == "isa").unwrap().clone();
+    assert_eq!(axis.neutral, Some("best".into()));
+}

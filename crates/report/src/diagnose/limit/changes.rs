@@ -115,7 +115,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
         }
         Limit::ThreadWake => {
             let one = alone(m, ceilings).map_or(0.0, |seconds| 1.0 - seconds / d.time_s);
-            add(Lever::Batching, d.share, "give one call more work, so that the threads are woken once for all of it");
+            let waking = 1.0 - memory.max(compute);
+            add(Lever::Batching, waking, "give one call more work, so that the threads are woken once for all of it");
             add(Lever::Threads, one, "run it on one thread at this size");
         }
         Limit::Contended => {

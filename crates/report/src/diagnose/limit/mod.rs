@@ -33,6 +33,9 @@ const TIMES_OVER: f64 = 4.0;
 pub(super) const ABOVE: f64 = 1.05;
 /// A call of at most so many empty calls' time is bound by being called.
 const CALLS: f64 = 20.0;
+/// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
+/// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
+const WAKES: f64 = 10.0;
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
 /// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
@@ -148,7 +151,10 @@ impl Diagnosis {
             Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
             Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
             Limit::ThreadWake if close => "waking the threads costs more than the work".into(),
-            Limit::ThreadWake => format!("waking the threads takes {} of its time", share()),
+            Limit::ThreadWake if self.share >= BINDS => format!("waking the threads takes {} of its time", share()),
+            Limit::ThreadWake => {
+                format!("it takes {} as long as waking the threads at its best", human(1.0 / self.share, "x"))
+            }
             Limit::Contended => "its threads wait for each other".into(),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
             Limit::Unexplained => match self.largest() {
@@ -252,6 +258,11 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     }
     if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.ran_on() == Parallelism::Single) {
         return (Limit::Overhead, seconds(Limit::Overhead));
+    }
+    // What traffic or arithmetic explains in part is not given to a cost that explains less.
+    let small = largest.is_none_or(|limit| share(limit) < BINDS);
+    if small && share(Limit::ThreadWake) * WAKES >= 1.0 && !refuted(&Limit::ThreadWake) {
+        return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
     if let Some(huge) = huge {
         return (Limit::PageFaults, huge);
