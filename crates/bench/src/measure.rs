@@ -236,6 +236,7 @@ impl Instrument<'_> {
                     measurement.warnings.extend(sample::stood_still(&samples));
                     measurement.samples = samples;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
+                    measurement.readings.extend(ready.prepared.threads().map(Reading::threads));
                     measurement.readings.extend(ready.prepared.readings());
                     let quality = check::guarded("readings", || {
                         ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
@@ -273,7 +274,7 @@ impl Instrument<'_> {
     pub(crate) fn blank(&self, workload: &dyn Workload, case: &Case, implementation: &Implementation) -> Measurement {
         let unit = |name: &str| workload.axes().iter().find(|axis| axis.name == name).map_or("", |axis| axis.unit);
         Measurement {
-            case: CaseRecord::new(case, unit),
+            case: CaseRecord::new(case, unit).with_neutral(workload.axes()),
             implementation: implementation.name.clone(),
             device: implementation.needs.to_string(),
             parallelism: implementation.parallelism,

@@ -155,11 +155,11 @@ pub struct Roof {
 }
 
 /// The limit that binds `work` on a machine with `ceilings`: the larger of its traffic at the bandwidth of its mix of
-/// reads and writes and its footprint, and its operations at the f32 multiply-add peak; all of them of the
-/// `device` that it ran on. `None` when nothing fitting was measured.
+/// reads and writes and its footprint, and its operations at the multiply-add peak of their type (f32, or f64 where they
+/// must be); all of them of the `device` that it ran on. `None` when nothing fitting was measured.
 pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str) -> Option<Roof> {
     let ceilings = &of_device(ceilings, device);
-    let compute = operations(ceilings, parallelism).filter(|_| work.flops > 0.0).map(|ceiling| Roof {
+    let compute = operations(ceilings, work, parallelism).filter(|_| work.flops > 0.0).map(|ceiling| Roof {
         limit_s: work.flops / ceiling.value,
         memory_bound: false,
         ceiling,
@@ -175,9 +175,10 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device:
     }
 }
 
-/// The f32 multiply-add peak.
-pub fn operations(ceilings: &[Ceiling], parallelism: Parallelism) -> Option<Ceiling> {
-    best(ceilings.iter().filter(|c| c.kind == CeilingKind::Fma && allowed(c, parallelism)))
+/// The multiply-add peak of the type in which the operations of `work` must be done.
+pub fn operations(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
+    let kind = if work.double { CeilingKind::FmaF64 } else { CeilingKind::Fma };
+    best(ceilings.iter().filter(|c| c.kind == kind && allowed(c, parallelism)))
 }
 
 /// The smallest measured cost of a kind without a footprint (a call, a page fault, a wake-up).
@@ -324,6 +325,17 @@ mod tests {
         let roof_of_dense = roof(&machine(), &dense, Parallelism::Single, "cpu").unwrap();
         assert!(!roof_of_dense.memory_bound);
         assert_eq!(roof_of_dense.limit_s, 10.0);
+    }
+
+    #[test]
+    fn operations_in_f64_are_held_against_their_own_peak() {
+        let dense = Work::items("elements", 1).flops(1e12);
+        let mut machine = machine();
+        let of = |machine: &[Ceiling], work: &Work| Some(roof(machine, work, Parallelism::Single, "cpu")?.limit_s);
+        assert_eq!(of(&machine, &dense.clone().double(true)), None, "no f64 peak was measured");
+        machine.push(ceiling(CeilingKind::FmaF64, 0, 50e9));
+        assert_eq!(of(&machine, &dense.clone().double(true)), Some(20.0));
+        assert_eq!(of(&machine, &dense), Some(10.0));
     }
 
     #[test]

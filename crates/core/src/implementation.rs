@@ -118,6 +118,12 @@ pub trait Prepared {
         String::new()
     }
 
+    /// Threads that take part in a run, where the implementation decides that by the case: one that is declared to use
+    /// several may run small cases on one. `None` where it uses what it is declared to use.
+    fn threads(&self) -> Option<usize> {
+        None
+    }
+
     /// What the implementation knows of itself beside its outputs: the working memory that it holds, and, where they depend
     /// on the data, the operations that the last run did ([`Reading::operations`]).
     fn readings(&self) -> Vec<Reading> {

@@ -78,6 +78,15 @@ impl Reading {
     /// Key of [`Reading::operations`].
     pub const OPERATIONS: &str = "operations";
 
+    /// The threads that took part in a run, where the implementation decides that by the case.
+    pub fn threads(count: usize) -> Self {
+        let about = "threads that took part in a run, as the implementation chose them for the case";
+        Self::measured(Self::THREADS, "threads", "", Better::Neither, count as f64, about)
+    }
+
+    /// Key of [`Reading::threads`].
+    pub const THREADS: &str = "threads";
+
     /// A value that could not be had, and why.
     pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
         Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::axis::Axis;
 use crate::case::{Case, Value};
 use crate::ceiling::Ceiling;
 use crate::implementation::Parallelism;
@@ -156,6 +157,10 @@ pub struct CaseRecord {
     pub workload: String,
     /// Axis values in declaration order.
     pub params: Vec<Param>,
+    /// Values of the axes that joined the workload later and stand where they change nothing
+    /// ([`crate::Axis::neutral`]): no part of the identity, for readers who see them vary elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neutral: Vec<Param>,
     /// Digest of arrays that the user gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
@@ -221,8 +226,21 @@ impl CaseRecord {
             id: case.id(),
             workload: case.workload.clone(),
             params: case.params.iter().map(param).collect(),
+            neutral: Vec::new(),
             input: case.input.clone(),
         }
+    }
+
+    /// Adds the values of those of the workload's `axes` that the case leaves out because they change nothing.
+    #[must_use]
+    pub fn with_neutral(mut self, axes: &[Axis]) -> Self {
+        let absent = axes.iter().filter(|axis| self.params.iter().all(|param| param.axis != axis.name));
+        let value = |axis: &Axis| {
+            let value = axis.neutral.as_ref()?.into();
+            Some(Param { axis: axis.name.to_string(), unit: axis.unit.to_string(), value })
+        };
+        self.neutral = absent.filter_map(value).collect();
+        self
     }
 
     /// The value on an axis.
@@ -369,6 +387,16 @@ impl Measurement {
     /// Key of the cell: the same case, implementation and device again is the same cell.
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)
+    }
+
+    /// How many threads took part in a run: what the implementation says of the case, or what it is declared to use.
+    pub fn ran_on(&self) -> Parallelism {
+        match self.reading(Reading::THREADS).and_then(|reading| reading.value) {
+            Some(threads) if threads <= 1.0 => Parallelism::Single,
+            // Before there was a reading, the words alone told.
+            None if self.what_ran.split(", ").any(|part| part.starts_with("1 thread")) => Parallelism::Single,
+            _ => self.parallelism,
+        }
     }
 
     /// The reading with this key.

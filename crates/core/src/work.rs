@@ -20,18 +20,36 @@ pub struct Work {
     /// a small array; an intermediate result that is larger than the outputs). They decide which cache level answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<u64>,
+    /// Whether the operations must be done in f64, of which a processor does fewer a second.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub double: bool,
 }
 
 impl Work {
     /// Work of `items` things called `item`.
     pub fn items(item: &str, items: u64) -> Self {
-        Self { item: item.to_string(), items, flops: 0.0, bytes_read: 0, bytes_written: 0, working_set: None }
+        Self {
+            item: item.to_string(),
+            items,
+            flops: 0.0,
+            bytes_read: 0,
+            bytes_written: 0,
+            working_set: None,
+            double: false,
+        }
     }
 
     /// Adds required floating-point operations.
     #[must_use]
     pub fn flops(mut self, flops: f64) -> Self {
         self.flops = flops;
+        self
+    }
+
+    /// States whether the operations must be done in f64 (`true`) or may be done in f32.
+    #[must_use]
+    pub fn double(mut self, double: bool) -> Self {
+        self.double = double;
         self
     }
 

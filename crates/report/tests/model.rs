@@ -204,3 +204,58 @@ fn times_by_axis_count_only_cases_in_which_everything_was_measured() {
     assert!((simd.speedup.unwrap() - reference.time_s / simd.time_s).abs() < 1e-3);
     assert_eq!(at("batch", "16", "reference").cases, 1);
 }
+
+#[test]
+fn nothing_is_called_best_against_the_ratios_by_round() {
+    let mut both = pair(2e-6, 2e-6);
+    // The baseline is 7 % faster in every round, and was disturbed in the later ones, which the other missed.
+    for (index, sample) in both[0].samples.iter_mut().enumerate() {
+        sample.iterations = 1;
+        sample.wall_ns = if index < 9 { 9300 } else { 30_000 };
+    }
+    both[1].samples.truncate(9);
+    for sample in &mut both[1].samples {
+        (sample.iterations, sample.wall_ns) = (1, 10_000);
+    }
+    let report = report_of(&both);
+    let speedup = &row(&report, "simd").speedup;
+    assert!(speedup.high.unwrap() < 1.0, "{speedup:?}");
+    assert!(row(&report, "simd").median("time") < row(&report, "reference").median("time"));
+    assert!(report.workloads[0].rows.iter().all(|row| !row.best));
+    assert!(report.workloads[0].cases[0].best.unavailable.as_deref().unwrap().contains("disagree"));
+}
+
+#[test]
+fn a_value_that_a_case_leaves_out_is_shown_where_it_varies() {
+    use ellwand_core::{Axis, record::CaseRecord};
+    let mut axis = Axis::choice("precision", "type of the numbers", &["f32", "f64"], "f32");
+    axis.neutral = Some("f32".into());
+    let of = |params: Vec<(String, ellwand_core::Value)>, work: Work| {
+        let case = Case::new("w", params);
+        let mut m = common::measured(&case, "simd", 1e-3, work);
+        m.case = CaseRecord::new(&case, |_| "").with_neutral(std::slice::from_ref(&axis));
+        m
+    };
+    let work = || Work::items("x", 1).flops(55e6);
+    let short = of(vec![], work());
+    let long = of(vec![("precision".into(), "f64".into())], work().double(true));
+    assert_eq!(short.case.id, "w/", "no part of the identity");
+    let mut run = common::run();
+    let mut double =
+        run.environment.ceilings.iter().find(|c| c.kind == ellwand_core::CeilingKind::Fma).unwrap().clone();
+    (double.kind, double.value) = (ellwand_core::CeilingKind::FmaF64, 55e9);
+    run.environment.ceilings.push(double);
+    let both = common::through_text(&run, &[short.clone(), long]);
+    let report = Report::from_records(&[both], &Options::default()).unwrap();
+    let rows = &report.workloads[0].rows;
+    let shown: Vec<_> = rows.iter().map(|row| row.param("precision").unwrap()).collect();
+    assert_eq!(shown, ["f32", "f64"]);
+    // Each against the peak of its type: 110 and 55 GFLOP/s.
+    let shares: Vec<f64> = rows.iter().map(|row| row.median("roofline-fraction").unwrap()).collect();
+    assert!((shares[0] - 0.5).abs() < 0.01 && (shares[1] - 1.0).abs() < 0.02, "{shares:?}");
+    let mut text = Vec::new();
+    (ellwand_report::format("table").unwrap().write)(&report, &mut text).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("f64 FMA"));
+    // Where it does not vary it is not worth a word.
+    assert!(report_of(&[short]).workloads[0].rows[0].params.is_empty());
+}

@@ -167,3 +167,20 @@ fn names_from_elsewhere_cannot_break_a_terminal_or_a_table() {
         assert!(!text.contains('\u{1b}') && text.contains("a [2Jb c"), "{text}");
     }
 }
+
+#[test]
+fn components_of_the_same_name_are_told_apart_by_their_place() {
+    let at = |line: u32, name: &str| {
+        let mut node = node(&[name], true, 2, &[10_000.0, 10_000.0], &[10_000.0, 10_000.0]);
+        (node.file, node.line) = ("crates/kernels/src/attention/block.rs".into(), line);
+        node
+    };
+    let nodes = vec![at(10, "norm"), at(20, "norm"), at(30, "products")];
+    let records = [record(&[spans("simd", 1, nodes)])];
+    for format in ["table", "markdown"] {
+        let text = text(&records, format, None);
+        for name in ["norm (block.rs:10)", "norm (block.rs:20)", "products "] {
+            assert!(text.contains(name), "{format}: {name} in {text}");
+        }
+    }
+}

@@ -219,6 +219,7 @@ impl Arm {
             check::rerun(self.prepared.as_mut())?
         };
         let (_, digest) = self.judge.judge(self.workload.as_ref(), &self.case, &self.inputs, &output)?;
+        readings.extend(self.prepared.threads().map(Reading::threads));
         readings.extend(self.prepared.readings());
         let mut warnings = Vec::new();
         match guarded("readings", || self.workload.readings(&self.case, &self.inputs, &output)) {

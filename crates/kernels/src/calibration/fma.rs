@@ -57,7 +57,7 @@ impl Workload for Fma {
     }
     fn work(&self, case: &Case) -> Work {
         let chains = LANES * GROUPS * Self::steps(case);
-        Work::items("multiply-adds", chains as u64).flops(2.0 * chains as f64)
+        Work::items("multiply-adds", chains as u64).flops(2.0 * chains as f64).double(Self::double(case))
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         // Rounding errors of f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last place.

@@ -126,6 +126,12 @@ pub(crate) unsafe fn products<'a>(isa: Isa, count: usize, of: impl Fn(usize) -> 
     });
 }
 
+/// Threads that one product of this shape keeps busy in [`products`].
+pub(crate) fn threads(m: usize, n: usize, k: usize) -> usize {
+    let (rows, columns) = cut(1, m, n, blocks(n, k).1, 8 * pool::threads());
+    (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, pool::threads())
+}
+
 /// Rows and columns of a job, so that there are about `wanted` of them. Every job packs the part of B that it uses, which
 /// costs half a per cent of 768 rows' work and 4 % of 96 rows' work: rows are cut first where there are many, then columns.
 fn cut(count: usize, m: usize, n: usize, widest: usize, wanted: usize) -> (usize, usize) {

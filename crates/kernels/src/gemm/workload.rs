@@ -294,6 +294,11 @@ impl Prepared for Job {
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("c", self.c.clone()))
     }
+    fn threads(&self) -> Option<usize> {
+        let Shape { m, n, k, .. } = self.shape;
+        matches!(self.way, Way::Parallel(_)).then(|| super::threads(m, n, k))
+    }
+
     fn what_ran(&self) -> String {
         match self.way {
             Way::Reference => format!("f64, {} threads", pool::threads()),

@@ -215,7 +215,7 @@ impl Workload for Kde {
         // A kernel evaluation: a difference and a product-sum for each coordinate, and the exponential as one.
         let kernel = 3.0 * dims + 1.0;
         let evaluations = s.samples as f64 + encoding;
-        match self.task {
+        let work = match self.task {
             Task::Fit => Work::items("kernels", (evaluations * bins) as u64)
                 .flops(evaluations * bins * kernel)
                 .bytes(read as u64, (4.0 * (2.0 * bins + electrodes)) as u64),
@@ -233,7 +233,8 @@ impl Workload for Kde {
                         + (edges * evaluations + decoding * s.samples as f64) * kernel,
                 )
                 .bytes((read + read_decoding + 8.0 * edges * (dims + 1.0)) as u64, (4.0 * edges) as u64),
-        }
+        };
+        work.double(spec::precision(case) == super::options::Precision::F64)
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {

@@ -175,6 +175,10 @@ impl Prepared for Job {
         }
     }
 
+    fn threads(&self) -> Option<usize> {
+        matches!(self.options.method, Method::Parallel(_)).then(|| self.options.threads())
+    }
+
     /// How much of the work is skipped depends on the data, so that only a run can tell what was done.
     fn readings(&self) -> Vec<Reading> {
         if self.task != Task::Predict || self.options.method == Method::Reference {

@@ -232,6 +232,10 @@ impl Prepared for Job {
         self.outputs()
     }
 
+    fn threads(&self) -> Option<usize> {
+        matches!(self.method, Method::Parallel(_)).then(|| parallel::threads(self.layout.vectors()))
+    }
+
     fn what_ran(&self) -> String {
         let core = match self.method {
             Method::Reference => "wide integers".to_owned(),

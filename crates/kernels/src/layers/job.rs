@@ -257,16 +257,20 @@ impl Prepared for Job {
         self.outputs().map_err(|error| error.to_string())
     }
 
+    fn threads(&self) -> Option<usize> {
+        self.method.parallel.then(|| pool::threads().min(self.partial.len()))
+    }
+
     fn what_ran(&self) -> String {
         let way = match self.method.way {
             Way::Reference => "f64",
             Way::Scalar => "f32 loops",
             Way::Vector(isa) => isa.name(),
         };
-        let threads = if self.method.parallel {
-            format!(", {} threads", pool::threads().min(self.partial.len()))
-        } else {
-            String::new()
+        let threads = match self.threads() {
+            None => String::new(),
+            Some(1) => ", 1 thread: too few rows for more".into(),
+            Some(threads) => format!(", {threads} threads"),
         };
         let passes = if self.method.unfused { ", two passes" } else { "" };
         let pages = match self.shape.allocation {

@@ -1,5 +1,6 @@
 //! The rule that says what bounds each implementation, and what would change most.
 
+use super::limit::CLOSE;
 use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
@@ -26,34 +27,37 @@ pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
 fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
-    // Faults have a rule of their own, and what explains nothing says nothing.
-    if matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
+    // Faults and times too short have rules of their own, and what explains nothing says nothing.
+    if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
         return None;
     }
-    let mut numbers =
-        vec![evidence("share of the time that it explains", d.share, "1"), evidence("time", d.time_s, "s")];
+    let explained = match d.limit {
+        // They wait at the same time, and not every wait is as long as a cold wake-up.
+        Limit::Contended => "its waits at the cost of a cold wake-up each, of the time",
+        _ => "share of the time that it explains",
+    };
+    // The report's own time is the median of what the clock on the wall said, which on a busy machine is longer.
+    let mut numbers = vec![evidence(explained, d.share, "1"), evidence("undisturbed time", d.time_s, "s")];
     numbers.extend(
         d.parts.iter().filter(|part| part.limit == d.limit).map(|part| evidence("this limit alone", part.seconds, "s")),
     );
-    let best = d.changes.first();
+    let best = d.changes.first().filter(|_| !d.exceeds());
     Some(Finding {
-        title: match d.limit {
-            Limit::Memory => format!("{}: it moves the required bytes at close to the measured bandwidth", d.label()),
-            Limit::Compute => "compute-bound: it does the required operations at close to the measured peak".into(),
-            Limit::Latency => format!("{}: each load waits for the one before", d.label()),
-            Limit::Overhead => "overhead-bound: the call costs more than the work".into(),
-            Limit::PageFaults => "page-fault-bound: it spends its time on memory fresh from the system".into(),
-            Limit::ThreadWake => "thread-wake-bound: waking the threads costs more than the work".into(),
-            Limit::Contended => "contended: its threads wait for each other".into(),
-            Limit::AboveCeiling | Limit::Unexplained => return None,
-        },
+        title: format!("{}: {}", d.label(), d.words()),
         evidence: numbers,
         saving_upper_bound: best.map(|change| change.saving_upper_bound),
         next_experiment: match best {
             Some(change) => format!("{}: {}", change.lever.word(), change.experiment),
+            None if d.exceeds() => {
+                "measure the ceilings again on a quiet machine (`ellwand machine`), and compare the faults or threads with what ran".into()
+            }
             None => "none: it stands at the ceiling".into(),
         },
-        confidence: if d.share >= 0.6 { Confidence::High } else { Confidence::Medium },
-        ..group.finding(rule, Class::Insight, row, (rows.len(), placed))
+        confidence: match d.share {
+            _ if d.exceeds() => Confidence::Low,
+            share if share >= CLOSE => Confidence::High,
+            _ => Confidence::Medium,
+        },
+        ..group.finding(rule, if d.exceeds() { Class::Fault } else { Class::Insight }, row, (rows.len(), placed))
     })
 }

@@ -25,7 +25,7 @@ fn peak(row: &Row) -> Option<(String, f64, &'static str)> {
             "B/s",
         )
     } else {
-        ("measured multiply-add peak".to_string(), ceiling.value, "FLOP/s")
+        (format!("measured {} peak", ceiling.kind.title()), ceiling.value, "FLOP/s")
     })
 }
 
@@ -66,7 +66,7 @@ pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
             evidence: vec![
                 evidence("share of the ceiling", value, "1"),
                 evidence(name, peak, unit),
-                evidence("time", row.median("time")?, "s"),
+                evidence("median time", row.median("time")?, "s"),
             ],
             saving_upper_bound: Some(1.0 - value),
             next_experiment: format!("{explanation}; run it under a sampling profiler with `--once`"),

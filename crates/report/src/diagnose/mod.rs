@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Report, Row, Section};
+use crate::model::{ONLY, Report, Row, Section};
 use crate::units::human;
 
 mod bound;
@@ -16,6 +16,7 @@ mod overhead;
 mod peers;
 mod quality;
 
+pub(crate) use limit::{CLOSE, typical_faults};
 pub use limit::{Change, Diagnosis, Lever, Limit, Part, place};
 
 /// What sort of statement a finding is. The order is the order in which people should read them.
@@ -129,10 +130,18 @@ impl Finding {
         }
     }
 
+    /// The same with the number of the run, where there are several.
+    pub fn subject_in(&self, report: &Report) -> String {
+        let run = if report.runs.len() > 1 { format!(" (run {})", self.run + 1) } else { String::new() };
+        format!("{}{run}", self.subject())
+    }
+
     fn strongest(&self) -> String {
+        // Where nothing varies there is no place to name.
+        let place = if self.place == ONLY { String::new() } else { format!(", {}", self.place) };
         match &self.implementation {
-            Some(implementation) => format!("{} {implementation}, {}", self.workload, self.place),
-            None => format!("{}, {}", self.workload, self.place),
+            Some(implementation) => format!("{} {implementation}{place}", self.workload),
+            None => format!("{}{place}", self.workload),
         }
     }
 
@@ -171,7 +180,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "weak-baseline",
-        about: "speed-ups are stated against an implementation that is at least twice as slow as the next one",
+        about: "speed-ups are stated, because somebody asked for it, against an implementation that is at least twice as slow as the next one",
         apply: peers::weak_baseline,
     },
     Rule {
@@ -191,7 +200,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "threads-do-not-pay",
-        about: "an implementation with several threads is at least 5 % slower than one with a single thread at the same case",
+        about: "an implementation that ran on several threads is at least 5 % slower than the same way of computing on one thread at the same case",
         apply: peers::threads_do_not_pay,
     },
     Rule {
@@ -207,7 +216,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (overhead: at most 20 empty calls; waking threads: at most 10 times its cost; latency: 0.6 to 1.7 loads in flight)",
+        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead: at most 20 empty calls; waking threads: at most 10 times its cost; latency: 0.6 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
         apply: bound::bound_by,
     },
 ];

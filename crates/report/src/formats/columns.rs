@@ -1,5 +1,7 @@
 //! The columns of a table of results, shared by the terminal and Markdown.
 
+use ellwand_core::CeilingKind;
+
 use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
@@ -108,6 +110,7 @@ fn binding(row: &Row) -> String {
     match &row.roof {
         Some(roof) if roof.memory_bound && !roof.ceiling.level.is_empty() => format!(" {}", roof.ceiling.level),
         Some(roof) if roof.memory_bound => " copy".to_string(),
+        Some(roof) if roof.ceiling.kind == CeilingKind::FmaF64 => " f64 FMA".to_string(),
         Some(_) => " FMA".to_string(),
         None => String::new(),
     }

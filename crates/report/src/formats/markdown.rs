@@ -214,7 +214,10 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
     for (title, block) in [
-        ("Quality of the outputs (the same for all implementations of a case)", tables.outputs),
+        (
+            if tables.shared { "Readings that are the same for all implementations of a case" } else { "Readings" },
+            tables.alike,
+        ),
         ("Readings by implementation", tables.implementations),
     ] {
         if block.is_empty() {
@@ -300,14 +303,13 @@ fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out);
     }
     for (index, finding) in report.findings.iter().enumerate() {
-        one(index + 1, finding, report.runs.len() > 1, out)?;
+        one(index + 1, finding, report, out)?;
     }
     writeln!(out)
 }
 
-fn one(number: usize, finding: &Finding, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
-    let run = if several_runs { format!(" (run {})", finding.run + 1) } else { String::new() };
-    writeln!(out, "{number}. **{}: {}**{run}  ", finding.subject(), finding.title)?;
+fn one(number: usize, finding: &Finding, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{number}. **{}: {}**  ", finding.subject_in(report), finding.title)?;
     writeln!(
         out,
         "   {} · rule `{}` ({}) · confidence {}  ",

@@ -24,9 +24,11 @@ impl Block {
     }
 }
 
-/// Readings of the outputs, and of the implementations.
+/// Readings that do not depend on the implementation, and those that do.
 pub(crate) struct Tables {
-    pub(crate) outputs: Block,
+    /// Whether any case has a second implementation to be like.
+    pub(crate) shared: bool,
+    pub(crate) alike: Block,
     pub(crate) implementations: Block,
 }
 
@@ -41,7 +43,8 @@ pub(crate) fn tables(report: &Report, section: &Section) -> Tables {
     let first: Vec<&Row> = section.cases.iter().filter_map(|case| carrier(section, &case.rows)).collect();
     let rows: Vec<&Row> = section.rows.iter().filter(|row| !row.readings.is_empty()).collect();
     Tables {
-        outputs: block(report, section, &first, &alike, false),
+        shared: section.cases.iter().any(|case| case.rows.len() > 1),
+        alike: block(report, section, &first, &alike, false),
         implementations: block(report, section, &rows, &own, true),
     }
 }

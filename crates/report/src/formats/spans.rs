@@ -45,7 +45,13 @@ fn rates(row: &SpanRow) -> String {
 fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     let rows = &table.rows;
     let name = |row: &SpanRow| {
-        if flat { row.path.join(" / ") } else { format!("{}{}", "  ".repeat(row.path.len() - 1), row.name()) }
+        let outer = &row.path[..row.path.len().saturating_sub(1)];
+        let own = table.name_of(row);
+        if flat {
+            outer.iter().cloned().chain([own]).collect::<Vec<_>>().join(" / ")
+        } else {
+            format!("{}{own}", "  ".repeat(outer.len()))
+        }
     };
     let cells = |cell: &dyn Fn(&SpanRow) -> String, outside: String| -> Vec<String> {
         rows.iter().map(cell).chain([outside]).collect()

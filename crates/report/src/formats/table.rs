@@ -26,9 +26,10 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         writeln!(out)?;
         results(report, section, out)?;
         let tables = readings::tables(report, section);
-        if !tables.outputs.is_empty() {
+        if !tables.alike.is_empty() {
             writeln!(out)?;
-            readings_block(&format!("{} · outputs", section.workload), tables.outputs, report, out)?;
+            let what = if tables.shared { "alike for all implementations" } else { "readings" };
+            readings_block(&format!("{} · {what}", section.workload), tables.alike, report, out)?;
         }
         // One line a row would double the length of the page for what few people ask for first.
         let own = tables.implementations.titles;
@@ -119,7 +120,7 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     }
     writeln!(out, "\n{}", paint("what the numbers say", Tone::Strong, color))?;
     for finding in &chosen {
-        writeln!(out, "{}", wrap(&line(finding), width, 2))?;
+        writeln!(out, "{}", wrap(&line(report, finding), width, 2))?;
     }
     let more = report.findings.len() - chosen.len();
     if more > 0 {
@@ -129,10 +130,10 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(())
 }
 
-fn line(finding: &Finding) -> String {
+fn line(report: &Report, finding: &Finding) -> String {
     let cases = match finding.cases {
         (_, 0 | 1) => String::new(),
         (hit, all) => format!("; {hit} of {all} cases"),
     };
-    format!("- {}: {} ({}{cases})", finding.subject(), finding.title, finding.evidence_line())
+    format!("- {}: {} ({}{cases})", finding.subject_in(report), finding.title, finding.evidence_line())
 }

@@ -1,5 +1,7 @@
 //! Which parameters vary and which are fixed.
 
+use std::collections::BTreeSet;
+
 use ellwand_core::Value;
 use ellwand_core::record::{CaseRecord, Param, ParamValue};
 use serde::Serialize;
@@ -31,9 +33,23 @@ pub(crate) fn number(value: &ParamValue) -> Option<f64> {
     }
 }
 
+/// The cases with the values of axes that they leave out because these change nothing, where another case names the axis.
+pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone) -> Vec<CaseRecord> {
+    let names: BTreeSet<&str> = cases.clone().flat_map(|case| &case.params).map(|param| param.axis.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    let once = cases.filter(|case| seen.insert(&case.id));
+    let complete = |case: &CaseRecord| {
+        let mut case = case.clone();
+        let named = case.neutral.iter().filter(|param| names.contains(param.axis.as_str())).cloned();
+        case.params.extend(named.collect::<Vec<_>>());
+        case
+    };
+    once.map(complete).collect()
+}
+
 /// Splits the axes of cases of one workload into those that vary and those that do not. An axis that only some
 /// cases have (it joined the workload later) varies as soon as another value stands beside its absence.
-pub(super) fn split(cases: &[&CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
+pub(super) fn split(cases: &[CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
     let mut names: Vec<&str> = Vec::new();
     for param in cases.iter().flat_map(|case| &case.params) {
         if !names.contains(&param.axis.as_str()) {
@@ -46,7 +62,7 @@ pub(super) fn split(cases: &[&CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
     })
 }
 
-fn axis(name: &str, cases: &[&CaseRecord]) -> AxisInfo {
+fn axis(name: &str, cases: &[CaseRecord]) -> AxisInfo {
     let mut params: Vec<&Param> = Vec::new();
     for param in cases.iter().flat_map(|case| &case.params).filter(|param| param.axis == name) {
         if !params.iter().any(|known| known.value == param.value) {

@@ -1,8 +1,10 @@
 //! From records to the model.
 
+use std::collections::HashMap;
+
 use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
-use ellwand_core::record::Record;
+use ellwand_core::record::{Param, Record};
 use ellwand_core::stats::median;
 use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading};
 
@@ -139,8 +141,9 @@ fn of_measurements() -> [String; 3] {
 }
 
 fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Options) -> Section {
-    let all: Vec<_> = mine.iter().map(|(_, m)| &m.case).collect();
-    let (swept, fixed) = axes::split(&all);
+    let completed = axes::completed(mine.iter().map(|(_, m)| &m.case));
+    let (swept, fixed) = axes::split(&completed);
+    let params: HashMap<&str, &[Param]> = completed.iter().map(|case| (case.id.as_str(), &case.params[..])).collect();
     let mut cases: Vec<(usize, &str, Vec<Indexed<'_>>)> = Vec::new();
     for (run, measurement) in mine {
         let id = measurement.case.id.as_str();
@@ -155,7 +158,10 @@ fn section(name: &str, mine: &[Indexed<'_>], records: &[Record], options: &Optio
         let first = rows.len();
         let peers: Vec<&Measurement> = members.iter().map(|(_, m)| *m).collect();
         let environment = &records[*run].run.environment;
-        rows.extend(peers.iter().map(|measurement| row(*run, measurement, &peers, environment, options)));
+        rows.extend(peers.iter().map(|measurement| Row {
+            params: params.get(id).map_or_else(Vec::new, |params| params.to_vec()),
+            ..row(*run, measurement, &peers, environment, options)
+        }));
         let best = best(&rows, first);
         if let Some(index) = best.row {
             rows[index].best = true;
@@ -208,7 +214,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         input: m.case.input.clone(),
         implementation: crate::units::clean(&m.implementation),
         device: crate::units::clean(&m.device),
-        parallelism: m.parallelism,
+        parallelism: m.ran_on(),
         what_ran: crate::units::clean(&m.what_ran),
         status: (&m.outcome).into(),
         check: m.check.clone(),
@@ -225,10 +231,10 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         metrics,
         wall_over_cpu: contention(m),
         switched_share: switched_share(m),
-        faults_per_iteration: faults_per_iteration(m),
+        faults_per_iteration: crate::diagnose::typical_faults(m),
         speedup,
         roof: if m.outcome.is_measured() {
-            roof(&environment.ceilings, &m.work_done(), m.parallelism, &m.device)
+            roof(&environment.ceilings, &m.work_done(), m.ran_on(), &m.device)
         } else {
             None
         },
@@ -253,7 +259,7 @@ fn readings(m: &Measurement) -> Vec<Reading> {
 /// Median wall over median CPU time, for one thread on the processor only: several threads have more CPU than wall time,
 /// and a device's clock is not the processor's.
 fn contention(m: &Measurement) -> Option<f64> {
-    if m.parallelism != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
+    if m.ran_on() != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
         return None;
     }
     let per_iteration = |ns: u64, iterations: u64| ns as f64 / iterations.max(1) as f64;
@@ -269,12 +275,6 @@ fn switched_share(m: &Measurement) -> Option<f64> {
     (!known.is_empty()).then(|| switched as f64 / known.len() as f64)
 }
 
-fn faults_per_iteration(m: &Measurement) -> Option<f64> {
-    let known: Vec<(u64, u64)> = m.samples.iter().filter_map(|s| Some((s.faults?, s.iterations.max(1)))).collect();
-    let (faults, iterations) = known.iter().fold((0, 0), |(f, n), (faults, iterations)| (f + faults, n + iterations));
-    (iterations > 0).then(|| faults as f64 / iterations as f64)
-}
-
 /// The row with the smallest median time from `first` on.
 fn best(rows: &[Row], first: usize) -> Best {
     let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
@@ -287,10 +287,24 @@ fn best(rows: &[Row], first: usize) -> Best {
         _ => return unavailable("several implementations are below resolution"),
     }
     let timed = mine().filter_map(|(index, row)| Some((index, row.median("time")?)));
-    match timed.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((index, _)) => Best { row: Some(index), unavailable: None },
-        None => unavailable("nothing was measured"),
+    let Some((fastest, _)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return unavailable("nothing was measured");
+    };
+    // Ratios of the same round know nothing of what slowed the machine for a while, and medians do. Where the two disagree,
+    // neither says which is the faster.
+    let slower = |than: &Row| {
+        let own = interval(&rows[fastest]);
+        own.zip(interval(than)).is_some_and(|((_, high), (low, _))| high < low)
+    };
+    match mine().find(|(_, row)| slower(row)) {
+        Some(_) => unavailable("medians and ratios of rounds disagree"),
+        None => Best { row: Some(fastest), unavailable: None },
     }
+}
+
+/// The interval of the speed-up; the baseline is as fast as itself.
+fn interval(row: &Row) -> Option<(f64, f64)> {
+    if row.speedup.is_baseline { Some((1.0, 1.0)) } else { row.speedup.low.zip(row.speedup.high) }
 }
 
 fn remarks(rows: &[Row]) -> Vec<Remark> {

@@ -25,6 +25,9 @@ pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
 
+/// The place of a row where no axis varies.
+pub(crate) const ONLY: &str = "the only case";
+
 /// How a report is to be made and shown. Nothing here changes a measured number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
@@ -102,7 +105,7 @@ pub struct CaseInfo {
     pub id: String,
     /// Indices into [`Section::rows`].
     pub rows: Vec<usize>,
-    /// The implementation with the smallest median time.
+    /// The implementation with the smallest median time, unless the ratios by round contradict it.
     pub best: Best,
 }
 
@@ -154,7 +157,7 @@ pub struct Row {
     pub implementation: String,
     /// The device.
     pub device: String,
-    /// How many threads it uses.
+    /// How many threads took part.
     pub parallelism: Parallelism,
     /// What really ran.
     pub what_ran: String,
@@ -183,7 +186,7 @@ pub struct Row {
     pub wall_over_cpu: Option<f64>,
     /// Share of samples during which the scheduler took the processor away.
     pub switched_share: Option<f64>,
-    /// Minor page faults per iteration in the steady state.
+    /// Minor page faults per iteration in the middle one of the samples.
     pub faults_per_iteration: Option<f64>,
     /// Speed-up over the baseline of the same case in the same run.
     pub speedup: Speedup,
@@ -253,7 +256,7 @@ impl Section {
             .iter()
             .filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name)))
             .collect();
-        if parts.is_empty() { "the only case".to_string() } else { parts.join(", ") }
+        if parts.is_empty() { ONLY.to_string() } else { parts.join(", ") }
     }
 
     /// The fixed parameters in one line (`lattice D4 · q 4`).

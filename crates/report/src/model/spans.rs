@@ -99,6 +99,16 @@ pub struct SpanRow {
     pub item_rate: Option<f64>,
 }
 
+impl SpanTable {
+    /// The name of a component, with its place in the source (`norm (decoder.rs:42)`) where several share it.
+    pub fn name_of(&self, row: &SpanRow) -> String {
+        let several =
+            self.rows.iter().filter(|other| other.path == row.path && other.calling == row.calling).count() > 1;
+        let file = row.at.rsplit(['/', '\\']).next().unwrap_or("");
+        if several && !file.is_empty() { format!("{} ({file})", row.name()) } else { row.name().to_string() }
+    }
+}
+
 impl SpanRow {
     /// Its own name.
     pub fn name(&self) -> &str {
@@ -123,8 +133,10 @@ pub(super) fn tables(records: &[Record]) -> Vec<SpanTable> {
 }
 
 fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
-    let (swept, fixed) = axes::split(cases);
-    let value = |name: &str| spans.case.params.iter().find(|param| param.axis == name);
+    let completed = axes::completed(cases.iter().copied());
+    let (swept, fixed) = axes::split(&completed);
+    let own = completed.iter().find(|case| case.id == spans.case.id).unwrap_or(&spans.case);
+    let value = |name: &str| own.params.iter().find(|param| param.axis == name);
     let place: Vec<String> = swept
         .iter()
         .filter_map(|axis| value(&axis.name).map(|param| format!("{} {}", axis.name, axes::text(&param.value))))

@@ -68,7 +68,7 @@ const QUANTITIES: &[Quantity] = &[
 
 /// All figures of a report, those over all workloads first.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
-    let names = names(report);
+    let names = looks(report.workloads.iter().flat_map(|section| &section.implementations).map(String::as_str));
     let mut figures: Vec<Figure> = Vec::new();
     figures.extend(overview(report, &names));
     figures.extend(roofline::figures(report, &names));
@@ -81,19 +81,48 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// Implementations in order of first appearance over the whole report: their number is their look in every figure.
-fn names(report: &Report) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for name in report.workloads.iter().flat_map(|section| &section.implementations) {
-        if !names.contains(name) {
-            names.push(name.clone());
+/// Names that have the same look in every report, those that stand together in different colours; others get one by their
+/// own letters.
+const KNOWN: [(&str, usize); 15] = [
+    ("reference", 0),
+    ("scalar", 1),
+    ("simd", 2),
+    ("parallel", 3),
+    ("cuda", 4),
+    ("fused", 5),
+    ("blocked", 6),
+    ("naive", 7),
+    ("wgpu", 8),
+    ("memory-efficient", 9),
+    ("unfused", 11),
+    ("unfused-parallel", 12),
+    ("non-temporal", 13),
+    ("gemm", 18),
+    ("matrixmultiply", 19),
+];
+
+/// As many looks as colours and forms can tell apart.
+const LOOKS: usize = 42;
+
+/// Implementations with their look, the same in every figure, and in another report unless two there would share one.
+fn looks<'a>(all: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for name in all {
+        if names.iter().any(|(known, _)| known == name) {
+            continue;
         }
+        let known = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, look)| *look);
+        let letters = name.bytes().fold(0, |sum: usize, byte| (31 * sum + usize::from(byte)) % 9973);
+        let free = |look: &usize| KNOWN.iter().all(|(_, own)| own != look) && names.iter().all(|(_, own)| own != look);
+        let own = || (0..LOOKS).map(|step| (letters + step) % LOOKS).find(free).unwrap_or(letters % LOOKS);
+        let look = known.unwrap_or_else(own);
+        names.push((name.to_string(), look));
     }
     names
 }
 
-fn style(names: &[String], implementation: &str, run: usize) -> Style {
-    Style { number: names.iter().position(|name| name == implementation).unwrap_or(0), run }
+fn style(names: &[(String, usize)], implementation: &str, run: usize) -> Style {
+    Style { number: names.iter().find(|(name, _)| name == implementation).map_or(0, |(_, look)| *look), run }
 }
 
 fn footer(report: &Report, marks: &str) -> String {
@@ -123,7 +152,7 @@ fn filled(quantity: &Quantity, section: &Section) -> String {
     quantity.label.replace("{item}", item).replace("{baseline}", &section.baselines.join(", "))
 }
 
-fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[String]) -> Vec<Figure> {
+fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[(String, usize)]) -> Vec<Figure> {
     let name = format!("{}-{}", file_name(&section.workload), quantity.id);
     let figure = |name: String, title: String, body: Body| Figure {
         name,
@@ -160,7 +189,13 @@ fn facet(section: &Section, axis: &AxisInfo, row: &Row) -> String {
         .join(", ")
 }
 
-fn panels(report: &Report, section: &Section, axis: &AxisInfo, quantity: &Quantity, names: &[String]) -> Vec<Lines> {
+fn panels(
+    report: &Report,
+    section: &Section,
+    axis: &AxisInfo,
+    quantity: &Quantity,
+    names: &[(String, usize)],
+) -> Vec<Lines> {
     let mut facets: Vec<String> = Vec::new();
     for row in &section.rows {
         let facet = facet(section, axis, row);
@@ -195,7 +230,7 @@ fn series(
     section: &Section,
     axis: &AxisInfo,
     quantity: &Quantity,
-    names: &[String],
+    names: &[(String, usize)],
     inside: impl Fn(&&Row) -> bool,
 ) -> Vec<Series> {
     let mut all = Vec::new();
@@ -222,7 +257,7 @@ fn series(
     all
 }
 
-fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[String]) -> Option<Dots> {
+fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(String, usize)]) -> Option<Dots> {
     let mut groups: Vec<(String, Vec<Dot>)> = Vec::new();
     for case in &section.cases {
         let dot = |row: &Row| {
@@ -251,7 +286,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[String
 }
 
 /// All workloads that sweep the same axis, side by side at the same scale.
-fn overview(report: &Report, names: &[String]) -> Vec<Figure> {
+fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for quantity in QUANTITIES.iter().filter(|quantity| !quantity.reference) {
         let mut by_axis: Vec<(String, Vec<Lines>)> = Vec::new();
@@ -304,4 +339,22 @@ fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
 pub(super) fn file_name(text: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     text.chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_implementation_looks_the_same_in_every_report() {
+        let (one, other) =
+            (looks(["mine", "simd", "parallel"].into_iter()), looks(["parallel", "reference", "mine"].into_iter()));
+        for name in ["mine", "parallel"] {
+            assert_eq!(style(&one, name, 0), style(&other, name, 0), "{name}");
+        }
+        let many: Vec<String> = (0..20).map(|number| format!("own {number}")).collect();
+        let different: std::collections::BTreeSet<usize> =
+            looks(many.iter().map(String::as_str)).iter().map(|(_, look)| *look).collect();
+        assert_eq!(different.len(), 20);
+    }
 }

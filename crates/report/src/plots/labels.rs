@@ -24,14 +24,22 @@ pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32
 }
 
 const SIZE: f32 = 12.0;
+/// Pixels between two places at which a text may not touch a line.
+const STEP: f32 = 4.0;
 
-/// Writes texts beside their points, on the first side where each touches neither another text nor a point. One that
-/// finds no room is left out rather than made unreadable.
-pub(super) fn beside(points: &[((f32, f32), &str)], plot: Area, fonts: &Fonts, scene: &mut Scene) {
-    let mut taken: Vec<Area> = points
-        .iter()
-        .map(|((x, y), _)| Area { left: x - 6.0, top: y - 6.0, right: x + 6.0, bottom: y + 6.0 })
-        .collect();
+/// A straight line in pixels.
+type Segment = ((f32, f32), (f32, f32));
+
+/// Writes texts beside their points, on the first side where each touches neither another text nor a point nor one of the
+/// `lines`. One that finds no room is left out rather than made unreadable.
+pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Area, fonts: &Fonts, scene: &mut Scene) {
+    let round = |x: f32, y: f32, r: f32| Area { left: x - r, top: y - r, right: x + r, bottom: y + r };
+    let mut taken: Vec<Area> = points.iter().map(|((x, y), _)| round(*x, *y, 6.0)).collect();
+    taken.extend(lines.iter().flat_map(|(from, to)| {
+        let steps = ((to.0 - from.0).hypot(to.1 - from.1) / STEP).ceil().max(1.0);
+        let at = move |i: f32| round(from.0 + (to.0 - from.0) * i / steps, from.1 + (to.1 - from.1) * i / steps, 2.0);
+        (0..=steps as u16).map(move |i| at(f32::from(i)))
+    }));
     for ((x, y), text) in points {
         let width = fonts.width(text, SIZE, false);
         let sides = [
@@ -41,6 +49,10 @@ pub(super) fn beside(points: &[((f32, f32), &str)], plot: Area, fonts: &Fonts, s
             (x - width / 2.0, y + 20.0),
             (x + 8.0, y - 9.0),
             (x + 8.0, y + 18.0),
+            (x - 8.0 - width, y - 9.0),
+            (x - 8.0 - width, y + 18.0),
+            (x - width / 2.0, y - 26.0),
+            (x - width / 2.0, y + 36.0),
         ];
         let boxed =
             |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };

@@ -78,11 +78,14 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
             series.points.last().map_or((plot.right, plot.top), |point| (plot.x(&x, point.x), plot.y(y, point.y)))
         })
         .collect();
-    let wanted: Vec<f32> = ends.iter().map(|(_, y)| *y).collect();
+    // Beside points that no line joins, a line from a name to where it belongs would cross them: a list instead.
+    let list = panel.series.iter().any(|series| !series.joined);
+    let wanted: Vec<f32> =
+        ends.iter().enumerate().map(|(index, (_, y))| if list { plot.top + 22.0 * index as f32 } else { *y }).collect();
     let heights = labels::spread(&wanted, 22.0, plot.top + 8.0, plot.bottom - 4.0);
     for (index, series) in panel.series.iter().enumerate() {
         let (end, at) = (ends[index], heights[index]);
-        if series.joined {
+        if !list {
             // Leads the eye from the last point to the name, also where the name had to move aside.
             scene.line(vec![(end.0 + 8.0, end.1), (plot.right + 14.0, at)], 0.8, GREY, &[1.5, 2.5]);
         }
@@ -192,5 +195,10 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
         .flat_map(|series| &series.points)
         .filter_map(|point| Some((place(point.x, point.y), point.label.as_deref()?)))
         .collect();
-    labels::beside(&named, plot, fonts, scene);
+    let lines = panel.series.iter().filter(|series| series.joined).flat_map(|series| {
+        series.points.windows(2).map(move |ends| (place(ends[0].x, ends[0].y), place(ends[1].x, ends[1].y)))
+    });
+    let points = panel.series.iter().filter(|series| !series.joined).flat_map(|series| &series.points);
+    let whiskers = points.map(|point| (place(point.x, point.low), place(point.x, point.high)));
+    labels::beside(&named, &lines.chain(whiskers).collect::<Vec<_>>(), plot, fonts, scene);
 }

@@ -1,6 +1,6 @@
 //! How series look: colour, marker and line style together, so that each alone tells them apart.
 
-use super::scene::{Color, INK, Scene, Shape, WHITE};
+use super::scene::{Color, GREY, INK, Scene, Shape, WHITE};
 
 /// Okabe and Ito's palette, told apart by people with any of the common forms of colour blindness.
 const COLORS: [Color; 7] = [
@@ -23,17 +23,26 @@ pub(super) struct Style {
     pub(super) run: usize,
 }
 
+/// Numbers from here on are limits, not results: grey lines without markers.
+pub(super) const LIMIT: usize = 1000;
+
 impl Style {
     pub(super) fn color(self) -> Color {
+        if self.number >= LIMIT {
+            return GREY;
+        }
         COLORS[self.number % COLORS.len()]
     }
 
     pub(super) fn dash(self) -> &'static [f32] {
-        DASHES[(self.number + 3 * self.run) % DASHES.len()]
+        DASHES[(self.number % LIMIT + 3 * self.run) % DASHES.len()]
     }
 
     /// Draws the marker at `at`. After six forms they come back hollow.
     pub(super) fn marker(self, scene: &mut Scene, at: (f32, f32), r: f32) {
+        if self.number >= LIMIT {
+            return;
+        }
         let (x, y) = at;
         let hollow = (self.number / 6 + self.run) % 2 == 1;
         let (fill, stroke) = if hollow { (WHITE, self.color()) } else { (self.color(), WHITE) };

@@ -111,6 +111,23 @@ fn what_ran_tells_instructions_stores_and_pages() {
 }
 
 #[test]
+fn what_is_too_small_for_several_threads_says_that_it_ran_on_one() {
+    use ellwand_core::Prepared;
+    let all = crate::pool::threads();
+    for (shape, threads) in [([1, 4, 20], 1), ([8, 64, 1024], all.min(8))] {
+        let case = case(Op::LayerNorm, shape, &[]);
+        let inputs = Layer::new(Op::LayerNorm).inputs(&case, 1).unwrap();
+        let with = |parallel| {
+            let method = Method { parallel, ..method(Way::Vector(Isa::best())) };
+            Job::new(Op::LayerNorm, method, &case, &inputs).unwrap()
+        };
+        assert_eq!(with(true).threads(), Some(threads), "{shape:?}");
+        assert_eq!(with(true).what_ran().contains("1 thread:"), threads == 1, "{}", with(true).what_ran());
+        assert_eq!(with(false).threads(), None);
+    }
+}
+
+#[test]
 fn cases_that_differ_in_treatment_share_their_data() {
     let digest = |op, more: &[(&str, &str)]| Layer::new(op).data_digest(&case(op, [2, 3, 4], more));
     assert_eq!(digest(Op::Gelu, &[("form", "tanh")]), digest(Op::Swish, &[("allocation", "fresh")]));

@@ -155,7 +155,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
 
 /// What all threads could save at most: the limits of all threads against those of one, and the waking.
 fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
-    if m.parallelism == Parallelism::Many {
+    if m.ran_on() == Parallelism::Many {
         return 0.0;
     }
     let Some(many) = ceiling::roof(ceilings, &m.work_done(), Parallelism::Many, &m.device) else { return 0.0 };
@@ -168,6 +168,6 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
 fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
     let memory =
         ceiling::bandwidth(ceilings, &m.work, Parallelism::Single).map(|c| m.work.bytes_total() as f64 / c.value);
-    let compute = operations(ceilings, Parallelism::Single).map(|c| m.work_done().flops / c.value);
+    let compute = operations(ceilings, &m.work, Parallelism::Single).map(|c| m.work_done().flops / c.value);
     Some(memory.unwrap_or(0.0).max(compute?))
 }

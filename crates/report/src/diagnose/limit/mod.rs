@@ -12,12 +12,23 @@ use ellwand_core::stats::{median, quantile};
 use ellwand_core::{CeilingKind, Environment, Measurement, Parallelism, Provenance, Sample, ceiling};
 use serde::Serialize;
 
+use crate::units::human;
+
 mod changes;
 
 pub use changes::{Change, Lever};
 
 /// A limit that explains less than this share of the time does not bound it.
 const BINDS: f64 = 0.4;
+/// A limit that explains at least this share of the time explains most of it.
+pub(crate) const CLOSE: f64 = 0.6;
+/// A count that would take more than this many times the time that it took is of something else.
+const REFUTED: f64 = 1.5;
+/// Bytes of a huge page.
+const HUGE_PAGE: f64 = (2 << 20) as f64;
+/// How many times the memory that the work needs an implementation may take from the system in a run: for intermediate
+/// results, and for the ends of pages.
+const TIMES_OVER: f64 = 4.0;
 /// Above this share of a ceiling the measurement or the ceiling is at fault.
 pub(super) const ABOVE: f64 = 1.05;
 /// A call of at most so many empty calls' time is bound by being called.
@@ -111,7 +122,53 @@ impl Diagnosis {
         self.parts.iter().find(|part| part.limit == limit).map_or(0.0, |part| part.seconds)
     }
 
-    /// `memory-bound (DRAM), 86 % of the time explained`.
+    /// The largest part of the time that is known and possible; a chain of loads is one of several readings of the traffic.
+    fn largest(&self) -> Option<&Part> {
+        self.parts.iter().find(|part| part.limit != Limit::Latency && part.seconds <= self.time_s)
+    }
+
+    /// Whether the count at its measured cost would take longer than the time that was taken, so that one of them is wrong.
+    /// Not for waiting: threads wait at the same time, so that their waits together may be longer.
+    pub fn exceeds(&self) -> bool {
+        matches!(self.limit, Limit::PageFaults | Limit::ThreadWake) && self.share > ABOVE
+    }
+
+    /// What the limit means here, in words that fit its share.
+    pub fn words(&self) -> String {
+        let share = || human(self.share, "1");
+        let close = self.share >= CLOSE;
+        match self.limit {
+            _ if self.exceeds() => {
+                "counted at its measured cost, this takes longer than the run did: the cost or the count is at fault"
+                    .into()
+            }
+            Limit::Memory if close => "it moves the required bytes at close to the measured bandwidth".into(),
+            Limit::Memory => format!("it moves the required bytes at {} of the measured bandwidth", share()),
+            Limit::Compute if close => "it does the required operations at close to the measured peak".into(),
+            Limit::Compute => format!("it does the required operations at {} of the measured peak", share()),
+            Limit::Latency => "each load waits for the one before".into(),
+            Limit::Overhead => "it takes no longer than a few empty calls".into(),
+            Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
+            Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
+            Limit::ThreadWake if close => "waking the threads costs more than the work".into(),
+            Limit::ThreadWake if self.share >= BINDS => format!("waking the threads takes {} of its time", share()),
+            Limit::ThreadWake => {
+                format!("it takes {} as long as waking the threads at its best", human(1.0 / self.share, "x"))
+            }
+            Limit::Contended => "its threads wait for each other".into(),
+            Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
+            Limit::Unexplained => match self.largest() {
+                Some(part) => format!(
+                    "the largest known part, {}, is {}",
+                    part.limit.word().trim_end_matches("-bound"),
+                    human(part.seconds / self.time_s, "1")
+                ),
+                None => "no limit was measured that could".into(),
+            },
+        }
+    }
+
+    /// `memory-bound (DRAM)`.
     pub fn label(&self) -> String {
         match (&self.level, self.limit) {
             (Some(level), Limit::Memory | Limit::Latency | Limit::AboveCeiling) => {
@@ -131,12 +188,12 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         return None;
     }
     let time_s = undisturbed(m)?;
-    let many = m.parallelism == Parallelism::Many;
+    let threads = m.ran_on();
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
     let work = &m.work_done();
     let bytes = work.bytes_total() as f64;
-    let bandwidth = ceiling::bandwidth(ceilings, work, m.parallelism);
-    let faults = mean(m, |sample| sample.faults);
+    let bandwidth = ceiling::bandwidth(ceilings, work, threads);
+    let faults = typical_faults(m);
 
     let mut parts = Vec::new();
     let mut part = |limit: Limit, seconds: Option<f64>| {
@@ -145,10 +202,10 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         }
     };
     part(Limit::Memory, bandwidth.as_ref().map(|ceiling| bytes / ceiling.value));
-    part(Limit::Compute, operations(ceilings, m.parallelism).map(|ceiling| work.flops / ceiling.value));
+    part(Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value));
     part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
     part(Limit::Overhead, of(CeilingKind::Call));
-    if many {
+    if threads == Parallelism::Many {
         part(Limit::ThreadWake, of(CeilingKind::Wake));
         // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
@@ -160,7 +217,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     }
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
-    let fastest = fastest_bandwidth(ceilings, work, m.parallelism).map(|ceiling| bytes / ceiling.value);
+    let fastest = fastest_bandwidth(ceilings, work, threads).map(|ceiling| bytes / ceiling.value);
     let mut diagnosis = Diagnosis {
         limit: Limit::Unexplained,
         level: bandwidth.map(|ceiling| ceiling.level).filter(|level| !level.is_empty()),
@@ -170,8 +227,13 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         changes: Vec::new(),
         provenance: Provenance::Derived,
     };
-    let (limit, seconds) =
-        classify(&diagnosis, m, fastest, huge_faults(faults, of(CeilingKind::HugePageFault), time_s));
+    let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
+    let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s));
+    if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
+        // So that what is said of this limit is the number that it was recognised by.
+        part.seconds = seconds;
+        diagnosis.parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    }
     diagnosis.limit = limit;
     diagnosis.share = seconds / time_s;
     diagnosis.changes = changes::changes(&diagnosis, m, ceilings);
@@ -188,14 +250,18 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     }
     // Who waits for others is slow whatever else it does.
     let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
-    let largest = products.into_iter().max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
-    if let Some(limit) = largest.filter(|limit| share(*limit) >= BINDS) {
+    let refuted = |limit: &Limit| matches!(limit, Limit::PageFaults | Limit::ThreadWake) && share(*limit) > REFUTED;
+    let possible = products.into_iter().filter(|limit| !refuted(limit));
+    let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+    if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
         return (limit, seconds(limit));
     }
-    if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.parallelism == Parallelism::Single) {
+    if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.ran_on() == Parallelism::Single) {
         return (Limit::Overhead, seconds(Limit::Overhead));
     }
-    if share(Limit::ThreadWake) * WAKES >= 1.0 {
+    // What traffic or arithmetic explains in part is not given to a cost that explains less.
+    let small = largest.is_none_or(|limit| share(limit) < BINDS);
+    if small && share(Limit::ThreadWake) * WAKES >= 1.0 && !refuted(&Limit::ThreadWake) {
         return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
     if let Some(huge) = huge {
@@ -205,14 +271,33 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
         return (Limit::Latency, seconds(Limit::Latency));
     }
-    (Limit::Unexplained, d.parts.iter().filter(|p| p.limit != Limit::Latency).map(|p| p.seconds).fold(0.0, f64::max))
+    (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds))
+}
+
+/// The share of the time from which on a limit binds. Where arithmetic is required, part of it may be uncounted (a
+/// polynomial, a conversion), and then neither traffic nor the counted operations may be named on less than most of the time.
+fn binds(limit: Limit, m: &Measurement) -> f64 {
+    match limit {
+        Limit::Memory | Limit::Compute if m.work.flops > 0.0 => CLOSE,
+        _ => BINDS,
+    }
 }
 
 /// Faults of huge pages, where they explain the time: how large a page was is not in the record, so that they are
-/// considered last.
-fn huge_faults(faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
-    let seconds = faults? * each?;
-    (BINDS..=1.5).contains(&(seconds / time_s)).then_some(seconds)
+/// considered last, and only where that many huge pages are no more memory than the work can need.
+fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
+    let (faults, each) = (faults?, each?);
+    let extra = m.reading("extra-memory").and_then(|reading| reading.value).unwrap_or(0.0);
+    let most = TIMES_OVER * (m.work.footprint().max(m.work.bytes_total()) as f64 + extra);
+    let seconds = faults * each;
+    (faults * HUGE_PAGE <= most && (BINDS..=ABOVE).contains(&(seconds / time_s))).then_some(seconds)
+}
+
+/// Page faults an iteration in the middle one of the samples. Faults of the first few samples, until the allocator has
+/// got its memory, are none of the steady state.
+pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
+    let each = |sample: &Sample| Some(sample.faults? as f64 / sample.iterations.max(1) as f64);
+    median(&m.samples.iter().filter_map(each).collect::<Vec<_>>())
 }
 
 /// Seconds an iteration as they would be on a machine that does nothing else. One thread: its own processor time, unless
@@ -221,7 +306,7 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
     let wall: Vec<f64> = m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.seconds())).collect();
     let cpu: Vec<f64> = m.samples.iter().filter_map(Sample::cpu_seconds).filter(|seconds| *seconds > 0.0).collect();
     let waits_by_itself = mean(m, |sample| sample.waits).is_some_and(|waits| waits >= WAITS);
-    let time = if m.parallelism == Parallelism::Single && cpu.len() == wall.len() && !waits_by_itself {
+    let time = if m.ran_on() == Parallelism::Single && cpu.len() == wall.len() && !waits_by_itself {
         median(&cpu)
     } else {
         quantile(&wall, 0.1)

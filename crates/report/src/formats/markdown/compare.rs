@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::diagnose::CLOSE;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, below_resolution, human};
@@ -84,7 +85,11 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
     if groups.is_empty() {
         return Ok(());
     }
-    writeln!(out, "## What limits each implementation\n\nAt the largest case of each.\n")?;
+    writeln!(
+        out,
+        "## What limits each implementation\n\nAt the largest case of each. The reading explains the undisturbed time, which is the processor time of one thread, \
+         or the fast parts of the slots of several: on a busy machine it is shorter than the median.\n"
+    )?;
     let rows: Vec<(&crate::diagnose::Group<'_>, &Row)> =
         groups.iter().filter_map(|group| Some((group, group.largest()?))).collect();
     let column = |head: &str, right: bool, cell: &dyn Fn(&crate::diagnose::Group<'_>, &Row) -> String| {
@@ -95,7 +100,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
         column("workload", false, &|group, _| group.section.workload.clone()),
         column("implementation", false, &|group, _| group.implementation.to_string()),
         column("case", false, &|group, row| group.section.place(row)),
-        column("time", true, &|_, row| or_unavailable(row.median("time").map(|time| human(time, "s")))),
+        column("median time", true, &|_, row| or_unavailable(row.median("time").map(|time| human(time, "s")))),
         column("limit", true, &|_, row| or_unavailable(row.roof.as_ref().map(|roof| human(roof.limit_s, "s")))),
         column("of ceiling", true, &|_, row| {
             or_unavailable(row.median("roofline-fraction").map(|share| human(share, "1")))
@@ -107,24 +112,33 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
                         .trim_start()
                         .to_string()
                 } else {
-                    format!("multiply-add peak ({})", human(roof.ceiling.value, "FLOP/s"))
+                    let kind = roof.ceiling.kind.title();
+                    format!("{kind} peak ({})", human(roof.ceiling.value, "FLOP/s"))
                 }
             }))
         }),
-        column("reading", false, &|_, row| verdict(row).to_string()),
+        column("undisturbed time", true, &|_, row| {
+            let told = row.diagnosis.as_ref().filter(|_| !row.below_resolution);
+            or_unavailable(told.map(|d| human(d.time_s, "s")))
+        }),
+        column("reading", false, &|_, row| verdict(row)),
     ];
     markdown(&columns, out)?;
     writeln!(out)
 }
 
-fn verdict(row: &Row) -> &'static str {
-    let Some(share) = row.median("roofline-fraction") else { return "unavailable" };
+/// What the diagnosis says; where there is none (a device's own clock), what the share of the ceiling says.
+fn verdict(row: &Row) -> String {
+    if let Some(d) = &row.diagnosis {
+        return format!("{}: {}", d.label(), d.words());
+    }
+    let Some(share) = row.median("roofline-fraction") else { return UNAVAILABLE.to_string() };
     let memory = row.roof.as_ref().is_some_and(|roof| roof.memory_bound);
     match share {
         s if s > 1.05 => "above the ceiling: the ceiling or the work model is at fault",
-        s if s >= 0.6 && memory => "memory",
-        s if s >= 0.6 => "arithmetic",
-        s if s >= 0.3 => "between memory, arithmetic and latency",
-        _ => "neither: latency, branches, integer work or overhead",
+        s if s >= CLOSE && memory => "memory",
+        s if s >= CLOSE => "arithmetic",
+        _ => "neither memory nor arithmetic explains most of it",
     }
+    .into()
 }

@@ -16,7 +16,7 @@ pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "- **{}**: {}.", section.workload, line(section))?;
     }
     for finding in crate::diagnose::select(&report.findings, FINDINGS) {
-        writeln!(out, "- {}: {} ({}).", finding.subject(), finding.title, finding.evidence_line())?;
+        writeln!(out, "- {}: {} ({}).", finding.subject_in(report), finding.title, finding.evidence_line())?;
     }
     writeln!(out)
 }
@@ -29,7 +29,8 @@ fn line(section: &Section) -> String {
     let rate = |row: &Row| row.median("throughput").unwrap_or(0.0);
     let largest = best.iter().max_by(|a, b| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
     let Some(row) = largest else {
-        return "nothing was measured, or nothing that can be told from nothing".to_string();
+        let why = section.cases.iter().find_map(|case| case.best.unavailable.as_deref());
+        return format!("no implementation can be called the fastest: {}", why.unwrap_or("nothing was measured"));
     };
     let mut parts = Vec::new();
     if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
