@@ -1,5 +1,7 @@
 //! How the tests judge kernels: against the workload's own reference, on every device that tests have.
 
+use std::collections::BTreeSet;
+
 use ellwand_core::{Case, DeviceKind, PrepareError, Registry, Tensors};
 
 use super::test_devices;
@@ -7,7 +9,9 @@ use super::test_devices;
 /// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
 /// order in which threads take their turns must not change a bit. A row for special cases may say that it cannot do this one;
 /// the row `cuda` may not.
-pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
+///
+/// Gives the rows that were judged, where tests have a device at all.
+pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTreeSet<String>> {
     let task = registry.find(&case.workload).unwrap();
     task.check(case).unwrap();
     let expected = task.reference(case, inputs).unwrap();
@@ -18,6 +22,7 @@ pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
     // Rows of the same kernels give the same bits; a row for special cases has its own.
     let mut first = [None; 2];
     let devices = test_devices();
+    let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
     for (row, (device_name, device)) in each {
         let special = !["cuda", "cuda-graph"].contains(&&*row.name);
@@ -26,6 +31,7 @@ pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
             Err(PrepareError::Unsupported(_)) if special => continue,
             ready => ready.unwrap_or_else(|e| panic!("{case}, {name}: {e}")),
         };
+        judged.insert(row.name.clone());
         ready.poison();
         // Poison is NaN, which is right where the reference has nothing else.
         if let (false, Ok(spoiled)) = (nan, ready.output()) {
@@ -44,4 +50,5 @@ pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
             }
         }
     }
+    (!devices.is_empty()).then_some(judged)
 }
