@@ -184,7 +184,7 @@ pub(crate) fn test_device() -> Option<super::GpuDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
         || std::env::var("CI").is_ok_and(|ci| ci == "true");
     // One device for all tests of a program.
-    static FOUND: std::sync::OnceLock<Result<Gpu, String>> = OnceLock::new();
+    static FOUND: std::sync::OnceLock<Result<Gpu, String>> = std::sync::OnceLock::new();
     match FOUND.get_or_init(|| find().map(|mut found| found.swap_remove(0).1)) {
         Ok(gpu) => Some(super::GpuDevice::new("wgpu:0".into(), gpu.clone())),
         Err(why) => {
