@@ -94,7 +94,6 @@ struct Electrode {
     // Logarithms that occupancy has beside its sum, and that a term has beside the difference of two.
     occupied: f32,
     scale: f32,
-    samples: f32,
 }
 
 @group(0) @binding(0) var<uniform> e: Electrode;
@@ -127,7 +126,8 @@ fn add_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) g
     let here = of_track[row];
     if e.heard == 1 && LN_2 * here.x + logarithm(here.y) + e.occupied >= e.least {
         let ground = of_places[row];
-        sum -= exponential(LN_2 * (ground.x - here.x)) * (ground.y / here.y) / e.samples;
+        // The constant of the kernels, and the samples that both are means over, cancel.
+        sum -= exponential(LN_2 * (ground.x - here.x)) * (ground.y / here.y);
     }
     for (var spike = starts[row]; spike < starts[row + 1]; spike++) {
         let place = of_track[e.first + spike];

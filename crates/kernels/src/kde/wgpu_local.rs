@@ -120,9 +120,8 @@ pub(super) fn predict(
     let of_track = queries.sum(&mut job, gpu, &on_track, [0, all], nothing)?;
     // Occupancy is the mean of its kernels.
     let occupied = log_norm(&model.position_std) - (samples as f64).ln();
-    let numbers = |scale: f64| {
-        [LOG_FLOOR, f64::MIN_POSITIVE.ln(), occupied, scale - occupied, samples as f64].map(|n| Arg::F32(n as f32))
-    };
+    let numbers =
+        |scale: f64| [LOG_FLOOR, f64::MIN_POSITIVE.ln(), occupied, scale - occupied].map(|n| Arg::F32(n as f32));
     let by_edge = Grid::line(edges.div_ceil(THREADS), THREADS as u32);
     let told = |first: usize, has_model: bool, scale: f64| -> Result<Vec<Arg>, PrepareError> {
         let mut args = vec![word(edges)?, word(first)?, Arg::U32(u32::from(has_model))];
