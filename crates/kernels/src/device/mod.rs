@@ -16,6 +16,7 @@ mod job;
 #[cfg(test)]
 mod judge;
 mod nvml;
+pub mod occupancy;
 mod source;
 #[cfg(feature = "vulkan")]
 mod vulkan;
@@ -33,7 +34,7 @@ pub(crate) use job::Job;
 #[cfg(test)]
 pub(crate) use judge::judge;
 pub use source::sources;
-pub(crate) use source::{Arg, Grid, Source, whole};
+pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use vulkan::test_device as test_adapter;
 
@@ -130,6 +131,18 @@ pub(crate) trait Backend: Send + Sync {
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
     /// A kernel of a source, compiled where that has not happened yet.
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
+    /// Compute capability, major and minor, of devices that have one.
+    fn capability(&self) -> Option<(i32, i32)> {
+        None
+    }
+    /// Share of a multiprocessor's threads that blocks of a launch can hold at once, where the device tells.
+    fn occupancy(&self, _kernel: &Kernel, _grid: Grid) -> Option<f64> {
+        None
+    }
+    /// Describes an array for the copy engine, with rows of 128 bytes swizzled in shared memory (`hopper.cuh`).
+    fn tensor_map(&self, _tiles: Tiles) -> Result<TensorMap, GpuError> {
+        Err(GpuError::Absent("this kind of device copies no tiles".into()))
+    }
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
     /// Makes a graph of launches, which is then enqueued with one call.
