@@ -61,12 +61,29 @@ pub struct Timing {
 pub struct DeviceStatus {
     /// Clock frequency.
     pub clock_hz: Option<f64>,
-    /// Whether the device slows itself down (heat, power).
-    pub throttled: Option<bool>,
+    /// Why the device slows itself down, as the sum of [`slowed`]'s numbers; 0 where it does not.
+    pub slowed_by: Option<u64>,
     /// Memory in use on the device.
     pub memory_bytes: Option<u64>,
     /// Power draw.
     pub power_watts: Option<f64>,
+}
+
+/// Why a device runs slower than it could.
+pub mod slowed {
+    /// It would draw more power than it may.
+    pub const POWER: u64 = 1;
+    /// It would become too hot.
+    pub const HEAT: u64 = 2;
+    /// Its hardware says so, for whatever reason.
+    pub const HARDWARE: u64 = 4;
+
+    /// The reasons in words.
+    pub fn words(reasons: u64) -> String {
+        let all = [(POWER, "power"), (HEAT, "heat"), (HARDWARE, "its hardware")];
+        let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
+        if named.is_empty() { "no reason that is known here".into() } else { named.join(", ") }
+    }
 }
 
 /// A place where implementations run.

@@ -192,7 +192,10 @@ impl Arm {
             sample::slot(device, self.scope, prepared, self.slot)
         });
         match taken.and_then(|taken| taken) {
-            Ok((timing, fastest_ns)) => Ok(sample::sample(self.slot, timing, fastest_ns)),
+            Ok((timing, fastest_ns)) => {
+                let state = sample::state(self.device.as_ref());
+                Ok(Sample { state, ..sample::sample(self.slot, timing, fastest_ns) })
+            }
             Err(error) => Err(Outcome::Failed { error }),
         }
     }

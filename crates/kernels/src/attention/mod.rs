@@ -6,6 +6,7 @@
 //! values of masked keys must be finite.
 
 mod arrays;
+mod cublas;
 mod cuda;
 mod fused;
 mod job;
@@ -16,6 +17,7 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod triton;
 mod wgpu;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
@@ -187,6 +189,9 @@ pub fn register(registry: &mut Registry) {
             registry.implementation(implementation);
         }
         for implementation in cuda::implementations(task) {
+            registry.implementation(implementation);
+        }
+        for implementation in triton::implementation(task).into_iter().chain(cublas::implementation(task)) {
             registry.implementation(implementation);
         }
         registry.implementation(wgpu::implementation(task));

@@ -57,6 +57,36 @@ pub(super) fn nvrtc() -> Result<(), String> {
     FOUND.get_or_init(search).clone()
 }
 
+/// The file of NVIDIA's library of products, or its plain name where the system's loader knows it.
+///
+/// # Errors
+/// Where it was looked for.
+pub(super) fn cublas() -> Result<PathBuf, String> {
+    let plain = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
+    for name in plain {
+        // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own; others open it again by its name.
+        if let Ok(library) = unsafe { libloading::Library::new(name) } {
+            drop(library);
+            return Ok(PathBuf::from(name));
+        }
+    }
+    let tried = folders();
+    let found = tried.iter().cloned().chain(python_folder()).find(|folder| library(folder, "libcublas.so").is_some());
+    let Some(folder) = found else {
+        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
+        return Err(format!(
+            "NVIDIA's library of products (cuBLAS, libcublas) was not found: neither by the system's loader, nor in {}, nor \
+             among the packages of python3; set ELLWAND_CUDA_LIBS to the folder that holds it",
+            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
+        ));
+    };
+    // What it leans on lies beside it, and is found by its plain name once it is loaded.
+    if let Some(beneath) = library(&folder, "libcublasLt.so") {
+        load_for_good(&beneath)?;
+    }
+    library(&folder, "libcublas.so").ok_or_else(|| format!("{} holds no libcublas", folder.display()))
+}
+
 fn search() -> Result<(), String> {
     // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {

@@ -2,20 +2,56 @@
 
 use ellwand_core::{Case, DeviceKind, Registry, Tensors};
 
-use super::test_devices;
+use super::{GpuDevice, test_devices};
+
+/// Rows for CUDA devices that the emulation cannot run: their kernels are no CUDA C++.
+const FOREIGN: [&str; 2] = ["triton", "cublas"];
+
+/// The first real GPU; `required` says whether there must be one.
+pub(crate) fn real_devices(required: &str) -> Vec<(String, GpuDevice)> {
+    match super::cuda::find() {
+        Ok(found) => found
+            .into_iter()
+            .take(1)
+            .map(|(index, gpu)| (gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu)))
+            .collect(),
+        Err(why) => {
+            assert!(!required.contains("cuda"), "a GPU is required: {why}");
+            Vec::new()
+        }
+    }
+}
 
 /// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
 /// order in which threads take their turns must not change a bit.
 pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
+    let rows = registry.implementations(&case.workload);
+    let rows = rows.iter().filter(|row| row.needs == DeviceKind::Cuda).map(|row| row.name.as_str());
+    let rows: Vec<&str> = rows.filter(|name| !FOREIGN.contains(name)).collect();
+    judge_on(registry, case, inputs, &rows, &test_devices());
+}
+
+/// The rows by NVIDIA's library: on what stands in for it in the emulation, and on the first real GPU.
+pub(crate) fn judge_cublas(registry: &Registry, case: &Case, inputs: &Tensors) {
+    judge_on(registry, case, inputs, &["cublas"], &test_devices());
+}
+
+/// Runs the rows of these names on these devices.
+pub(crate) fn judge_on(
+    registry: &Registry,
+    case: &Case,
+    inputs: &Tensors,
+    names: &[&str],
+    devices: &[(String, GpuDevice)],
+) {
     let task = registry.find(&case.workload).unwrap();
     task.check(case).unwrap();
     let expected = task.reference(case, inputs).unwrap();
     let nan = expected.iter().any(|(_, tensor)| tensor.data().to_f64().iter().any(|value| value.is_nan()));
     let rows = registry.implementations(&case.workload);
-    let rows: Vec<_> = rows.into_iter().filter(|row| row.needs == DeviceKind::Cuda).collect();
-    assert!(!rows.is_empty(), "{case} has no CUDA implementation");
+    let rows: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name.as_str())).collect();
+    assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
     let mut first: Option<u64> = None;
-    let devices = test_devices();
     for (row, (name, device)) in rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device))) {
         let name = format!("{} on {name}", row.name);
         let mut ready = (row.prepare)(case, inputs, device).unwrap_or_else(|e| panic!("{case}, {name}: {e}"));

@@ -7,16 +7,19 @@
 
 mod buffer;
 pub mod compile;
+mod cublas;
 mod cuda;
 #[cfg(test)]
 mod emulation;
 mod find;
 mod gate;
+mod host;
 mod job;
 #[cfg(test)]
 mod judge;
 mod nvml;
 mod source;
+mod triton;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
@@ -27,13 +30,17 @@ use ellwand_core::device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
 use ellwand_core::{Implementation, InputError, PrepareError};
 
 pub(crate) use buffer::Buffer;
+pub(crate) use cublas::Series;
 #[cfg(test)]
 pub(crate) use emulation::test_devices;
+pub(crate) use host::Host;
 pub(crate) use job::Job;
 #[cfg(test)]
-pub(crate) use judge::judge;
+pub(crate) use judge::{judge, judge_cublas};
 pub use source::sources;
 pub(crate) use source::{Arg, Grid, Source, whole};
+#[cfg(test)]
+pub(crate) use triton::judge as judge_triton;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use vulkan::test_device as test_adapter;
 
@@ -95,7 +102,7 @@ impl From<GpuError> for PrepareError {
 }
 
 /// A kernel that is ready to be launched.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Kernel {
     /// Its name in the source.
     pub(crate) name: String,
@@ -105,6 +112,8 @@ pub(crate) struct Kernel {
     pub(crate) resources: String,
     /// What it took to compile it for this device just now, where that is known.
     pub(crate) compile_ns: Option<u64>,
+    /// What it fixes of its launches, where it was compiled ahead of time.
+    pub(crate) fixed: Option<Arc<triton::Fixed>>,
 }
 
 /// A kernel, its grid and its arguments.
@@ -128,8 +137,26 @@ pub(crate) trait Backend: Send + Sync {
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError>;
     /// Sets bytes.
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
+    /// Memory of the host that the device reads and writes without the processor; its address.
+    fn pin(&self, _bytes: usize) -> Result<u64, GpuError> {
+        Err(GpuError::Absent("this kind of device locks no pages of the host's memory".into()))
+    }
+    /// Gives memory of [`Backend::pin`] back.
+    fn unpin(&self, _at: u64) {}
+    /// Enqueues a copy from the host's memory.
+    fn bring_in(&self, _to: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
+        Err(GpuError::Absent("copies to this kind of device cannot be timed".into()))
+    }
+    /// Enqueues a copy to the host's memory.
+    fn bring_out(&self, _from: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
+        Err(GpuError::Absent("copies from this kind of device cannot be timed".into()))
+    }
     /// A kernel of a source, compiled where that has not happened yet.
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
+    /// NVIDIA's own library of products, as what a job launches with the arguments of a [`Series`].
+    fn library(&self) -> Result<Kernel, GpuError> {
+        Err(GpuError::Absent("this kind of device has no library of products".into()))
+    }
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
     /// Makes a graph of launches, which is then enqueued with one call.
