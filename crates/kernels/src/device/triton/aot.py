@@ -59,6 +59,19 @@ def resources(log, shared):
     return dict(zip(COLUMNS, found))
 
 
+def proven(variant, ptx, arguments):
+    """What must be true of the code, seen in the assembler's input; how many addresses of scratch memory it takes."""
+    entry = re.search(r"\.visible \.entry \w+\((.*?)\)", ptx, re.DOTALL)
+    parameters = entry.group(1).count(".param")
+    if parameters < len(arguments):
+        raise SystemExit(f"{variant.name}: {parameters} parameters for {len(arguments)} arguments: some were dropped")
+    if "tf32" in ptx:
+        raise SystemExit(f"{variant.name}: it multiplies in TF32, which the gate of f32 does not let pass")
+    if variant.sixteens and not re.search(r"ld\.global\S*\.v4|cp\.async\S*\.shared\.global \[[^;]*0x10", ptx):
+        raise SystemExit(f"{variant.name}: it is promised multiples of 16 and loads less than 16 bytes at a time")
+    return parameters - len(arguments)
+
+
 def compiled(job):
     """One variant for one architecture: its entry in the manifest."""
     path, index, arch, out = job
@@ -78,6 +91,7 @@ def compiled(job):
     meta = made.metadata
     if meta.global_scratch_size or meta.profile_scratch_size or meta.num_ctas != 1:
         raise SystemExit(f"{variant.name}: it wants scratch memory or a cluster, which nobody gives it")
+    arguments = [[name, signature[name]] for name in names if signature[name] != "constexpr"]
     cubin = f"{pathlib.Path(path).stem}-{arch}-{variant.name}.cubin"
     (out / cubin).write_bytes(made.asm["cubin"])
     return dict(
@@ -86,10 +100,10 @@ def compiled(job):
         cubin=cubin,
         warps=meta.num_warps,
         shared_bytes=meta.shared,
-        arguments=[[name, signature[name]] for name in names if signature[name] != "constexpr"],
+        arguments=arguments,
         sixteens=list(variant.sixteens),
-        # Addresses of scratch memory that this version's kernels take behind their own arguments; null where unused.
-        scratch_pointers=2,
+        # Addresses of scratch memory behind the arguments; null, since no kernel uses any.
+        scratch_pointers=proven(variant, made.asm["ptx"], arguments),
         resources=resources(log.getvalue(), meta.shared),
     )
 
