@@ -110,7 +110,7 @@ fn compare(before: &str, now: &str) -> Vec<String> {
     let known: Vec<_> = before.lines().filter_map(row).collect();
     let mut problems = Vec::new();
     for (kernel, numbers) in now.lines().filter_map(row) {
-        let [registers, stack, spills, _] = numbers[..] else {
+        let [registers, stack, spills, ..] = numbers[..] else {
             problems.push(format!("{kernel}: a row of {} numbers", numbers.len()));
             continue;
         };

@@ -224,14 +224,16 @@ fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Imp
     all.into_iter().filter(wanted).cloned().collect()
 }
 
-/// Implementations that [`Plan::expand`] leaves out because their kind of device is not here: their names and the reason.
+/// Implementations that [`Plan::expand`] leaves out because their kind of device is not here: their names and the reason. Of
+/// devices that are found on request nobody asked for any, and nothing needs to be said.
 pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
     let mut left: Vec<(Vec<String>, String)> = Vec::new();
     if !selection.implementations.is_empty() || !selection.devices.is_empty() {
         return left;
     }
     for cell in &plan.cells {
-        for one in registry.implementations(cell.workload.name()) {
+        let all = registry.implementations(cell.workload.name());
+        for one in all.into_iter().filter(|one| registry.sought(one.needs)) {
             let (Err(why), false) = (registry.device_for(one), cell.implementations.iter().any(|i| i.name == one.name))
             else {
                 continue;

@@ -78,6 +78,11 @@ impl Registry {
         self
     }
 
+    /// Whether devices of a kind were looked for: all are but those found on request.
+    pub fn sought(&self, kind: DeviceKind) -> bool {
+        self.unsought.iter().all(|(known, _)| *known != kind)
+    }
+
     /// Kinds of devices that were looked for and not found, and why.
     pub fn absences(&self) -> impl Iterator<Item = (DeviceKind, &str)> {
         let missing = |kind: DeviceKind| !self.devices.iter().any(|device| device.kind() == kind);
@@ -203,10 +208,12 @@ mod tests {
         registry.on_request(DeviceKind::Wgpu, "not asked for", find);
         assert_eq!(registry.absences().collect::<Vec<_>>(), [(DeviceKind::Wgpu, "not asked for")]);
         registry.look_for(DeviceKind::Cuda);
+        assert!(registry.sought(DeviceKind::Cuda) && !registry.sought(DeviceKind::Wgpu));
         assert_eq!(LOOKED.load(std::sync::atomic::Ordering::Relaxed), 0);
         registry.look_for(DeviceKind::Wgpu).look_for(DeviceKind::Wgpu);
         assert_eq!(registry.absences().collect::<Vec<_>>(), [(DeviceKind::Wgpu, "no driver")]);
         assert_eq!(LOOKED.load(std::sync::atomic::Ordering::Relaxed), 1, "once");
+        assert!(registry.sought(DeviceKind::Wgpu));
     }
 
     #[test]

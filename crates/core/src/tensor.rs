@@ -214,6 +214,11 @@ impl Tensors {
         self.0.get(name)
     }
 
+    /// The array `name` to write to, if there is one.
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut Tensor> {
+        self.0.get_mut(name)
+    }
+
     /// The array `name`.
     ///
     /// # Errors

@@ -46,8 +46,7 @@ fn a_sweep_without_a_choice_leaves_it_out_and_says_so_once() {
 fn vulkan_is_looked_for_only_when_asked_for() {
     let here = Box::default();
     let told = here.ok(&["run", "null", "--no-ceilings", "--effort", "quick", "-o", "out"]);
-    assert_eq!(told.stderr.matches("left out wgpu: ").count(), 1, "{}", told.stderr);
-    assert!(told.stderr.contains("--device wgpu"), "{}", told.stderr);
+    assert!(!told.stderr.contains("wgpu"), "nobody asked for it: {}", told.stderr);
     // No driver, wherever the tests run.
     let mut command = here.command(&["check", "copy", "--device", "wgpu", "--bytes", "4096"]);
     let output = command.env("VK_DRIVER_FILES", "/dev/null").env("VK_ICD_FILENAMES", "/dev/null").output().unwrap();

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use ellwand_kernels::device::{compile, sources};
+use ellwand_kernels::device::{compile, occupancy, sources};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -16,14 +16,21 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut broken = false;
-    println!("source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes");
+    println!(
+        "source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes,occupancy_by_registers_percent"
+    );
     for source in sources() {
-        for arch in archs {
+        for arch in archs.iter().filter(|arch| source.is_for(arch)) {
             match compile::fill_cache(Path::new(folder), source, arch) {
                 Ok(compiled) => {
+                    for warning in &compiled.warnings {
+                        eprintln!("{} for {arch}: {warning}", source.name);
+                        broken = true;
+                    }
                     for r in compiled.resources {
                         let (name, kernel) = (source.name, r.kernel);
-                        let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes];
+                        let most = occupancy::by_registers(arch, r.registers).unwrap_or(0);
+                        let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes, most];
                         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
                         println!("{name},{arch},{kernel},{}", numbers.join(","));
                     }

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::Task;
-use super::shape::{Mask, Shape};
+use super::shape::{Mask, Precision, Shape};
 use crate::gemm::normal;
 
 /// How an input is made.
@@ -130,8 +130,9 @@ fn masked(task: Task) -> bool {
 }
 
 /// Bytes of the inputs and of the output.
-pub(super) fn bytes(task: Task, s: &Shape) -> (u64, u64) {
-    let of = |array: &Array| array.dims.iter().fold(4_u64, |bytes, extent| bytes.saturating_mul(*extent as u64));
+pub(super) fn bytes(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
+    let one = if precision == Precision::Bf16 { 2_u64 } else { 4 };
+    let of = |array: &Array| array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64));
     (inputs(task, s).iter().map(of).fold(0, u64::saturating_add), of(&output(task, s)))
 }
 

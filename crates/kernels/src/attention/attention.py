@@ -1,5 +1,5 @@
 """Attention in Triton: softmax of masked rows, and all of the core in one kernel that never writes a score to memory
-(T. Dao et al., FlashAttention, 2022), f32 without TF32.
+(T. Dao et al., FlashAttention, 2022): f32 without TF32, and bf16 with sums in f32.
 
 A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
 """
@@ -93,3 +93,9 @@ for head, queries, keys, warps in [(32, 64, 32, 8), (64, 64, 32, 8), (128, 64, 1
     constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
     sixteens = ["q", "k", "v", "out", "size", *STEPS]
     VARIANTS += both(f"attention_{head}", fused, TYPES, sixteens, constants=constants, warps=warps, stages=2)
+# In bf16 the products are the tensor cores', weights are rounded to bf16 before the second one.
+NARROW = TYPES | dict(q="*bf16", k="*bf16", v="*bf16", out="*bf16")
+for head, queries, keys, warps in [(64, 128, 64, 4), (128, 128, 64, 8)]:
+    constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
+    sixteens = ["q", "k", "v", "out", "size", *STEPS]
+    VARIANTS += both(f"attention_bf16_{head}", fused, NARROW, sixteens, constants=constants, warps=warps, stages=2)

@@ -2,8 +2,8 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::shape::{Layout, Mask, Shape};
-use super::{EPSILON, Task, arrays};
+use super::shape::{Layout, Mask, Precision, Shape};
+use super::{EPSILON, Task, arrays, cuda_bf16};
 use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu, whole};
 use crate::gemm::{Masked, Place, Products, Sees};
 use crate::layers;
@@ -180,6 +180,9 @@ fn prepare(
     inputs: &Tensors,
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
+    if Precision::of(case) == Precision::Bf16 {
+        return cuda_bf16::prepare(case, inputs, device);
+    }
     let gpu = gpu(device)?;
     let s = Shape::of(case)?;
     arrays::check(task, &s, inputs)?;
@@ -212,7 +215,8 @@ fn prepare(
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let about = match task {
         Task::Softmax => "a warp a row, f32",
-        Task::Core | Task::Whole => "fused online softmax over tiles of 64 queries and 64 keys, f32",
+        Task::Core => "fused online softmax over tiles of 64 queries and 64 keys; f32, or bf16 on tensor cores",
+        Task::Whole => "fused online softmax over tiles of 64 queries and 64 keys, f32",
         Task::Layer => "products in tiles, fused attention, f32; bias with GELU, residual with norm",
         _ => "products in tiles of registers and shared memory, f32",
     };

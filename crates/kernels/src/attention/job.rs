@@ -6,8 +6,8 @@ use ellwand_profile::span;
 
 use super::fused::{self, Core, Tiling};
 use super::ops::Ops;
-use super::shape::{Layout, Shape};
-use super::{Task, arrays, naive, reference::reference};
+use super::shape::{Layout, Precision, Shape};
+use super::{Task, arrays, bf16, naive, reference::reference};
 use crate::gemm::{Scratch, zeros};
 use crate::isa::Isa;
 use crate::pool;
@@ -101,7 +101,7 @@ pub(super) fn extra(task: Task, way: Way, s: &Shape) -> u64 {
 }
 
 impl Job {
-    fn new(task: Task, way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
+    pub(super) fn new(task: Task, way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
         let s = Shape::of(case)?;
         arrays::check(task, &s, inputs)?;
         let lengths = arrays::lengths(&s, inputs).unwrap_or_default().to_vec();
@@ -140,6 +140,20 @@ impl Job {
             tiles,
             problem: None,
         })
+    }
+
+    /// An input to write to, where somebody else made it from something.
+    pub(super) fn input(&mut self, name: &str) -> Result<&mut [f32], InputError> {
+        self.inputs.get(name)?;
+        self.inputs.find_mut(name).map_or(Ok(&mut []), |tensor| tensor.f32_mut())
+    }
+
+    /// What the last run made.
+    pub(super) fn result(&self) -> Result<&[f32], InputError> {
+        match &self.problem {
+            Some(problem) => Err(problem.clone()),
+            None => self.output.f32(),
+        }
     }
 
     fn compute(&mut self) -> Result<(), InputError> {
@@ -426,6 +440,9 @@ impl Prepared for Job {
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let row = |name: &str, about: &str, way: Way| {
         let row = Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+            if Precision::of(case) == Precision::Bf16 {
+                return bf16::Widened::boxed(way, case, inputs);
+            }
             Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(task, way, case, inputs)?))
         });
         if matches!(way, Way::Reference | Way::Parallel) { row.many_threads() } else { row }

@@ -3,11 +3,13 @@
 //! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani et al.,
 //! Attention Is All You Need, 2017); fewer heads of keys and values than of queries make it grouped (J. Ainslie et al., GQA,
 //! 2023). Rows that see no key give 0, as PyTorch's attention does. NaN or infinity in a key makes every row that sees it NaN;
-//! values of masked keys must be finite.
+//! values of masked keys must be finite. The core is also there in bf16 (`--precision bf16`, `bf16.rs`).
 
 mod arrays;
+mod bf16;
 mod cublas;
 mod cuda;
+mod cuda_bf16;
 mod fused;
 mod job;
 mod naive;
@@ -23,11 +25,12 @@ mod wgpu;
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
 
 pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 
 use ellwand_core::verdict::compare;
-use shape::{Mask, Shape};
+use shape::{Mask, Precision, Shape};
 
 /// Added to the variance of a layer norm.
 const EPSILON: f64 = 1e-5;
@@ -123,31 +126,45 @@ impl Workload for Attention {
     }
     fn footprint(&self, case: &Case) -> u64 {
         let Ok(s) = Shape::of(case) else { return 0 };
-        let (read, written) = arrays::bytes(self.task, &s);
-        // Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
+        let (read, written) = arrays::bytes(self.task, &s, Precision::F32);
+        // Of bf16 the widened arrays count, of which the reference and a job hold their own. Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
         let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
         let extra = [job::Way::Naive, job::Way::Parallel].map(|way| job::extra(self.task, way, &s));
         arrays.saturating_add(extra.into_iter().max().unwrap_or(0))
     }
     fn ports(&self, case: &Case) -> Ports {
-        Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s))
+        let ports = Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s));
+        if Precision::of(case) == Precision::Bf16 { bf16::ports(ports) } else { ports }
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
-        arrays::make(self.task, &Shape::of(case)?, seed)
+        let made = arrays::make(self.task, &Shape::of(case)?, seed)?;
+        if Precision::of(case) == Precision::Bf16 { bf16::to_narrow(made) } else { Ok(made) }
     }
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        if Precision::of(case) == Precision::Bf16 {
+            let (case, kept) = arrays::adopt(self.task, case, bf16::to_wide(&given)?, fit)?;
+            return Ok((case, bf16::to_narrow(kept)?));
+        }
         arrays::adopt(self.task, case, given, fit)
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        reference::reference(self.task, &Shape::of(case)?, inputs)
+        let s = Shape::of(case)?;
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::reference(&s, inputs);
+        }
+        reference::reference(self.task, &s, inputs)
     }
     fn work(&self, case: &Case) -> Work {
         let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
-        let (read, written) = arrays::bytes(self.task, &s);
+        let (read, written) = arrays::bytes(self.task, &s, Precision::of(case));
         Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written)
     }
-    /// For outputs whose largest value is at most 1; [`Workload::judge`] scales the absolute part with the largest output.
+    /// For outputs whose largest value is at most 1; [`Workload::judge`] scales the absolute part with the largest output. In
+    /// bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
     fn tolerance(&self, case: &Case) -> Tolerance {
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::tolerance();
+        }
         let d = Shape::of(case).map_or(1, |s| s.dimension) as f64;
         let absolute = match self.task {
             Task::Softmax | Task::WeightedSum | Task::Core => 1e-6,
@@ -160,6 +177,9 @@ impl Workload for Attention {
         Tolerance::Close { absolute, relative: 1e-6 }
     }
     fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::judge(expected, got);
+        }
         let largest = expected
             .iter()
             .filter_map(|(_, tensor)| tensor.f32().ok())
@@ -184,7 +204,12 @@ impl Workload for Attention {
 /// Adds the attention workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     for task in Task::ALL {
-        registry.workload(Attention { task, axes: shape::axes(), sizes: shape::sizes() });
+        let mut axes = shape::axes();
+        if task == Task::Core {
+            axes.push(shape::precision());
+            registry.implementation(cuda_bf16::implementation(task));
+        }
+        registry.workload(Attention { task, axes, sizes: shape::sizes() });
         for implementation in job::implementations(task) {
             registry.implementation(implementation);
         }

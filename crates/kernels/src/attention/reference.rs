@@ -100,6 +100,24 @@ impl Core<'_> {
     }
 }
 
+/// The root of the sum of squares of weight times value, for every value of the core's output: what its rounding is
+/// measured by in bf16.
+pub(super) fn spread(shape: &Shape, inputs: &Tensors) -> Result<Tensor, InputError> {
+    arrays::check(Task::Core, shape, inputs)?;
+    let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let (q, k, v) = (get("q")?, get("k")?, get("v")?);
+    let squares: Vec<f64> = v.iter().map(|v| v * v).collect();
+    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&squares, keys) };
+    let of = |at: usize| {
+        let weights: Vec<f64> = softmax(&core.scores(at), core.visible(at)).iter().map(|w| w * w).collect();
+        core.sum(at, &weights)
+    };
+    let spread: Vec<f32> = pool::run(|| core.rows(of)).into_iter().map(|sum| sum.sqrt() as f32).collect();
+    Tensor::new(&output(Task::Core, shape).dims, &spread[..])
+}
+
 fn layer_norm(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
     let d = gamma.len();
     let norm = |x: &[f64]| {

@@ -1,10 +1,11 @@
-//! Attention as Triton kernels: products of `product.py`, the masked softmax and the fused core of `attention.py`, all f32.
+//! Attention as Triton kernels: products of `product.py`, the masked softmax and the fused core of `attention.py`: f32, and
+//! the core in bf16 as well.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
 use super::cuda::{further, place};
-use super::shape::{Layout, Mask, Shape};
-use super::{Task, arrays};
+use super::shape::{Layout, Mask, Precision, Shape};
+use super::{Task, arrays, cuda_bf16};
 use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu, whole};
 use crate::gemm::{Masked, Place, Products, Sees};
 
@@ -15,6 +16,34 @@ pub(crate) static SOURCE: Source = Source { name: "attention.py", text: include_
 const QUERIES: usize = 64;
 /// Heads of as many values, or fewer, that the fused kernel is compiled for.
 const HEADS: [usize; 3] = [32, 64, 128];
+
+/// Queries of a program of it in bf16.
+const NARROW_QUERIES: usize = 128;
+/// Heads that it is compiled for in bf16.
+const NARROW_HEADS: [usize; 2] = [64, 128];
+
+/// The core in bf16.
+fn narrow(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Box<dyn Prepared>, PrepareError> {
+    let mut made = cuda_bf16::make(gpu, case, inputs)?;
+    let s = made.s;
+    let head = s.head();
+    let Some(padded) = NARROW_HEADS.into_iter().find(|padded| head <= *padded) else {
+        let why = format!("the kernel takes heads of up to 128 values, not {head}; use more --heads");
+        return Err(PrepareError::Unsupported(why));
+    };
+    let ([q, k, v], [lengths, sees]) = (made.inputs, made.sees);
+    let mut args = vec![q, k, v, made.output, lengths, whole(s.sequence), whole(head), whole(s.heads / s.kv_heads)];
+    args.extend([sees, made.scale()]);
+    let (queries, keys) = (Layout::apart(&s, s.heads), Layout::apart(&s, s.kv_heads));
+    args.extend(
+        [queries, keys, queries].iter().flat_map(|l| [l.batch, l.head, l.row].map(|step| Arg::U64(step as u64))),
+    );
+    let blocks = [s.sequence.div_ceil(NARROW_QUERIES), s.heads, s.batch];
+    let blocks = blocks.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let kernel = format!("attention_bf16_{padded}{}", if head.is_multiple_of(16) { "_16" } else { "" });
+    made.job.launch(&SOURCE, &kernel, Grid { blocks, threads: [1; 3], shared: 0 }, args)?;
+    Ok(made.job.boxed())
+}
 
 /// A job in the making.
 struct Steps<'a> {
@@ -127,6 +156,9 @@ impl Steps<'_> {
 
 fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
+    if Precision::of(case) == Precision::Bf16 {
+        return narrow(case, inputs, gpu);
+    }
     let s = Shape::of(case)?;
     arrays::check(task, &s, inputs)?;
     let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
@@ -159,7 +191,8 @@ pub(super) fn implementation(task: Task) -> Option<Implementation> {
     let about = match task {
         Task::Layer => return None,
         Task::Softmax => "Triton: a program a row, f32",
-        Task::Core | Task::Whole => "Triton: fused online softmax over tiles of 64 queries, f32 without TF32",
+        Task::Core => "Triton: fused online softmax; f32 without TF32, or bf16 on tensor cores",
+        Task::Whole => "Triton: fused online softmax over tiles of 64 queries, f32 without TF32",
         _ => "Triton: products in tiles, f32 without TF32",
     };
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);
@@ -175,6 +208,10 @@ mod tests {
 
     /// A case by batch, sequence, dimension, heads, kv-heads, and what it is computed of.
     fn judged(task: Task, sizes: &[[i64; 5]], spoil: impl Fn(&mut Tensors)) {
+        judged_in("f32", task, sizes, spoil);
+    }
+
+    fn judged_in(precision: &str, task: Task, sizes: &[[i64; 5]], spoil: impl Fn(&mut Tensors)) {
         let mut registry = Registry::new();
         crate::attention::register(&mut registry);
         let work = registry.find(task.name()).unwrap();
@@ -185,6 +222,9 @@ mod tests {
                 case.set(axis, Value::Int(*size));
             }
             case.set("mask", mask);
+            if precision != "f32" {
+                case.set("precision", precision);
+            }
             let mut inputs = work.inputs(&case, 9).unwrap();
             spoil(&mut inputs);
             judge_triton(&registry, &case, &inputs);
@@ -216,6 +256,12 @@ mod tests {
     fn the_fused_core_is_judged_right_for_heads_of_every_kernel() {
         judged(Task::Core, &SIZES, |_| ());
         judged(Task::Core, &[[1, 66, 80, 1, 1], [1, 67, 256, 2, 1], [1, 70, 9, 3, 1], [1, 66, 100, 1, 1]], |_| ());
+    }
+
+    #[test]
+    fn the_core_in_bf16_is_judged_right() {
+        judged_in("bf16", Task::Core, &SIZES, |_| ());
+        judged_in("bf16", Task::Core, &[[1, 150, 160, 2, 1], [1, 67, 256, 2, 1], [1, 70, 9, 3, 1]], |_| ());
     }
 
     #[test]

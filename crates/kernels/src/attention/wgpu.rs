@@ -3,7 +3,7 @@
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::shape::{Layout, Mask, Shape};
+use super::shape::{Layout, Mask, Precision, Shape};
 use super::{EPSILON, Task, arrays};
 use crate::device::{self, Arg, Buffer, Gpu, Grid, Job, Source, gpu};
 use crate::gemm::wgpu::{self as products, Products, Rows, Seen, word};
@@ -168,6 +168,9 @@ impl Making<'_> {
 }
 
 fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    if Precision::of(case) == Precision::Bf16 {
+        return Err(PrepareError::Unsupported("WGSL has no bf16: --precision f32".into()));
+    }
     let gpu = gpu(device)?;
     let s = Shape::of(case)?;
     arrays::check(task, &s, inputs)?;

@@ -34,6 +34,11 @@ impl Buffer {
         Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
     }
 
+    /// A copy of u16 values.
+    pub(crate) fn of_u16(gpu: &Gpu, values: &[u16]) -> Result<Self, GpuError> {
+        Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
+    }
+
     /// A copy of i32 values.
     pub(crate) fn of_i32(gpu: &Gpu, values: &[i32]) -> Result<Self, GpuError> {
         Self::of(gpu, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(), 0)
@@ -90,6 +95,7 @@ pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tenso
     let data = match dtype {
         Dtype::F32 => Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U64 => Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
+        Dtype::U16 => Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U8 => Data::from(read),
         other => return Err(format!("{} cannot be brought back from a device", other.name())),
     };

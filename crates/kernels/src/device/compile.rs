@@ -32,6 +32,8 @@ pub struct Compiled {
     pub cubin: Vec<u8>,
     /// Registers, local memory and spills, as the assembler told them.
     pub resources: Vec<Resources>,
+    /// What the assembler warned of: products of warpgroups that it could not let overlap, registers that it could not move.
+    pub warnings: Vec<String>,
 }
 
 /// What one kernel takes up on a multiprocessor.
@@ -88,7 +90,16 @@ fn assemble(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<C
     unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast::<c_char>()) }
         .result()
         .map_err(call("nvrtcGetCUBIN"))?;
-    Ok(Compiled { cubin, resources: resources(&log) })
+    Ok(Compiled { cubin, resources: resources(&log), warnings: warnings(&log) })
+}
+
+/// Lines of advice, which bear a number (`C7510`), and of the compiler's own warnings.
+fn warnings(log: &str) -> Vec<String> {
+    let numbered = |line: &str| {
+        line.split_once("(C")
+            .is_some_and(|(_, rest)| rest.get(..4).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
+    };
+    log.lines().filter(|line| numbered(line) || line.contains("warning")).map(|line| line.trim().to_string()).collect()
 }
 
 /// What the assembler says of each kernel: its name, then a line of memory, then a line of registers.
@@ -248,6 +259,9 @@ mod tests {
         let b = Resources { kernel: "b".into(), registers: 40, stack_bytes: 16, spill_bytes: 20, shared_bytes: 256 };
         let a = Resources { kernel: "a".into(), registers: 8, ..Resources::default() };
         assert_eq!(resources(log), [a, b]);
+        assert!(warnings(log).is_empty());
+        let told = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
+        assert_eq!(warnings(&format!("{log}{told}\n")), [told]);
     }
 
     #[test]

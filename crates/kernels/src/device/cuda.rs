@@ -3,6 +3,7 @@
 
 mod ahead;
 mod graph;
+mod kernels;
 mod library;
 mod timing;
 mod transfer;
@@ -20,7 +21,7 @@ use ellwand_core::device::DeviceStatus;
 use super::cublas::{self, Cublas};
 use super::gate::Gate;
 use super::nvml::{self, Nvml};
-use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, compile};
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles, compile};
 
 /// The devices of the driver by their index.
 ///
@@ -233,38 +234,12 @@ impl Cuda {
         Ok(function as usize)
     }
 
-    fn resources(&self, function: usize) -> Option<String> {
-        use sys::CUfunction_attribute_enum as A;
-        let function = function as sys::CUfunction;
-        let of = |attribute| {
-            // SAFETY: the function belongs to a module that is never unloaded.
-            unsafe { result::function::get_function_attribute(function, attribute) }.ok()
-        };
-        let (registers, local) = (of(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?, of(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?);
-        let shared = of(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
-        Some(format!("{registers} registers, {local} B local, {shared} B shared"))
-    }
-
-    /// Lets a kernel have the shared memory that a grid asks for.
-    fn allow(&self, state: &mut State, kernel: usize, grid: Grid) -> Result<(), GpuError> {
-        if grid.shared <= USUAL_SHARED || state.allowed.get(&kernel).is_some_and(|most| *most >= grid.shared) {
-            return Ok(());
-        }
-        let bytes = i32::try_from(grid.shared).unwrap_or(i32::MAX);
-        let which = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: the function belongs to a module that is never unloaded.
-        unsafe { result::function::set_function_attribute(kernel as sys::CUfunction, which, bytes) }
-            .map_err(call("cuFuncSetAttribute"))?;
-        state.allowed.insert(kernel, grid.shared);
-        Ok(())
-    }
-
     /// Enqueues one launch.
     fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
-        let mut words = [0_u64; MOST_ARGS];
+        let mut words = [TensorMap([0; 16]); MOST_ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
         for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
-            *word = arg.word();
+            *word = arg.words();
             *pointer = std::ptr::from_mut(word).cast();
         }
         let [x, y, z] = grid.blocks;
@@ -365,6 +340,19 @@ impl Backend for Cuda {
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
         Ok(Kernel { name: name.to_string(), handle, resources, ..Kernel::default() })
+    }
+
+    fn capability(&self) -> Option<(i32, i32)> {
+        Some(self.capability)
+    }
+
+    fn tensor_map(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
+        self.encode(tiles)
+    }
+
+    fn occupancy(&self, kernel: &Kernel, grid: Grid) -> Option<f64> {
+        // The library's own kernels are not known here.
+        if kernel.handle == cublas::HANDLE { None } else { self.resident(kernel.handle, grid) }
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {

@@ -231,6 +231,9 @@ impl Prepared for Job {
         let after = "multiprocessor clock, read once behind the last slot";
         let power = "power that the card draws, read once behind the last slot";
         let why = "1 where heat or power slowed the card down, read once behind the last slot";
+        // Several kernels may take turns: the least of them is told.
+        let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
+        let resident = resident.reduce(f64::min);
         let held = "memory that inputs, outputs and working arrays take on the device";
         let mut readings =
             vec![Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held)];
@@ -240,6 +243,12 @@ impl Prepared for Job {
                 told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
                 told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
             ]);
+            let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
+            let (id, title) = ("occupancy", "theoretical occupancy");
+            readings.push(match resident {
+                Some(share) => Reading::derived(id, title, "", Better::Higher, share, about),
+                None => Reading::unavailable(id, title, "", Better::Higher, "the driver does not tell it here"),
+            });
         }
         let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
         if !took.is_empty() {

@@ -18,6 +18,7 @@ mod job;
 #[cfg(test)]
 mod judge;
 mod nvml;
+pub mod occupancy;
 mod source;
 mod triton;
 #[cfg(feature = "vulkan")]
@@ -38,7 +39,7 @@ pub(crate) use job::Job;
 #[cfg(test)]
 pub(crate) use judge::{judge, judge_cublas};
 pub use source::sources;
-pub(crate) use source::{Arg, Grid, Source, whole};
+pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
 #[cfg(test)]
 pub(crate) use triton::judge as judge_triton;
 #[cfg(all(test, feature = "vulkan"))]
@@ -156,6 +157,18 @@ pub(crate) trait Backend: Send + Sync {
     /// NVIDIA's own library of products, as what a job launches with the arguments of a [`Series`].
     fn library(&self) -> Result<Kernel, GpuError> {
         Err(GpuError::Absent("this kind of device has no library of products".into()))
+    }
+    /// Compute capability, major and minor, of devices that have one.
+    fn capability(&self) -> Option<(i32, i32)> {
+        None
+    }
+    /// Share of a multiprocessor's threads that blocks of a launch can hold at once, where the device tells.
+    fn occupancy(&self, _kernel: &Kernel, _grid: Grid) -> Option<f64> {
+        None
+    }
+    /// Describes an array for the copy engine, with rows of 128 bytes swizzled in shared memory (`hopper.cuh`).
+    fn tensor_map(&self, _tiles: Tiles) -> Result<TensorMap, GpuError> {
+        Err(GpuError::Absent("this kind of device copies no tiles".into()))
     }
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;

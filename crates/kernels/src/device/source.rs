@@ -12,6 +12,9 @@ pub struct Source {
     pub options: &'static [&'static str],
 }
 
+/// Sources that one architecture alone can run, since they use instructions that no other has.
+const SPECIAL: [(&str, &str); 1] = [("hopper.cu", "sm_90a")];
+
 /// What every source begins with: short names of types and the few things that differ between compilers.
 const PORTABLE: &str = include_str!("portable.cuh");
 
@@ -25,6 +28,11 @@ impl Source {
     pub(crate) fn digest(&self) -> String {
         let step = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);
         format!("{:016x}", self.text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+
+    /// Whether it is for this architecture; most are for all.
+    pub fn is_for(&self, arch: &str) -> bool {
+        SPECIAL.iter().all(|(name, only)| *name != self.name || *only == arch)
     }
 
     /// Names of the kernels in it: each stands as `extern "C" .. __global__ void NAME(`.
@@ -43,6 +51,8 @@ pub fn sources() -> Vec<&'static Source> {
         &crate::layers::CUDA,
         &crate::gemm::CUDA,
         &crate::attention::CUDA,
+        &crate::attention::CUDA_BF16,
+        &crate::attention::CUDA_HOPPER,
         &crate::kde::CUDA,
         &crate::kde::CUDA_LOCAL,
     ]
@@ -52,7 +62,7 @@ pub fn sources() -> Vec<&'static Source> {
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) fn shaders() -> Vec<&'static Source> {
     use crate::{attention, calibration, gemm, kde, layers};
-    let mut all = vec![&calibration::WGSL, &layers::WGSL, &gemm::WGSL, &attention::WGSL, &kde::WGSL];
+    let mut all = vec![&calibration::WGSL, &layers::WGSL, &gemm::WGSL, &attention::WGSL, &kde::WGSL, &kde::WGSL_LOCAL];
     all.extend(crate::lattice::WGSL);
     all
 }
@@ -100,6 +110,24 @@ pub(crate) enum Arg {
     F32(f32),
     /// `double`.
     F64(f64),
+    /// `TensorMap`: an array as the copy engine sees it.
+    Map(TensorMap),
+}
+
+/// An array that [`super::Backend::tensor_map`] described, in the backend's own encoding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(64))]
+pub(crate) struct TensorMap(pub(crate) [u64; 16]);
+
+/// An array of bf16 in three dimensions, the last of which lie side by side, cut into boxes of rows of 64 values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tiles {
+    /// Where it begins.
+    pub(crate) address: u64,
+    /// Matrices, rows of each, values of a row.
+    pub(crate) shape: [usize; 3],
+    /// Rows of a box.
+    pub(crate) rows: u32,
 }
 
 impl Arg {
@@ -110,6 +138,19 @@ impl Arg {
             Arg::U32(value) => u64::from(value),
             Arg::F32(value) => u64::from(value.to_bits()),
             Arg::F64(value) => value.to_bits(),
+            Arg::Map(map) => map.0[0],
+        }
+    }
+
+    /// All of them, where they must lie for a parameter that is larger than a word.
+    pub(crate) fn words(self) -> TensorMap {
+        match self {
+            Arg::Map(map) => map,
+            other => {
+                let mut words = [0; 16];
+                words[0] = other.word();
+                TensorMap(words)
+            }
         }
     }
 }

@@ -57,6 +57,7 @@ mod sums;
 mod tests;
 mod tiles;
 mod wgpu;
+mod wgpu_local;
 mod wide;
 mod wide_sums;
 mod workload;
@@ -70,6 +71,8 @@ pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use cuda_local::SOURCE as CUDA_LOCAL;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
+#[cfg(all(test, feature = "vulkan"))]
+pub(crate) use wgpu_local::SOURCE as WGSL_LOCAL;
 
 pub use data::{Bandwidth, Spikes, Track};
 pub use error::KdeError;

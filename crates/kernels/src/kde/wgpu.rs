@@ -9,6 +9,7 @@ use super::local::pairs;
 use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR, log_norm};
 use super::options::{Method, Precision};
 use super::rows::Marked;
+use super::wgpu_local;
 use super::workload_spec::{self as spec, Task};
 use crate::device::{self, Arg, Buffer, Gpu, Grid, Job, Source, gpu};
 use crate::gemm::wgpu::{self as products, Products, Rows, Seen, word};
@@ -217,28 +218,40 @@ fn add(
     holding.launch(job, "add_spikes", holding.n.div_ceil(THREADS), &arrays)
 }
 
-/// The row of a task; none where no kernel is written.
-pub(super) fn implementation(task: Task) -> Option<Implementation> {
+/// The row of a task.
+pub(super) fn implementation(task: Task) -> Implementation {
     let about = match task {
         Task::Fit => {
             "densities, a group a bin; positions of spikes are interpolated and ordered beforehand and not timed"
         }
         Task::Predict => "a product of mark and position kernels an electrode, nothing skipped",
-        Task::Local | Task::Stream => return None,
+        Task::Local => {
+            "a group a place and electrode, the largest kernel taken out; places are interpolated beforehand"
+        }
+        Task::Stream => "not there: one bin a call",
     };
     let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
         let gpu = gpu(device)?;
+        if task == Task::Stream {
+            let why = "a stream gives the device one bin a call and waits for it, which costs more than the bin: kde-predict \
+                       takes many at once";
+            return Err(PrepareError::Unsupported(why.into()));
+        }
         if spec::precision(case) == Precision::F64 {
             return Err(PrepareError::Unsupported("kernels in WGSL are in f32: precision f32".into()));
         }
-        let arrays = Arrays::read(inputs, task != Task::Fit, false)?;
+        let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
         let method = Method::Simd(Isa::best());
         let (track, encoding) = (arrays.track(), arrays.encoding());
         let model = ClusterlessDecoder::fit(track, &arrays.grid, &encoding, &arrays.bandwidth, method);
         let model = model.map_err(input_error)?;
-        if task == Task::Fit { fit(&arrays, gpu, &model) } else { predict(&arrays, gpu, &model) }
+        match task {
+            Task::Fit => fit(&arrays, gpu, &model),
+            Task::Local => wgpu_local::predict(&arrays, gpu, &model),
+            _ => predict(&arrays, gpu, &model),
+        }
     };
-    Some(device::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared)))
+    device::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared))
 }
 
 #[cfg(test)]
@@ -254,7 +267,7 @@ mod tests {
         for (data, dims, features, bins) in
             [("script", 1, 2, 200), ("structured", 1, 4, 77), ("structured", 2, 3, 130), ("structured", 1, 1, 1)]
         {
-            for workload in ["kde-fit", "kde-predict"] {
+            for workload in ["kde-fit", "kde-predict", "kde-predict-local"] {
                 let sizes = [("dims", dims), ("features", features), ("bins", bins), ("enc-spikes", 90)];
                 let mut set: Vec<(&str, Value)> = sizes.map(|(axis, value)| (axis, Value::Int(value))).to_vec();
                 set.push(("data", data.into()));

@@ -27,9 +27,7 @@ pub(super) fn register(registry: &mut Registry) {
         for implementation in implementations(task) {
             registry.implementation(implementation);
         }
-        if let Some(implementation) = super::wgpu::implementation(task) {
-            registry.implementation(implementation);
-        }
+        registry.implementation(super::wgpu::implementation(task));
     }
 }
 

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,6 +27,7 @@
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 #define SHARED_BYTES(name) unsigned char* const name = emulate::dynamic_shared()
 #define NOT_A_NUMBER __builtin_nanf("")
@@ -76,7 +79,24 @@ emulate_switch:
 
 namespace emulate {
 
-enum State { ready, at_barrier, at_collective, done };
+enum State { ready, at_barrier, at_collective, at_warpgroup, at_part, at_phase, done };
+
+// A copy of 16 bytes that a thread began (`tensor.h`).
+struct Copy {
+    unsigned char* to;
+    const unsigned char* from;
+    unsigned bytes, group;
+};
+
+// A product of a warpgroup that was begun (`hopper.h`): this thread's part of it.
+struct Product {
+    float* sum;
+    unsigned columns, group;
+    bool registers, add;
+    unsigned a[4];
+    uint64_t left, right;
+    std::vector<float> before;
+};
 
 struct Lane {
     void* stack_pointer = nullptr;
@@ -87,6 +107,13 @@ struct Lane {
     unsigned mask = 0;
     uint64_t given = 0;
     uint64_t seen[32];
+    // A barrier in shared memory and the parity of the phase that is waited for, or the number of a barrier of a part.
+    const uint64_t* phase = nullptr;
+    unsigned parity = 0, part = 0;
+    unsigned copy_group = 0, product_group = 0;
+    bool begun = false;
+    std::vector<Copy> copies;
+    std::vector<Product> products;
 };
 
 struct Block {
@@ -101,16 +128,24 @@ struct Block {
     std::string problem;
     void (*body)(void*) = nullptr;
     void* argument = nullptr;
-    uint64_t votes = 0;
+    unsigned seed = 0;
+    // What the copy engine was asked for and has not done.
+    std::deque<std::function<void()>> engine;
+    // Threads that have come to each barrier of a part.
+    unsigned parts[16] = {};
 };
 
 constexpr size_t stack_bytes = 64 << 10;
 inline thread_local Block* state = nullptr;
 
+// As on the device, the launch's shared memory begins at a multiple of 128 and not of 1024.
 inline unsigned char* dynamic_shared() {
     auto at = reinterpret_cast<uintptr_t>(state->shared.data());
-    return reinterpret_cast<unsigned char*>((at + 127) & ~uintptr_t(127));
+    return reinterpret_cast<unsigned char*>(((at + 1023) & ~uintptr_t(1023)) + 128);
 }
+
+// Whether the phase that a lane waits for is over (`hopper.h`).
+inline bool phase_over(const Lane& lane);
 
 inline unsigned linear(const Lane& lane) {
     return static_cast<unsigned>(&lane - state->lanes.data());
@@ -145,8 +180,8 @@ inline void barrier(int line, const char* what = "__syncthreads") {
     leave();
 }
 
-// All lanes of the mask give a value and see those of the others.
-inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given) {
+// All lanes of the mask give a value and see those of the others. The last one may do something for all while the others stand.
+inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given, void (*together)(const uint64_t*) = nullptr) {
     Lane& me = *state->current;
     const unsigned self = linear(me), first = self & ~31u;
     if (!(mask >> (self & 31) & 1))
@@ -175,6 +210,7 @@ inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint6
         for (unsigned j = 0; j < 32; ++j) other.seen[j] = mask >> j & 1 ? state->lanes[first + j].given : 0xdeadbeefdeadbeefull;
         other.state = ready;
     }
+    if (together) together(me.seen);
     return me.seen;
 }
 
@@ -251,6 +287,11 @@ inline bool release() {
             }
         }
     }
+    for (const Lane& lane : b.lanes)
+        if (lane.state == at_phase || lane.state == at_part || lane.state == at_warpgroup) {
+            b.problem = "deadlock: " + place(lane) + " " + stands(lane) + ", and nobody can run";
+            return false;
+        }
     const Lane* waiting = nullptr;
     for (const Lane& lane : b.lanes)
         if (lane.state == at_barrier) waiting = &lane;
@@ -264,9 +305,11 @@ inline bool release() {
 inline bool run_block() {
     Block& b = *state;
     std::fill(b.shared.begin(), b.shared.end(), 0xff);
+    std::fill(std::begin(b.parts), std::end(b.parts), 0);
+    b.engine.clear();
     for (size_t k = 0; k < b.lanes.size(); ++k) {
         Lane& lane = b.lanes[k];
-        lane.state = ready;
+        lane = Lane();
         lane.thread = {unsigned(k % b.block.x), unsigned(k / b.block.x % b.block.y), unsigned(k / b.block.x / b.block.y)};
         prepare(lane, b.stacks + (k + 1) * stack_bytes);
     }
@@ -274,6 +317,7 @@ inline bool run_block() {
         bool ran = false, unfinished = false;
         for (unsigned k : b.order) {
             Lane& lane = b.lanes[k];
+            if (lane.state == at_phase && phase_over(lane)) lane.state = ready;
             if (lane.state == ready) {
                 b.current = &lane;
                 emulate_switch(&b.scheduler, lane.stack_pointer);
@@ -282,8 +326,15 @@ inline bool run_block() {
             }
             unfinished = unfinished || lane.state != done;
         }
-        if (!unfinished) return true;
-        if (!ran && !release()) return false;
+        if (!unfinished && !b.engine.empty()) b.problem = "the block has ended and nobody has waited for a copy that it asked for";
+        if (!unfinished) return b.problem.empty();
+        if (!ran && !b.engine.empty()) {
+            b.engine.front()();
+            b.engine.pop_front();
+            if (!b.problem.empty()) return false;
+        } else if (!ran && !release()) {
+            return false;
+        }
     }
 }
 
@@ -297,7 +348,8 @@ inline const char* run(void (*body)(void*), void* argument, const unsigned* grid
     b.block = {block[0], block[1], block[2]};
     b.body = body;
     b.argument = argument;
-    b.shared.resize(shared + 128);
+    b.shared.resize(shared + 2048);
+    b.seed = seed;
     const size_t threads = size_t(block[0]) * block[1] * block[2];
     if (threads == 0 || threads > 1024) return "a block must have from 1 to 1024 threads";
     if (shared > 227 << 10) return "a block has at most 227 KiB of shared memory";

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use libloading::Library;
 
 use super::cublas::{self, Cublas};
-use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, Source};
+use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
 
-const HEADER: &str = include_str!("emulate.h");
+const HEADER: &str = concat!(include_str!("emulate.h"), include_str!("tensor.h"), include_str!("hopper.h"));
 
 /// Bytes before and behind every buffer that nobody may write.
 const GUARD: usize = 256;
@@ -229,13 +229,27 @@ impl Backend for Emulation {
         Ok(products.kernel())
     }
 
+    /// Hopper, whose instructions the headers emulate.
+    fn capability(&self) -> Option<(i32, i32)> {
+        Some((9, 0))
+    }
+
+    /// As `Map` of `hopper.h`: address, sizes, steps in bytes, box.
+    fn tensor_map(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
+        let [matrices, rows, values] = tiles.shape.map(|size| size as u64);
+        let mut words = [0; 16];
+        let map = [tiles.address, values, rows, matrices, 2 * values, 2 * values * rows, 64, u64::from(tiles.rows), 1];
+        words[..9].copy_from_slice(&map);
+        Ok(TensorMap(words))
+    }
+
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         if kernel.handle == cublas::HANDLE {
             let absent = || GpuError::Absent("the library of products was never opened".into());
             self.products.get().ok_or_else(absent)?.launch(args)?;
             return self.guards();
         }
-        let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
+        let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.words()).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
         let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };

@@ -59,7 +59,7 @@ def resources(log, shared):
     return dict(zip(COLUMNS, found))
 
 
-def proven(variant, ptx, arguments):
+def proven(variant, ptx, arguments, arch):
     """What must be true of the code, seen in the assembler's input; how many addresses of scratch memory it takes."""
     entry = re.search(r"\.visible \.entry \w+\((.*?)\)", ptx, re.DOTALL)
     parameters = entry.group(1).count(".param")
@@ -69,6 +69,8 @@ def proven(variant, ptx, arguments):
         raise SystemExit(f"{variant.name}: it multiplies in TF32, which the gate of f32 does not let pass")
     if variant.sixteens and not re.search(r"ld\.global\S*\.v4|cp\.async\S*\.shared\.global \[[^;]*0x10", ptx):
         raise SystemExit(f"{variant.name}: it is promised multiples of 16 and loads less than 16 bytes at a time")
+    if arch == "sm_90a" and "*bf16" in variant.types.values() and "wgmma.mma_async" not in ptx:
+        raise SystemExit(f"{variant.name}: it takes bf16 and does not multiply by warpgroups")
     return parameters - len(arguments)
 
 
@@ -103,7 +105,7 @@ def compiled(job):
         arguments=arguments,
         sixteens=list(variant.sixteens),
         # Addresses of scratch memory behind the arguments; null, since no kernel uses any.
-        scratch_pointers=proven(variant, made.asm["ptx"], arguments),
+        scratch_pointers=proven(variant, made.asm["ptx"], arguments, arch),
         resources=resources(log.getvalue(), meta.shared),
     )
 

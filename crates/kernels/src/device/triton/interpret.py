@@ -21,7 +21,7 @@ import traceback
 
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import TensorHandle
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from aot import module
 
@@ -30,6 +30,18 @@ GUARD, GUARD_BYTE = 256, 0xA5
 # What Triton calls the types of numbers, and what numpy does.
 NUMBERS = {"i32": (tl.int32, np.int32), "i64": (tl.int64, np.int64), "fp32": (tl.float32, np.float32), "fp64": (tl.float64, np.float64)}
 ADDRESSED = {"*fp32": tl.float32, "*fp64": tl.float64, "*i64": tl.int64, "*bf16": tl.bfloat16, "*fp16": tl.float16}
+
+
+# The interpreter keeps bf16 as its bits and multiplies those: a product of bf16 is one of the same values in f32, exactly.
+multiply = InterpreterBuilder.create_dot
+
+
+def create_dot(self, a, b, d, *how):
+    wide = lambda x: self.cast_impl(x, tl.float32) if x.dtype.scalar == tl.bfloat16 else x
+    return multiply(self, wide(a), wide(b), d, *how)
+
+
+InterpreterBuilder.create_dot = create_dot
 
 
 class Machine:

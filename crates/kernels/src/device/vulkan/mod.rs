@@ -8,7 +8,7 @@ mod open;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -23,6 +23,10 @@ use open::Opened;
 /// # Errors
 /// Why there is none.
 pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
+    Ok(adapters()?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
+}
+
+fn adapters() -> Result<Vec<Vulkan>, String> {
     let found = std::panic::catch_unwind(|| {
         let only_vulkan = wgpu::InstanceDescriptor {
             backends: wgpu::Backends::VULKAN,
@@ -42,9 +46,9 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     }
     let backend = |adapter: wgpu::Adapter| {
         let (info, limits) = (adapter.get_info(), adapter.limits());
-        Arc::new(Vulkan { adapter, info, limits, opened: OnceLock::new() }) as Gpu
+        Vulkan { adapter, info, limits, opened: Mutex::default() }
     };
-    Ok(adapters.into_iter().map(backend).enumerate().collect())
+    Ok(adapters.into_iter().map(backend).collect())
 }
 
 /// What a future of wgpu comes to: on native back ends all of them are done when they are made, or after a wait.
@@ -60,12 +64,23 @@ struct Vulkan {
     adapter: wgpu::Adapter,
     info: wgpu::AdapterInfo,
     limits: wgpu::Limits,
-    opened: OnceLock<Result<Opened, GpuError>>,
+    opened: Mutex<Option<Arc<Opened>>>,
 }
 
 impl Vulkan {
-    fn opened(&self) -> Result<&Opened, GpuError> {
-        self.opened.get_or_init(|| Opened::of(&self.adapter)).as_ref().map_err(Clone::clone)
+    /// The device. One that was lost is opened anew once nobody holds memory on it any longer: what ran on it has failed, and
+    /// what comes next shall not.
+    fn opened(&self) -> Result<Arc<Opened>, GpuError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*opened {
+            Some(known) if !known.is_gone() => Ok(known.clone()),
+            _ => Ok(opened.insert(Arc::new(Opened::of(&self.adapter)?)).clone()),
+        }
+    }
+
+    /// The device, where somebody has opened it.
+    fn known(&self) -> Option<Arc<Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Most bytes that one array may have.
@@ -104,7 +119,7 @@ impl Backend for Vulkan {
     }
 
     fn free(&self, address: u64) {
-        if let Some(Ok(opened)) = self.opened.get() {
+        if let Some(opened) = self.known() {
             opened.free(address);
         }
     }
@@ -137,17 +152,17 @@ impl Backend for Vulkan {
     }
 
     fn start(&self) {
-        if let Some(Ok(opened)) = self.opened.get() {
+        if let Some(opened) = self.known() {
             opened.start();
         }
     }
 
     fn stop(&self) -> Option<u64> {
-        self.opened.get()?.as_ref().ok()?.stop()
+        self.known()?.stop()
     }
 
     fn status(&self) -> DeviceStatus {
-        let held = self.opened.get().and_then(|opened| Some(opened.as_ref().ok()?.held_bytes()));
+        let held = self.known().map(|opened| opened.held_bytes());
         DeviceStatus { memory_bytes: held, ..DeviceStatus::default() }
     }
 
@@ -169,7 +184,7 @@ pub(crate) fn test_device() -> Option<super::GpuDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
         || std::env::var("CI").is_ok_and(|ci| ci == "true");
     // One device for all tests of a program.
-    static FOUND: OnceLock<Result<Gpu, String>> = OnceLock::new();
+    static FOUND: std::sync::OnceLock<Result<Gpu, String>> = OnceLock::new();
     match FOUND.get_or_init(|| find().map(|mut found| found.swap_remove(0).1)) {
         Ok(gpu) => Some(super::GpuDevice::new("wgpu:0".into(), gpu.clone())),
         Err(why) => {

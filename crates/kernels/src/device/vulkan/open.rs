@@ -75,11 +75,9 @@ impl Opened {
             heard.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.to_string());
         }));
         let heard = complaints.clone();
-        device.set_device_lost_callback(move |reason, message| {
-            if reason != wgpu::DeviceLostReason::Destroyed {
-                let why = format!("the device was lost: {message}");
-                heard.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-            }
+        device.set_device_lost_callback(move |_, message| {
+            let why = format!("the device was lost: {message}");
+            heard.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         });
         let ones = device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("ones"),
@@ -110,6 +108,11 @@ impl Opened {
             Some(problem) => Err(call("wgpu", problem)),
             None => Ok(()),
         }
+    }
+
+    /// Whether it was lost and nobody holds memory on it.
+    pub(super) fn is_gone(&self) -> bool {
+        self.complaints.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some() && self.state().arrays.is_empty()
     }
 
     /// Waits for everything that was given to the device.
@@ -331,6 +334,7 @@ fn bind(
             Arg::U64(value) => scalars.extend(value.to_le_bytes()),
             Arg::F32(value) => scalars.extend(value.to_le_bytes()),
             Arg::F64(value) => scalars.extend((value as f32).to_le_bytes()),
+            Arg::Map(_) => return Err(call("launch", "there is no copy engine for tiles here")),
         }
     }
     let uniform = (!scalars.is_empty()).then(|| {

@@ -1,9 +1,11 @@
 //! The backend on the first adapter: copies, limits, messages and the clock.
 
-use ellwand_core::{CpuScope, Device, Dtype, PrepareError};
+use std::sync::Arc;
+
+use ellwand_core::{CpuScope, Device, Dtype, PrepareError, Prepared};
 
 use super::super::source::shaders;
-use super::super::{Arg, Buffer, GpuError, Grid, Job, Source, gpu};
+use super::super::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu};
 use super::commands::{Clock, MOST_SPANS};
 use super::open::spread;
 use super::test_device;
@@ -73,6 +75,60 @@ fn an_array_beyond_the_limit_is_unsupported_with_both_figures() {
     let Err(error) = gpu.alloc(1 << 60) else { panic!("no adapter takes that") };
     let PrepareError::Unsupported(why) = error.into() else { panic!("it is not a failure") };
     assert!(why.contains(&(1_u64 << 60).to_string()) && why.contains("at most"), "{why}");
+}
+
+/// A job that adds one to a number, on a backend.
+fn counting(gpu: &Gpu) -> Result<Box<dyn Prepared>, GpuError> {
+    let mut job = Job::new(gpu);
+    let y = job.output("y", Dtype::U64, &[1], 0)?;
+    job.launch(&ADD, "add", Grid::line(1, 1), vec![Arg::U64(1), y])?;
+    Ok(job.boxed())
+}
+
+#[test]
+fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another() {
+    if test_device().is_none() {
+        return;
+    }
+    // One of its own: the other tests go on with theirs.
+    let own = Arc::new(super::adapters().unwrap().swap_remove(0));
+    let gpu: Gpu = own.clone();
+    let mut job = counting(&gpu).unwrap();
+    job.run();
+    job.sync().unwrap();
+    own.opened().unwrap().device.destroy();
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        job.poison();
+        job.run();
+        said.push(job.sync().unwrap_err());
+        assert!(job.output().is_err(), "nothing comes back from a device that is gone");
+    }
+    assert!(said[1].contains("lost"), "{said:?}");
+    drop(job);
+    let mut next = counting(&gpu).unwrap();
+    next.poison();
+    next.run();
+    next.sync().unwrap();
+    assert_eq!(next.output().unwrap().get("y").unwrap().u64().unwrap(), [u64::MAX << 32]);
+}
+
+#[test]
+fn memory_that_runs_out_fails_the_case_with_what_was_wanted_and_the_next_one_works() {
+    let Some(device) = test_device() else { return };
+    let gpu = gpu(&device).unwrap();
+    // Where a driver gives memory by the promise, it is never short of it, and nothing can be seen here.
+    let failed: PrepareError = GpuError::Memory { wanted: 1 << 33, free: None }.into();
+    assert!(matches!(&failed, PrepareError::Failed(why) if why.contains("8589934592 bytes do not fit")), "{failed}");
+    let mut held = Vec::new();
+    let refused = (0..64).find_map(|_| Buffer::new(gpu, 1 << 20).map(|buffer| held.push(buffer)).err());
+    assert_eq!(refused, None, "64 MiB are there");
+    let before = gpu.status().memory_bytes.unwrap();
+    drop(held);
+    assert!(gpu.status().memory_bytes.unwrap() + (64 << 20) <= before, "memory comes back when nobody holds it");
+    let mut job = counting(gpu).unwrap();
+    job.run();
+    job.sync().unwrap();
 }
 
 #[test]

@@ -1,0 +1,183 @@
+// The core of attention in bf16 on tensor cores, sums in f32: what `attention.cu` does in f32 (T. Dao, FlashAttention-2, 2023).
+//
+// A block of four warps takes 64 queries of a head, 16 a warp, and walks over the keys they see 64 at a time: while one tile of
+// keys and values is used the next is on its way. Queries, scores and sums over values are in registers, where the scores of
+// one product are, once they are weights and rounded to bf16, what the next one wants as its left side. Heads of up to 64 and
+// 128 values, with zeros behind. Arrays are [batch, heads, sequence, head].
+//
+// A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+
+enum { sees_all, sees_causal, sees_length };
+
+__device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, u32 row, u32 all) {
+    if (sees == sees_causal) return min(row + 1, all);
+    if (sees == sees_length) return min(static_cast<u32>(lengths[sequence]), all);
+    return all;
+}
+
+// Copies 64 rows of `head` values to rows of HEAD + 8, from `first` on; zeros from row `end` and value `head` on.
+template <int HEAD> __device__ __forceinline__ void rows_to(u16* to, const u16* from, u32 first, u32 end, u32 head, bool wide) {
+    constexpr u32 pitch = HEAD + 8, eights = HEAD / 8;
+    for (u32 at = threadIdx.x; at < 64 * eights; at += 128) {
+        const u32 row = at / eights, e = at % eights * 8;
+        const bool there = first + row < end;
+        const u16* const x = from + static_cast<u64>(there ? first + row : 0) * head;
+        u16* const y = to + row * pitch + e;
+        if (wide) {
+            const bool whole = there && e < head;
+            copy_async(y, whole ? x + e : from, whole ? 16 : 0);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) y[i] = there && e + i < head ? x[e + i] : static_cast<u16>(0);
+        }
+    }
+}
+
+#define PARAMETERS \
+    const u16 *q, const u16 *k, const u16 *v, u16 *out, const i64 *lengths, u32 n, u32 head, u32 group, u32 sees, u32 wide, float scale
+
+template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
+    constexpr u32 pitch = HEAD + 8, tile = 64 * pitch, steps = HEAD / 16;
+    SHARED_BYTES(shared);
+    // Two tiles of keys, two of values.
+    u16* const keys = reinterpret_cast<u16*>(shared);
+    u16* const values = keys + 2 * tile;
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    // Under a causal mask the last queries see the most keys: they begin first.
+    const u32 first = (gridDim.x - 1 - blockIdx.x) * 64, h = blockIdx.y, sequence = blockIdx.z;
+    const u64 rows = static_cast<u64>(n) * head;
+    q += (static_cast<u64>(sequence) * gridDim.y + h) * rows;
+    out += (static_cast<u64>(sequence) * gridDim.y + h) * rows;
+    const u64 kv = (static_cast<u64>(sequence) * (gridDim.y / group) + h / group) * rows;
+    k += kv;
+    v += kv;
+    const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
+    // Queries pass through the place of the second tile of values, which nothing is copied to before they are in registers.
+    rows_to<HEAD>(values + tile, q, first, n, head, wide);
+    copy_commit();
+    rows_to<HEAD>(keys, k, 0, end, head, wide);
+    rows_to<HEAD>(values, v, 0, end, head, wide);
+    copy_commit();
+    copy_wait<1>();
+    __syncthreads();
+    u32 queries[steps][4];
+    {
+        const u16* const row = values + tile + (warp * 16 + lane % 16) * pitch + lane / 16 * 8;
+#pragma unroll
+        for (u32 s = 0; s < steps; ++s) load_matrices(queries[s], row + s * 16);
+    }
+    __syncthreads();
+    const u32 row[2] = {first + warp * 16 + g, first + warp * 16 + g + 8};
+    const u32 visible[2] = {seen(sees, lengths, sequence, row[0], n), seen(sees, lengths, sequence, row[1], n)};
+    float sums[2 * steps][4], top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (u32 c = 0; c < 2 * steps; ++c)
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) sums[c][i] = 0.0f;
+    for (u32 start = 0, at = 0; start < end; start += 64, at ^= 1) {
+        if (start + 64 < end) {
+            rows_to<HEAD>(keys + (at ^ 1) * tile, k, start + 64, end, head, wide);
+            rows_to<HEAD>(values + (at ^ 1) * tile, v, start + 64, end, head, wide);
+        }
+        // A group a step, even where it is empty: the one before it is the tile that is used now.
+        copy_commit();
+        copy_wait<1>();
+        __syncthreads();
+        float scores[8][4];
+#pragma unroll
+        for (u32 j = 0; j < 8; ++j)
+#pragma unroll
+            for (u32 i = 0; i < 4; ++i) scores[j][i] = 0.0f;
+        {
+            const u16* const from = keys + at * tile + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8;
+#pragma unroll
+            for (u32 s = 0; s < steps; ++s)
+#pragma unroll
+                for (u32 j = 0; j < 8; j += 2) {
+                    u32 two[4];
+                    load_matrices(two, from + j * 8 * pitch + s * 16);
+                    mma_bf16(scores[j], queries[s], two[0], two[1]);
+                    mma_bf16(scores[j + 1], queries[s], two[2], two[3]);
+                }
+        }
+#pragma unroll
+        for (u32 i = 0; i < 2; ++i) {
+            float most = top[i];
+#pragma unroll
+            for (u32 j = 0; j < 8; ++j)
+#pragma unroll
+                for (u32 c = 0; c < 2; ++c) {
+                    float& score = scores[j][2 * i + c];
+                    if (start + 8 * j + 2 * t + c >= visible[i]) score = -INFINITE;
+                    // The running maximum stays where the new value is NaN.
+                    most = score > most ? score : most;
+                }
+#pragma unroll
+            for (u32 by = 1; by < 4; by *= 2) {
+                const float other = __shfl_xor_sync(WHOLE_WARP, most, by);
+                most = other > most ? other : most;
+            }
+            // `scale` holds log2 e as well: weights are powers of two.
+            const float shift = most == -INFINITE ? 0.0f : most * scale;
+            const float factor = exp2f(fmaf(top[i], scale, -shift));
+            top[i] = most;
+            float part = 0.0f;
+#pragma unroll
+            for (u32 j = 0; j < 8; ++j)
+#pragma unroll
+                for (u32 c = 0; c < 2; ++c) {
+                    float& score = scores[j][2 * i + c];
+                    score = exp2f(fmaf(score, scale, -shift));
+                    part += score;
+                }
+            total[i] = total[i] * factor + part;
+#pragma unroll
+            for (u32 c = 0; c < 2 * steps; ++c) {
+                sums[c][2 * i] *= factor;
+                sums[c][2 * i + 1] *= factor;
+            }
+        }
+        {
+            const u16* const from = values + at * tile + lane % 16 * pitch + lane / 16 * 8;
+#pragma unroll
+            for (u32 s = 0; s < 4; ++s) {
+                const float(&a)[4] = scores[2 * s];
+                const float(&b)[4] = scores[2 * s + 1];
+                const u32 weights[4] = {two_bf16(a[0], a[1]), two_bf16(a[2], a[3]), two_bf16(b[0], b[1]), two_bf16(b[2], b[3])};
+#pragma unroll
+                for (u32 c = 0; c < 2 * steps; c += 2) {
+                    u32 two[4];
+                    load_matrices_transposed(two, from + s * 16 * pitch + c * 8);
+                    mma_bf16(sums[c], weights, two[0], two[1]);
+                    mma_bf16(sums[c + 1], weights, two[2], two[3]);
+                }
+            }
+        }
+        // Everybody is done with this tile before the one after the next is copied over it.
+        __syncthreads();
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+        float sum = total[i];
+#pragma unroll
+        for (u32 by = 1; by < 4; by *= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        if (row[i] >= n) continue;
+        u16* const to = out + static_cast<u64>(row[i]) * head;
+#pragma unroll
+        for (u32 c = 0; c < 2 * steps; ++c) {
+            const u32 e = c * 8 + 2 * t, both = two_bf16(sums[c][2 * i] * inverse, sums[c][2 * i + 1] * inverse);
+            if (wide) {
+                if (e < head) *reinterpret_cast<u32*>(to + e) = both;
+            } else {
+                if (e < head) to[e] = static_cast<u16>(both);
+                if (e + 1 < head) to[e + 1] = static_cast<u16>(both >> 16);
+            }
+        }
+    }
+}
+
+#define ARGUMENTS q, k, v, out, lengths, n, head, group, sees, wide, scale
+
+extern "C" __launch_bounds__(128, 2) __global__ void attention_bf16_64(PARAMETERS) { fused<64>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 2) __global__ void attention_bf16_128(PARAMETERS) { fused<128>(ARGUMENTS); }

@@ -1,0 +1,225 @@
+//! The core in bf16: arrays of 16 bits a value, and how far a result may lie from f64.
+//!
+//! A tensor of bf16 is a tensor of u16 that holds its bits: the upper half of an f32's, so that widening is exact and 8 bits
+//! of a value count. The reference computes in f64 from the widened inputs.
+
+use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
+use ellwand_core::{Port, Ports};
+
+use super::job::{Job, Way};
+use super::shape::Shape;
+use super::{Task, arrays};
+
+/// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
+const UNIT: f64 = 1.0 / 512.0;
+/// Root mean squares that errors of many weights together may reach.
+const SIGMAS: f64 = 8.0;
+/// The arrays of the core that are in bf16.
+pub(super) const INPUTS: [&str; 3] = ["q", "k", "v"];
+const OUTPUT: &str = "context";
+/// What the reference adds: the root of the sum of squares of weight times value, for every value of the output.
+const SPREAD: &str = "context-spread";
+
+/// The value of some bits.
+fn value(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The nearest bf16, the even one of two; NaN stays NaN.
+fn bits(value: f32) -> u16 {
+    if value.is_nan() {
+        return 0x7fff;
+    }
+    let bits = value.to_bits();
+    // The greatest finite values round to infinity, as they do on a device.
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+fn widen(from: &[u16], to: &mut [f32]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = value(*from));
+}
+
+fn round(from: &[f32], to: &mut [u16]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = bits(*from));
+}
+
+/// Inputs in f32 rounded to bf16, which is what `to_wide` takes back.
+pub(super) fn to_narrow(mut wide: Tensors) -> Result<Tensors, InputError> {
+    for name in INPUTS {
+        if let Some(tensor) = wide.take(name) {
+            let narrow: Vec<u16> = tensor.f32()?.iter().copied().map(bits).collect();
+            wide.insert(name, Tensor::new(tensor.shape(), &narrow[..])?);
+        }
+    }
+    Ok(wide)
+}
+
+/// The same arrays in f32, exactly; lengths as they are.
+pub(super) fn to_wide(narrow: &Tensors) -> Result<Tensors, InputError> {
+    let mut wide = narrow.clone();
+    for name in INPUTS {
+        if let Some(tensor) = wide.take(name) {
+            let given = tensor.u16().map_err(|error| {
+                let help = "give the bits of bfloat16, for example x.astype(ml_dtypes.bfloat16).view('uint16')";
+                InputError { argument: name.into(), ..error }.help(help)
+            })?;
+            let mut values = vec![0.0; given.len()];
+            widen(given, &mut values);
+            wide.insert(name, Tensor::new(tensor.shape(), &values[..])?);
+        }
+    }
+    Ok(wide)
+}
+
+/// Ports of f32 as ports of bf16.
+pub(super) fn ports(wide: Ports) -> Ports {
+    let narrow = |port: Port| match port.dtype {
+        Dtype::F32 => Port { dtype: Dtype::U16, ..port },
+        _ => port,
+    };
+    Ports {
+        inputs: wide.inputs.into_iter().map(narrow).collect(),
+        outputs: wide.outputs.into_iter().map(narrow).collect(),
+    }
+}
+
+/// The result in f64 rounded to f32, and its spread, from inputs in bf16.
+pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    let wide = to_wide(inputs)?;
+    let spread = super::reference::spread(shape, &wide)?;
+    Ok(super::reference::reference(Task::Core, shape, &wide)?.with(SPREAD, spread))
+}
+
+/// How far a result may lie from the reference: `relative` of itself, and `absolute` times the spread of its terms.
+///
+/// Products of two bf16 are exact in f32, and sums in f32 err by less than a hundredth of what follows. Weights are rounded to
+/// bf16 before they meet the values, each by at most u = 2^-9 of itself, and the result is rounded once more. Rounding errors
+/// of n terms w v, evenly spread over +-u, add up to a root mean square of u / sqrt(3) times the spread, the root of the sum
+/// of (w v)^2; for up to 21 terms eight of those are more than u times the sum of |w v|, the worst there is (Cauchy and
+/// Schwarz), and of more terms eight are not met by chance. Terms with equal weights err alike: that part is a multiple of a sum of values, for which u more of the result is
+/// allowed.
+pub(super) fn tolerance() -> Tolerance {
+    Tolerance::Close { absolute: SIGMAS * UNIT / 3.0_f64.sqrt(), relative: 2.0 * UNIT }
+}
+
+/// Judges a result in bf16 by [`tolerance`], value by value.
+pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
+    let Tolerance::Close { absolute, relative } = tolerance() else { return Verdict::wrong("no tolerance") };
+    let (Some(want), Some(spread)) = (expected.find(OUTPUT), expected.find(SPREAD)) else {
+        return Verdict::wrong("the reference has no result");
+    };
+    let Some(have) = got.find(OUTPUT) else { return Verdict::wrong(format!("output {OUTPUT} is missing")) };
+    let (Ok(values), Ok(want_values), Ok(spreads)) = (have.u16(), want.f32(), spread.f32()) else {
+        return Verdict::wrong(format!("output {OUTPUT} is {}, wanted bf16 as uint16", have.dtype()));
+    };
+    if have.shape() != want.shape() {
+        return Verdict::wrong(format!(
+            "output {OUTPUT} has shape {:?}, the reference {:?}",
+            have.shape(),
+            want.shape()
+        ));
+    }
+    let mut max_error = 0.0_f64;
+    for (at, ((have, want), spread)) in values.iter().zip(want_values).zip(spreads).enumerate() {
+        let (h, w) = (f64::from(value(*have)), f64::from(*want));
+        if h == w || h.is_nan() && w.is_nan() {
+            continue;
+        }
+        let (error, allowed) = ((h - w).abs(), relative * w.abs() + absolute * f64::from(*spread));
+        // NaN compares as false: what is no number where one belongs is wrong.
+        if !(error <= allowed && error.is_finite()) {
+            let detail = format!("output {OUTPUT}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+            return Verdict { passed: false, max_error: Some(error), detail };
+        }
+        max_error = max_error.max(error);
+    }
+    Verdict { passed: true, max_error: Some(max_error), detail: format!("{} values agree", values.len()) }
+}
+
+/// A job in f32 between widening and rounding, which are part of what it does: how a processor without bf16 computes in it.
+pub(super) struct Widened {
+    inner: Job,
+    inputs: Tensors,
+    output: Tensor,
+    problem: Option<InputError>,
+}
+
+impl Widened {
+    pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+        let shape = Shape::of(case)?;
+        let output = Tensor::zeros(Dtype::U16, &arrays::output(Task::Core, &shape).dims)?;
+        let inner = Job::new(Task::Core, way, case, &to_wide(inputs)?)?;
+        Ok(Box::new(Self { inner, inputs: inputs.clone(), output, problem: None }))
+    }
+
+    fn compute(&mut self) -> Result<(), InputError> {
+        for name in INPUTS {
+            widen(self.inputs.get(name)?.u16()?, self.inner.input(name)?);
+        }
+        self.inner.run();
+        round(self.inner.result()?, self.output.u16_mut()?);
+        Ok(())
+    }
+}
+
+impl Prepared for Widened {
+    fn run(&mut self) {
+        self.problem = self.compute().err();
+    }
+    fn poison(&mut self) {
+        self.inner.poison();
+        if let Ok(y) = self.output.u16_mut() {
+            // NaN, and the largest number there is.
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { 0xffff } else { 0x7f7f });
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Tensors::new().with(OUTPUT, self.output.clone())),
+        }
+    }
+    fn what_ran(&self) -> String {
+        format!("{}, widened from bf16", self.inner.what_ran())
+    }
+    fn readings(&self) -> Vec<Reading> {
+        let mut readings = self.inner.readings();
+        // The widened arrays are working memory, and so is the result before it is rounded.
+        let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
+        if let Some(value) = readings.iter_mut().find(|r| r.id == "extra-memory").and_then(|r| r.value.as_mut()) {
+            *value += (bytes + 2 * self.output.bytes()) as f64;
+        }
+        readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_to_the_nearest_and_to_even() {
+        for (from, to) in [(1.0, 1.0), (1.0 + 1.0 / 256.0, 1.0), (1.0 + 3.0 / 256.0, 1.0 + 4.0 / 256.0), (-0.0, -0.0)] {
+            assert_eq!(value(bits(from)).to_bits(), f32::to_bits(to), "{from}");
+        }
+        assert_eq!(value(bits(f32::MAX)), f32::INFINITY);
+        assert!(value(bits(f32::NAN)).is_nan() && value(bits(f32::from_bits(0x7f80_0001))).is_nan());
+        for narrow in 0..=u16::MAX {
+            assert!(value(narrow).is_nan() || bits(value(narrow)) == narrow, "{narrow:x}");
+        }
+    }
+
+    #[test]
+    fn the_judge_lets_rounding_pass_and_nothing_larger() {
+        let array = |name, values: &[f32]| Tensors::new().with(name, Tensor::vector(values));
+        let expected = array(OUTPUT, &[1.0, 0.0, f32::NAN]).with(SPREAD, Tensor::vector(&[0.1_f32, 0.0, 1.0][..]));
+        let judged = |values: [f32; 3]| {
+            let narrow: Vec<u16> = values.into_iter().map(bits).collect();
+            judge(&expected, &Tensors::new().with(OUTPUT, Tensor::vector(&narrow[..]))).passed
+        };
+        assert!(judged([1.0, 0.0, f32::NAN]) && judged([1.0 - 1.0 / 256.0, 0.0, f32::NAN]));
+        assert!(!judged([1.0 + 1.0 / 64.0, 0.0, f32::NAN]), "beyond the rounding of weights and result");
+        assert!(!judged([1.0, 1e-6, f32::NAN]) && !judged([1.0, 0.0, 0.0]) && !judged([f32::NAN, 0.0, f32::NAN]));
+        assert!(!judge(&expected, &array(OUTPUT, &[1.0, 0.0, 1.0])).passed, "f32 is another type");
+    }
+}

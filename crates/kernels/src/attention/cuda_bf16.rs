@@ -1,0 +1,248 @@
+//! The core in bf16 as CUDA kernels: on the tensor cores of every architecture since Ampere (`bf16.cu`), and with what Hopper
+//! alone has (`hopper.cu`).
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+
+use super::shape::{Mask, Precision, Shape};
+use super::{Task, arrays, bf16};
+use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, gpu, whole};
+use crate::gemm::Sees;
+
+/// The kernels for every architecture since Ampere.
+pub(crate) static SOURCE: Source = Source {
+    name: "bf16.cu",
+    text: concat!(include_str!("../device/tensor.cuh"), "\n#line 1 \"bf16.cu\"\n", include_str!("bf16.cu")),
+    options: &[],
+};
+
+/// The kernels for Hopper.
+pub(crate) static HOPPER: Source = Source {
+    name: "hopper.cu",
+    text: concat!(
+        include_str!("../device/tensor.cuh"),
+        include_str!("../device/hopper.cuh"),
+        "\n#line 1 \"hopper.cu\"\n",
+        include_str!("hopper.cu")
+    ),
+    options: &[],
+};
+
+/// Heads of as many values, or fewer, that the portable kernel is compiled for.
+const HEADS: [usize; 2] = [64, 128];
+/// Queries and keys of a block of the portable kernel.
+const TILE: usize = 64;
+/// Queries of a block, and keys of a tile, on Hopper.
+const HOPPER_TILE: usize = 128;
+/// Tiles of keys, and of values, that lie in shared memory on Hopper.
+const STAGES: usize = 2;
+
+fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
+    Err(PrepareError::Unsupported(why.into()))
+}
+
+/// A job with its arrays on the device.
+pub(super) struct Made {
+    pub(super) job: Job,
+    pub(super) inputs: [Arg; 3],
+    pub(super) output: Arg,
+    /// Lengths, and which mask.
+    pub(super) sees: [Arg; 2],
+    pub(super) s: Shape,
+}
+
+pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> {
+    let s = Shape::of(case)?;
+    arrays::check(Task::Core, &s, &bf16::to_wide(inputs)?)?;
+    if s.batch > 65_535 || s.heads > 65_535 {
+        return unsupported(format!("{} sequences of {} heads; a grid takes 65535 of each", s.batch, s.heads));
+    }
+    let mut job = Job::new(gpu);
+    let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
+    let sees = match s.mask {
+        Mask::None => Sees::All,
+        Mask::Causal => Sees::Causal,
+        Mask::Padding => {
+            let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
+            Sees::Lengths(job.hold(Buffer::of_u64(gpu, &lengths)?))
+        }
+    };
+    let mut held = [Arg::At(0); 3];
+    for (at, name) in held.iter_mut().zip(bf16::INPUTS) {
+        *at = job.hold(Buffer::of_u16(gpu, inputs.get(name)?.u16()?)?);
+    }
+    let output = arrays::output(Task::Core, &s);
+    let output = job.output(output.name, Dtype::U16, &output.dims, 0)?;
+    let (sees, lengths) = sees.args();
+    Ok(Made { job, inputs: held, output, sees: [lengths, sees], s })
+}
+
+impl Made {
+    /// `scale` with log2 e in it: weights are powers of two.
+    pub(super) fn scale(&self) -> Arg {
+        Arg::F32((self.s.scale() * std::f64::consts::LOG2_E) as f32)
+    }
+
+    fn grid(&self, tile: usize, threads: u32, shared: usize) -> Grid {
+        let blocks = [self.s.sequence.div_ceil(tile), self.s.heads, self.s.batch];
+        let blocks = blocks.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        Grid { blocks, threads: [threads, 1, 1], shared: 0 }.shared(shared)
+    }
+}
+
+/// The portable form.
+pub(super) fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
+        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
+    }
+    let mut made = make(gpu, case, inputs)?;
+    let s = made.s;
+    let Some(padded) = HEADS.into_iter().find(|padded| s.head() <= *padded) else {
+        return unsupported(format!("the kernel takes heads of up to 128 values, not {}; use more --heads", s.head()));
+    };
+    let [q, k, v] = made.inputs;
+    let [lengths, sees] = made.sees;
+    // Rows begin at multiples of 16 bytes.
+    let wide = Arg::U32(u32::from(s.head().is_multiple_of(8)));
+    let sizes = [whole(s.sequence), whole(s.head()), whole(s.heads / s.kv_heads)];
+    let args = [&[q, k, v, made.output, lengths][..], &sizes, &[sees, wide, made.scale()]].concat();
+    // Two tiles of keys and two of values, with eight values more a row than they have.
+    let grid = made.grid(TILE, 128, 4 * TILE * (padded + 8) * 2);
+    made.job.launch(&SOURCE, &format!("attention_bf16_{padded}"), grid, args)?;
+    Ok(made.job.boxed())
+}
+
+/// The form for Hopper.
+fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    if Precision::of(case) != Precision::Bf16 {
+        return unsupported("its products are in bf16: --precision bf16");
+    }
+    let (major, minor) = gpu.capability().unwrap_or_default();
+    if (major, minor) != (9, 0) {
+        return unsupported(format!(
+            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+        ));
+    }
+    let mut made = make(gpu, case, inputs)?;
+    let s = made.s;
+    let head = s.head();
+    if !HEADS.contains(&head) {
+        return unsupported(format!("the kernel takes heads of 64 or 128 values, not {head}; use cuda"));
+    }
+    let map = |at: Arg, heads: usize| {
+        let shape = [s.batch * heads, s.sequence, head];
+        let Arg::At(address) = at else { return Ok(at) };
+        gpu.tensor_map(Tiles { address, shape, rows: HOPPER_TILE as u32 }).map(Arg::Map)
+    };
+    let [q, k, v] = made.inputs;
+    let maps = [map(q, s.heads)?, map(k, s.kv_heads)?, map(v, s.kv_heads)?];
+    let [lengths, sees] = made.sees;
+    let sizes = [whole(s.sequence), whole(s.heads / s.kv_heads), sees, made.scale()];
+    let args = [&maps[..], &[made.output, lengths], &sizes].concat();
+    // Queries, the tiles ahead, barriers, and what it takes to begin at a multiple of 1024.
+    let tile = 2 * HOPPER_TILE * head;
+    let grid = made.grid(HOPPER_TILE, 384, tile * (1 + 2 * STAGES) + 1024 + 8 * (1 + 4 * STAGES));
+    made.job.launch(&HOPPER, &format!("attention_hopper_{head}"), grid, args)?;
+    Ok(made.job.boxed())
+}
+
+/// The row that Hopper has beside `cuda`.
+pub(super) fn implementation(task: Task) -> Implementation {
+    let about =
+        "wgmma, tiles by the copy engine, one warpgroup copies for two that take turns; bf16, heads of 64 or 128";
+    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), "cuda-hopper", about, hopper) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, PrepareError, Registry, Tensor, Value};
+
+    use super::Task;
+    use crate::device::{judge, test_devices};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        crate::attention::register(&mut registry);
+        registry
+    }
+
+    /// A case of the core in bf16 by batch, sequence, dimension, heads, kv-heads.
+    fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
+        let name = Task::Core.name();
+        let axes = registry.find(name).unwrap().axes();
+        let mut case = Case::new(name, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
+        for (axis, size) in ["batch", "sequence", "dimension", "heads", "kv-heads"].into_iter().zip(sizes) {
+            case.set(axis, Value::Int(size));
+        }
+        case.set("mask", mask);
+        case.set("precision", "bf16");
+        case
+    }
+
+    fn judged(sizes: &[[i64; 5]], masks: &[&str]) {
+        let registry = registry();
+        for (sizes, mask) in sizes.iter().flat_map(|sizes| masks.iter().map(move |mask| (*sizes, mask))) {
+            let case = case(&registry, sizes, mask);
+            let inputs = registry.find(Task::Core.name()).unwrap().inputs(&case, 9).unwrap();
+            judge(&registry, &case, &inputs);
+        }
+    }
+
+    const MASKS: [&str; 3] = ["none", "causal", "padding"];
+
+    #[test]
+    fn heads_of_any_size_are_judged_right_on_tensor_cores() {
+        // One value; ragged tiles; grouped heads; heads of 3 values, which no 16 bytes hold; of 80.
+        judged(&[[1, 1, 1, 1, 0], [2, 17, 64, 2, 0], [1, 65, 32, 4, 2], [1, 70, 9, 3, 1], [1, 66, 80, 1, 1]], &MASKS);
+    }
+
+    #[test]
+    fn heads_of_hopper_are_judged_right_with_tiles_that_are_used_again() {
+        // Tiles of 128: a part of one, five, two with a part; grouped heads, sequences of their own lengths.
+        judged(&[[1, 5, 64, 1, 0], [1, 600, 64, 1, 0], [1, 130, 256, 2, 1], [2, 257, 128, 2, 1]], &MASKS);
+        judged(&[[1, 400, 128, 1, 0]], &["causal"]);
+    }
+
+    #[test]
+    fn sequences_without_keys_give_nothing_and_what_is_not_finite_goes_where_the_reference_has_it() {
+        let registry = registry();
+        let task = registry.find(Task::Core.name()).unwrap();
+        let empty = case(&registry, [2, 140, 64, 1, 0], "padding");
+        let mut inputs = task.inputs(&empty, 6).unwrap();
+        inputs.insert("lengths", Tensor::vector(&[0_i64, 130][..]));
+        judge(&registry, &empty, &inputs);
+        let causal = case(&registry, [1, 200, 128, 2, 1], "causal");
+        let mut inputs = task.inputs(&causal, 3).unwrap();
+        // NaN in a key, infinity in a query.
+        for (name, at, bits) in [("k", 150 * 64 + 5, 0x7fc0), ("q", 3 * 64 + 1, 0x7f80)] {
+            let mut array = inputs.take(name).unwrap();
+            array.u16_mut().unwrap()[at] = bits;
+            inputs.insert(name, array);
+        }
+        judge(&registry, &causal, &inputs);
+    }
+
+    #[test]
+    fn what_a_kernel_cannot_is_unsupported_with_what_can() {
+        let registry = registry();
+        let task = registry.find(Task::Core.name()).unwrap();
+        let said = |name: &str, case: &Case| {
+            let inputs = task.inputs(case, 1).unwrap();
+            let row = registry.implementations(Task::Core.name()).into_iter().find(|row| row.name == name).unwrap();
+            let (_, device) = test_devices().into_iter().next()?;
+            match (row.prepare)(case, &inputs, &device).err() {
+                Some(PrepareError::Unsupported(why)) => Some(why),
+                other => panic!("{name} {case}: {other:?}"),
+            }
+        };
+        let narrow = case(&registry, [1, 9, 32, 1, 0], "none");
+        let Some(why) = said("cuda-hopper", &narrow) else { return };
+        assert_eq!(why, "the kernel takes heads of 64 or 128 values, not 32; use cuda");
+        let wide = case(&registry, [1, 9, 160, 1, 0], "none");
+        assert!(said("cuda", &wide).unwrap().contains("heads of up to 128 values, not 160"));
+        let mut plain = narrow.clone();
+        plain.set("precision", "f32");
+        assert!(said("cuda-hopper", &plain).unwrap().contains("--precision bf16"));
+    }
+}

@@ -1,0 +1,96 @@
+//! What the driver knows of kernels, and arrays as the copy engine of Hopper sees them.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+
+use cudarc::driver::{result, sys};
+
+use super::super::{GpuError, Grid, TensorMap, Tiles};
+use super::{Cuda, State, USUAL_SHARED, call};
+
+impl Cuda {
+    /// Registers, local and shared memory of a kernel.
+    pub(super) fn resources(&self, function: usize) -> Option<String> {
+        use sys::CUfunction_attribute_enum as A;
+        let function = function as sys::CUfunction;
+        let of = |attribute| {
+            // SAFETY: the function belongs to a module that is never unloaded.
+            unsafe { result::function::get_function_attribute(function, attribute) }.ok()
+        };
+        let (registers, local) = (of(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?, of(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?);
+        let shared = of(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        Some(format!("{registers} registers, {local} B local, {shared} B shared"))
+    }
+
+    /// Lets a kernel have the shared memory that a grid asks for.
+    pub(super) fn allow(&self, state: &mut State, kernel: usize, grid: Grid) -> Result<(), GpuError> {
+        if grid.shared <= USUAL_SHARED || state.allowed.get(&kernel).is_some_and(|most| *most >= grid.shared) {
+            return Ok(());
+        }
+        let bytes = i32::try_from(grid.shared).unwrap_or(i32::MAX);
+        let which = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function belongs to a module that is never unloaded.
+        unsafe { result::function::set_function_attribute(kernel as sys::CUfunction, which, bytes) }
+            .map_err(call("cuFuncSetAttribute"))?;
+        state.allowed.insert(kernel, grid.shared);
+        Ok(())
+    }
+
+    /// Share of a multiprocessor's threads that blocks of a launch can hold at once.
+    pub(super) fn resident(&self, kernel: usize, grid: Grid) -> Option<f64> {
+        let mut state = self.enter().ok()?;
+        self.allow(&mut state, kernel, grid).ok()?;
+        let threads = grid.threads.iter().product::<u32>();
+        let mut blocks = 0;
+        // SAFETY: one out-parameter; the function belongs to a module that is never unloaded.
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                kernel as sys::CUfunction,
+                i32::try_from(threads).ok()?,
+                grid.shared as usize,
+            )
+        }
+        .result()
+        .ok()?;
+        let mut most = 0;
+        let which = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR;
+        let mut device = 0;
+        // SAFETY: out-parameters; the context is current.
+        unsafe {
+            sys::cuCtxGetDevice(&raw mut device).result().ok()?;
+            sys::cuDeviceGetAttribute(&raw mut most, which, device).result().ok()?;
+        }
+        (most > 0).then(|| f64::from(blocks) * f64::from(threads) / f64::from(most))
+    }
+
+    /// An array of bf16 for the copy engine: boxes of rows of 128 bytes, swizzled; zeros outside.
+    pub(super) fn encode(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
+        let _state = self.enter()?;
+        let [matrices, rows, values] = tiles.shape.map(|size| size as u64);
+        let size = [values, rows, matrices];
+        let step = [2 * values, 2 * values * rows];
+        let (cut, one) = ([64, tiles.rows, 1], [1_u32; 3]);
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        // SAFETY: three sizes, two steps, three sizes of a box; the address is only written down.
+        unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut map,
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                3,
+                tiles.address as *mut c_void,
+                size.as_ptr(),
+                step.as_ptr(),
+                cut.as_ptr(),
+                one.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        }
+        .result()
+        .map_err(call("cuTensorMapEncodeTiled"))?;
+        Ok(TensorMap(map.opaque))
+    }
+}

@@ -1,0 +1,183 @@
+// What `hopper.cuh` has, for the emulation: barriers in shared memory with phases, copies of boxes with swizzle, products of a
+// warpgroup by descriptors. A product is computed when it is waited for; until then its sums are NaN.
+
+struct __attribute__((aligned(64))) TensorMap {
+    unsigned long long words[16];
+};
+
+namespace emulate {
+
+// A map as `Emulation::tensor_map` writes it.
+struct Map {
+    uint64_t address, size[3], step[2], box[3];
+};
+
+// A barrier in its 8 bytes: arrivals of a phase, those still to come, bytes still to come, phases that are over.
+struct Phase {
+    uint16_t arrivals, left;
+    int32_t rest;  // bytes times 2, and the parity of the phases that are over
+};
+static_assert(sizeof(Phase) == 8, "a barrier has 8 bytes");
+
+inline Phase& phase_of(const void* barrier) { return *static_cast<Phase*>(const_cast<void*>(barrier)); }
+inline int bytes_of(const Phase& phase) { return phase.rest >> 1; }
+inline bool phase_over(const Lane& lane) { return unsigned(phase_of(lane.phase).rest & 1) != lane.parity; }
+
+inline void arrive(Phase& phase, unsigned arrivals, int bytes) {
+    if (arrivals > phase.left) fail("a barrier in shared memory has more arrivals than it was made for");
+    phase.left -= arrivals;
+    phase.rest += 2 * bytes;
+    if (phase.left == 0 && bytes_of(phase) == 0) {
+        phase.left = phase.arrivals;
+        phase.rest ^= 1;
+    }
+}
+
+inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
+
+inline void copy_box(const Map& map, unsigned to, Phase& phase, unsigned x, unsigned y, unsigned z) {
+    const unsigned at[3] = {x, y, z};
+    for (unsigned c = 0; c < map.box[2]; ++c)
+        for (unsigned r = 0; r < map.box[1]; ++r)
+            for (unsigned e = 0; e < map.box[0]; ++e) {
+                const bool in = at[0] + e < map.size[0] && at[1] + r < map.size[1] && at[2] + c < map.size[2];
+                const auto* from = reinterpret_cast<const unsigned char*>(map.address) + (at[2] + c) * map.step[1] + (at[1] + r) * map.step[0] + (at[0] + e) * 2;
+                unsigned char* place = shared_at(swizzled(to + ((c * map.box[1] + r) * map.box[0] + e) * 2));
+                if (in) std::memcpy(place, from, 2);
+                else std::memset(place, 0, 2);
+            }
+    arrive(phase, 0, -int(map.box[0] * map.box[1] * map.box[2] * 2));
+}
+
+// Element of a matrix that a descriptor leads to: `major` along the rows of 128 bytes, of which 8 make a pattern.
+inline float element(uint64_t descriptor, unsigned row, unsigned along, bool transposed) {
+    const unsigned start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
+    if (descriptor >> 62 != 1) fail("a matrix descriptor does not say that 128 bytes are swizzled");
+    // Transposed, rows of memory are along the summed dimension.
+    const unsigned at = transposed ? start + row / 64 * leading + row % 64 * 2 + along / 8 * stride + along % 8 * 128
+                                   : start + row / 8 * stride + row % 8 * 128 + along * 2;
+    unsigned short bits;
+    std::memcpy(&bits, shared_at(swizzled(at)), sizeof bits);
+    return from_bf16(bits);
+}
+
+// Product `which` of the warpgroup whose first lane is `lanes`.
+inline void multiply(Lane* lanes, size_t which) {
+    const Product& one = lanes[0].products[which];
+    std::vector<float> a(64 * 16), b(16 * one.columns);
+    for (unsigned k = 0; k < 16; ++k)
+        for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers);
+    for (unsigned l = 0; l < 128; ++l) {
+        if (lanes[l].products.size() <= which || lanes[l].products[which].right != one.right || lanes[l].products[which].left != one.left)
+            fail("divergent product: " + place(lanes[l]) + " has begun another one than the first thread of its warpgroup");
+        if (!one.registers) continue;
+        for (unsigned r = 0; r < 4; ++r)
+            for (unsigned h = 0; h < 2; ++h)
+                a[(l / 32 * 16 + l % 32 / 4 + r % 2 * 8) * 16 + l % 4 * 2 + r / 2 * 8 + h] = from_bf16(lanes[l].products[which].a[r] >> 16 * h & 0xffff);
+    }
+    if (!one.registers)
+        for (unsigned m = 0; m < 64; ++m)
+            for (unsigned k = 0; k < 16; ++k) a[m * 16 + k] = element(one.left, m, k, false);
+    for (unsigned l = 0; l < 128; ++l) {
+        const Product& mine = lanes[l].products[which];
+        if (!mine.before.empty()) std::copy(mine.before.begin(), mine.before.end(), mine.sum);
+        for (unsigned i = 0; i < mine.columns / 2; ++i) {
+            const unsigned m = l / 32 * 16 + l % 32 / 4 + i % 4 / 2 * 8, n = i / 4 * 8 + l % 4 * 2 + i % 2;
+            float sum = mine.add ? mine.sum[i] : 0.0f;
+            for (unsigned k = 0; k < 16; ++k) sum += a[m * 16 + k] * b[k * mine.columns + n];
+            mine.sum[i] = sum;
+        }
+    }
+}
+
+// All threads of the warpgroup come here; the last computes what they have begun up to the group `until`.
+inline void wait_products(int line, unsigned left) {
+    Lane& me = *state->current;
+    const size_t first = linear(me) & ~127u;
+    me.state = at_warpgroup;
+    me.line = line;
+    me.what = "wgmma.wait_group";
+    me.begun = false;
+    if (first + 128 > state->lanes.size()) fail("a warpgroup has 128 threads: " + place(me) + " is of one that has fewer");
+    Lane* lanes = &state->lanes[first];
+    for (unsigned l = 0; l < 128; ++l)
+        if (lanes[l].state != at_warpgroup || lanes[l].line != line) return leave();
+    size_t over = 0;
+    for (; over < me.products.size() && me.products[over].group + left < me.product_group; ++over) multiply(lanes, over);
+    for (unsigned l = 0; l < 128; ++l) {
+        lanes[l].products.erase(lanes[l].products.begin(), lanes[l].products.begin() + over);
+        lanes[l].state = ready;
+    }
+}
+
+inline void begin(int line, Product product) {
+    Lane& me = *state->current;
+    if (!me.begun) fail("no fence: " + place(me) + ": wgmma of line " + std::to_string(line) + " without wgmma.fence since registers could change");
+    bool under_way = false;
+    for (const Product& other : me.products) under_way = under_way || other.sum == product.sum;
+    if (!under_way) {
+        product.before.assign(product.sum, product.sum + product.columns / 2);
+        std::fill(product.sum, product.sum + product.columns / 2, __builtin_nanf(""));
+    }
+    product.group = me.product_group;
+    me.products.push_back(product);
+}
+
+inline void part(int line, const char* what, unsigned id, unsigned threads, bool wait) {
+    Lane& me = *state->current;
+    if (id == 0 || id > 15) fail("barriers of a part are numbered from 1 to 15");
+    if (++state->parts[id] < threads) {
+        if (!wait) return;
+        me.state = at_part;
+        me.line = line;
+        me.what = what;
+        me.part = id;
+        return leave();
+    }
+    state->parts[id] = 0;
+    for (Lane& lane : state->lanes)
+        if (lane.state == at_part && lane.part == id) lane.state = ready;
+}
+
+}  // namespace emulate
+
+inline void barrier_init(unsigned long long* barrier, unsigned arrivals) {
+    emulate::phase_of(barrier) = {uint16_t(arrivals), uint16_t(arrivals), 0};
+}
+inline void barriers_made() {}
+inline void barrier_arrive(unsigned long long* barrier) { emulate::arrive(emulate::phase_of(barrier), 1, 0); }
+inline void barrier_arrive_expect(unsigned long long* barrier, unsigned bytes) { emulate::arrive(emulate::phase_of(barrier), 1, int(bytes)); }
+inline void barrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {
+    emulate::Lane& me = *emulate::state->current;
+    me.phase = reinterpret_cast<const uint64_t*>(barrier);
+    me.parity = parity;
+    if (emulate::phase_over(me)) return;
+    me.state = emulate::at_phase;
+    me.line = line;
+    me.what = "mbarrier.try_wait";
+    emulate::leave();
+}
+inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrier, unsigned x, unsigned y, unsigned z, int line = __builtin_LINE()) {
+    using namespace emulate;
+    const unsigned address = shared_address(to);
+    if (address % 1024 != 0) fail("misaligned: " + place(*state->current) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
+    Map what;
+    std::memcpy(&what, &map, sizeof what);
+    auto copy = [=] { copy_box(what, address, phase_of(barrier), x, y, z); };
+    if (state->seed == 1) copy();
+    else state->engine.push_back(copy);
+}
+inline void part_wait(unsigned id, unsigned threads, int line = __builtin_LINE()) { emulate::part(line, "bar.sync", id, threads, true); }
+inline void part_arrive(unsigned id, unsigned threads, int line = __builtin_LINE()) { emulate::part(line, "bar.arrive", id, threads, false); }
+template <int REGISTERS> inline void registers_down() {}
+template <int REGISTERS> inline void registers_up() {}
+inline void products_begin() { emulate::state->current->begun = true; }
+inline void products_commit() { ++emulate::state->current->product_group; }
+template <int N> inline void hold(float (&)[N]) {}
+template <int LEFT, int N> inline void products_wait(float (&)[N], int line = __builtin_LINE()) { emulate::wait_products(line, LEFT); }
+inline void product_shared(float (&d)[64], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 128, 0, false, add != 0, {}, a, b, {}});
+}
+template <int N> inline void product_registers(float (&d)[N], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned long long b, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 2 * N, 0, true, true, {a0, a1, a2, a3}, 0, b, {}});
+}

@@ -1,0 +1,113 @@
+// What `tensor.cuh` has, for the emulation: the same functions over the layout of operands that the PTX ISA states.
+
+namespace emulate {
+
+// Addresses of shared memory as the device counts them: the launch's begin at 1024 + 128.
+inline unsigned char* shared_base() { return dynamic_shared() - 128 - 1024; }
+inline unsigned char* shared_at(unsigned address) { return shared_base() + address; }
+
+inline float from_bf16(unsigned bits) {
+    bits <<= 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// To the nearest, to even where two are; NaN becomes the one that the instruction gives.
+inline unsigned to_bf16(float value) {
+    if (value != value) return 0x7fff;
+    unsigned bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+struct Multiplied {
+    float* d;
+    unsigned a[4], b[2];
+};
+
+// d += a b for the whole warp: 16 x 16 times 16 x 8.
+inline void multiply(const uint64_t* lanes) {
+    float a[16][16], b[16][8];
+    for (unsigned l = 0; l < 32; ++l) {
+        const auto& given = *reinterpret_cast<const Multiplied*>(lanes[l]);
+        const unsigned g = l / 4, t = l % 4;
+        for (unsigned h = 0; h < 2; ++h) {
+            for (unsigned r = 0; r < 4; ++r) a[g + r % 2 * 8][2 * t + r / 2 * 8 + h] = from_bf16(given.a[r] >> 16 * h & 0xffff);
+            for (unsigned r = 0; r < 2; ++r) b[2 * t + r * 8 + h][g] = from_bf16(given.b[r] >> 16 * h & 0xffff);
+        }
+    }
+    for (unsigned l = 0; l < 32; ++l) {
+        const auto& given = *reinterpret_cast<const Multiplied*>(lanes[l]);
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned row = l / 4 + i / 2 * 8, column = l % 4 * 2 + i % 2;
+            for (unsigned k = 0; k < 16; ++k) given.d[i] += a[row][k] * b[k][column];
+        }
+    }
+}
+
+struct Loaded {
+    unsigned* r;
+    const unsigned char* row;
+};
+
+template <bool TRANSPOSED> inline void load(const uint64_t* lanes) {
+    const auto of = [lanes](unsigned l) { return *reinterpret_cast<const Loaded*>(lanes[l]); };
+    for (unsigned l = 0; l < 32; ++l)
+        for (unsigned i = 0; i < 4; ++i) {
+            unsigned both = 0;
+            for (unsigned h = 0; h < 2; ++h) {
+                const unsigned major = l / 4, minor = l % 4 * 2 + h;
+                unsigned short one;
+                std::memcpy(&one, of(8 * i + (TRANSPOSED ? minor : major)).row + 2 * (TRANSPOSED ? major : minor), sizeof one);
+                both |= unsigned(one) << 16 * h;
+            }
+            of(l).r[i] = both;
+        }
+}
+
+inline void load_matrices(int line, unsigned* r, const void* row, void (*together)(const uint64_t*)) {
+    if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("misaligned: " + place(*state->current) + ": ldmatrix of line " + std::to_string(line));
+    const Loaded mine = {r, static_cast<const unsigned char*>(row)};
+    exchange(line, "ldmatrix", 0xffffffffu, reinterpret_cast<uint64_t>(&mine), together);
+}
+
+}  // namespace emulate
+
+inline unsigned shared_address(const void* at) {
+    return static_cast<unsigned>(static_cast<const unsigned char*>(at) - emulate::shared_base());
+}
+
+inline void mma_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int line = __builtin_LINE()) {
+    const emulate::Multiplied mine = {d, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+    emulate::exchange(line, "mma", 0xffffffffu, reinterpret_cast<uint64_t>(&mine), emulate::multiply);
+}
+inline void load_matrices(unsigned (&r)[4], const void* row, int line = __builtin_LINE()) {
+    emulate::load_matrices(line, r, row, emulate::load<false>);
+}
+inline void load_matrices_transposed(unsigned (&r)[4], const void* row, int line = __builtin_LINE()) {
+    emulate::load_matrices(line, r, row, emulate::load<true>);
+}
+
+// Copied when it is waited for; in the backward order at once.
+inline void copy_async(void* to, const void* from, unsigned bytes, int line = __builtin_LINE()) {
+    using namespace emulate;
+    Lane& me = *state->current;
+    if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16 != 0)
+        fail("misaligned: " + place(me) + ": cp.async of line " + std::to_string(line));
+    Copy copy = {static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes, me.copy_group};
+    if (state->seed != 1) return me.copies.push_back(copy);
+    std::memset(copy.to, 0, 16);
+    std::memcpy(copy.to, copy.from, bytes);
+}
+inline void copy_commit() { ++emulate::state->current->copy_group; }
+template <int LEFT> inline void copy_wait() {
+    emulate::Lane& me = *emulate::state->current;
+    size_t over = 0;
+    for (; over < me.copies.size() && me.copies[over].group + LEFT < me.copy_group; ++over) {
+        std::memset(me.copies[over].to, 0, 16);
+        std::memcpy(me.copies[over].to, me.copies[over].from, me.copies[over].bytes);
+    }
+    me.copies.erase(me.copies.begin(), me.copies.begin() + over);
+}
+inline unsigned two_bf16(float low, float high) { return emulate::to_bf16(low) | emulate::to_bf16(high) << 16; }

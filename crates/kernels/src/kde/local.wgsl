@@ -1,0 +1,144 @@
+// The decoder at the animal's own place: sums of kernels at queries, and the log likelihood at every edge.
+//
+// A sum is kept as the exponent of 2 of its largest kernel and the sum relative to it, so that differences of logarithms are
+// taken before anything is rounded to their size.
+
+struct Sum {
+    // Points, how far apart their coordinates lie, dimensions and features.
+    points: u32,
+    stride: u32,
+    dims: u32,
+    features: u32,
+    // Queries of this launch, the first of them, and how far apart coordinates of queries lie.
+    count: u32,
+    first: u32,
+    all: u32,
+    unused: u32,
+}
+
+@group(0) @binding(0) var<uniform> s: Sum;
+// Pairs of f32 in units in which a kernel is 2^-distance^2: [dims, 2, stride], marks [features, stride].
+@group(0) @binding(1) var<storage, read> places: array<f32>;
+@group(0) @binding(2) var<storage, read> marks: array<f32>;
+// [dims, 2, all], and marks [count, features].
+@group(0) @binding(3) var<storage, read> queries: array<f32>;
+@group(0) @binding(4) var<storage, read> decoded: array<f32>;
+// Exponent and sum of each query of this launch.
+@group(0) @binding(5) var<storage, read_write> sums: array<vec2<f32>>;
+
+const LN_2: f32 = 0.69314718;
+const GROUP: u32 = 128;
+
+fn exponent(i: u32, q: u32) -> f32 {
+    var sum = 0.0;
+    for (var d = 0u; d < s.dims; d++) {
+        let to = 2 * d * s.all + s.first + q;
+        let at = 2 * d * s.stride + i;
+        let difference = (places[at] - queries[to]) + (places[at + s.stride] - queries[to + s.all]);
+        sum -= difference * difference;
+    }
+    for (var f = 0u; f < s.features; f++) {
+        let difference = marks[f * s.stride + i] - decoded[q * s.features + f];
+        sum -= difference * difference;
+    }
+    return sum;
+}
+
+var<workgroup> largest: array<f32, 128>;
+var<workgroup> parts: array<vec2<f32>, 128>;
+
+// A group a query.
+@compute @workgroup_size(128)
+fn log_sums(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let wanted = index(group, groups);
+    // Groups beyond the last do it again, so that all threads meet at the barriers; they write nothing.
+    let q = min(wanted, s.count - 1);
+    var most = -3.0e38;
+    for (var i = local; i < s.points; i += GROUP) {
+        most = larger(most, exponent(i, q));
+    }
+    largest[local] = most;
+    for (var half = GROUP / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            largest[local] = larger(largest[local], largest[local + half]);
+        }
+    }
+    workgroupBarrier();
+    let top = largest[0];
+    var own = vec2<f32>(0.0, 0.0);
+    for (var i = local; i < s.points; i += GROUP) {
+        own = plus(own, vec2<f32>(exponential(LN_2 * (exponent(i, q) - top)), 0.0));
+    }
+    parts[local] = own;
+    for (var half = GROUP / 2; half > 0; half /= 2) {
+        workgroupBarrier();
+        if local < half {
+            parts[local] = plus(parts[local], parts[local + half]);
+        }
+    }
+    if local == 0 && wanted < s.count {
+        sums[q] = vec2<f32>(top, parts[0].x + parts[0].y);
+    }
+}
+
+struct Electrode {
+    edges: u32,
+    // Where its spikes are among the queries.
+    first: u32,
+    // Whether it has a model.
+    heard: u32,
+    // The floor of a term, and the logarithm below which there is no occupancy.
+    low: f32,
+    least: f32,
+    // Logarithms that occupancy has beside its sum, and that a term has beside the difference of two.
+    occupied: f32,
+    scale: f32,
+    samples: f32,
+}
+
+@group(0) @binding(0) var<uniform> e: Electrode;
+// Of the track, at edges and behind them at spikes; of this electrode's places at edges, of its places and marks at spikes.
+@group(0) @binding(1) var<storage, read> of_track: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read> of_places: array<vec2<f32>>;
+@group(0) @binding(3) var<storage, read> of_marks: array<vec2<f32>>;
+// The first spike of each edge, and one more.
+@group(0) @binding(4) var<storage, read> starts: array<u32>;
+@group(0) @binding(5) var<storage, read_write> likelihood: array<f32>;
+
+@group(0) @binding(1) var<storage, read_write> cleared: array<f32>;
+
+@compute @workgroup_size(128)
+fn clear_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let row = index(group, groups) * GROUP + local;
+    if row < e.edges {
+        cleared[row] = 0.0;
+    }
+}
+
+// Adds one electrode to every edge, a thread each.
+@compute @workgroup_size(128)
+fn add_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let row = index(group, groups) * GROUP + local;
+    if row >= e.edges {
+        return;
+    }
+    var sum = 0.0;
+    let here = of_track[row];
+    if e.heard == 1 && LN_2 * here.x + logarithm(here.y) + e.occupied >= e.least {
+        let ground = of_places[row];
+        sum -= exponential(LN_2 * (ground.x - here.x)) * (ground.y / here.y) / e.samples;
+    }
+    for (var spike = starts[row]; spike < starts[row + 1]; spike++) {
+        let place = of_track[e.first + spike];
+        var term = e.low;
+        if e.heard == 1 && LN_2 * place.x + logarithm(place.y) + e.occupied >= e.least {
+            let joint = of_marks[spike];
+            let value = LN_2 * (joint.x - place.x) + logarithm(joint.y / place.y) + e.scale;
+            // Neither what is below the floor nor NaN is larger.
+            term = select(e.low, value, value > e.low);
+        }
+        sum += term;
+    }
+    likelihood[row] += sum;
+}
