@@ -86,6 +86,25 @@ pub mod slowed {
     }
 }
 
+/// One thing that a device did, or that its driver was asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// The kernel, copy or call.
+    pub name: String,
+    /// Where: a stream of the device, or a thread that called the driver.
+    pub lane: String,
+    /// Start, in nanoseconds since [`Device::watch`] returned.
+    pub start_ns: i64,
+    /// Duration in nanoseconds.
+    pub ns: u64,
+    /// Number that a call shares with what it started; 0 is none.
+    pub corr: u32,
+    /// Whether it is a call, not what it started.
+    pub call: bool,
+    /// What else is known of it, in words.
+    pub detail: String,
+}
+
 /// A place where implementations run.
 pub trait Device: Send + Sync {
     /// Name with an index where there may be several (`cpu`, `cuda:0`).
@@ -119,6 +138,22 @@ pub trait Device: Send + Sync {
     /// The state of the device now.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
+    }
+
+    /// Begins to record what the device does, for the timeline of spans; never while anything is timed.
+    ///
+    /// # Errors
+    /// Why that is not told here.
+    fn watch(&self) -> Result<(), String> {
+        Err(format!("{} does not tell what it does", self.id()))
+    }
+
+    /// Ends the recording and says what was done.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        Err(format!("{} does not tell what it does", self.id()))
     }
 
     /// Drives the caches' content out, so that the next run starts cold.

@@ -7,6 +7,7 @@ mod kernels;
 mod library;
 mod timing;
 mod transfer;
+mod watch;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -16,9 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use ellwand_core::device::DeviceStatus;
+use ellwand_core::device::{Activity, DeviceStatus};
 
 use super::cublas::{self, Cublas};
+use super::cupti::Cupti;
 use super::gate::Gate;
 use super::nvml::{self, Nvml};
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles, compile};
@@ -120,6 +122,9 @@ struct State {
     allowed: HashMap<usize, u32>,
     scratch: Option<u64>,
     library: Option<Cublas>,
+    records: Option<Cupti>,
+    /// The library's clock when a recording began.
+    watched_from: Option<u64>,
 }
 
 impl State {
@@ -420,6 +425,14 @@ impl Backend for Cuda {
         let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
         let told = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
         DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
+    }
+
+    fn watch(&self) -> Result<(), String> {
+        self.begin_watch()
+    }
+
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        self.end_watch()
     }
 
     fn flush(&self) -> Result<(), GpuError> {

@@ -5,10 +5,12 @@
 //! sources for the processor and runs them there (`emulation`), so that every kernel is judged where there is no GPU. It
 //! is no device of the program: nothing is ever measured on it.
 
+mod activity;
 mod buffer;
 pub mod compile;
 mod cublas;
 mod cuda;
+mod cupti;
 #[cfg(test)]
 mod emulation;
 mod find;
@@ -27,7 +29,7 @@ mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
-use ellwand_core::device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+use ellwand_core::device::{Activity, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
 use ellwand_core::{Implementation, InputError, PrepareError};
 
 pub(crate) use buffer::Buffer;
@@ -194,6 +196,14 @@ pub(crate) trait Backend: Send + Sync {
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
     }
+    /// Begins to record what the device does.
+    fn watch(&self) -> Result<(), String> {
+        Err("this kind of device does not tell what it does".into())
+    }
+    /// Ends the recording.
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        Err("this kind of device does not tell what it does".into())
+    }
     /// Drives the contents of its caches out.
     fn flush(&self) -> Result<(), GpuError>;
     /// Multiprocessors, by which grids of kernels that loop are sized.
@@ -251,6 +261,14 @@ impl Device for GpuDevice {
 
     fn status(&self) -> DeviceStatus {
         self.gpu.status()
+    }
+
+    fn watch(&self) -> Result<(), String> {
+        self.gpu.watch()
+    }
+
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        self.gpu.watched()
     }
 
     fn flush_cache(&self) -> Result<(), InputError> {
