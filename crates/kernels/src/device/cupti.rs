@@ -172,7 +172,7 @@ impl Cupti {
                 let bytes = (record as usize..end).len();
                 // SAFETY: the rest of the buffer from this record on.
                 let rest = unsafe { std::slice::from_raw_parts(record, bytes) };
-                for number in activity::call(rest) {
+                if let Some(number) = activity::call(rest) {
                     calls.entry(number).or_insert_with(|| self.call(number));
                 }
                 let named = |number: u32| calls.get(&number).cloned().unwrap_or_default();
