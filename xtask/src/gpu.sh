@@ -65,7 +65,7 @@ part conformance 120 bin/kernel-tests cuda
 # The kernels of Triton and the library's products, likewise.
 part conformance-triton 60 bin/kernel-tests triton
 part conformance-cublas 60 bin/kernel-tests cublas
-part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
+part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
 part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
 unset ELLWAND_REQUIRE
 part check 60 bin/ellwand check --device cuda
@@ -89,6 +89,13 @@ for workload in attention-softmax attention-core; do
 done
 part attention 40 bin/ellwand run attention --size realistic -i parallel,cuda,cuda-graph,triton --baseline parallel \
     --effort quick --in-process --no-plot -o "$out/attention"
+# The core in bf16 with heads of 128, where the work is: positions, values, heads.
+for shape in "4096 2048 16" "8192 1024 8" "16384 512 4"; do
+    read -r positions values heads <<< "$shape"
+    part "attention-bf16-$positions" 60 bin/ellwand run attention-core --precision bf16 --sequence "$positions" \
+        --dimension "$values" --heads "$heads" --mask none,causal -i cuda,cuda-hopper,triton --baseline cuda \
+        --effort quick --in-process --no-plot -o "$out/attention-bf16-$positions"
+done
 for workload in transformer-layer kde-fit kde-predict kde-predict-local; do
     part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda,cuda-graph --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"

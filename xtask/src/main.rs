@@ -6,6 +6,7 @@ mod cuda;
 mod gpu;
 mod readme;
 mod revisions;
+mod sass;
 mod tidy;
 mod triton;
 mod weights;

@@ -69,6 +69,23 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     cells
 }
 
+/// Bytes at which devices found on request are measured: more than their caches hold, and what one array may have on all of them.
+const ON_REQUEST: i64 = 128 << 20;
+
+/// The calibration cells of devices that are found on request and were looked for: one of each task, out of their memory.
+pub fn cells_on_request(registry: &Registry, environment: &Environment) -> Vec<Cell> {
+    let cell = |workload: &std::sync::Arc<dyn Workload>| {
+        let all = registry.implementations(workload.name()).into_iter();
+        let there = |one: &&_| registry.device_for(one).is_ok_and(|device| device.kind() == DeviceKind::Wgpu);
+        let implementations: Vec<_> = all.filter(there).cloned().collect();
+        let mut case = calibration_cases(workload.as_ref(), environment, Parallelism::Single).pop()?;
+        case.set(BYTES_AXIS, Value::Int(ON_REQUEST));
+        let measures = !implementations.is_empty() && workload.ceiling(&case).is_some();
+        measures.then(|| Cell { workload: workload.clone(), case, implementations })
+    };
+    registry.workloads().iter().filter_map(cell).collect()
+}
+
 fn calibration_cases(workload: &dyn Workload, environment: &Environment, threads: Parallelism) -> Vec<Case> {
     let mut cases = vec![Case::new(workload.name(), Vec::new())];
     for axis in workload.axes() {
@@ -102,16 +119,16 @@ fn with(case: &Case, axis: &Axis, value: &Value) -> Case {
     Case::new(&case.workload, params)
 }
 
-/// Measures every calibration cell. Returns the ceilings and the measurements they come from.
+/// Measures calibration cells. Returns the ceilings and the measurements they come from.
 ///
 /// # Errors
 /// When the user interrupts.
 pub fn measure(
     instrument: &Instrument,
     environment: &Environment,
+    cells: &[Cell],
     on_cell: &mut dyn FnMut(usize, usize, &Cell),
 ) -> Result<(Vec<Ceiling>, Vec<Measurement>), Interrupted> {
-    let cells = cells(instrument.registry, environment);
     let (mut ceilings, mut measurements) = (Vec::new(), Vec::new());
     for (index, cell) in cells.iter().enumerate() {
         on_cell(index, cells.len(), cell);

@@ -44,7 +44,7 @@ fn axes_out_of_range() {
     here.refused(&["run"], &["WORKLOAD"]);
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
-    here.refused(&["run", "fma", "--device", "wgpu"], &["--device wgpu", "runs there"]);
+    here.refused(&["run", "triad", "--device", "wgpu"], &["--device wgpu", "runs there"]);
 }
 
 #[test]

@@ -12,12 +12,35 @@ use serde::{Deserialize, Serialize};
 use super::progress::Progress;
 use super::{cache, signals};
 
+/// Ceilings, and the measurements they come from.
+type Measured = (Vec<Ceiling>, Vec<Measurement>);
+
 /// Measures the ceilings afresh and keeps them.
-pub(super) fn measure(
+pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
+    let measured = of_cells(registry, environment, effort, &machine::cells(registry, environment))?;
+    // A quick look does not take the place of ceilings that were measured with more care.
+    if effort != Effort::Quick || kept(environment).is_none() {
+        cache::keep("ceilings", environment, &Kept { version: VERSION, ceilings: measured.0.clone() });
+    }
+    Ok(measured)
+}
+
+/// Measures those of devices that are found on request and were looked for. They are shown and not kept: a run that asks for
+/// such a device measures on purpose, and one in software has the processor's limits.
+pub(super) fn on_request(
     registry: &Registry,
     environment: &Environment,
     effort: Effort,
-) -> Result<(Vec<Ceiling>, Vec<Measurement>), Interrupted> {
+) -> Result<Measured, Interrupted> {
+    of_cells(registry, environment, effort, &machine::cells_on_request(registry, environment))
+}
+
+fn of_cells(
+    registry: &Registry,
+    environment: &Environment,
+    effort: Effort,
+    cells: &[Cell],
+) -> Result<Measured, Interrupted> {
     let instrument = Instrument {
         registry,
         settings: settings(effort),
@@ -27,16 +50,12 @@ pub(super) fn measure(
         given: None,
         resolutions: Default::default(),
     };
-    let mut progress = Progress::new(machine::cells(registry, environment).len());
-    let measured =
-        machine::measure(&instrument, environment, &mut |index, _, cell: &Cell| progress.cell(index, &cell.case.id()));
+    let mut progress = Progress::new(cells.len());
+    let measured = machine::measure(&instrument, environment, cells, &mut |index, _, cell: &Cell| {
+        progress.cell(index, &cell.case.id())
+    });
     progress.finish();
-    let measured = measured?;
-    // A quick look does not take the place of ceilings that were measured with more care.
-    if effort != Effort::Quick || kept(environment).is_none() {
-        cache::keep("ceilings", environment, &Kept { version: VERSION, ceilings: measured.0.clone() });
-    }
-    Ok(measured)
+    measured
 }
 
 /// There are many ceilings, and each takes the better decile of its slots: a tenth of a second each is enough.

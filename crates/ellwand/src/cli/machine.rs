@@ -20,16 +20,19 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
     here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
     // First, while nobody else has spans in this process.
     let spans = ellwand_profile::cost().map_err(anyhow::Error::from)?;
-    let (measured, measurements) = ceilings::measure(registry, &here, effort(matches))?;
-    for measurement in measurements.iter().filter(|m| m.outcome.word() == "wrong" || m.outcome.word() == "failed") {
-        let (word, why) = (measurement.outcome.word(), measurement.outcome.reason().unwrap_or(""));
-        output::note(&format!("{} {word}: {why}", measurement.cell()));
-    }
+    let (measured, mut measurements) = ceilings::measure(registry, &here, effort(matches))?;
     here.ceilings = measured;
     // Looking for them loads drivers, so that it comes after what is measured.
     let mut all = registry.clone();
     all.look_for(DeviceKind::Wgpu);
     here.devices = all.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    let (more, theirs) = ceilings::on_request(&all, &here, effort(matches))?;
+    here.ceilings.extend(more);
+    measurements.extend(theirs);
+    for measurement in measurements.iter().filter(|m| m.outcome.word() == "wrong" || m.outcome.word() == "failed") {
+        let (word, why) = (measurement.outcome.word(), measurement.outcome.reason().unwrap_or(""));
+        output::note(&format!("{} {word}: {why}", measurement.cell()));
+    }
     if here.ceilings.is_empty() {
         return Err(InputError::new(
             "machine",
@@ -97,9 +100,13 @@ fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io
     )?;
     for ceiling in &here.ceilings {
         let threads = match (ceiling.device.as_str(), ceiling.parallelism) {
-            ("cpu", Parallelism::Many) => "all threads",
-            ("cpu", Parallelism::Single) => "1 thread",
-            (device, _) => device,
+            ("cpu", Parallelism::Many) => "all threads".to_owned(),
+            ("cpu", Parallelism::Single) => "1 thread".to_owned(),
+            (device, _) => {
+                // An adapter in software has limits of the processor, which are no GPU's.
+                let of = |(id, about): &(String, String)| id == device && about.contains("SOFTWARE");
+                if here.devices.iter().any(of) { format!("{device}, in software") } else { device.to_owned() }
+            }
         };
         let footprint = if ceiling.footprint_bytes == 0 {
             String::new()

@@ -85,9 +85,8 @@ pub(super) fn ports(wide: Ports) -> Ports {
 
 /// The result in f64 rounded to f32, and its spread, from inputs in bf16.
 pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
-    let wide = to_wide(inputs)?;
-    let spread = super::reference::spread(shape, &wide)?;
-    Ok(super::reference::reference(Task::Core, shape, &wide)?.with(SPREAD, spread))
+    let [context, spread] = super::reference::with_spread(shape, &to_wide(inputs)?)?;
+    Ok(Tensors::new().with(OUTPUT, context).with(SPREAD, spread))
 }
 
 /// How far a result may lie from the reference: `relative` of itself, and `absolute` times the spread of its terms.
@@ -195,7 +194,97 @@ impl Prepared for Widened {
 
 #[cfg(test)]
 mod tests {
+    use ellwand_core::{Fit, Registry, Value};
+
     use super::*;
+    use crate::testing::{Here, here};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        crate::attention::register(&mut registry);
+        registry
+    }
+
+    /// A case in bf16 by batch, sequence, dimension, heads, kv-heads.
+    fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
+        let axes = registry.find("attention-core").unwrap().axes();
+        let params = axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect();
+        let mut case = Case::new("attention-core", params);
+        for (axis, size) in ["batch", "sequence", "dimension", "heads", "kv-heads"].into_iter().zip(sizes) {
+            case.set(axis, Value::Int(size));
+        }
+        case.set("mask", mask);
+        case.set("precision", "bf16");
+        case
+    }
+
+    #[test]
+    fn every_implementation_of_the_processor_passes_and_poison_fails() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let mut passed = 0;
+        for sizes in [[1, 1, 1, 1, 0], [2, 17, 64, 2, 0], [1, 65, 32, 4, 2], [1, 300, 128, 1, 0]] {
+            for mask in ["none", "causal", "padding"] {
+                let case = case(&registry, sizes, mask);
+                let inputs = workload.inputs(&case, 5).unwrap();
+                let expected = workload.reference(&case, &inputs).unwrap();
+                for row in here(&registry, "attention-core") {
+                    let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                    ready.poison();
+                    let judge = |got: &Tensors| workload.judge(&case, &inputs, &expected, got);
+                    assert!(!judge(&ready.output().unwrap()).passed, "{row:?} passes poisoned");
+                    for _ in 0..2 {
+                        ready.run();
+                        let verdict = judge(&ready.output().unwrap());
+                        assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                        ready.poison();
+                    }
+                    passed += 1;
+                }
+                assert_eq!(workload.work(&case).bytes_total() * 2, {
+                    let mut wide = case.clone();
+                    wide.set("precision", "f32");
+                    workload.work(&wide).bytes_total()
+                });
+            }
+        }
+        assert!(passed >= 6 * 12, "{passed} only");
+    }
+
+    #[test]
+    fn a_wrong_scale_or_a_key_too_many_does_not_pass_at_long_sequences() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let case = case(&registry, [1, 1024, 32, 1, 0], "none");
+        let inputs = workload.inputs(&case, 5).unwrap();
+        let expected = workload.reference(&case, &inputs).unwrap();
+        let exact = expected.f32(OUTPUT).unwrap();
+        let judged = |of: &dyn Fn(f32) -> f32| {
+            let narrow: Vec<u16> = exact.iter().map(|y| bits(of(*y))).collect();
+            let got = Tensor::new(&[1, 1, 1024, 32], &narrow[..]).unwrap();
+            workload.judge(&case, &inputs, &expected, &Tensors::new().with(OUTPUT, got)).passed
+        };
+        assert!(judged(&|y| y));
+        assert!(!judged(&|y| y * 1.03) && !judged(&|y| y * 1024.0 / 1056.0), "32 keys of zeros counted in");
+    }
+
+    #[test]
+    fn arrays_of_the_user_are_bits_and_others_are_refused_with_how_to_make_them() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let made = case(&registry, [2, 10, 48, 4, 2], "padding");
+        let inputs = workload.inputs(&made, 3).unwrap();
+        assert!(workload.ports(&made).inputs.iter().take(3).all(|port| port.dtype == Dtype::U16));
+        let other = case(&registry, [1, 64, 512, 4, 0], "padding");
+        let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();
+        assert_eq!(adopted.int("sequence"), Some(10));
+        for name in INPUTS {
+            assert!(kept.get(name).unwrap().data().same_bits(inputs.get(name).unwrap().data()), "{name}");
+        }
+        let wide = to_wide(&inputs).unwrap();
+        let refused = workload.adopt(&other, wide, Fit::Whole).unwrap_err().to_string();
+        assert!(refused.starts_with("q: it holds float32; expected uint16") && refused.contains("view"), "{refused}");
+    }
 
     #[test]
     fn rounding_is_to_the_nearest_and_to_even() {

@@ -45,6 +45,7 @@ fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
 }
 
 /// The steps between projections, over any layouts.
+#[derive(Clone, Copy)]
 struct Core<'a> {
     shape: &'a Shape,
     lengths: &'a [i64],
@@ -100,22 +101,31 @@ impl Core<'_> {
     }
 }
 
-/// The root of the sum of squares of weight times value, for every value of the core's output: what its rounding is
+/// The core's output, and for each of its values the root of the sum of squares of weight times value: what rounding is
 /// measured by in bf16.
-pub(super) fn spread(shape: &Shape, inputs: &Tensors) -> Result<Tensor, InputError> {
+pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2], InputError> {
     arrays::check(Task::Core, shape, inputs)?;
     let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let (q, k, v) = (get("q")?, get("k")?, get("v")?);
     let squares: Vec<f64> = v.iter().map(|v| v * v).collect();
     let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
-    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&squares, keys) };
-    let of = |at: usize| {
-        let weights: Vec<f64> = softmax(&core.scores(at), core.visible(at)).iter().map(|w| w * w).collect();
-        core.sum(at, &weights)
+    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
+    let squared = Core { v: (&squares, keys), ..core };
+    let both = |at: usize| {
+        let weights = softmax(&core.scores(at), core.visible(at));
+        let mut both = core.sum(at, &weights);
+        let weights: Vec<f64> = weights.iter().map(|w| w * w).collect();
+        both.extend(squared.sum(at, &weights).iter().map(|sum| sum.sqrt()));
+        both
     };
-    let spread: Vec<f32> = pool::run(|| core.rows(of)).into_iter().map(|sum| sum.sqrt() as f32).collect();
-    Tensor::new(&output(Task::Core, shape).dims, &spread[..])
+    let both = pool::run(|| core.rows(both));
+    let part = |first: usize| {
+        let rows = both.chunks(2 * shape.head()).flat_map(|row| &row[first..first + shape.head()]);
+        let values: Vec<f32> = rows.map(|value| *value as f32).collect();
+        Tensor::new(&output(Task::Core, shape).dims, &values[..])
+    };
+    Ok([part(0)?, part(shape.head())?])
 }
 
 fn layer_norm(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {

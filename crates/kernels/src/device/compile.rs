@@ -93,13 +93,14 @@ fn assemble(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<C
     Ok(Compiled { cubin, resources: resources(&log), warnings: warnings(&log) })
 }
 
-/// Lines of advice, which bear a number (`C7510`), and of the compiler's own warnings.
+/// The assembler's lines of advice, which bear a number (`C7510`), and its warnings.
 fn warnings(log: &str) -> Vec<String> {
     let numbered = |line: &str| {
         line.split_once("(C")
             .is_some_and(|(_, rest)| rest.get(..4).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
     };
-    log.lines().filter(|line| numbered(line) || line.contains("warning")).map(|line| line.trim().to_string()).collect()
+    let told = |line: &&str| line.starts_with("ptxas") && (numbered(line) || line.contains("warning"));
+    log.lines().filter(told).map(|line| line.trim().to_string()).collect()
 }
 
 /// What the assembler says of each kernel: its name, then a line of memory, then a line of registers.

@@ -1,5 +1,7 @@
 //! How the tests judge kernels: against the workload's own reference, on every device that tests have.
 
+use std::collections::BTreeSet;
+
 use ellwand_core::{Case, DeviceKind, PrepareError, Registry, Tensors};
 
 use super::{GpuDevice, test_devices};
@@ -25,16 +27,19 @@ pub(crate) fn real_devices(required: &str) -> Vec<(String, GpuDevice)> {
 /// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
 /// order in which threads take their turns must not change a bit. A row for special cases may say that it cannot do this one;
 /// the row `cuda` may not.
-pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
+///
+/// Gives the rows that were judged, where tests have a device at all.
+pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTreeSet<String>> {
     let rows = registry.implementations(&case.workload);
     let rows = rows.iter().filter(|row| row.needs == DeviceKind::Cuda).map(|row| row.name.as_str());
     let rows: Vec<&str> = rows.filter(|name| !FOREIGN.contains(name)).collect();
-    judge_on(registry, case, inputs, &rows, &test_devices());
+    judge_on(registry, case, inputs, &rows, &test_devices())
 }
 
 /// The rows by NVIDIA's library: on what stands in for it in the emulation, and on the first real GPU.
 pub(crate) fn judge_cublas(registry: &Registry, case: &Case, inputs: &Tensors) {
-    judge_on(registry, case, inputs, &["cublas"], &test_devices());
+    let judged = judge_on(registry, case, inputs, &["cublas"], &test_devices());
+    assert!(judged.is_none_or(|rows| rows.len() == 1), "{case}: the row says that it cannot do it");
 }
 
 /// Runs the rows of these names on these devices.
@@ -44,7 +49,7 @@ pub(crate) fn judge_on(
     inputs: &Tensors,
     names: &[&str],
     devices: &[(String, GpuDevice)],
-) {
+) -> Option<BTreeSet<String>> {
     let task = registry.find(&case.workload).unwrap();
     task.check(case).unwrap();
     let expected = task.reference(case, inputs).unwrap();
@@ -54,6 +59,7 @@ pub(crate) fn judge_on(
     assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
     // Rows of the same kernels give the same bits; a row for special cases has its own.
     let mut first = [None; 2];
+    let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
     for (row, (device_name, device)) in each {
         let special = !["cuda", "cuda-graph", "triton", "cublas"].contains(&&*row.name);
@@ -62,6 +68,7 @@ pub(crate) fn judge_on(
             Err(PrepareError::Unsupported(_)) if special => continue,
             ready => ready.unwrap_or_else(|e| panic!("{case}, {name}: {e}")),
         };
+        judged.insert(row.name.clone());
         ready.poison();
         // Poison is NaN, which is right where the reference has nothing else.
         if let (false, Ok(spoiled)) = (nan, ready.output()) {
@@ -80,4 +87,5 @@ pub(crate) fn judge_on(
             }
         }
     }
+    (!devices.is_empty()).then_some(judged)
 }

@@ -262,7 +262,7 @@ inline void prepare(Lane& lane, unsigned char* top) {
     lane.stack_pointer = words;
 }
 
-// Nobody can run. Either all wait at the same barrier, or threads have diverged.
+// Nobody can run. Either all wait at the same barrier, or the copy engine has something to do, or threads have diverged.
 inline bool release() {
     Block& b = *state;
     const Lane* odd = nullptr;
@@ -271,6 +271,11 @@ inline bool release() {
     if (!odd) {
         for (Lane& lane : b.lanes) lane.state = ready;
         return true;
+    }
+    if (!b.engine.empty()) {
+        b.engine.front()();
+        b.engine.pop_front();
+        return b.problem.empty();
     }
     const Lane* stuck = nullptr;
     for (const Lane& lane : b.lanes)
@@ -328,13 +333,7 @@ inline bool run_block() {
         }
         if (!unfinished && !b.engine.empty()) b.problem = "the block has ended and nobody has waited for a copy that it asked for";
         if (!unfinished) return b.problem.empty();
-        if (!ran && !b.engine.empty()) {
-            b.engine.front()();
-            b.engine.pop_front();
-            if (!b.problem.empty()) return false;
-        } else if (!ran && !release()) {
-            return false;
-        }
+        if (!ran && !release()) return false;
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod tests;
+mod tile_tests;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;

@@ -151,5 +151,6 @@ fn devices() -> Vec<(String, GpuDevice)> {
 
 /// As the judge of CUDA kernels, for the rows named `triton`.
 pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) {
-    judge_on(registry, case, inputs, &["triton"], &devices());
+    let judged = judge_on(registry, case, inputs, &["triton"], &devices());
+    assert!(judged.is_none_or(|rows| rows.len() == 1), "{case}: nothing was judged");
 }

@@ -1,0 +1,96 @@
+//! Instructions that the machine code of a kernel must hold: one that lost them would still be right, and slow.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cuda;
+
+/// The disassembler, as a Python package; one that knows all architectures aimed at.
+const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.2.51";
+
+/// Source, architecture, and what its listing must hold: products of warpgroups, tiles by the copy engine, registers handed
+/// over; on other architectures products on tensor cores, their operands from shared memory, copies that do not wait.
+const WANTED: [(&str, &str, &[&str]); 4] = [
+    (
+        "hopper",
+        "sm_90a",
+        &[
+            "HGMMA.64x128x16.F32.BF16",
+            "HGMMA.64x64x16.F32.BF16",
+            "UTMALDG.3D",
+            "USETMAXREG.DEALLOC",
+            "USETMAXREG.TRY_ALLOC",
+        ],
+    ),
+    ("bf16", "sm_80", PORTABLE),
+    ("bf16", "sm_90a", PORTABLE),
+    ("bf16", "sm_100a", PORTABLE),
+];
+const PORTABLE: &[&str] = &["HMMA.16816.F32.BF16", "LDSM.16.M88.4", "LDSM.16.MT88.4", "LDGSTS"];
+
+fn disassembler() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("ELLWAND_NVDISASM") {
+        return Ok(PathBuf::from(given));
+    }
+    let folder = cuda::package(DISASSEMBLER, "bin", "about 5 MB")
+        .context("the disassembler cannot be had; let ELLWAND_NVDISASM name the program nvdisasm")?;
+    Ok(folder.join("nvdisasm"))
+}
+
+/// The machine code in `folder` that was made last of a source for an architecture.
+fn newest(folder: &Path, source: &str, arch: &str) -> Result<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&format!("{source}-{arch}-")) && name.ends_with(".cubin") {
+            found.push((entry.metadata()?.modified()?, entry.path()));
+        }
+    }
+    found.sort();
+    found.pop().map(|(_, path)| path).with_context(|| format!("no machine code of {source} for {arch} was made"))
+}
+
+/// Those of `wanted` that no line of a listing holds.
+fn missing<'a>(listing: &str, wanted: &[&'a str]) -> Vec<&'a str> {
+    wanted.iter().copied().filter(|one| !listing.lines().any(|line| line.contains(one))).collect()
+}
+
+/// The check.
+pub(crate) fn check(folder: &Path) -> Result<()> {
+    let program = disassembler()?;
+    for (source, arch, wanted) in WANTED {
+        let code = newest(folder, source, arch)?;
+        let made =
+            Command::new(&program).arg("-c").arg(&code).output().with_context(|| program.display().to_string())?;
+        if !made.status.success() {
+            bail!(
+                "{} cannot read {}: {}",
+                program.display(),
+                code.display(),
+                String::from_utf8_lossy(&made.stderr).trim()
+            );
+        }
+        let lost = missing(&String::from_utf8_lossy(&made.stdout), wanted);
+        if !lost.is_empty() {
+            bail!("the machine code of {source} for {arch} holds no {}", lost.join(", no "));
+        }
+    }
+    println!("tensor cores and copies are in the machine code of {} kernels", WANTED.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn what_a_listing_lacks_is_told() {
+        let listing = "/*0000*/ HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT ;\n/*0010*/ EXIT ;\n";
+        assert!(missing(listing, &["HGMMA.64x128x16"]).is_empty());
+        assert_eq!(missing(listing, &["UTMALDG", "EXIT", "HMMA"]), ["UTMALDG", "HMMA"]);
+    }
+}
