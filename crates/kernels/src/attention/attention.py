@@ -10,6 +10,15 @@ from variants import F32, I64, Variant, both
 
 
 @triton.jit
+def seen_of(scores, row, start, seen, n, BLOCK: tl.constexpr):
+    """BLOCK scores of a row from `start` on, -inf beyond what it sees; nothing is read where it sees nothing. The last ones
+    are read with those beyond them, 16 bytes at a time."""
+    column = start + tl.arange(0, BLOCK)
+    value = tl.load(scores + row + column, mask=(column < n) & (start < seen), other=float("-inf"))
+    return tl.where(column < seen, value, float("-inf"))
+
+
+@triton.jit
 def softmax_rows(scores, lengths, weights, n, heads, sees, BLOCK: tl.constexpr):
     """Softmax over the columns that a row sees, 0 beyond; a program a row of [batch, heads, n]."""
     number = tl.program_id(0)
@@ -18,19 +27,17 @@ def softmax_rows(scores, lengths, weights, n, heads, sees, BLOCK: tl.constexpr):
     row = number.to(tl.int64) * n
     best = tl.full([BLOCK], float("-inf"), dtype=tl.float32)
     for start in range(0, seen, BLOCK):
-        column = start + tl.arange(0, BLOCK)
-        best = tl.maximum(best, tl.load(scores + row + column, mask=column < seen, other=float("-inf")))
+        best = tl.maximum(best, seen_of(scores, row, start, seen, n, BLOCK))
     most = tl.max(best, axis=0)
     most = tl.where(most == float("-inf"), 0.0, most)
     part = tl.zeros([BLOCK], dtype=tl.float32)
     for start in range(0, seen, BLOCK):
-        column = start + tl.arange(0, BLOCK)
-        part += tl.exp(tl.load(scores + row + column, mask=column < seen, other=float("-inf")) - most)
+        part += tl.exp(seen_of(scores, row, start, seen, n, BLOCK) - most)
     total = tl.sum(part, axis=0)
     inverse = tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
     for start in range(0, n, BLOCK):
         column = start + tl.arange(0, BLOCK)
-        value = tl.exp(tl.load(scores + row + column, mask=column < seen, other=float("-inf")) - most)
+        value = tl.exp(seen_of(scores, row, start, seen, n, BLOCK) - most)
         tl.store(weights + row + column, value * inverse, mask=column < n)
 
 
