@@ -5,20 +5,23 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cuda, readme, root, tidy, weights};
+use crate::{cuda, readme, root, tidy, triton, weights};
 
 /// A proof that needs a tool beyond Rust: it runs where it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// Every CUDA source compiles within its budget.
     Cuda,
+    /// Every Triton kernel compiles within its budget, runs on Triton's interpreter and is judged.
+    Triton,
     /// Every portable kernel runs on the processor and is judged; the tests skip that where there is no C++ compiler.
     Emulation,
     /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
 }
 
-const PROOFS: [(&str, Proof); 3] = [("cuda", Proof::Cuda), ("emulation", Proof::Emulation), ("vulkan", Proof::Vulkan)];
+const PROOFS: [(&str, Proof); 4] =
+    [("cuda", Proof::Cuda), ("triton", Proof::Triton), ("emulation", Proof::Emulation), ("vulkan", Proof::Vulkan)];
 
 /// Proofs by their names, separated by commas.
 pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
@@ -33,6 +36,7 @@ pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
 fn prove(proof: Proof) -> Result<()> {
     match proof {
         Proof::Cuda => cuda::check(),
+        Proof::Triton => triton::check(),
         Proof::Emulation => {
             if !["g++", "c++", "clang++"].into_iter().any(answers) {
                 bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");

@@ -20,6 +20,16 @@ const GOLDEN: &str = "testdata/cuda/resources.csv";
 /// Registers that a kernel may take above the table before that is an error.
 const SLACK: u32 = 4;
 
+/// Our folder in the user's cache, outside the clone.
+pub(crate) fn cache() -> Result<PathBuf> {
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
+            .join(".cache"),
+    };
+    Ok(cache.join("ellwand"))
+}
+
 /// The folder that holds the compiler's libraries; fetched into the user's cache, outside the clone, where it is not there.
 fn libraries() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
@@ -37,12 +47,7 @@ fn libraries() -> Result<PathBuf> {
 /// The folder `lib` or `bin` of a Python package of NVIDIA's, which is fetched into the user's cache, outside the clone, where
 /// it is not there.
 pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set, and XDG_CACHE_HOME neither")?)
-            .join(".cache"),
-    };
-    let environment = cache.join("ellwand").join(name.replace("==", "-"));
+    let environment = cache()?.join(name.replace("==", "-"));
     if let Some(found) = inside(&environment, folder) {
         return Ok(found);
     }
@@ -59,7 +64,7 @@ fn inside(environment: &std::path::Path, folder: &str) -> Option<PathBuf> {
     within.into_iter().find(|found| found.is_dir())
 }
 
-fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
 }
@@ -85,20 +90,25 @@ pub(crate) fn check() -> Result<()> {
     let folder = root()?.join("target/cubins");
     let now = compile(&folder, &ARCHITECTURES)?;
     sass::check(&folder)?;
-    let golden = root()?.join(GOLDEN);
+    hold_against(GOLDEN, "cuda", &now)
+}
+
+/// Holds what kernels take up against the table in the file `golden` of the proof `proof`, or writes that file.
+pub(crate) fn hold_against(golden: &str, proof: &str, now: &str) -> Result<()> {
+    let place = root()?.join(golden);
     if std::env::var("ELLWAND_GOLDEN").is_ok_and(|value| value == "write") {
-        fs::create_dir_all(golden.parent().context("the table has a folder")?)?;
-        fs::write(&golden, now)?;
-        println!("wrote {GOLDEN}");
+        fs::create_dir_all(place.parent().context("the table has a folder")?)?;
+        fs::write(&place, now)?;
+        println!("wrote {golden}");
         return Ok(());
     }
-    let before = fs::read_to_string(&golden).with_context(|| GOLDEN.to_string())?;
-    let problems = compare(&before, &now);
+    let before = fs::read_to_string(&place).with_context(|| golden.to_string())?;
+    let problems = compare(&before, now);
     if problems.is_empty() {
         println!("{} kernels for {} compile, within the table", now.lines().count() - 1, ARCHITECTURES.join(", "));
         return Ok(());
     }
-    bail!("{}\nif that is meant: ELLWAND_GOLDEN=write cargo xtask check --only cuda", problems.join("\n"))
+    bail!("{golden}: {}\nif that is meant: ELLWAND_GOLDEN=write cargo xtask check --only {proof}", problems.join("\n"))
 }
 
 /// What is worse than the table says, or not in it.
@@ -116,7 +126,7 @@ fn compare(before: &str, now: &str) -> Vec<String> {
             continue;
         };
         let Some((_, old)) = known.iter().find(|(name, _)| *name == kernel) else {
-            problems.push(format!("{kernel} is not in {GOLDEN}"));
+            problems.push(format!("{kernel} is not in the table"));
             continue;
         };
         if registers > old[0] + SLACK {
@@ -131,7 +141,7 @@ fn compare(before: &str, now: &str) -> Vec<String> {
     }
     for (kernel, _) in known {
         if !now.lines().filter_map(row).any(|(name, _)| name == kernel) {
-            problems.push(format!("{kernel} is in {GOLDEN} and no longer made"));
+            problems.push(format!("{kernel} is in the table and no longer made"));
         }
     }
     problems

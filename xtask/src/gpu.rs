@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 
-use crate::{cuda, root};
+use crate::{cuda, root, triton};
 
 /// Most that the folder may weigh.
 const MOST_BYTES: u64 = 30 << 20;
@@ -30,6 +30,10 @@ pub(crate) fn prepare() -> Result<()> {
     match cuda::compile(&folder.join("cubins"), &cuda::ARCHITECTURES) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels compiled beforehand: {error:#}"),
+    }
+    match triton::compile(&folder.join("triton"), &cuda::ARCHITECTURES) {
+        Ok(table) => println!("{} kernels of Triton compiled", table.lines().count() - 1),
+        Err(error) => println!("no kernels of Triton compiled, their rows will be unsupported: {error:#}"),
     }
     let script = folder.join("run.sh");
     fs::write(&script, SCRIPT)?;

@@ -12,7 +12,7 @@ out=${1:-$here/results}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
-export ELLWAND_CUBINS=$here/cubins XDG_CACHE_HOME=$out/cache NO_COLOR=1
+export ELLWAND_CUBINS=$here/cubins ELLWAND_TRITON=$here/triton XDG_CACHE_HOME=$out/cache NO_COLOR=1
 limit=${ELLWAND_GPU_SECONDS:-570}
 started=$SECONDS
 parts=$out/parts.tsv
@@ -62,6 +62,9 @@ part card 20 nvidia-smi
 # 2. Right answers, on the GPU itself, and its memory accesses and shared memory watched.
 export ELLWAND_REQUIRE=cuda
 part conformance 120 bin/kernel-tests cuda
+# The kernels of Triton and the library's products, likewise.
+part conformance-triton 60 bin/kernel-tests triton
+part conformance-cublas 60 bin/kernel-tests cublas
 part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
 part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
 unset ELLWAND_REQUIRE
@@ -69,28 +72,36 @@ part check 60 bin/ellwand check --device cuda
 
 # 3. Times: the limits of the card first, since everything else is held against them.
 part machine 90 bin/ellwand machine --effort quick
+part transfer 40 bin/ellwand run transfer --bytes 65536,4194304,268435456 --direction host-to-device,device-to-host \
+    --memory pinned,pageable -i memory,cuda --baseline memory --effort quick --in-process --no-plot -o "$out/transfer"
 for workload in lattice-encode lattice-decode lattice-quantize; do
-    part "$workload" 60 bin/ellwand run "$workload" --size nvidia -i parallel,cuda --baseline parallel \
+    part "$workload" 60 bin/ellwand run "$workload" --size nvidia -i parallel,cuda,cuda-transfers --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 # The kernels of attention and of the decoder against the processor's threads, at the sizes that people have.
-for workload in matmul attention-core; do
-    part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda --baseline parallel \
+for workload in matmul attention-scores attention-weighted-sum; do
+    part "$workload" 30 bin/ellwand run "$workload" --size realistic -i parallel,cuda,triton,cublas --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
+for workload in attention-softmax attention-core; do
+    part "$workload" 30 bin/ellwand run "$workload" --size realistic -i parallel,cuda,triton --baseline parallel \
+        --effort quick --in-process --no-plot -o "$out/$workload"
+done
+part attention 40 bin/ellwand run attention --size realistic -i parallel,cuda,cuda-graph,triton --baseline parallel \
+    --effort quick --in-process --no-plot -o "$out/attention"
 # The core in bf16 with heads of 128, where the work is: positions, values, heads.
 for shape in "4096 2048 16" "8192 1024 8" "16384 512 4"; do
     read -r positions values heads <<< "$shape"
     part "attention-bf16-$positions" 60 bin/ellwand run attention-core --precision bf16 --sequence "$positions" \
-        --dimension "$values" --heads "$heads" --mask none,causal -i cuda,cuda-hopper --baseline cuda \
+        --dimension "$values" --heads "$heads" --mask none,causal -i cuda,cuda-hopper,triton --baseline cuda \
         --effort quick --in-process --no-plot -o "$out/attention-bf16-$positions"
 done
-for workload in attention transformer-layer kde-fit kde-predict kde-predict-local; do
+for workload in transformer-layer kde-fit kde-predict kde-predict-local; do
     part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda,cuda-graph --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 for workload in layer-norm gelu bias-gelu swish swiglu softmax residual-layer-norm mse-loss cross-entropy-loss; do
-    part "$workload" 20 bin/ellwand run "$workload" --size large -i parallel,cuda --baseline parallel \
+    part "$workload" 20 bin/ellwand run "$workload" --size large -i parallel,cuda,triton --baseline parallel \
         --effort quick --in-process --no-plot -o "$out/$workload"
 done
 part lattice-dot 60 bin/ellwand run lattice-dot --size large -i i8,cuda --baseline i8 \

@@ -8,6 +8,7 @@ mod readme;
 mod revisions;
 mod sass;
 mod tidy;
+mod triton;
 mod weights;
 
 use std::path::PathBuf;
@@ -21,10 +22,12 @@ cargo xtask TASK
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
-                       as a Python package into the user's cache), emulation (fails without a C++ compiler), vulkan (kernels in WGSL; fails without a Vulkan
+                       as a Python package into the user's cache), triton (compiles every kernel and runs it on Triton's
+                       interpreter; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (fails without a C++ compiler), vulkan (kernels in WGSL; fails without a Vulkan
                        adapter, for which Mesa's in software is enough: mesa-vulkan-drivers)
   check --only X,Y     these proofs alone
   gpu            prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
+  triton         compiles the Triton kernels into the user's cache, where programs find them; needs no GPU
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
   revisions N [FIRST]
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
         ["gpu"] => gpu::prepare(),
+        ["triton"] => triton::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
         ["revisions", count] => revisions::revisions(count, "1"),

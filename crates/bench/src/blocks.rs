@@ -188,7 +188,7 @@ impl Blocks<'_> {
             measurement.readings.extend(judged.readings);
             measurement.warnings.extend(judged.warnings);
         }
-        measurement.warnings.extend(crate::sample::stood_still(&row.samples));
+        measurement.warnings.extend(crate::sample::remarks(&row.samples));
         measurement.samples = row.samples;
         measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
         measurement

@@ -233,7 +233,7 @@ impl Instrument<'_> {
                     Ok(_) => Outcome::Measured,
                 };
                 if measurement.outcome.is_measured() {
-                    measurement.warnings.extend(sample::stood_still(&samples));
+                    measurement.warnings.extend(sample::remarks(&samples));
                     measurement.samples = samples;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
                     measurement.readings.extend(ready.prepared.threads().map(Reading::threads));
@@ -305,7 +305,8 @@ impl Runner<'_> {
         match timing.and_then(|timing| timing) {
             Ok((timing, fastest_ns)) => {
                 counting.saw(&timing);
-                samples.push(Sample { round, position, ..sample::sample(*slot, timing, fastest_ns) });
+                let state = sample::state(self.device);
+                samples.push(Sample { round, position, state, ..sample::sample(*slot, timing, fastest_ns) });
             }
             Err(error) => self.state = State::Ended(Outcome::Failed { error }),
         }

@@ -1,8 +1,8 @@
 //! Slots: how many iterations are timed together, and one timed slot.
 
-use ellwand_core::device::{CpuScope, Device, Timing};
+use ellwand_core::device::{CpuScope, Device, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
-use ellwand_core::record::Sample;
+use ellwand_core::record::{Sample, SlotState};
 use serde::{Deserialize, Serialize};
 
 /// Most iterations a slot may hold; beyond this the loop itself is all there is to see.
@@ -100,8 +100,35 @@ pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
     }
 }
 
+/// The state of a device, asked between slots and never inside one.
+pub fn state(device: &dyn Device) -> SlotState {
+    let status = device.status();
+    let whole = |value: f64| (value.is_finite() && value >= 0.0).then_some(value.round() as u64);
+    SlotState {
+        clock_hz: status.clock_hz.and_then(whole),
+        power_mw: status.power_watts.and_then(|watts| whole(watts * 1e3)),
+        device_bytes: status.memory_bytes,
+        slowed_by: status.slowed_by,
+    }
+}
+
+/// What must be said of slots.
+pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
+    stood_still(samples).into_iter().chain(slowed_down(samples)).collect()
+}
+
+/// What is said of slots behind which the device was found to slow itself down.
+fn slowed_down(samples: &[Sample]) -> Option<String> {
+    let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
+    let (slots, all) = (reasons.len(), samples.len());
+    (slots > 0).then(|| {
+        let why = slowed::words(reasons.iter().fold(0, |all, by| all | by));
+        format!("throttled: the device slowed itself down ({why}) in {slots} of {all} slots; their times are those of a slower device")
+    })
+}
+
 /// What is said of slots in which the device's clock did not move: no work takes no time, so it stood still or went back.
-pub(crate) fn stood_still(samples: &[Sample]) -> Option<String> {
+fn stood_still(samples: &[Sample]) -> Option<String> {
     let still = samples.iter().filter(|sample| sample.device_ns.unwrap_or(sample.wall_ns) == 0).count();
     (still > 0).then(|| {
         format!("the clock stood still or went back in {still} of {} slots: it is no monotonic clock", samples.len())

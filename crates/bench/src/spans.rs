@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use ellwand_core::device::{Activity, Device, DeviceKind};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::{Outcome, SpanCost, SpanNode, Spans};
 use ellwand_profile::{FrameRow, Session, Trace, span};
@@ -15,6 +16,8 @@ use crate::plan::Cell;
 
 /// Name of the span around an iteration; no implementation of a user's is likely to call one so.
 const ITERATION: &str = "(iteration)";
+/// Name of the span that ends where the clock of a device began to count.
+const CLOCK: &str = "(device clock)";
 /// Most spans of a recording: 8 MiB in memory, some 40 MB as a trace that viewers still open.
 const CAPACITY: u64 = 1 << 18;
 /// Iterations that are recorded: enough for a look at how they differ, few enough to keep them all.
@@ -89,7 +92,7 @@ impl Instrument<'_> {
         spans.what_ran = prepared.what_ran();
         let fit = self.settings.case_budget_ns / first_run_ns.max(1);
         let wanted = fit.clamp(*ITERATIONS.start(), *ITERATIONS.end());
-        let trace = match self.record(prepared.as_mut(), wanted) {
+        let trace = match self.record(prepared.as_mut(), wanted, device, &mut spans.warnings) {
             Ok(trace) => trace,
             Err(error) => return ended(spans, Outcome::Failed { error }),
         };
@@ -103,16 +106,38 @@ impl Instrument<'_> {
     }
 
     /// Runs up to `wanted` iterations with spans on.
-    fn record(&self, prepared: &mut dyn Prepared, wanted: u64) -> Result<Trace, String> {
+    fn record(
+        &self,
+        prepared: &mut dyn Prepared,
+        wanted: u64,
+        device: &dyn Device,
+        warnings: &mut Vec<String>,
+    ) -> Result<Trace, String> {
         // One iteration to see how many spans it has, so that none of those that count is cut in the middle.
-        let first = self.session(prepared, 0)?;
+        let (first, _) = self.session(prepared, 0, None)?;
         let fit = (CAPACITY / 2) / first.spans().max(1);
-        self.session(prepared, wanted.min(fit).max(1))
+        let watched = (device.kind() != DeviceKind::Cpu).then_some(device);
+        let (mut trace, did) = self.session(prepared, wanted.min(fit).max(1), watched)?;
+        match did {
+            Some(Ok(activities)) => place(&mut trace, activities),
+            Some(Err(why)) => warnings.push(format!("what the device did is not in the timeline: {why}")),
+            None => {}
+        }
+        Ok(trace)
     }
 
     /// A session: one iteration in which the threads join, then `iterations` that are told apart.
-    fn session(&self, prepared: &mut dyn Prepared, iterations: u64) -> Result<Trace, String> {
+    fn session(
+        &self,
+        prepared: &mut dyn Prepared,
+        iterations: u64,
+        device: Option<&dyn Device>,
+    ) -> Result<(Trace, Option<Did>), String> {
         let session = Session::with_capacity(CAPACITY).map_err(|error| error.to_string())?;
+        let watching = device.map(|device| {
+            let _clock = span!(CLOCK);
+            device.watch()
+        });
         let ran = check::guarded("run", || {
             prepared.load(1);
             prepared.run();
@@ -129,12 +154,26 @@ impl Instrument<'_> {
             Ok(())
         });
         let trace = session.finish();
-        ran.and_then(|ran| ran).map(|()| trace)
+        let did = device.zip(watching).map(|(device, watching)| watching.and_then(|()| device.watched()));
+        ran.and_then(|ran| ran).map(|()| (trace, did))
     }
 
     fn no_spans(&self, cell: &Cell, implementation: &Implementation, outcome: Outcome) -> Spans {
         Spans { outcome, ..blank(self.blank(cell.workload.as_ref(), &cell.case, implementation)) }
     }
+}
+
+/// What a device did, or why that cannot be told.
+type Did = Result<Vec<Activity>, String>;
+
+/// Puts what a device did onto the timeline of the spans.
+fn place(trace: &mut Trace, mut activities: Vec<Activity>) {
+    let clock = trace.lanes.iter().flat_map(|lane| &lane.spans).find(|span| trace.name(span) == CLOCK);
+    let Some(began) = clock.map(|span| trace.since_start_ns(span.end)) else { return };
+    for activity in &mut activities {
+        activity.start_ns = activity.start_ns.saturating_add(began as i64);
+    }
+    trace.activities = activities;
 }
 
 /// A line without components, from what a measurement says about the same cell.

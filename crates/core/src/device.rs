@@ -64,12 +64,48 @@ pub struct Timing {
 pub struct DeviceStatus {
     /// Clock frequency.
     pub clock_hz: Option<f64>,
-    /// Whether the device slows itself down (heat, power).
-    pub throttled: Option<bool>,
+    /// Why the device slows itself down, as the sum of [`slowed`]'s numbers; 0 where it does not.
+    pub slowed_by: Option<u64>,
     /// Memory in use on the device.
     pub memory_bytes: Option<u64>,
     /// Power draw.
     pub power_watts: Option<f64>,
+}
+
+/// Why a device runs slower than it could.
+pub mod slowed {
+    /// It would draw more power than it may.
+    pub const POWER: u64 = 1;
+    /// It would become too hot.
+    pub const HEAT: u64 = 2;
+    /// Its hardware says so, for whatever reason.
+    pub const HARDWARE: u64 = 4;
+
+    /// The reasons in words.
+    pub fn words(reasons: u64) -> String {
+        let all = [(POWER, "power"), (HEAT, "heat"), (HARDWARE, "its hardware")];
+        let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
+        if named.is_empty() { "no reason that is known here".into() } else { named.join(", ") }
+    }
+}
+
+/// One thing that a device did, or that its driver was asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// The kernel, copy or call.
+    pub name: String,
+    /// Where: a stream of the device, or a thread that called the driver.
+    pub lane: String,
+    /// Start, in nanoseconds since [`Device::watch`] returned.
+    pub start_ns: i64,
+    /// Duration in nanoseconds.
+    pub ns: u64,
+    /// Number that a call shares with what it started; 0 is none.
+    pub corr: u32,
+    /// Whether it is a call, not what it started.
+    pub call: bool,
+    /// What else is known of it, in words.
+    pub detail: String,
 }
 
 /// A place where implementations run.
@@ -105,6 +141,22 @@ pub trait Device: Send + Sync {
     /// The state of the device now.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
+    }
+
+    /// Begins to record what the device does, for the timeline of spans; never while anything is timed.
+    ///
+    /// # Errors
+    /// Why that is not told here.
+    fn watch(&self) -> Result<(), String> {
+        Err(format!("{} does not tell what it does", self.id()))
+    }
+
+    /// Ends the recording and says what was done.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        Err(format!("{} does not tell what it does", self.id()))
     }
 
     /// Drives the caches' content out, so that the next run starts cold.

@@ -276,6 +276,21 @@ pub struct Sample {
     pub parts: Option<u64>,
     /// Elapsed time of the fastest of these parts.
     pub fastest_ns: Option<u64>,
+    /// The device right behind the slot.
+    pub state: SlotState,
+}
+
+/// State of a device right behind a slot; what it does not tell is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SlotState {
+    /// Clock frequency.
+    pub clock_hz: Option<u64>,
+    /// Power draw, in thousandths of a watt.
+    pub power_mw: Option<u64>,
+    /// Memory in use on the device.
+    pub device_bytes: Option<u64>,
+    /// Why it slowed itself down, as the sum of [`crate::device::slowed`]'s numbers; 0 where it did not.
+    pub slowed_by: Option<u64>,
 }
 
 impl Sample {

@@ -1,5 +1,6 @@
 //! A trace in files that other programs read. Written by hand: a general JSON writer costs ten times as much a span.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use crate::counters::Counters;
@@ -142,6 +143,46 @@ impl Trace {
                 )?;
             }
         }
+        self.write_activities(out)?;
         writeln!(out, "\n]}}")
+    }
+
+    /// What a device did, as a process of its own, with an arrow from each call to what it started.
+    fn write_activities(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut lanes: Vec<&str> = self.activities.iter().map(|activity| activity.lane.as_str()).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        if !lanes.is_empty() {
+            write!(
+                out,
+                ",\n{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2,\"tid\":0,\"args\":{{\"name\":\"device\"}}}}"
+            )?;
+        }
+        for (number, lane) in lanes.iter().enumerate() {
+            let (tid, name) = (number + 1, quoted(lane));
+            write!(
+                out,
+                ",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":2,\"tid\":{tid},\"args\":{{\"name\":{name}}}}}"
+            )?;
+        }
+        let known: BTreeSet<(u32, bool)> = self.activities.iter().map(|one| (one.corr, one.call)).collect();
+        for activity in &self.activities {
+            let tid = lanes.binary_search(&activity.lane.as_str()).unwrap_or(0) + 1;
+            let (name, detail, corr) = (quoted(&activity.name), quoted(&activity.detail), activity.corr);
+            let (start, dur) = (activity.start_ns as f64 / 1e3, activity.ns as f64 / 1e3);
+            let category = if activity.call { "driver" } else { "device" };
+            write!(
+                out,
+                ",\n{{\"ph\":\"X\",\"dur\":{dur:.3},\"name\":{name},\"cat\":\"{category}\",\"ts\":{start:.3},\"pid\":2,\"tid\":{tid},\"args\":{{\"detail\":{detail},\"corr\":{corr}}}}}"
+            )?;
+            if corr != 0 && known.contains(&(corr, !activity.call)) {
+                let end = if activity.call { "\"ph\":\"s\"" } else { "\"ph\":\"f\",\"bp\":\"e\"" };
+                write!(
+                    out,
+                    ",\n{{{end},\"id\":{corr},\"name\":\"launch\",\"cat\":\"launch\",\"ts\":{start:.3},\"pid\":2,\"tid\":{tid}}}"
+                )?;
+            }
+        }
+        Ok(())
     }
 }

@@ -100,6 +100,7 @@ impl Session {
             sites,
             lanes,
             lost: LOST.load(Relaxed),
+            activities: Vec::new(),
         }
     }
 }

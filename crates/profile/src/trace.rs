@@ -1,5 +1,7 @@
 //! What a session recorded: sites, lanes and their spans.
 
+use ellwand_core::device::Activity;
+
 use crate::clock::Calibration;
 use crate::counters::Counters;
 use crate::lane::LaneRead;
@@ -101,6 +103,8 @@ pub struct Trace {
     pub lanes: Vec<TraceLane>,
     /// Spans that were lost because their threads were ending.
     pub lost: u64,
+    /// What a device did meanwhile, with starts since the start of the session.
+    pub activities: Vec<Activity>,
 }
 
 impl Trace {

@@ -1,5 +1,6 @@
 //! What is read out of a trace, on a trace made of fixed numbers.
 
+use ellwand_core::device::Activity;
 use ellwand_profile::{Calibration, ClockKind, Counters, NONE, SiteInfo, Span, Trace, TraceLane};
 use serde_json::Value;
 
@@ -45,6 +46,7 @@ fn trace() -> Trace {
             lane("wor\nker", worker, Vec::new(), 3),
         ],
         lost: 1,
+        activities: Vec::new(),
     }
 }
 
@@ -130,6 +132,38 @@ fn chrome_events_nest_and_name_their_threads() {
     let events = value["traceEvents"].as_array().unwrap();
     assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 11);
     assert_eq!(events.iter().filter(|event| event["ph"] == "B").count(), 1);
+}
+
+#[test]
+fn what_a_device_did_stands_beside_the_spans_with_an_arrow_from_its_launch() {
+    let one = |name: &str, lane: &str, start_ns, corr, call| Activity {
+        name: name.into(),
+        lane: lane.into(),
+        start_ns,
+        ns: 250,
+        corr,
+        call,
+        detail: "a \"detail\"".into(),
+    };
+    let activities = vec![
+        one("cuLaunchKernel", "driver, thread 5", -500, 77, true),
+        one("softmax", "stream 13", 1250, 77, false),
+        // What has no partner has no arrow.
+        one("cuMemAlloc", "driver, thread 5", 10, 78, true),
+        one("set", "stream 13", 20, 0, false),
+    ];
+    let mut out = Vec::new();
+    Trace { activities, ..trace() }.write_chrome("x", &mut out).unwrap();
+    let value: Value = serde_json::from_slice(&out).unwrap();
+    let events: Vec<&Value> = value["traceEvents"].as_array().unwrap().iter().filter(|e| e["pid"] == 2).collect();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).copied().collect::<Vec<_>>();
+    assert_eq!((of("M").len(), of("X").len()), (3, 4));
+    let (starts, ends) = (of("s"), of("f"));
+    assert_eq!((starts.len(), ends.len()), (1, 1));
+    assert_eq!((&starts[0]["id"], &ends[0]["id"]), (&Value::from(77), &Value::from(77)));
+    assert_eq!((starts[0]["ts"].as_f64(), ends[0]["ts"].as_f64()), (Some(-0.5), Some(1.25)));
+    assert_ne!(starts[0]["tid"], ends[0]["tid"]);
+    assert_eq!(of("X")[1]["args"]["detail"], "a \"detail\"");
 }
 
 #[test]

@@ -147,7 +147,7 @@ pub struct Judged {
 
 /// A single sample as a JSON object; a record writes columns instead.
 mod slot {
-    use ellwand_core::record::Sample;
+    use ellwand_core::record::{Sample, SlotState};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
@@ -161,25 +161,29 @@ mod slot {
         waits: Option<u64>,
         parts: Option<u64>,
         fastest_ns: Option<u64>,
+        state: SlotState,
     }
 
     pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
-        let Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, .. } = *sample;
-        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns }
+        let Sample {
+            iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..
+        } = *sample;
+        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
             .serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns } =
+        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state } =
             Wire::deserialize(deserializer)?;
         let rest = Sample::default();
-        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, ..rest })
+        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..rest })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ellwand_core::record::SlotState;
 
     fn there_and_back(answer: &Answer) {
         let line = serde_json::to_string(answer).unwrap();
@@ -239,6 +243,7 @@ mod tests {
             cpu_ns: Some(7),
             parts: Some(3),
             fastest_ns: Some(2),
+            state: SlotState { clock_hz: Some(5), slowed_by: Some(0), ..SlotState::default() },
             ..Sample::default()
         };
         there_and_back(&Answer::Slot { sample });

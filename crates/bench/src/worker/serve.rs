@@ -204,7 +204,8 @@ impl Arm {
         match taken.and_then(|taken| taken) {
             Ok((timing, fastest_ns)) => {
                 self.counting.saw(&timing);
-                Ok(sample::sample(self.slot, timing, fastest_ns))
+                let state = sample::state(self.device.as_ref());
+                Ok(Sample { state, ..sample::sample(self.slot, timing, fastest_ns) })
             }
             Err(error) => Err(Outcome::Failed { error }),
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Sample;
+use super::{Sample, SlotState};
 
 #[derive(Serialize, Deserialize, Default)]
 struct Columns {
@@ -25,6 +25,14 @@ struct Columns {
     parts: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
     fastest_ns: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    clock_hz: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    power_mw: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    device_bytes: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
+    slowed_by: Vec<Option<u64>>,
 }
 
 fn all_none(column: &[Option<u64>]) -> bool {
@@ -45,6 +53,10 @@ pub(super) fn serialize<S: Serializer>(samples: &[Sample], serializer: S) -> Res
         waits: samples.iter().map(|s| s.waits).collect(),
         parts: samples.iter().map(|s| s.parts).collect(),
         fastest_ns: samples.iter().map(|s| s.fastest_ns).collect(),
+        clock_hz: samples.iter().map(|s| s.state.clock_hz).collect(),
+        power_mw: samples.iter().map(|s| s.state.power_mw).collect(),
+        device_bytes: samples.iter().map(|s| s.state.device_bytes).collect(),
+        slowed_by: samples.iter().map(|s| s.state.slowed_by).collect(),
     }
     .serialize(serializer)
 }
@@ -61,6 +73,10 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         columns.waits.len(),
         columns.parts.len(),
         columns.fastest_ns.len(),
+        columns.clock_hz.len(),
+        columns.power_mw.len(),
+        columns.device_bytes.len(),
+        columns.slowed_by.len(),
     ];
     if lengths.iter().any(|length| *length != n) || optional.iter().any(|length| *length != n && *length != 0) {
         return Err(serde::de::Error::custom("the columns of samples have different lengths"));
@@ -80,6 +96,12 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
             waits: at(&columns.waits, i),
             parts: at(&columns.parts, i),
             fastest_ns: at(&columns.fastest_ns, i),
+            state: SlotState {
+                clock_hz: at(&columns.clock_hz, i),
+                power_mw: at(&columns.power_mw, i),
+                device_bytes: at(&columns.device_bytes, i),
+                slowed_by: at(&columns.slowed_by, i),
+            },
         })
         .collect())
 }

@@ -40,7 +40,7 @@ pub(super) fn record(
         };
         for Recording { mut spans, trace } in recordings {
             // A trace without components would show iterations and nothing in them.
-            if let Some(trace) = trace.filter(|_| !spans.nodes.is_empty()) {
+            if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || !trace.activities.is_empty()) {
                 let name = name(&cell, &spans.implementation);
                 write(&dir.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
                 spans.trace = Some(name);

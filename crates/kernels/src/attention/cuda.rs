@@ -18,12 +18,12 @@ const TILE: usize = 64;
 const HEADS: [usize; 3] = [32, 64, 128];
 
 /// Where the heads of an array lie.
-fn place(at: Arg, layout: Layout) -> Place {
+pub(super) fn place(at: Arg, layout: Layout) -> Place {
     Place { at, row: layout.row, head: layout.head, batch: layout.batch }
 }
 
 /// The same array from `values` values on.
-fn further(at: Arg, values: usize) -> Arg {
+pub(super) fn further(at: Arg, values: usize) -> Arg {
     match at {
         Arg::At(address) => Arg::At(address + 4 * values as u64),
         other => other,

@@ -41,15 +41,16 @@ fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
 }
 
 /// A job with its arrays on the device.
-struct Made {
-    job: Job,
-    inputs: [Arg; 3],
-    output: Arg,
-    sees: [Arg; 2],
-    s: Shape,
+pub(super) struct Made {
+    pub(super) job: Job,
+    pub(super) inputs: [Arg; 3],
+    pub(super) output: Arg,
+    /// Lengths, and which mask.
+    pub(super) sees: [Arg; 2],
+    pub(super) s: Shape,
 }
 
-fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> {
+pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> {
     let s = Shape::of(case)?;
     arrays::check(Task::Core, &s, &bf16::to_wide(inputs)?)?;
     if s.batch > 65_535 || s.heads > 65_535 {
@@ -77,7 +78,7 @@ fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> 
 
 impl Made {
     /// `scale` with log2 e in it: weights are powers of two.
-    fn scale(&self) -> Arg {
+    pub(super) fn scale(&self) -> Arg {
         Arg::F32((self.s.scale() * std::f64::consts::LOG2_E) as f32)
     }
 

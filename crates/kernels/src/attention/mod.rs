@@ -7,6 +7,7 @@
 
 mod arrays;
 mod bf16;
+mod cublas;
 mod cuda;
 mod cuda_bf16;
 mod fused;
@@ -18,6 +19,7 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod triton;
 mod wgpu;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
@@ -217,6 +219,9 @@ pub fn register(registry: &mut Registry) {
             registry.implementation(implementation);
         }
         for implementation in cuda::implementations(task) {
+            registry.implementation(implementation);
+        }
+        for implementation in triton::implementation(task).into_iter().chain(cublas::implementation(task)) {
             registry.implementation(implementation);
         }
         registry.implementation(wgpu::implementation(task));

@@ -9,6 +9,7 @@ mod null;
 mod stream;
 mod stream_loops;
 mod touch;
+mod transfer;
 mod triad;
 mod wake;
 mod wgpu;
@@ -29,6 +30,7 @@ pub fn register(registry: &mut Registry) {
     wgpu::register(registry);
     chase::register(registry);
     touch::register(registry);
+    transfer::register(registry);
     wake::register(registry);
     bound::register(registry);
 }

@@ -76,21 +76,7 @@ impl Buffer {
     /// Its beginning as a tensor.
     pub(crate) fn tensor(&self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        let read = self.read(bytes).map_err(|error| error.to_string())?;
-        let data = match dtype {
-            Dtype::F32 => {
-                Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..])
-            }
-            Dtype::U64 => {
-                Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..])
-            }
-            Dtype::U16 => {
-                Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..])
-            }
-            Dtype::U8 => Data::from(&read[..]),
-            other => return Err(format!("{} cannot be brought back from a device", other.name())),
-        };
-        Tensor::new(shape, data).map_err(|error| error.to_string())
+        tensor(&self.read(bytes).map_err(|error| error.to_string())?, dtype, shape)
     }
 
     /// Its size.
@@ -102,6 +88,18 @@ impl Buffer {
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
+}
+
+/// Bytes of a device as a tensor.
+pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
+    let data = match dtype {
+        Dtype::F32 => Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
+        Dtype::U64 => Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
+        Dtype::U16 => Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
+        Dtype::U8 => Data::from(read),
+        other => return Err(format!("{} cannot be brought back from a device", other.name())),
+    };
+    Tensor::new(shape, data).map_err(|error| error.to_string())
 }
 
 impl Drop for Buffer {

@@ -1,8 +1,13 @@
 //! The CUDA driver as a backend, loaded at run time.
 #![allow(unsafe_code)]
 
+mod ahead;
 mod graph;
 mod kernels;
+mod library;
+mod timing;
+mod transfer;
+mod watch;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -12,10 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use ellwand_core::device::DeviceStatus;
+use ellwand_core::device::{Activity, DeviceStatus};
 
-use super::gate::{self, Gate};
-use super::nvml::Nvml;
+use super::cublas::{self, Cublas};
+use super::cupti::Cupti;
+use super::gate::Gate;
+use super::nvml::{self, Nvml};
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles, compile};
 
 /// The devices of the driver by their index.
@@ -79,14 +86,6 @@ fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
     move |error| GpuError::Call { call, problem: words(error) }
 }
 
-/// The address of a device on its bus, by which the management library knows it.
-fn bus(device: sys::CUdevice) -> Option<CString> {
-    let mut text = [0_i8; 32];
-    // SAFETY: writes at most as many bytes as it is told, with a zero at the end.
-    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }.result().ok()?;
-    CString::new(text.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect::<Vec<u8>>()).ok()
-}
-
 /// One device with its primary context and a stream of its own. Handles live as long as the process: the registry holds
 /// the device to the end.
 struct Cuda {
@@ -116,10 +115,16 @@ struct State {
     gate_kernel: Option<usize>,
     ticket: u32,
     modules: HashMap<&'static str, (usize, &'static str)>,
+    /// Kernels that were compiled ahead of time, by file and name.
+    ahead: HashMap<String, Kernel>,
     sizes: HashMap<u64, u64>,
     /// Shared memory beyond the usual that kernels were already allowed.
     allowed: HashMap<usize, u32>,
     scratch: Option<u64>,
+    library: Option<Cublas>,
+    records: Option<Cupti>,
+    /// The library's clock when a recording began.
+    watched_from: Option<u64>,
 }
 
 impl State {
@@ -181,7 +186,7 @@ impl Cuda {
             opened: opened.cast(),
             opened_on_device,
             state: Mutex::default(),
-            nvml: bus(device).and_then(|bus| Nvml::open(&bus).ok()),
+            nvml: nvml::bus(device).and_then(|bus| Nvml::open(&bus).ok()),
             held: AtomicU64::new(0),
             most_held: AtomicU64::new(0),
         })
@@ -258,32 +263,6 @@ impl Cuda {
         .map_err(call("cuLaunchKernel"))
     }
 
-    fn try_start(&self) -> Result<(), GpuError> {
-        let mut state = self.enter()?;
-        *state.gate() = Gate::Idle;
-        let kernel = match state.gate_kernel {
-            Some(kernel) => kernel,
-            None => {
-                let kernel = self.function(&mut state, &gate::SOURCE, "gate")?;
-                state.gate_kernel = Some(kernel);
-                kernel
-            }
-        };
-        state.ticket = state.ticket.wrapping_add(1);
-        self.enqueue(
-            kernel,
-            Grid::line(1, 1),
-            &[Arg::At(self.opened_on_device), Arg::U32(state.ticket), Arg::U64(gate::LIMIT_NS)],
-        )?;
-        *state.gate() = Gate::Closed(0);
-        // SAFETY: event and stream live as long as the process.
-        let recorded = unsafe { result::event::record(self.events[0], self.stream) };
-        if recorded.is_err() && state.gate().disturbed() {
-            self.open_gate(&state);
-        }
-        recorded.map_err(call("cuEventRecord"))
-    }
-
     /// Records the end where something is being timed, and lets the stream go.
     fn end(&self, state: &mut State) -> Result<(), GpuError> {
         if !state.gate().ended() {
@@ -298,19 +277,6 @@ impl Cuda {
     fn wait(&self) -> Result<(), GpuError> {
         // SAFETY: the stream lives as long as the process.
         unsafe { result::stream::synchronize(self.stream) }.map_err(call("cuStreamSynchronize"))
-    }
-
-    fn try_stop(&self) -> Result<Option<u64>, GpuError> {
-        let mut state = self.enter()?;
-        self.end(&mut state)?;
-        if !state.gate().stopped() {
-            return Ok(None);
-        }
-        self.wait()?;
-        // SAFETY: both events were recorded on the stream that has just been waited for.
-        let ms =
-            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(call("cuEventElapsedTime"))?;
-        Ok(Some((f64::from(ms) * 1e6).round() as u64))
     }
 }
 
@@ -371,11 +337,14 @@ impl Backend for Cuda {
 
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {
         let mut state = self.enter_disturbing()?;
+        if source.name.ends_with(".py") {
+            return self.ahead(&mut state, source, name);
+        }
         let handle = self.function(&mut state, source, name)?;
         let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
-        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns: None })
+        Ok(Kernel { name: name.to_string(), handle, resources, ..Kernel::default() })
     }
 
     fn capability(&self) -> Option<(i32, i32)> {
@@ -387,17 +356,42 @@ impl Backend for Cuda {
     }
 
     fn occupancy(&self, kernel: &Kernel, grid: Grid) -> Option<f64> {
-        self.resident(kernel.handle, grid)
+        // The library's own kernels are not known here.
+        if kernel.handle == cublas::HANDLE { None } else { self.resident(kernel.handle, grid) }
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         let mut state = self.enter()?;
-        self.allow(&mut state, kernel.handle, grid)?;
-        self.enqueue(kernel.handle, grid, args)?;
+        if kernel.handle == cublas::HANDLE {
+            Self::enqueue_products(state.library.as_ref(), args)?;
+        } else {
+            self.allow(&mut state, kernel.handle, grid)?;
+            self.enqueue(kernel.handle, grid, args)?;
+        }
         if state.gate().launched() {
             self.open_gate(&state);
         }
         Ok(())
+    }
+
+    fn pin(&self, bytes: usize) -> Result<u64, GpuError> {
+        self.lock_pages(bytes)
+    }
+
+    fn unpin(&self, at: u64) {
+        self.unlock_pages(at);
+    }
+
+    fn bring_in(&self, to: u64, host: u64, bytes: usize, pinned: bool) -> Result<(), GpuError> {
+        self.copy(to, host, bytes, pinned, true)
+    }
+
+    fn bring_out(&self, from: u64, host: u64, bytes: usize, pinned: bool) -> Result<(), GpuError> {
+        self.copy(from, host, bytes, pinned, false)
+    }
+
+    fn library(&self) -> Result<Kernel, GpuError> {
+        self.open_library()
     }
 
     fn graph(&self, launches: &[Launch]) -> Result<usize, GpuError> {
@@ -431,6 +425,14 @@ impl Backend for Cuda {
         let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
         let told = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
         DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
+    }
+
+    fn watch(&self) -> Result<(), String> {
+        self.begin_watch()
+    }
+
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        self.end_watch()
     }
 
     fn flush(&self) -> Result<(), GpuError> {

@@ -57,6 +57,51 @@ pub(super) fn nvrtc() -> Result<(), String> {
     FOUND.get_or_init(search).clone()
 }
 
+/// The file of NVIDIA's library of products, or its plain name where the system's loader knows it.
+///
+/// # Errors
+/// Where it was looked for.
+pub(super) fn cublas() -> Result<PathBuf, String> {
+    // What it leans on lies beside it, and is found by its plain name once it is loaded.
+    file("libcublas.so", "NVIDIA's library of products (cuBLAS, libcublas)", &["libcublasLt.so"])
+}
+
+/// The file of NVIDIA's library of activity records, likewise.
+///
+/// # Errors
+/// Where it was looked for.
+pub(super) fn cupti() -> Result<PathBuf, String> {
+    file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[])
+}
+
+fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
+    for name in ["13", "12", ""].map(|version| format!("{stem}.{version}").trim_end_matches('.').to_string()) {
+        // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own; it is opened again by its name.
+        if let Ok(library) = unsafe { libloading::Library::new(&name) } {
+            drop(library);
+            return Ok(PathBuf::from(name));
+        }
+    }
+    let tried = folders();
+    let lies = |folder: &PathBuf| library(folder, stem).is_some();
+    // The toolkit keeps this one apart from the others.
+    let apart = tried.iter().filter_map(|folder| Some(folder.parent()?.join("extras/CUPTI/lib64")));
+    let Some(folder) = tried.iter().cloned().chain(apart).chain(python_folder()).find(lies) else {
+        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
+        return Err(format!(
+            "{about} was not found: neither by the system's loader, nor in {}, nor among the packages of python3; set \
+             ELLWAND_CUDA_LIBS to the folder that holds it",
+            if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
+        ));
+    };
+    for stem in beneath {
+        if let Some(beneath) = library(&folder, stem) {
+            load_for_good(&beneath)?;
+        }
+    }
+    library(&folder, stem).ok_or_else(|| format!("{} holds no {stem}", folder.display()))
+}
+
 fn search() -> Result<(), String> {
     // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
 
-use super::{Arg, Buffer, Gpu, GpuError, Grid, Launch, Source};
+use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source};
 
 /// An array that a job makes.
 pub(crate) struct Output {
@@ -21,6 +21,14 @@ pub(crate) struct Output {
 /// What is done with the arrays of a job once they are back (checks, codes from packed bits); never timed.
 type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
 
+/// The host's side of what a run carries over.
+struct Carried {
+    /// Where each goes on the device.
+    ins: Vec<(u64, Host)>,
+    /// As the outputs of the job.
+    outs: Vec<Host>,
+}
+
 /// Launches with their buffers.
 pub(crate) struct Job {
     gpu: Gpu,
@@ -33,6 +41,8 @@ pub(crate) struct Job {
     /// Inputs and scratch memory, held until the job is dropped.
     held: Vec<Arc<Buffer>>,
     finish: Option<Box<Finish>>,
+    /// The host's side of inputs and outputs, where a run carries them over.
+    carried: Option<Carried>,
     problem: Option<GpuError>,
 }
 
@@ -46,6 +56,7 @@ impl Job {
             outputs: Vec::new(),
             held: Vec::new(),
             finish: None,
+            carried: None,
             problem: None,
         }
     }
@@ -85,7 +96,18 @@ impl Job {
         grid: Grid,
         args: Vec<Arg>,
     ) -> Result<(), GpuError> {
-        self.launches.push((self.gpu.kernel(source, kernel)?, grid, args));
+        let ready = self.gpu.kernel(source, kernel)?;
+        let (grid, args) = match &ready.fixed {
+            Some(fixed) => fixed.complete(kernel, grid, args)?,
+            None => (grid, args),
+        };
+        self.launches.push((ready, grid, args));
+        Ok(())
+    }
+
+    /// Adds products by the device's own library.
+    pub(crate) fn library(&mut self, series: &Series) -> Result<(), GpuError> {
+        self.launches.push((self.gpu.library()?, Grid::line(1, 1), series.args()?));
         Ok(())
     }
 
@@ -99,11 +121,35 @@ impl Job {
         self.finish = Some(Box::new(finish));
     }
 
+    /// A run brings these inputs in before its launches and every output out behind them, through page-locked memory. The
+    /// answer is then what was brought out.
+    pub(crate) fn carrying(mut self, inputs: &[(Arg, &[u8])]) -> Result<Self, GpuError> {
+        let ins = inputs.iter().map(|(at, bytes)| Ok((at.word(), Host::of(&self.gpu, bytes, true)?)));
+        let ins = ins.collect::<Result<_, GpuError>>()?;
+        let bytes = |output: &Output| output.shape.iter().product::<usize>() * output.dtype.size();
+        let outs = self.outputs.iter().map(|output| Host::new(&self.gpu, bytes(output), true));
+        self.carried = Some(Carried { ins, outs: outs.collect::<Result<_, GpuError>>()? });
+        Ok(self)
+    }
+
     /// A run replays a graph of all launches in place of making them one by one.
     pub(crate) fn replayed(mut self) -> Result<Self, GpuError> {
         let all: Vec<Launch> = std::iter::repeat_n(&self.launches, self.times).flatten().cloned().collect();
         self.graph = Some(self.gpu.graph(&all)?);
         Ok(self)
+    }
+
+    fn enqueue(&mut self) -> Result<(), GpuError> {
+        for (to, host) in self.carried.iter().flat_map(|carried| &carried.ins) {
+            host.bring_in(*to)?;
+        }
+        for (kernel, grid, args) in std::iter::repeat_n(&self.launches, self.times).flatten() {
+            self.gpu.launch(kernel, *grid, args)?;
+        }
+        for (host, output) in self.carried.iter_mut().flat_map(|carried| &mut carried.outs).zip(&self.outputs) {
+            host.bring_out(output.buffer.address())?;
+        }
+        Ok(())
     }
 
     /// The job as an implementation made ready.
@@ -120,11 +166,8 @@ impl Prepared for Job {
             }
             return;
         }
-        for (kernel, grid, args) in std::iter::repeat_n(&self.launches, self.times).flatten() {
-            if let Err(error) = self.gpu.launch(kernel, *grid, args) {
-                self.problem.get_or_insert(error);
-                return;
-            }
+        if let Err(error) = self.enqueue() {
+            self.problem.get_or_insert(error);
         }
     }
 
@@ -143,13 +186,22 @@ impl Prepared for Job {
                 self.problem.get_or_insert(error);
             }
         }
+        for host in self.carried.iter_mut().flat_map(|carried| &mut carried.outs) {
+            if let Err(error) = host.with(|all| all.fill(0xff)) {
+                self.problem.get_or_insert(error);
+            }
+        }
     }
 
     fn output(&mut self) -> Result<Tensors, String> {
         self.sync()?;
         let mut arrays = Tensors::new();
-        for output in &self.outputs {
-            arrays.insert(output.name, output.buffer.tensor(output.dtype, &output.shape)?);
+        for (index, output) in self.outputs.iter().enumerate() {
+            let array = match &mut self.carried {
+                Some(carried) => carried.outs[index].tensor(output.dtype, &output.shape)?,
+                None => output.buffer.tensor(output.dtype, &output.shape)?,
+            };
+            arrays.insert(output.name, array);
         }
         match &self.finish {
             Some(finish) => finish(arrays),
@@ -161,7 +213,8 @@ impl Prepared for Job {
         let kernels: Vec<String> =
             self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();
         let graph = if self.graph.is_some() { "a graph of " } else { "" };
-        format!("{}: {graph}{}", self.gpu.about(), kernels.join(", "))
+        let carried = if self.carried.is_some() { "transfers and " } else { "" };
+        format!("{}: {carried}{graph}{}", self.gpu.about(), kernels.join(", "))
     }
 
     /// State of the device, read once behind the last slot, what the job holds on it, and what compiling its kernels took,
@@ -174,7 +227,7 @@ impl Prepared for Job {
             None => Reading::unavailable(id, title, unit, better, without),
         };
         let bytes: usize = self.outputs.iter().map(|output| &output.buffer).chain(&self.held).map(|b| b.bytes()).sum();
-        let slowed = status.throttled.map(|slowed| f64::from(u8::from(slowed)));
+        let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
         let after = "multiprocessor clock, read once behind the last slot";
         let power = "power that the card draws, read once behind the last slot";
         let why = "1 where heat or power slowed the card down, read once behind the last slot";

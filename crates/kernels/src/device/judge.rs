@@ -4,7 +4,25 @@ use std::collections::BTreeSet;
 
 use ellwand_core::{Case, DeviceKind, PrepareError, Registry, Tensors};
 
-use super::test_devices;
+use super::{GpuDevice, test_devices};
+
+/// Rows for CUDA devices that the emulation cannot run: their kernels are no CUDA C++.
+const FOREIGN: [&str; 2] = ["triton", "cublas"];
+
+/// The first real GPU; `required` says whether there must be one.
+pub(crate) fn real_devices(required: &str) -> Vec<(String, GpuDevice)> {
+    match super::cuda::find() {
+        Ok(found) => found
+            .into_iter()
+            .take(1)
+            .map(|(index, gpu)| (gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu)))
+            .collect(),
+        Err(why) => {
+            assert!(!required.contains("cuda"), "a GPU is required: {why}");
+            Vec::new()
+        }
+    }
+}
 
 /// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
 /// order in which threads take their turns must not change a bit. A row for special cases may say that it cannot do this one;
@@ -12,20 +30,39 @@ use super::test_devices;
 ///
 /// Gives the rows that were judged, where tests have a device at all.
 pub(crate) fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTreeSet<String>> {
+    let rows = registry.implementations(&case.workload);
+    let rows = rows.iter().filter(|row| row.needs == DeviceKind::Cuda).map(|row| row.name.as_str());
+    let rows: Vec<&str> = rows.filter(|name| !FOREIGN.contains(name)).collect();
+    judge_on(registry, case, inputs, &rows, &test_devices())
+}
+
+/// The rows by NVIDIA's library: on what stands in for it in the emulation, and on the first real GPU.
+pub(crate) fn judge_cublas(registry: &Registry, case: &Case, inputs: &Tensors) {
+    let judged = judge_on(registry, case, inputs, &["cublas"], &test_devices());
+    assert!(judged.is_none_or(|rows| rows.len() == 1), "{case}: the row says that it cannot do it");
+}
+
+/// Runs the rows of these names on these devices.
+pub(crate) fn judge_on(
+    registry: &Registry,
+    case: &Case,
+    inputs: &Tensors,
+    names: &[&str],
+    devices: &[(String, GpuDevice)],
+) -> Option<BTreeSet<String>> {
     let task = registry.find(&case.workload).unwrap();
     task.check(case).unwrap();
     let expected = task.reference(case, inputs).unwrap();
     let nan = expected.iter().any(|(_, tensor)| tensor.data().to_f64().iter().any(|value| value.is_nan()));
     let rows = registry.implementations(&case.workload);
-    let rows: Vec<_> = rows.into_iter().filter(|row| row.needs == DeviceKind::Cuda).collect();
-    assert!(!rows.is_empty(), "{case} has no CUDA implementation");
+    let rows: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name.as_str())).collect();
+    assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
     // Rows of the same kernels give the same bits; a row for special cases has its own.
     let mut first = [None; 2];
-    let devices = test_devices();
     let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
     for (row, (device_name, device)) in each {
-        let special = !["cuda", "cuda-graph"].contains(&&*row.name);
+        let special = !["cuda", "cuda-graph", "triton", "cublas"].contains(&&*row.name);
         let name = format!("{} on {device_name}", row.name);
         let mut ready = match (row.prepare)(case, inputs, device) {
             Err(PrepareError::Unsupported(_)) if special => continue,

@@ -5,36 +5,45 @@
 //! sources for the processor and runs them there (`emulation`), so that every kernel is judged where there is no GPU. It
 //! is no device of the program: nothing is ever measured on it.
 
+mod activity;
 mod buffer;
 pub mod compile;
+mod cublas;
 mod cuda;
+mod cupti;
 #[cfg(test)]
 mod emulation;
 mod find;
 mod gate;
+mod host;
 mod job;
 #[cfg(test)]
 mod judge;
 mod nvml;
 pub mod occupancy;
 mod source;
+mod triton;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use ellwand_core::device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+use ellwand_core::device::{Activity, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
 use ellwand_core::{Implementation, InputError, PrepareError};
 
 pub(crate) use buffer::Buffer;
+pub(crate) use cublas::Series;
 #[cfg(test)]
 pub(crate) use emulation::test_devices;
+pub(crate) use host::Host;
 pub(crate) use job::Job;
 #[cfg(test)]
-pub(crate) use judge::judge;
+pub(crate) use judge::{judge, judge_cublas};
 pub use source::sources;
 pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
+#[cfg(test)]
+pub(crate) use triton::judge as judge_triton;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use vulkan::test_device as test_adapter;
 
@@ -96,7 +105,7 @@ impl From<GpuError> for PrepareError {
 }
 
 /// A kernel that is ready to be launched.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Kernel {
     /// Its name in the source.
     pub(crate) name: String,
@@ -106,6 +115,8 @@ pub(crate) struct Kernel {
     pub(crate) resources: String,
     /// What it took to compile it for this device just now, where that is known.
     pub(crate) compile_ns: Option<u64>,
+    /// What it fixes of its launches, where it was compiled ahead of time.
+    pub(crate) fixed: Option<Arc<triton::Fixed>>,
 }
 
 /// A kernel, its grid and its arguments.
@@ -129,8 +140,26 @@ pub(crate) trait Backend: Send + Sync {
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError>;
     /// Sets bytes.
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
+    /// Memory of the host that the device reads and writes without the processor; its address.
+    fn pin(&self, _bytes: usize) -> Result<u64, GpuError> {
+        Err(GpuError::Absent("this kind of device locks no pages of the host's memory".into()))
+    }
+    /// Gives memory of [`Backend::pin`] back.
+    fn unpin(&self, _at: u64) {}
+    /// Enqueues a copy from the host's memory.
+    fn bring_in(&self, _to: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
+        Err(GpuError::Absent("copies to this kind of device cannot be timed".into()))
+    }
+    /// Enqueues a copy to the host's memory.
+    fn bring_out(&self, _from: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
+        Err(GpuError::Absent("copies from this kind of device cannot be timed".into()))
+    }
     /// A kernel of a source, compiled where that has not happened yet.
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
+    /// NVIDIA's own library of products, as what a job launches with the arguments of a [`Series`].
+    fn library(&self) -> Result<Kernel, GpuError> {
+        Err(GpuError::Absent("this kind of device has no library of products".into()))
+    }
     /// Compute capability, major and minor, of devices that have one.
     fn capability(&self) -> Option<(i32, i32)> {
         None
@@ -166,6 +195,14 @@ pub(crate) trait Backend: Send + Sync {
     /// State of the device.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
+    }
+    /// Begins to record what the device does.
+    fn watch(&self) -> Result<(), String> {
+        Err("this kind of device does not tell what it does".into())
+    }
+    /// Ends the recording.
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        Err("this kind of device does not tell what it does".into())
     }
     /// Drives the contents of its caches out.
     fn flush(&self) -> Result<(), GpuError>;
@@ -224,6 +261,14 @@ impl Device for GpuDevice {
 
     fn status(&self) -> DeviceStatus {
         self.gpu.status()
+    }
+
+    fn watch(&self) -> Result<(), String> {
+        self.gpu.watch()
+    }
+
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        self.gpu.watched()
     }
 
     fn flush_cache(&self) -> Result<(), InputError> {

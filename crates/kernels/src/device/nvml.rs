@@ -4,9 +4,10 @@
 //! others for them.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use ellwand_core::device::DeviceStatus;
+use cudarc::driver::sys;
+use ellwand_core::device::{DeviceStatus, slowed};
 use libloading::{Library, Symbol};
 
 /// The library's name where the driver installs it.
@@ -14,9 +15,23 @@ const NAME: &str = "libnvidia-ml.so.1";
 
 /// The clock of the multiprocessors.
 const CLOCK_SM: c_int = 1;
-/// Reasons for a lower clock that are no choice of the user: power cap, hardware slowdown, heat (software, hardware), power
-/// brake. Not among them: idle, clocks that were set, boost in step with other cards.
-const SLOWED: c_ulonglong = 0x4 | 0x8 | 0x20 | 0x40 | 0x80;
+/// Reasons for a lower clock that are no choice of the user: power cap and power brake, heat (software, hardware), hardware
+/// slowdown. Not among them: idle, clocks that were set, boost in step with other cards.
+const SLOWED: [(c_ulonglong, u64); 3] =
+    [(0x4 | 0x80, slowed::POWER), (0x20 | 0x40, slowed::HEAT), (0x8, slowed::HARDWARE)];
+
+/// The library's reasons as ours.
+fn slowed_by(reasons: c_ulonglong) -> u64 {
+    SLOWED.iter().filter(|(theirs, _)| reasons & theirs != 0).map(|(_, ours)| ours).sum()
+}
+
+/// The address of a device on its bus, by which the management library knows it.
+pub(super) fn bus(device: sys::CUdevice) -> Option<CString> {
+    let mut text = [0_i8; 32];
+    // SAFETY: writes at most as many bytes as it is told, with a zero at the end.
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }.result().ok()?;
+    CString::new(text.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect::<Vec<u8>>()).ok()
+}
 
 /// One device, as the library knows it.
 pub(super) struct Nvml {
@@ -87,7 +102,7 @@ impl Nvml {
         let reasons: Option<c_ulonglong> = self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0");
         DeviceStatus {
             clock_hz: self.clock_mhz().map(|mhz| f64::from(mhz) * 1e6),
-            throttled: reasons.map(|reasons| reasons & SLOWED != 0),
+            slowed_by: reasons.map(slowed_by),
             power_watts: self.value::<c_uint>(b"nvmlDeviceGetPowerUsage\0").map(|mw| f64::from(mw) * 1e-3),
             memory_bytes: None,
         }
@@ -101,6 +116,15 @@ fn told(call: &str, code: c_int) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_that_the_user_chose_do_not_slow_a_card_down() {
+        // Idle, application clocks, boost in step, display clocks.
+        assert_eq!(slowed_by(0x1 | 0x2 | 0x10 | 0x100), 0);
+        assert_eq!(slowed_by(0x4), slowed::POWER);
+        assert_eq!(slowed_by(0x84 | 0x20 | 0x1), slowed::POWER + slowed::HEAT);
+        assert_eq!(slowed::words(slowed_by(0x8 | 0x40)), "heat, its hardware");
+    }
 
     #[test]
     fn a_library_that_is_missing_or_another_is_told_by_name() {

@@ -1,6 +1,7 @@
 //! Sources of kernels, and what a launch is made of.
 
-/// A file of kernels in portable CUDA C++: it compiles for GPUs and, by a header of the tests, for the processor.
+/// A file of kernels: portable CUDA C++, which compiles for GPUs and, by a header of the tests, for the processor; WGSL; or
+/// Triton, compiled ahead of time.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
     /// Name of the file, as messages show it.
@@ -21,6 +22,12 @@ impl Source {
     /// The whole text, with lines that count as in the files.
     pub fn whole(&self) -> String {
         format!("#line 1 \"portable.cuh\"\n{PORTABLE}\n#line 1 \"{}\"\n{}", self.name, self.text)
+    }
+
+    /// FNV-1a of its text alone, in hexadecimal: what code that was compiled ahead of time was made from.
+    pub(crate) fn digest(&self) -> String {
+        let step = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);
+        format!("{:016x}", self.text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
     }
 
     /// Whether it is for this architecture; most are for all.

@@ -145,7 +145,8 @@ impl Products {
     }
 }
 
-fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+/// The product of a case with its arrays on the device, not yet launched by anything.
+pub(super) fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, Products), PrepareError> {
     let gpu = gpu(device)?;
     let shape = Shape::of(case)?;
     let Shape { m, n, k, transposed } = shape;
@@ -160,7 +161,12 @@ fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn
     };
     let (a, b) = (given("a", [m, k])?, given("b", shape.b())?);
     let c = Place::one(job.output("c", Dtype::F32, &[m, n], 0)?, n);
-    Products::one([m, n, k], transposed, a, b, c).launch(&mut job)?;
+    Ok((job, Products::one([m, n, k], transposed, a, b, c)))
+}
+
+fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let (mut job, products) = prepared(case, inputs, device)?;
+    products.launch(&mut job)?;
     Ok(job.boxed())
 }
 

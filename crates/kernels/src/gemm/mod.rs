@@ -6,12 +6,14 @@
 //! that depends on the shape alone, so the result is the same for every way of cutting C among threads.
 #![allow(unsafe_code)]
 
+mod cublas;
 mod cuda;
 mod panel;
 mod scratch;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod triton;
 pub(crate) mod wgpu;
 mod workload;
 

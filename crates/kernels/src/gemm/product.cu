@@ -158,3 +158,9 @@ extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide_tran
 extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide(PARAMETERS) { product<128, false>(ARGUMENTS); }
 extern "C" __launch_bounds__(256, 4) __global__ void product_small_transposed(PARAMETERS) { product<64, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(256, 4) __global__ void product_small(PARAMETERS) { product<64, false>(ARGUMENTS); }
+
+// Rows of n values, each the same: what a library's product with a bias begins with.
+extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    for (u64 k = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; k < total; k += step) y[k] = row[k % n];
+}

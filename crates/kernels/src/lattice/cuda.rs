@@ -50,7 +50,13 @@ pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
     n.div_ceil(WARP) * codec.vector_bits() * 4
 }
 
-fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+fn prepare(
+    task: Task,
+    carrying: bool,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     // The outputs are told by the same code as those of the processor.
     let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
@@ -59,11 +65,15 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     let mut job = Job::new(gpu);
     let nothing = Arg::At(0);
     let grid = Grid::line(n.div_ceil(THREADS), THREADS as u32).shared(THREADS / WARP * codec.vector_bits() * 4);
+    // Where an input lies on the device, and what it is.
+    let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
     let (packed, retries) = if task == Task::Decode {
         let (packed, retries) = host.codes();
+        let copies = [packed.to_vec(), retries.to_vec()];
         let slack = packed_bytes(&codec, n) - packed.len();
         let packed = job.hold(Buffer::of(gpu, packed, slack)?);
         let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing };
+        given.extend([packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != nothing));
         (packed, retries)
     } else {
         let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
@@ -71,6 +81,7 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
         let overload = flags(codec.has_overload(), "overload")?;
         let retries = flags(codec.has_retries(), "retries")?;
         let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        given.push((x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect()));
         let constants = job.hold(constants(gpu, &codec, codec.inverse_scales())?);
         let cap = match codec.params().overload {
             Overload::Retry { cap, .. } => u32::from(cap),
@@ -106,6 +117,10 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
         host.take(&computed).map_err(|error| error.to_string())?;
         host.outputs()
     });
+    if carrying {
+        let given: Vec<(Arg, &[u8])> = given.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+        job = job.carrying(&given)?;
+    }
     Ok(job.boxed())
 }
 
@@ -132,10 +147,15 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 /// Adds the implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
-        let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);
-        let row =
-            Implementation::cpu(task.name(), "cuda", "a vector a thread, packed by warps in shared memory", prepared);
-        registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+        for (name, about, carrying) in [
+            ("cuda", "a vector a thread, packed by warps in shared memory", false),
+            ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),
+        ] {
+            let prepared =
+                move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, carrying, case, inputs, device);
+            let row = Implementation::cpu(task.name(), name, about, prepared);
+            registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+        }
     }
     let row =
         Implementation::cpu(workload_dot::NAME, "cuda", "a row a warp, points by table, exact integers", prepare_dot);

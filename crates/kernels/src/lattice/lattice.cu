@@ -4,7 +4,7 @@
 // fused); from there on everything is integer arithmetic. 32 vectors take up a whole number of 32-bit words of packed code,
 // whatever their bits, so that a warp packs and unpacks its vectors in shared memory and nobody else touches its words.
 
-// A vector's code, at most 160 bits, is put together and taken apart through the words of its warp.
+// A vector's code (as many as 162 bits: E8, q = 100, three levels) is put together and taken apart through the words of its warp.
 struct Code {
     u32 levels, level_bits, q, pow2;
 };

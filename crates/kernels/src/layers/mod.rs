@@ -23,6 +23,7 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod triton;
 mod wgpu;
 mod workload;
 
@@ -39,6 +40,7 @@ pub fn register(registry: &mut Registry) {
             registry.implementation(implementation);
         }
         registry.implementation(cuda::implementation(op));
+        registry.implementation(triton::implementation(op));
         registry.implementation(wgpu::implementation(op));
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
 
+use super::cublas::{self, Cublas};
 use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
 
 const HEADER: &str = concat!(include_str!("emulate.h"), include_str!("tensor.h"), include_str!("hopper.h"));
@@ -41,6 +42,7 @@ pub(crate) struct Emulation {
     libraries: Mutex<HashMap<&'static str, Arc<Library>>>,
     buffers: Mutex<HashMap<u64, usize>>,
     graphs: Mutex<Vec<Vec<Launch>>>,
+    products: OnceLock<Cublas>,
 }
 
 impl Emulation {
@@ -50,7 +52,13 @@ impl Emulation {
             Order::Backward => 1,
             Order::Drawn(seed) => seed.max(2),
         };
-        Self { seed, libraries: Mutex::default(), buffers: Mutex::default(), graphs: Mutex::default() }
+        Self {
+            seed,
+            libraries: Mutex::default(),
+            buffers: Mutex::default(),
+            graphs: Mutex::default(),
+            products: OnceLock::new(),
+        }
     }
 
     fn library(&self, source: &'static Source) -> Result<Arc<Library>, GpuError> {
@@ -99,23 +107,28 @@ pub(crate) fn compiler() -> Option<&'static str> {
 
 /// Compiles a source for the processor, unless that has been done.
 fn build(source: &Source) -> Result<PathBuf, GpuError> {
-    // Threads of one test program take turns; other programs write files of their own and rename them.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiler = compiler().ok_or_else(|| GpuError::Absent("no C++ compiler was found".into()))?;
     let mut text = format!("#line 1 \"emulate.h\"\n{HEADER}\n{}\n", source.whole());
     for kernel in source.kernels() {
         text += &format!("EMULATE_KERNEL({kernel})\n");
     }
+    build_text(source.name, &text)
+}
+
+/// Compiles C++ into a library under the name of its source and its text.
+fn build_text(name: &str, text: &str) -> Result<PathBuf, GpuError> {
+    // Threads of one test program take turns; other programs write files of their own and rename them.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiler = compiler().ok_or_else(|| GpuError::Absent("no C++ compiler was found".into()))?;
     let hash =
         text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/emulation");
     let folder = std::fs::create_dir_all(&folder).map_or_else(|_| std::env::temp_dir(), |()| folder);
-    let made = folder.join(format!("{}-{hash:016x}.so", source.name));
+    let made = folder.join(format!("{name}-{hash:016x}.so"));
     if made.exists() {
         return Ok(made);
     }
-    let own = folder.join(format!("{}-{hash:016x}-{}", source.name, std::process::id()));
+    let own = folder.join(format!("{name}-{hash:016x}-{}", std::process::id()));
     // Appended: `with_extension` would take everything behind the first name away, and all processes would share a file.
     let (input, output) =
         (PathBuf::from(format!("{}.cpp", own.display())), PathBuf::from(format!("{}.so", own.display())));
@@ -131,7 +144,7 @@ fn build(source: &Source) -> Result<PathBuf, GpuError> {
     let _ = std::fs::remove_file(&input);
     if !said.status.success() {
         let log = String::from_utf8_lossy(&said.stderr).into_owned();
-        return Err(GpuError::Compile { source_name: source.name.into(), arch: "the processor".into(), log });
+        return Err(GpuError::Compile { source_name: name.into(), arch: "the processor".into(), log });
     }
     std::fs::rename(&output, &made).map_err(absent)?;
     Ok(made)
@@ -184,7 +197,37 @@ impl Backend for Emulation {
         // SAFETY: the header defines every such function with this signature.
         let entry = unsafe { library.get::<Entry>(symbol.as_bytes_with_nul()) };
         let entry = entry.map_err(|error| GpuError::Call { call: "emulated kernel", problem: error.to_string() })?;
-        Ok(Kernel { name: name.into(), handle: *entry as usize, resources: String::new(), compile_ns: None })
+        Ok(Kernel { name: name.into(), handle: *entry as usize, ..Kernel::default() })
+    }
+
+    fn pin(&self, bytes: usize) -> Result<u64, GpuError> {
+        self.alloc(bytes)
+    }
+
+    fn unpin(&self, at: u64) {
+        self.free(at);
+    }
+
+    fn bring_in(&self, to: u64, host: u64, bytes: usize, _: bool) -> Result<(), GpuError> {
+        // SAFETY: both sides hold as many bytes (`Host`, `Buffer`), and are the processor's own memory.
+        unsafe { std::ptr::copy_nonoverlapping(host as *const u8, to as *mut u8, bytes) };
+        self.guards()
+    }
+
+    fn bring_out(&self, from: u64, host: u64, bytes: usize, pinned: bool) -> Result<(), GpuError> {
+        self.bring_in(host, from, bytes, pinned)
+    }
+
+    fn library(&self) -> Result<Kernel, GpuError> {
+        let products = match self.products.get() {
+            Some(products) => products,
+            None => {
+                let opened = Cublas::open(&build_text("cublas", include_str!("cublas.cpp"))?)?;
+                opened.enqueue_on(std::ptr::null_mut(), 0)?;
+                self.products.get_or_init(|| opened)
+            }
+        };
+        Ok(products.kernel())
     }
 
     /// Hopper, whose instructions the headers emulate.
@@ -202,6 +245,11 @@ impl Backend for Emulation {
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        if kernel.handle == cublas::HANDLE {
+            let absent = || GpuError::Absent("the library of products was never opened".into());
+            self.products.get().ok_or_else(absent)?.launch(args)?;
+            return self.guards();
+        }
         let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.words()).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
@@ -264,11 +312,6 @@ pub(crate) fn test_devices() -> Vec<(String, GpuDevice)> {
         assert!(!required.contains("emulation"), "the emulation is required and there is no C++ compiler");
         eprintln!("skipped: kernels are not emulated, because no C++ compiler (g++, c++ or clang++) was found");
     }
-    match super::cuda::find() {
-        Ok(found) => devices.extend(
-            found.into_iter().take(1).map(|(index, gpu)| (gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu))),
-        ),
-        Err(why) => assert!(!required.contains("cuda"), "a GPU is required: {why}"),
-    }
+    devices.extend(super::judge::real_devices(&required));
     devices
 }

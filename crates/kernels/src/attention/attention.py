@@ -1,0 +1,108 @@
+"""Attention in Triton: softmax of masked rows, and all of the core in one kernel that never writes a score to memory
+(T. Dao et al., FlashAttention, 2022): f32 without TF32, and bf16 with sums in f32.
+
+A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+"""
+
+import triton
+import triton.language as tl
+from variants import F32, I64, Variant, both
+
+
+@triton.jit
+def seen_of(scores, row, start, seen, n, BLOCK: tl.constexpr):
+    """BLOCK scores of a row from `start` on, -inf beyond what it sees; nothing is read where it sees nothing. The last ones
+    are read with those beyond them, 16 bytes at a time."""
+    column = start + tl.arange(0, BLOCK)
+    value = tl.load(scores + row + column, mask=(column < n) & (start < seen), other=float("-inf"))
+    return tl.where(column < seen, value, float("-inf"))
+
+
+@triton.jit
+def softmax_rows(scores, lengths, weights, n, heads, sees, BLOCK: tl.constexpr):
+    """Softmax over the columns that a row sees, 0 beyond; a program a row of [batch, heads, n]."""
+    number = tl.program_id(0)
+    length = tl.load(lengths + number // n // heads, mask=sees == 2, other=0).to(tl.int32)
+    seen = tl.minimum(tl.where(sees == 1, number % n + 1, tl.where(sees == 2, length, n)), n)
+    row = number.to(tl.int64) * n
+    best = tl.full([BLOCK], float("-inf"), dtype=tl.float32)
+    for start in range(0, seen, BLOCK):
+        best = tl.maximum(best, seen_of(scores, row, start, seen, n, BLOCK))
+    most = tl.max(best, axis=0)
+    most = tl.where(most == float("-inf"), 0.0, most)
+    part = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, seen, BLOCK):
+        part += tl.exp(seen_of(scores, row, start, seen, n, BLOCK) - most)
+    total = tl.sum(part, axis=0)
+    inverse = tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
+    for start in range(0, n, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        value = tl.exp(seen_of(scores, row, start, seen, n, BLOCK) - most)
+        tl.store(weights + row + column, value * inverse, mask=column < n)
+
+
+@triton.jit
+def fused(
+    q, k, v, out, lengths, n, size, group, sees, scale, q_batch, q_head, q_row, k_batch, k_head, k_row, out_batch, out_head,
+    out_row, HEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
+):
+    """QUERIES queries of a head against the keys they see, KEYS at a time; heads of `size` values, at most HEAD.
+
+    `scale` holds log2 e as well: weights are powers of two. `sees`: 0 all keys, 1 those up to the query's own position,
+    2 as many as `lengths` says of the sequence.
+    """
+    # Under a causal mask the last queries see the most keys: they begin first.
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * QUERIES
+    head, sequence = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
+    q += sequence * q_batch + head * q_head
+    k += sequence * k_batch + head // group * k_head
+    v += sequence * k_batch + head // group * k_head
+    out += sequence * out_batch + head * out_head
+    row = first + tl.arange(0, QUERIES)
+    e = tl.arange(0, HEAD)
+    kept = (row < n)[:, None] & (e < size)[None, :]
+    queries = tl.load(q + row.to(tl.int64)[:, None] * q_row + e[None, :], mask=kept, other=0.0)
+    length = tl.load(lengths + sequence, mask=sees == 2, other=0).to(tl.int32)
+    seen = tl.minimum(tl.where(sees == 1, row + 1, tl.where(sees == 2, length, n)), n)
+    end = tl.max(tl.where(row < n, seen, 0), axis=0)
+    top = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([QUERIES], dtype=tl.float32)
+    sums = tl.zeros([QUERIES, HEAD], dtype=tl.float32)
+    for start in range(0, end, KEYS):
+        column = start + tl.arange(0, KEYS)
+        # Keys beyond the last that any of these queries sees are not read: they may hold anything.
+        there = column < end
+        place = column.to(tl.int64) * k_row
+        keys = tl.load(k + place[None, :] + e[:, None], mask=(e < size)[:, None] & there[None, :], other=0.0)
+        scores = tl.dot(queries, keys, input_precision="ieee") * scale
+        scores = tl.where(column[None, :] < seen[:, None], scores, float("-inf"))
+        most = tl.maximum(top, tl.max(scores, axis=1))
+        shift = tl.where(most == float("-inf"), 0.0, most)
+        factor = tl.exp2(top - shift)
+        weights = tl.exp2(scores - shift[:, None])
+        total = total * factor + tl.sum(weights, axis=1)
+        values = tl.load(v + place[:, None] + e[None, :], mask=there[:, None] & (e < size)[None, :], other=0.0)
+        sums = sums * factor[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
+        top = most
+    inverse = tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
+    result = (sums * inverse[:, None]).to(out.dtype.element_ty)
+    tl.store(out + row.to(tl.int64)[:, None] * out_row + e[None, :], result, mask=kept)
+
+
+STEPS = ["q_batch", "q_head", "q_row", "k_batch", "k_head", "k_row", "out_batch", "out_head", "out_row"]
+TYPES = dict(q=F32, k=F32, v=F32, out=F32, lengths=I64, n="i32", size="i32", group="i32", sees="i32", scale="fp32")
+TYPES |= {name: "i64" for name in STEPS}
+
+types = dict(scores=F32, lengths=I64, weights=F32, n="i32", heads="i32", sees="i32")
+VARIANTS = both("softmax_rows", softmax_rows, types, ["scores", "weights", "n"], constants=dict(BLOCK=1024))
+# Values of a head, queries and keys of a step, warps.
+for head, queries, keys, warps in [(32, 64, 32, 8), (64, 64, 32, 8), (128, 64, 16, 8)]:
+    constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
+    sixteens = ["q", "k", "v", "out", "size", *STEPS]
+    VARIANTS += both(f"attention_{head}", fused, TYPES, sixteens, constants=constants, warps=warps, stages=2)
+# In bf16 the products are the tensor cores', weights are rounded to bf16 before the second one.
+NARROW = TYPES | dict(q="*bf16", k="*bf16", v="*bf16", out="*bf16")
+for head, queries, keys, warps in [(64, 128, 64, 4), (128, 128, 64, 8)]:
+    constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
+    sixteens = ["q", "k", "v", "out", "size", *STEPS]
+    VARIANTS += both(f"attention_bf16_{head}", fused, NARROW, sixteens, constants=constants, warps=warps, stages=2)

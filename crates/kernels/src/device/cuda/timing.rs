@@ -1,0 +1,51 @@
+//! Device time: two events on the stream, and the gate that holds the stream back while work is queued.
+#![allow(unsafe_code)]
+
+use cudarc::driver::result;
+
+use super::super::gate::{self, Gate};
+use super::super::{Arg, GpuError, Grid};
+use super::{Cuda, call};
+
+impl Cuda {
+    /// Closes the gate and records the beginning.
+    pub(super) fn try_start(&self) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        *state.gate() = Gate::Idle;
+        let kernel = match state.gate_kernel {
+            Some(kernel) => kernel,
+            None => {
+                let kernel = self.function(&mut state, &gate::SOURCE, "gate")?;
+                state.gate_kernel = Some(kernel);
+                kernel
+            }
+        };
+        state.ticket = state.ticket.wrapping_add(1);
+        self.enqueue(
+            kernel,
+            Grid::line(1, 1),
+            &[Arg::At(self.opened_on_device), Arg::U32(state.ticket), Arg::U64(gate::LIMIT_NS)],
+        )?;
+        *state.gate() = Gate::Closed(0);
+        // SAFETY: event and stream live as long as the process.
+        let recorded = unsafe { result::event::record(self.events[0], self.stream) };
+        if recorded.is_err() && state.gate().disturbed() {
+            self.open_gate(&state);
+        }
+        recorded.map_err(call("cuEventRecord"))
+    }
+
+    /// The time between the events, where nothing disturbed it.
+    pub(super) fn try_stop(&self) -> Result<Option<u64>, GpuError> {
+        let mut state = self.enter()?;
+        self.end(&mut state)?;
+        if !state.gate().stopped() {
+            return Ok(None);
+        }
+        self.wait()?;
+        // SAFETY: both events were recorded on the stream that has just been waited for.
+        let ms =
+            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(call("cuEventElapsedTime"))?;
+        Ok(Some((f64::from(ms) * 1e6).round() as u64))
+    }
+}

@@ -1,0 +1,54 @@
+//! Copies between host and device that go with the stream.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+
+use super::super::GpuError;
+use super::{Cuda, call};
+
+impl Cuda {
+    /// Page-locked memory.
+    pub(super) fn lock_pages(&self, bytes: usize) -> Result<u64, GpuError> {
+        let _state = self.enter_disturbing()?;
+        let mut at: *mut c_void = std::ptr::null_mut();
+        // SAFETY: one out-parameter; the context is current.
+        unsafe { sys::cuMemHostAlloc(&raw mut at, bytes, 0) }.result().map_err(call("cuMemHostAlloc"))?;
+        Ok(at as u64)
+    }
+
+    /// Gives it back.
+    pub(super) fn unlock_pages(&self, at: u64) {
+        let Ok(_state) = self.enter_disturbing() else { return };
+        // SAFETY: made by `lock_pages`, given back once, after everything that uses it.
+        let _ = unsafe { sys::cuMemFreeHost(at as *mut c_void) };
+    }
+
+    /// Enqueues a copy. From and to memory that may be paged out the driver goes through its own pages and lets the caller
+    /// wait for some of it: a gate that holds the stream back would be waited for, so the wall clock alone counts there.
+    pub(super) fn copy(
+        &self,
+        device: u64,
+        host: u64,
+        bytes: usize,
+        pinned: bool,
+        inwards: bool,
+    ) -> Result<(), GpuError> {
+        let mut state = if pinned { self.enter()? } else { self.enter_disturbing()? };
+        let at = host as *mut c_void;
+        // SAFETY: both sides hold as many bytes and live until the stream was waited for (`Host` sees to it).
+        let (name, said) = unsafe {
+            if inwards {
+                ("cuMemcpyHtoDAsync", sys::cuMemcpyHtoDAsync_v2(device, at, bytes, self.stream))
+            } else {
+                ("cuMemcpyDtoHAsync", sys::cuMemcpyDtoHAsync_v2(at, device, bytes, self.stream))
+            }
+        };
+        said.result().map_err(call(name))?;
+        if state.gate().launched() {
+            self.open_gate(&state);
+        }
+        Ok(())
+    }
+}

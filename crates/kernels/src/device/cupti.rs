@@ -1,0 +1,236 @@
+//! NVIDIA's library of activity records (CUPTI), loaded at run time: what the device did, for the timeline of spans.
+//!
+//! Its buffers come back on threads of its own, by functions without a place for our data, so that what they bring is kept
+//! for the whole process; one recording at a time.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_core::device::Activity;
+use libloading::{Library, Symbol};
+
+use super::activity;
+
+/// Bytes of a buffer of records, and where it must begin.
+const BUFFER: usize = 1 << 20;
+const ALIGN: usize = 8;
+/// Most buffers of a recording: what comes after is counted and lost.
+const MOST: usize = 64;
+/// Calls of the driver, for the library's names of them.
+const DRIVER_CALLS: c_int = 1;
+
+/// Buffers that the library gave back, with the bytes that hold records.
+static FULL: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+fn layout() -> Option<Layout> {
+    Layout::from_size_align(BUFFER, ALIGN).ok()
+}
+
+/// The library asks for room. Without any it drops records and counts them.
+unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+    let held = FULL.lock().unwrap_or_else(PoisonError::into_inner).len();
+    let room = match layout() {
+        // SAFETY: the layout is not empty.
+        Some(layout) if held < MOST => unsafe { alloc(layout) },
+        _ => std::ptr::null_mut(),
+    };
+    // SAFETY: three out-parameters of the library.
+    unsafe {
+        *buffer = room;
+        *size = if room.is_null() { 0 } else { BUFFER };
+        *most = 0;
+    }
+}
+
+/// The library gives a buffer back.
+unsafe extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
+    if !buffer.is_null() {
+        FULL.lock().unwrap_or_else(PoisonError::into_inner).push((buffer as usize, valid.min(BUFFER)));
+    }
+}
+
+/// The library.
+pub(super) struct Cupti {
+    library: Library,
+}
+
+impl Cupti {
+    /// The library in the file `path`.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        // SAFETY: NVIDIA's own initialisers.
+        let library = unsafe { Library::new(path) }.map_err(|error| {
+            let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+            format!("{}: {error}{cause}", path.display())
+        })?;
+        Ok(Self { library })
+    }
+
+    /// A function of the library.
+    ///
+    /// # Safety
+    /// `F` is its documented type.
+    unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
+        // SAFETY: the caller's promise.
+        unsafe { self.library.get(name.as_bytes()) }
+            .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
+    }
+
+    fn told(&self, call: &str, code: c_int) -> Result<(), String> {
+        match code {
+            0 => Ok(()),
+            // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES and CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED.
+            35 => Err(format!(
+                "{call}: this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides"
+            )),
+            other => Err(format!("{call} gives error {other}{}", self.words(other))),
+        }
+    }
+
+    /// The library's own words for an error.
+    fn words(&self, code: c_int) -> String {
+        type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        // SAFETY: the documented signature.
+        let Ok(words) = (unsafe { self.function::<Words>("cuptiGetResultString") }) else { return String::new() };
+        let mut text = std::ptr::null();
+        // SAFETY: one out-parameter, a string that the library keeps.
+        match unsafe { words(code, &raw mut text) } {
+            0 if !text.is_null() => {
+                // SAFETY: ends with zero.
+                format!(" ({})", unsafe { CStr::from_ptr(text) }.to_string_lossy())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Begins; the library's clock right before this returns.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn begin(&self) -> Result<u64, String> {
+        type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+        type Complete = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+        type Register = unsafe extern "C" fn(Request, Complete) -> c_int;
+        type Kind = unsafe extern "C" fn(c_int) -> c_int;
+        type Now = unsafe extern "C" fn(*mut u64) -> c_int;
+        drop(take());
+        // SAFETY: the documented signatures.
+        let (register, enable, now) = unsafe {
+            (
+                self.function::<Register>("cuptiActivityRegisterCallbacks")?,
+                self.function::<Kind>("cuptiActivityEnable")?,
+                self.function::<Now>("cuptiGetTimestamp")?,
+            )
+        };
+        // SAFETY: functions that live as long as the process.
+        self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
+        for kind in activity::KINDS {
+            // SAFETY: a number.
+            self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) })?;
+        }
+        let mut at = 0;
+        // SAFETY: one out-parameter.
+        self.told("cuptiGetTimestamp", unsafe { now(&raw mut at) })?;
+        Ok(at)
+    }
+
+    /// Ends and tells what was recorded since the library's clock stood at `base`.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub(super) fn end(&self, base: u64) -> Result<Vec<Activity>, String> {
+        type Kind = unsafe extern "C" fn(c_int) -> c_int;
+        type Flush = unsafe extern "C" fn(u32) -> c_int;
+        type Next = unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> c_int;
+        // SAFETY: the documented signatures.
+        let (disable, flush, next) = unsafe {
+            (
+                self.function::<Kind>("cuptiActivityDisable")?,
+                self.function::<Flush>("cuptiActivityFlushAll")?,
+                self.function::<Next>("cuptiActivityGetNextRecord")?,
+            )
+        };
+        for kind in activity::KINDS {
+            // SAFETY: a number.
+            self.told("cuptiActivityDisable", unsafe { disable(kind as c_int) })?;
+        }
+        // SAFETY: a flag: also buffers that are not full.
+        self.told("cuptiActivityFlushAll", unsafe { flush(1) })?;
+        let mut calls = HashMap::new();
+        let mut all = Vec::new();
+        for (buffer, valid) in &take().0 {
+            let end = buffer + valid;
+            let mut record = std::ptr::null_mut::<u8>();
+            // SAFETY: a buffer that the library filled with as many bytes, and the record that it gave last.
+            while unsafe { next(*buffer as *mut u8, *valid, &raw mut record) } == 0 {
+                let bytes = (record as usize..end).len();
+                // SAFETY: the rest of the buffer from this record on.
+                let rest = unsafe { std::slice::from_raw_parts(record, bytes) };
+                if let Some(number) = activity::call(rest) {
+                    calls.entry(number).or_insert_with(|| self.call(number));
+                }
+                let named = |number: u32| calls.get(&number).cloned().unwrap_or_default();
+                all.extend(activity::read(rest, base, &text, &named));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The library's name of a call of the driver.
+    fn call(&self, number: u32) -> String {
+        type Name = unsafe extern "C" fn(c_int, u32, *mut *const c_char) -> c_int;
+        let unknown = || format!("call {number} of the driver");
+        // SAFETY: the documented signature.
+        let Ok(name) = (unsafe { self.function::<Name>("cuptiGetCallbackName") }) else { return unknown() };
+        let mut at = std::ptr::null();
+        // SAFETY: one out-parameter, a string that the library keeps.
+        let code = unsafe { name(DRIVER_CALLS, number, &raw mut at) };
+        if code == 0 { text(at as u64) } else { unknown() }
+    }
+}
+
+/// The string at an address of the library's.
+fn text(at: u64) -> String {
+    if at == 0 {
+        return "?".into();
+    }
+    // SAFETY: names in records and of calls are strings that live as long as the module or the library does.
+    unsafe { CStr::from_ptr(at as *const c_char) }.to_string_lossy().into_owned()
+}
+
+/// Buffers that are given back when they are dropped.
+struct Taken(Vec<(usize, usize)>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(layout) = layout() else { return };
+        for (buffer, _) in &self.0 {
+            // SAFETY: allocated in `requested` with this layout; the library is done with it.
+            unsafe { dealloc(*buffer as *mut u8, layout) };
+        }
+    }
+}
+
+fn take() -> Taken {
+    Taken(std::mem::take(&mut *FULL.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_missing_or_another_is_told_by_name() {
+        let missing = Cupti::open(Path::new("libellwand-has-none.so")).err().unwrap();
+        assert!(missing.contains("libellwand-has-none.so"), "{missing}");
+        let other = Cupti::open(Path::new("libc.so.6")).unwrap();
+        assert!(other.begin().unwrap_err().contains("cuptiActivityRegisterCallbacks"));
+        assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Proofs about the Triton kernels that need no GPU: every one compiles for every architecture within its budget, and every
+//! row named `triton` is judged by its workload on Triton's interpreter.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cuda::{ARCHITECTURES, cache, hold_against, run};
+use crate::root;
+
+/// The compiler and the arrays of its interpreter, as Python packages; the interpreter of this version takes no newer numpy.
+const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
+
+/// What every kernel takes up, as it was when somebody last looked at it.
+const GOLDEN: &str = "testdata/triton/resources.csv";
+
+/// The files of kernels, beside their workloads.
+const FILES: [&str; 3] = ["layers/layers.py", "gemm/product.py", "attention/attention.py"];
+
+/// A Python that has Triton and numpy: the one that `$ELLWAND_TRITON_PYTHON` names, or one of its own in the user's cache,
+/// outside the clone, which is made where it is not there.
+pub(crate) fn python() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("ELLWAND_TRITON_PYTHON") {
+        return Ok(PathBuf::from(given));
+    }
+    let environment = cache()?.join(PACKAGES.join("-").replace("==", "-"));
+    // Written last, so that an environment that was left half made is made again.
+    let (python, whole) = (environment.join("bin/python"), environment.join("whole"));
+    if whole.exists() && python.exists() {
+        return Ok(python);
+    }
+    println!("fetching {} into {} (about 200 MB, 700 MB unpacked, once)", PACKAGES.join(", "), environment.display());
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"];
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))
+        .and_then(|()| run(Command::new(&python).args(pip).args(PACKAGES)))
+        .context("Triton cannot be had; let ELLWAND_TRITON_PYTHON name a Python that has triton 3.6.0 and numpy")?;
+    fs::write(&whole, PACKAGES.join("\n"))?;
+    Ok(python)
+}
+
+/// Compiles every kernel into `folder` for `architectures`, and returns the table of resources.
+pub(crate) fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
+    let kernels = root()?.join("crates/kernels/src");
+    let made = Command::new(python()?)
+        .arg(kernels.join("device/triton/aot.py"))
+        .arg(folder)
+        .arg(architectures.join(","))
+        .args(FILES.map(|file| kernels.join(file)))
+        // Compiled Python has no place among the sources.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()?;
+    if !made.status.success() {
+        bail!("{}", String::from_utf8_lossy(&made.stderr).trim());
+    }
+    Ok(String::from_utf8(made.stdout)?)
+}
+
+/// Compiles for the GPUs of whoever builds here: into the user's cache, where programs look.
+pub(crate) fn prepare() -> Result<()> {
+    let folder = cache()?.join("triton");
+    let table = compile(&folder, &ARCHITECTURES)?;
+    println!("{} kernels in {}", table.lines().count() - 1, folder.display());
+    Ok(())
+}
+
+/// The check: everything compiles, nothing takes more than the table says, and every answer is judged right.
+pub(crate) fn check() -> Result<()> {
+    let table = compile(&root()?.join("target/triton"), &ARCHITECTURES)?;
+    hold_against(GOLDEN, "triton", &table)?;
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(Command::new(cargo)
+        .args(["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "triton"])
+        .current_dir(root()?)
+        .env("ELLWAND_TRITON_PYTHON", python()?)
+        .env("ELLWAND_REQUIRE", "triton")
+        .env("PYTHONDONTWRITEBYTECODE", "1"))
+}
