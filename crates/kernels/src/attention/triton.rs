@@ -126,6 +126,9 @@ impl Steps<'_> {
 }
 
 fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    if case.text("precision").is_some_and(|precision| precision != "f32") {
+        return Err(PrepareError::Unsupported("these kernels are for f32: --precision f32".into()));
+    }
     let gpu = gpu(device)?;
     let s = Shape::of(case)?;
     arrays::check(task, &s, inputs)?;
