@@ -155,6 +155,9 @@ impl Steps<'_> {
 }
 
 fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    if case.text("precision").is_some_and(|precision| precision != "f32") {
+        return Err(PrepareError::Unsupported("these kernels are for f32: --precision f32".into()));
+    }
     let gpu = gpu(device)?;
     if Precision::of(case) == Precision::Bf16 {
         return narrow(case, inputs, gpu);
