@@ -5,8 +5,8 @@
 //! print only where that is asked for, in a run of its own before and after the timed ones.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub fn compare(
     on_block: &mut dyn FnMut(usize, usize),
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
-    judged(commands, same_output, interrupt)?;
+    judged(commands, same_output, terms.limits.open, interrupt)?;
     let decision = over_blocks(terms, on_block, &mut |coin, _| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..RUNS {
@@ -54,18 +54,19 @@ pub fn compare(
         Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall })
     })?;
     if same_output {
-        judged(commands, same_output, interrupt)?;
+        judged(commands, same_output, terms.limits.open, interrupt)?;
     }
     Ok(decision)
 }
 
 /// One run of each that is not timed: files come into the page cache, a command that cannot work says why, and what both
 /// print is held against each other where that is asked for.
-fn judged(commands: [&str; 2], same_output: bool, interrupt: &AtomicBool) -> Result<(), NoDecision> {
+fn judged(commands: [&str; 2], same_output: bool, limit: Duration, interrupt: &AtomicBool) -> Result<(), NoDecision> {
     let mut printed = [Vec::new(), Vec::new()];
     for (arm, printed) in printed.iter_mut().enumerate() {
-        *printed = warm_up(commands[arm]).map_err(|error| failed(arm, error))?;
+        let output = warm_up(commands[arm], limit, interrupt);
         check(interrupt)?;
+        *printed = output.map_err(|error| failed(arm, error))?;
         if same_output && printed.is_empty() {
             return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
         }
@@ -110,8 +111,8 @@ fn shell(command: &str) -> Command {
 }
 
 /// What a run prints to stdout.
-fn warm_up(command: &str) -> Result<Vec<u8>, String> {
-    let output = shell(command).output().map_err(|error| format!("sh could not be started: {error}"))?;
+fn warm_up(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Vec<u8>, String> {
+    let output = run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()), limit, interrupt)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -131,9 +132,11 @@ fn end(status: ExitStatus) -> String {
 fn timed(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Sample, String> {
     let mut ended = Err("it was not started".to_string());
     let before = children_cpu_ns();
-    let timing = Cpu::default().time(CpuScope::Process, &mut || ended = run(command, limit, interrupt));
+    let timing = Cpu::default().time(CpuScope::Process, &mut || {
+        ended = run(shell(command).stdout(Stdio::null()).stderr(Stdio::null()), limit, interrupt);
+    });
     let after = children_cpu_ns();
-    let status = ended?;
+    let status = ended?.status;
     if !status.success() {
         return Err(end(status));
     }
@@ -141,11 +144,24 @@ fn timed(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Sampl
     Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
 }
 
-fn run(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<ExitStatus, String> {
+/// The process group of the command that runs at this moment; 0 when none does.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// Ends the command that runs at this moment with all that it has started: for a program that is about to exit in the middle
+/// of a run, since a group of its own hears nothing of its parent's end.
+pub fn end_running() {
+    let group = RUNNING.swap(0, SeqCst);
+    if group > 0 {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+}
+
+/// Start to end of a command, which is killed with all that it has started when its time is up or the user stops.
+fn run(command: &mut Command, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
     // A group of its own, so that what it started can be ended with it.
-    let started = shell(command).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
-    let mut child = started.map_err(|error| format!("sh could not be started: {error}"))?;
-    let group = i32::try_from(child.id()).map(Pid::from_raw);
+    let child = command.process_group(0).spawn().map_err(|error| format!("sh could not be started: {error}"))?;
+    let group = i32::try_from(child.id()).unwrap_or(0);
+    RUNNING.store(group, SeqCst);
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
         // Sleeps until the command ends, which is when `done` is dropped; kills it when its time is up or the user stops.
@@ -154,19 +170,18 @@ fn run(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<ExitSta
             while waiting.recv_timeout(left.min(GLANCE)) == Err(RecvTimeoutError::Timeout) {
                 left = left.saturating_sub(GLANCE);
                 if left.is_zero() || interrupt.load(Relaxed) {
-                    if let Ok(group) = group {
-                        let _ = killpg(group, Signal::SIGKILL);
-                    }
+                    end_running();
                     return true;
                 }
             }
             false
         });
-        let status = child.wait().map_err(|error| format!("it could not be waited for: {error}"));
+        let output = child.wait_with_output().map_err(|error| format!("it could not be waited for: {error}"));
+        RUNNING.store(0, SeqCst);
         drop(done);
         match watch.join() {
             Ok(true) => Err(format!("it did not end within {} s and was killed", limit.as_secs_f64())),
-            _ => status,
+            _ => output,
         }
     })
 }

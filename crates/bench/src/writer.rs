@@ -10,8 +10,16 @@ use ellwand_core::record::{self, Comparison, Measurement, Record, RecordError, R
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// The file system refused.
-    #[error("{path}: {cause}; the record up to here is kept{}", next_step(cause))]
+    #[error("{path}: {cause}; the record up to here is kept{}", next_step(cause, true))]
     Io {
+        /// The record.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The file system refused before there was anything to keep.
+    #[error("{path}: {cause}; no record was begun{}", next_step(cause, false))]
+    Begin {
         /// The record.
         path: PathBuf,
         /// What the system said.
@@ -45,8 +53,11 @@ pub enum WriterError {
 }
 
 /// What to do about a file system that refused.
-fn next_step(cause: &io::Error) -> &'static str {
+fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
+            "\n  hint: make room and give the same command again, or choose another disk with -o"
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "\n  hint: make room and give the same command again (`run` goes on from here with --resume), or choose another disk with -o"
         }
@@ -70,15 +81,26 @@ impl Writer {
     /// # Errors
     /// When the file cannot be created or written.
     pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
-        let io = |source| WriterError::Io { path: path.into(), cause: source };
+        let io = |source| WriterError::Begin { path: path.into(), cause: source };
+        let first = record::line(run)?;
         // Not truncated before it is locked: the record may belong to a run that is still going on.
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io)?;
         lock(path, &file)?;
-        if file.metadata().map_err(io)?.is_file() {
+        let is_file = file.metadata().map_err(io)?.is_file();
+        if is_file {
             file.set_len(0).map_err(io)?;
         }
         let mut writer = Self { path: path.into(), file };
-        writer.line(&record::line(run)?)?;
+        if let Err(error) = writer.line(&first) {
+            // Half of a first line can be read by nobody, and would pass for a record that is to be kept.
+            if is_file {
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(match error {
+                WriterError::Io { path, cause } => WriterError::Begin { path, cause },
+                other => other,
+            });
+        }
         Ok(writer)
     }
 

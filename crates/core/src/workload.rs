@@ -79,6 +79,12 @@ pub trait Workload: Send + Sync {
     /// Estimate of the memory that inputs, reference and one implementation need together, in bytes.
     fn footprint(&self, case: &Case) -> u64;
 
+    /// The same for one implementation by its name, where they differ much: one that keeps no squares of a sequence must not
+    /// be refused for those of another.
+    fn footprint_of(&self, case: &Case, _implementation: &str) -> u64 {
+        self.footprint(case)
+    }
+
     /// The arrays that `apply` takes and makes.
     fn ports(&self, _case: &Case) -> Ports {
         Ports::default()

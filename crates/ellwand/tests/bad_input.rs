@@ -72,7 +72,7 @@ fn arrays_that_cannot_be_encoded() {
     here.write("x.npy", b"no array at all");
     encode(&here, &["x.npy", "header"]);
     here.write("x.npy", &whole);
-    here.refused(&["apply", "lattice-encode", "--input", "y=x.npy", "-o", "codes"], &["x", "missing", "y"]);
+    here.refused(&["apply", "lattice-encode", "--input", "y=x.npy", "-o", "codes"], &["no array 'y'", "expected x"]);
     here.refused(&["apply", "lattice-encode", "--input", "x=none.npy", "-o", "codes"], &["none.npy", "No such file"]);
     here.refused(&["apply", "lattice-encode", "--input", "x=x.npy", "-o", "codes", "--q", "2,4"], &["--q", "sweep"]);
     here.refused(&["apply", "lattice", "--input", "x=x.npy", "-o", "codes"], &["several workloads"]);
@@ -121,8 +121,67 @@ fn a_full_disk_ends_the_run_with_its_name() {
     let told = here.sweep(&["-o", "out", "--overwrite"]);
     assert_eq!(told.code, Some(1), "{}", told.stderr);
     assert!(told.stderr.contains("record.jsonl") && told.stderr.contains("No space left"), "{}", told.stderr);
-    assert!(told.stderr.contains("make room") && told.stderr.contains("--resume"), "{}", told.stderr);
+    assert!(told.stderr.contains("make room") && told.stderr.contains("no record was begun"), "{}", told.stderr);
     assert!(!here.path("out/report.md").exists());
+    // Room for a part of the first line only: what nobody could read is not kept.
+    let ellwand = env!("CARGO_BIN_EXE_ellwand");
+    let script = format!("trap '' XFSZ; ulimit -f 1; exec {ellwand} {} -o small", QUICK.join(" "));
+    let command = here.command(&[]);
+    let shell = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(here.dir.path())
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&shell.stderr);
+    assert_eq!(shell.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("small/record.jsonl") && stderr.contains("no record was begun"), "{stderr}");
+    assert!(!here.path("small/record.jsonl").exists());
+}
+
+/// A file of arrays of f32, written by hand: a header in JSON behind its length, then the values.
+fn safetensors(arrays: &[(&str, &[f32])]) -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data: Vec<u8> = Vec::new();
+    for (name, values) in arrays {
+        let begin = data.len();
+        data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let about = serde_json::json!({ "dtype": "F32", "shape": [values.len()], "data_offsets": [begin, data.len()] });
+        header.insert((*name).to_string(), about);
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
+}
+
+#[test]
+fn arrays_that_nothing_takes_are_refused_by_name_and_told_in_a_file() {
+    let here = Box::default();
+    let (x, gamma) = ([1.0, 2.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]);
+    here.write("x.npy", &npy_f32("(4,)", &x));
+    here.write("g.npy", &npy_f32("(4,)", &gamma));
+    let norm = ["apply", "layer-norm", "-o", "out", "--input", "x=x.npy", "--input"];
+    let wrong = ["--input gama=g.npy", "layer-norm takes no array 'gama'", "x, gamma, beta", "did you mean gamma?"];
+    here.refused(&[&norm[..], &["gama=g.npy"]].concat(), &wrong);
+    here.refused(&["run", "layer-norm", "--input", "x=x.npy", "--input", "gama=g.npy"], &wrong);
+    let core = ["apply", "attention-core", "-o", "out", "--mask", "causal", "--input", "lengths=x.npy"];
+    here.refused(&core, &["no array 'lengths'", "q, k, v", "--mask padding takes it"]);
+    here.refused(
+        &["apply", "residual-layer-norm", "-o", "out", "--input", "gamma=g.npy"],
+        &["x, residual missing", "given: gamma", "residual: float32 as x"],
+    );
+    assert!(!here.path("out").exists(), "nothing was begun");
+
+    here.ok(&[&norm[..], &["gamma=g.npy"]].concat());
+    let scaled = std::fs::read(here.path("out/y.npy")).unwrap();
+    here.write("whole.safetensors", &safetensors(&[("x", &x), ("gama", &gamma), ("other", &gamma)]));
+    let file = ["apply", "layer-norm", "-o", "out", "--overwrite", "--input"];
+    let told = here.ok(&[&file[..], &["whole.safetensors"]].concat());
+    let note = "layer-norm does not take: gama (did you mean gamma?), other";
+    assert!(told.stderr.contains(note), "{}", told.stderr);
+    assert_ne!(std::fs::read(here.path("out/y.npy")).unwrap(), scaled, "without gamma it is another result");
+    here.refused(&[&file[..], &["whole.safetensors:gama"]].concat(), &["no array 'gama'"]);
+    here.ok(&[&file[..], &["x=whole.safetensors:x", "--input", "gamma=whole.safetensors:gama"]].concat());
+    assert_eq!(std::fs::read(here.path("out/y.npy")).unwrap(), scaled);
 }
 
 #[test]
@@ -155,6 +214,35 @@ fn a_closed_stdout_is_no_fault() {
         assert_eq!(status.code(), Some(0), "{args:?}: {stderr}");
     }
     assert!(here.path("out/report.md").exists(), "the files are written although nobody read the table");
+}
+
+#[test]
+fn a_closed_or_full_stderr_is_no_fault() {
+    let here = Box::default();
+    let mut closed = here.command(&[&QUICK[..], &["-i", "scalar", "-o", "closed"]].concat());
+    let mut child = closed.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = here.command(&[&QUICK[..], &["-i", "scalar", "-o", "full"]].concat());
+    assert_eq!(command.stderr(full()).output().unwrap().status.code(), Some(0));
+    // An error keeps its code although nobody can be told.
+    assert_eq!(here.command(&["list", "latice"]).stderr(full()).output().unwrap().status.code(), Some(2));
+    assert!(here.path("closed/report.md").exists() && here.path("full/report.md").exists());
+}
+
+#[test]
+fn memory_is_refused_by_implementation_with_the_axes_that_help() {
+    let here = Box::default();
+    let shape = ["--batch", "1", "--sequence", "1048576", "--dimension", "64", "--heads", "8", "--no-ceilings"];
+    // 32 TiB of scores; `memory_is_counted_by_implementation` shows that the fused form is not charged for them.
+    let refused = ["needs about", "naive alone", "GiB", "--sequence", "--implementation"];
+    here.refused(&[&["run", "attention-core", "-i", "naive,fused"], &shape[..]].concat(), &refused);
+    let matmul = ["run", "matmul", "-i", "simd", "--m", "1048576", "--n", "1048576", "--k", "1048576"];
+    let told = here.run(&matmul);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    assert!(told.stderr.contains("make --m or --n or --k smaller"), "{}", told.stderr);
+    assert!(!told.stderr.contains("fewer") && !told.stderr.contains("batch"), "{}", told.stderr);
 }
 
 #[test]

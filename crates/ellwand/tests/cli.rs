@@ -22,6 +22,8 @@ fn run_writes_record_and_reports_and_report_repeats_what_run_wrote() {
         let again = here.ok(&["report", "out", "--format", format]);
         assert_eq!(again.stdout, std::fs::read_to_string(here.path("out").join(file)).unwrap(), "{format}");
     }
+    let rows = here.ok(&["report", "out", "--format", "seed-json"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&rows.stdout).unwrap().is_array(), "{}", rows.stdout);
     let again = here.ok(&["report", "out/record.jsonl"]);
     assert_eq!(again.stdout, told.stdout, "the table of the record is the table of the run");
 }
@@ -93,6 +95,27 @@ fn check_judges_every_implementation_and_times_nothing() {
 }
 
 #[test]
+fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
+    let here = Box::default();
+    std::fs::create_dir_all(here.path("out/plots")).unwrap();
+    let old = ["plots/gelu-time.png", "plots/gelu-time.svg", "spans.csv", "gelu-1f3a90bc-simd.trace.json"];
+    let own = ["notes.txt", "my.trace.json", "plots/notes.txt"];
+    for name in old.iter().chain(&own) {
+        here.write(&format!("out/{name}"), b"old");
+    }
+    here.write("out/report.md", b"old");
+    assert_eq!(here.sweep(&["-o", "out", "--overwrite", "-i", "scalar"]).code, Some(0));
+    for name in old {
+        assert!(!here.path("out").join(name).exists(), "{name} is of the record before");
+    }
+    for name in own {
+        assert!(here.path("out").join(name).exists(), "{name} is not ours");
+    }
+    assert_ne!(std::fs::read(here.path("out/report.md")).unwrap(), b"old");
+    here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--overwrite"]].concat(), &["--resume", "--overwrite"]);
+}
+
+#[test]
 fn list_shows_what_there_is() {
     let here = Box::default();
     let told = here.ok(&["list"]);
@@ -102,6 +125,14 @@ fn list_shows_what_there_is() {
     let json: serde_json::Value =
         serde_json::from_str(&here.ok(&["list", "lattice", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["workloads"].as_array().unwrap().len(), 3);
+    let decode = json["workloads"].as_array().unwrap().iter().find(|w| w["name"] == "lattice-decode").unwrap();
+    let retries = decode["inputs"].as_array().unwrap().iter().find(|port| port["name"] == "retries").unwrap();
+    assert_eq!((&retries["dtype"], &retries["only_with"]), (&"uint8".into(), &"--overload retry".into()));
+    assert_eq!(decode["outputs"][0]["name"], "x");
+    let kde = here.ok(&["list", "kde-predict"]).stdout;
+    for line in ["enc_spike_times: float64 [spikes];", "position_std: float64 scalar or [D], optional;", "outputs"] {
+        assert!(kde.contains(line), "{line}\n{kde}");
+    }
     here.refused(&["list", "latice"], &["did you mean lattice?"]);
 }
 

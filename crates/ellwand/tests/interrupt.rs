@@ -138,6 +138,41 @@ fn ctrl_c_in_a_round_of_compare_keeps_what_was_decided() {
     assert_eq!(model["comparisons"].as_array().unwrap().len(), kept);
 }
 
+/// Whether a process is still there and still the one that slept.
+fn sleeps(id: &str) -> bool {
+    let line = std::fs::read(format!("/proc/{}/cmdline", id.trim())).unwrap_or_default();
+    String::from_utf8_lossy(&line).contains("sleep")
+}
+
+#[test]
+fn ctrl_c_in_the_first_run_of_a_command_ends_it_with_all_that_it_started() {
+    // Once, and twice in a row: the second one ends the program at once.
+    for times in [1, 2] {
+        let here = Box::default();
+        let command = "sleep 1000 & echo $! > begun; mv begun id; wait";
+        let mut child = here
+            .command(&["compare", "--command", command, "true"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !here.path("id").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let id = std::fs::read_to_string(here.path("id")).unwrap();
+        for _ in 0..times {
+            signal(&child, "INT");
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        // It was killed; that the kernel takes it away is a matter of moments.
+        let gone = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            !sleeps(&id)
+        });
+        assert!(gone, "what the command started was left behind");
+    }
+}
+
 #[test]
 fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
     let here = Box::default();

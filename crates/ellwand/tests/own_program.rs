@@ -34,6 +34,7 @@ const TESTS: &[Test] = &[
     ("budgets_of_a_comparison", gates::budgets_of_a_comparison),
     ("a_comparison_keeps_its_record", gates::a_comparison_keeps_its_record),
     ("outputs_of_commands_are_judged_where_asked", gates::outputs_of_commands_are_judged_where_asked),
+    ("lines_break_where_the_terminal_ends", gates::lines_break_where_the_terminal_ends),
     ("programs_that_are_not_ours_are_rows", gates::programs_that_are_not_ours_are_rows),
     ("bad_implementations_are_rows_of_a_run", gates::bad_implementations_are_rows_of_a_run),
 ];
@@ -286,6 +287,10 @@ fn what_cannot_be_compared_is_refused() {
         (&["compare", "double:plain", "double:twin", "--fail-on", "rain"], &["--fail-on"]),
         (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is no file"]),
         (&["compare", "--command", "true", " "], &["--command", "no command"]),
+        (&["compare", "--command", "true", "true", "--n", "2"], &["--n", "have no cases"]),
+        (&["compare", "--command", "true", "true", "--size", "foo"], &["--size", "have no cases"]),
+        (&["compare", "--command", "true", "true", "-i", "plain"], &["--implementation"]),
+        (&["compare", "none.jsonl", "double:plain"], &["BASE", "'none.jsonl' is no record"]),
         (&["run", "double", "--blocks", "0"], &["--blocks"]),
         (&["run", "double", "--blocks", "2", "--in-process"], &["--in-process"]),
     ] {
@@ -430,12 +435,18 @@ fn records_suggest_and_never_decide() {
         (&plain, &single, &[], 6, "suggests nothing: one process each"),
         (&plain, &elsewhere, &["--across-machines"], 0, "suggests no difference"),
         (&plain, &other, &[], 6, "nothing in common"),
+        (&plain, &other, &[], 6, "double/n=3 plain fake: suggests nothing: only the baseline's record has it"),
+        (&plain, &other, &[], 6, "twin fake: suggests nothing: only the candidate's record has it"),
+        (&plain, &slower, &["--format", "junit"], 0, r#"<skipped message="suggests 1.100x slower"#),
+        (&slower, &plain, &["--format", "github"], 0, "::notice title=double/n=3 plain fake::suggests 1.100x faster"),
     ] {
         let told = tell(&[&["compare", base, candidate], more].concat());
         assert_eq!(told.code, Some(code), "{candidate}: {}{}", told.stdout, told.stderr);
         let part = part.replace("nothing in common", "no case and implementation in common");
         assert!(told.stdout.contains(&part), "{candidate} does not say '{part}': {}", told.stdout);
     }
+    let missing = tell(&["compare", &plain, "nowhere"]);
+    assert!(missing.stderr.contains("CANDIDATE: 'nowhere' is no record"), "{}", missing.stderr);
     let refused = tell(&["compare", &plain, &elsewhere]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("different machines") && refused.stderr.contains("--across-machines"));

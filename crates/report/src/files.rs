@@ -47,6 +47,29 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
     Ok(written)
 }
 
+/// Removes from `dir` what [`write_all`] writes: files by their names, and all pictures of the folder of plots.
+///
+/// # Errors
+/// When one of them cannot be removed; the error names it. The others are removed all the same.
+pub fn remove_all(dir: &Path) -> Result<(), ReportError> {
+    let plots = dir.join("plots");
+    let named = ["report.md", "run.json", "summary.csv", "spans.csv"].map(|name| dir.join(name));
+    let is_picture = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "png" || ending == "svg");
+    let pictures = fs::read_dir(&plots).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_picture);
+    let mut result = Ok(());
+    for path in named.into_iter().chain(pictures) {
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                result = Err(ReportError::File { path, cause })
+            }
+            _ => {}
+        }
+    }
+    // It stays where somebody keeps something else in it.
+    let _ = fs::remove_dir(&plots);
+    result
+}
+
 fn make_dir(dir: &Path) -> Result<(), ReportError> {
     fs::create_dir_all(dir).map_err(|cause| ReportError::File { path: dir.to_path_buf(), cause })
 }

@@ -15,7 +15,7 @@ pub mod units;
 
 pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
 pub use error::ReportError;
-pub use files::write_all;
+pub use files::{remove_all, write_all};
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,

@@ -84,6 +84,14 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
     }
 }
 
+/// The name that a binding states; none where it binds a whole file.
+pub(crate) fn name_of(binding: &str) -> Option<&str> {
+    match binding.split_once('=') {
+        Some((name, _)) => Some(name),
+        None => split_member(binding).1,
+    }
+}
+
 /// `weights.safetensors:layer.0` is a file and an array in it.
 fn split_member(file: &str) -> (&str, Option<&str>) {
     for suffix in [".npz:", ".safetensors:"] {

@@ -29,8 +29,8 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
         );
     };
     let dir = Path::new(text(matches, "output").unwrap_or("."));
-    let given = super::run::given(matches)?.unwrap_or_default();
     let case = one_case(workload.as_ref(), &selection)?;
+    let given = super::given::given(matches, &[(workload.as_ref(), &case)])?.unwrap_or_default();
     let (implementation, device) = implementation(registry, workload.name(), text(matches, "implementation"))?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;

@@ -100,21 +100,58 @@ pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
-/// implementation holds inputs of its own.
+/// implementation holds inputs of its own; in one process they come one after the other.
 pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputError> {
-    let Some(available) = ellwand_bench::environment::available_memory() else { return Ok(()) };
-    for cell in cells {
-        let copies = if workers { cell.implementations.len() as u64 } else { 1 };
-        let needed = cell.workload.footprint(&cell.case).saturating_mul(copies);
-        if needed > available {
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            return Err(InputError::new(
-                cell.case.id(),
-                format!("it needs about {:.1} GiB and {:.1} GiB are free", gib(needed), gib(available)),
-                "a case that fits into memory",
-            )
-            .help("make the case smaller (batch, sequence), or choose fewer implementations with --implementation"));
-        }
+    match ellwand_bench::environment::available_memory() {
+        Some(available) => cells.iter().try_for_each(|cell| fits(cell, workers, available)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+fn fits(cell: &Cell, workers: bool, available: u64) -> Result<(), InputError> {
+    let each = || cell.implementations.iter().map(|i| (cell.workload.footprint_of(&cell.case, &i.name), &i.name));
+    let most = each().max_by_key(|(bytes, _)| *bytes);
+    let needed = if workers {
+        each().fold(0, |sum: u64, (bytes, _)| sum.saturating_add(bytes))
+    } else {
+        most.map_or(0, |(bytes, _)| bytes)
+    };
+    if needed <= available {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let largest = match most {
+        Some((bytes, name)) if cell.implementations.len() > 1 => {
+            format!(", {name} alone {:.1} GiB", gib(bytes))
+        }
+        _ => String::new(),
+    };
+    let error = InputError::new(
+        cell.case.id(),
+        format!("it needs about {:.1} GiB{largest}, and {:.1} GiB are free", gib(needed), gib(available)),
+        "a case that fits into memory",
+    );
+    let mut ways = Vec::new();
+    let smaller = axes_that_cost(cell);
+    if !smaller.is_empty() {
+        ways.push(format!("make {} smaller", smaller.join(" or ")));
+    }
+    if cell.implementations.len() > 1 {
+        ways.push("choose fewer implementations with --implementation".into());
+    }
+    Err(if ways.is_empty() { error } else { error.help(ways.join(", or ")) })
+}
+
+/// The axes of which half as much would need less memory.
+fn axes_that_cost(cell: &Cell) -> Vec<String> {
+    let needs = |case: &ellwand_core::Case| cell.workload.footprint(case);
+    let costs = |axis: &&ellwand_core::Axis| {
+        let Some(value) = cell.case.int(axis.name).filter(|value| *value > 1) else { return false };
+        let mut half = cell.case.clone();
+        half.set(axis.name, value / 2);
+        // A case that makes no sense has no footprint.
+        let less = needs(&half);
+        cell.workload.check(&half).is_ok() && less > 0 && less < needs(&cell.case)
+    };
+    cell.workload.axes().iter().filter(costs).map(|axis| format!("--{}", axis.name)).collect()
 }

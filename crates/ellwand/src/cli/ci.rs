@@ -18,6 +18,8 @@ enum Grade {
     Bad,
     Open,
     Broken,
+    /// A budget that fits nothing.
+    Idle,
 }
 
 /// One thing that was judged.
@@ -51,8 +53,20 @@ impl Case {
                 State::Kept => Grade::Good,
                 State::Broken => Grade::Bad,
                 State::Open => Grade::Open,
+                State::Unmatched => Grade::Idle,
             },
             line: format!("{} ({})", verdict.judged.text, verdict.place),
+        }
+    }
+
+    /// What two records suggest about a cell. That they suggest something is never a failure: nothing is decided by it.
+    pub(super) fn of_suggestion(cell: &str, line: String, fine: bool) -> Self {
+        Self {
+            class: cell.to_string(),
+            name: "what two records suggest".into(),
+            seconds: 0.0,
+            grade: if fine { Grade::Good } else { Grade::Open },
+            line,
         }
     }
 
@@ -76,7 +90,7 @@ impl Case {
     /// `::notice::` otherwise.
     pub(super) fn annotate(&self, out: &mut dyn Write) -> io::Result<()> {
         let level = match self.grade {
-            Grade::Good => "notice",
+            Grade::Good | Grade::Idle => "notice",
             Grade::Open => "warning",
             Grade::Bad | Grade::Broken => "error",
         };
@@ -128,7 +142,7 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
         cases.len(),
         count(Grade::Bad),
         count(Grade::Broken),
-        count(Grade::Open),
+        count(Grade::Open) + count(Grade::Idle),
     )?;
     for case in cases {
         let line = xml(&case.line);
@@ -142,7 +156,7 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
         match case.grade {
             Grade::Good => writeln!(out, "    <system-out>{line}</system-out>")?,
             Grade::Bad => writeln!(out, r#"    <failure message="{line}"/>"#)?,
-            Grade::Open => writeln!(out, r#"    <skipped message="{line}"/>"#)?,
+            Grade::Open | Grade::Idle => writeln!(out, r#"    <skipped message="{line}"/>"#)?,
             Grade::Broken => writeln!(out, r#"    <error message="{line}"/>"#)?,
         }
         writeln!(out, "  </testcase>")?;
@@ -185,7 +199,8 @@ pub(super) fn write_run_github(
     let measured = measurements.iter().map(Case::of_measurement);
     let cases: Vec<Case> = measured.chain(budgets.iter().map(Case::of_budget)).collect();
     let good = cases.iter().filter(|case| case.is_good()).count();
-    writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", cases.len())?;
+    let judged = cases.iter().filter(|case| case.grade != Grade::Idle);
+    writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", judged.count())?;
     annotate_rest(cases.into_iter(), out)
 }
 
@@ -219,6 +234,7 @@ mod tests {
             result: Err(("the candidate", fate)),
             said: Said::Nothing,
             budgets: Vec::new(),
+            measured: None,
         }
     }
 

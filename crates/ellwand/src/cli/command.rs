@@ -60,7 +60,7 @@ fn run(registry: &Registry) -> Command {
                 .value_name("DIR")
                 .help("Directory for record.jsonl, run.json, summary.csv, report.md and plots [default: ellwand-out/WORKLOAD-TIME]"),
         )
-        .arg(format(&["table", "json", "jsonl", "csv", "markdown", "junit", "github"]))
+        .arg(format(&[&reports()[..], &["junit", "github"]].concat()))
         .arg(switch("no-plot", "Draw no plots"))
         .arg(config())
         .arg(
@@ -81,7 +81,10 @@ fn run(registry: &Registry) -> Command {
         )
         .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
-        .arg(switch("overwrite", "Replace the record in the output directory"))
+        .arg(
+            switch("overwrite", "Replace the record in the output directory, and what was made from it")
+                .conflicts_with("resume"),
+        )
         .arg(
             switch("once", "Run each implementation one time, time nothing and keep no record, for perf, nsys or ncu")
                 .conflicts_with_all(["output", "resume", "overwrite"]),
@@ -137,11 +140,16 @@ fn check(registry: &Registry) -> Command {
     axes(registry, selection(command))
 }
 
+/// The names of what a report can be written as.
+fn reports() -> Vec<&'static str> {
+    ellwand_report::FORMATS.iter().map(|format| format.name).collect()
+}
+
 fn report() -> Command {
     Command::new("report")
         .about("Turns records into any format")
         .arg(Arg::new("file").value_name("FILE").required(true).num_args(1..).help("Records (record.jsonl)"))
-        .arg(format(&["table", "json", "jsonl", "csv", "markdown"]))
+        .arg(format(&reports()))
         .arg(
             Arg::new("baseline")
                 .long("baseline")
@@ -215,7 +223,7 @@ fn compare(registry: &Registry) -> Command {
                 .value_name("DIR")
                 .help("Keep the raw samples and the block values: record.jsonl and a report in DIR"),
         )
-        .arg(switch("overwrite", "Replace the record in the output directory"))
+        .arg(switch("overwrite", "Replace the record in the output directory, and what was made from it"))
         .arg(format(&["table", "json", "junit", "github"]))
         .arg(time_limit())
         .arg(size())

@@ -1,6 +1,7 @@
 //! `compare`: is the candidate slower, faster or the same?
 
 use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use ellwand_bench::compare::{Basis, Call, Decision, NoDecision, Terms};
@@ -11,7 +12,7 @@ use ellwand_core::{InputError, Registry};
 
 use super::budgets::{self, Budgets, State};
 use super::command::{is_set, limits, text};
-use super::contests::{Candidate, What, contests};
+use super::contests::{Candidate, What, contests, refuse_cases};
 use super::exit::{Exit, Failure};
 use super::keeping::Keeper;
 use super::progress::Progress;
@@ -32,6 +33,8 @@ pub(super) struct Row {
     pub(super) said: Said,
     /// Budgets that the candidate was held against.
     pub(super) budgets: Vec<budgets::Verdict>,
+    /// Workload and implementation of a candidate that was measured.
+    pub(super) measured: Option<[String; 2]>,
 }
 
 /// What a row says.
@@ -55,7 +58,9 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     if !is_set(matches, "command") && text(matches, "workload").is_none() {
         let sides: Vec<_> =
             matches.get_many::<String>("side").into_iter().flatten().map(|side| records::record_at(side)).collect();
+        refuse_missing_record(matches, &sides)?;
         if let [Some(baseline), Some(candidate)] = &sides[..] {
+            refuse_cases(registry, matches, "two records hold the cases that they hold")?;
             if text(matches, "output").is_some() {
                 let expected = "no -o: nothing is measured that could be kept";
                 return Err(InputError::new("-o", "two records are compared", expected).into());
@@ -70,7 +75,8 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     let mut keeper = Keeper::begin(registry, matches, &line)?;
     let resolution = resolutions(registry, &Effort::Quick.settings()).into_values().fold(f64::NAN, f64::max);
     let interrupt = signals::stop_on_ctrl_c();
-    let mut progress = Progress::new(contests.len());
+    let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
+    let mut progress = Progress::named(&cases);
     let planned = contests.len();
     let program = contests.iter().find_map(|contest| Some(contest.candidate.as_ref()?.program.clone()));
     let mut rows: Vec<Row> = Vec::new();
@@ -96,7 +102,9 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
             (Some(limits), Some(candidate)) => judged(limits, candidate, &contest.case, &result, resolution),
             _ => Vec::new(),
         };
-        let row = Row { case: contest.case, names: contest.names, result, said, budgets };
+        let measured = contest.candidate.filter(|_| result.is_ok());
+        let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
+        let row = Row { measured, case: contest.case, names: contest.names, result, said, budgets };
         if let Some(keeper) = &mut keeper {
             keeper.keep(&row, &terms)?;
         }
@@ -108,12 +116,17 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     let of_program = limits.as_ref().zip(program).and_then(|(limits, program)| limits.judge_program(&program));
     let all_budgets: Vec<budgets::Verdict> =
         of_program.into_iter().chain(rows.iter().flat_map(|row| row.budgets.clone())).collect();
+    let candidates = rows.iter().filter_map(|row| row.measured.as_ref());
+    let measured: Vec<(&str, &str)> = candidates.map(|[workload, name]| (workload.as_str(), name.as_str())).collect();
+    let unmatched = limits.as_ref().map_or_else(Vec::new, |limits| limits.unmatched(&measured, &all_budgets));
+    let gated: Vec<budgets::Verdict> = all_budgets.iter().chain(&unmatched).cloned().collect();
     let told = output::result(|out| match text(matches, "format") {
         Some("json") => verdict::write_json(&rows, &all_budgets, rope, out),
-        Some("junit") => ci::write_junit(&rows, &all_budgets, rope, out),
-        Some("github") => ci::write_github(&rows, &all_budgets, rope, out),
-        _ => verdict::write_lines(&rows, &all_budgets, rope, out),
+        Some("junit") => ci::write_junit(&rows, &gated, rope, out),
+        Some("github") => ci::write_github(&rows, &gated, rope, out),
+        _ => output::prose(out, |out| verdict::write_lines(&rows, &all_budgets, rope, out)),
     });
+    unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
     if is_set(matches, "command") && !is_set(matches, "same-output") {
         output::note("note: what the commands print was not compared; --same-output does that");
     }
@@ -126,6 +139,24 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         return Ok(Exit::Interrupted);
     }
     Ok(exit(&rows, &all_budgets, text(matches, "fail-on").unwrap_or("undecided")))
+}
+
+/// Where one side is a record, or is named like one, the other that is none is told by its name.
+fn refuse_missing_record(matches: &ArgMatches, found: &[Option<PathBuf>]) -> Result<(), InputError> {
+    let sides: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
+    let like_one = |side: &str| Path::new(side).extension().is_some_and(|extension| extension == "jsonl");
+    if !found.iter().any(Option::is_some) && !sides.iter().any(|side| like_one(side)) {
+        return Ok(());
+    }
+    let missing = ["BASE", "CANDIDATE"].into_iter().zip(sides).zip(found).find(|(_, found)| found.is_none());
+    match missing {
+        Some(((argument, side), _)) => Err(InputError::new(
+            argument,
+            format!("'{side}' is no record, and the other side is named like one"),
+            "a record.jsonl as `run` writes it, or the directory that holds one",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The candidate against its budgets, over the blocks of the comparison.

@@ -63,6 +63,7 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
         return Err(InputError::new("BASE CANDIDATE", "there must be two", "WORKLOAD:IMPLEMENTATION twice").into());
     };
     if is_set(matches, "command") {
+        refuse_cases(registry, matches, "shell commands have no cases")?;
         let both = [baseline.clone(), candidate.clone()];
         if let Some(empty) = both.iter().find(|command| command.trim().is_empty()) {
             return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands").into());
@@ -85,6 +86,18 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
         candidate: Some(candidate_of(cell, 1, &launch)),
     };
     Ok(cells.iter().map(contest).collect())
+}
+
+/// Refuses flags that choose cases or implementations, where there are none: left alone they would seem to be heeded.
+pub(super) fn refuse_cases(registry: &Registry, matches: &ArgMatches, why: &str) -> Result<(), InputError> {
+    let asked = selected(registry, matches);
+    let axis = asked.axes.keys().next().map(|axis| format!("--{axis}"));
+    let size = asked.size.map(|_| "--size".to_string());
+    let implementations = (!asked.implementations.is_empty()).then(|| "--implementation".to_string());
+    match axis.or(size).or(implementations) {
+        Some(flag) => Err(InputError::new(flag, why, "the same command without it")),
+        None => Ok(()),
+    }
 }
 
 /// Two programs built on Ellwand, at every case and implementation that is asked for.

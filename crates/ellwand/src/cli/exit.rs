@@ -6,6 +6,8 @@ use ellwand_bench::{Interrupted, WriterError};
 use ellwand_core::InputError;
 use ellwand_report::ReportError;
 
+use super::output::note;
+
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
@@ -58,19 +60,18 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Tells the user on stderr and returns the exit code.
-    #[allow(clippy::print_stderr)]
     pub(super) fn tell(self) -> i32 {
         match self {
             Failure::Input(error) => {
-                eprintln!("error: {error}");
+                note(&format!("error: {error}"));
                 Exit::Usage.code()
             }
             Failure::Other(error) => {
-                eprintln!("error: {error:#}");
+                note(&format!("error: {error:#}"));
                 Exit::Error.code()
             }
             Failure::Interrupted => {
-                eprintln!("interrupted");
+                note("interrupted");
                 Exit::Interrupted.code()
             }
             Failure::Unread => Exit::Ok.code(),

@@ -45,6 +45,9 @@ impl Keeper {
             settings: arms::settings(),
         };
         let record = Writer::create(&path, &run)?;
+        if is_set(matches, "overwrite") {
+            output::clear(&dir);
+        }
         Ok(Some(Self { dir, record }))
     }
 

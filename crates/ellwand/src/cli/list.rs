@@ -3,11 +3,14 @@
 use std::io::Write;
 
 use clap::ArgMatches;
+use ellwand_bench::plan::{Selection, cases};
+use ellwand_core::workload::{Port, Ports};
 use ellwand_core::{Implementation, Registry, Workload};
 use serde_json::{Value, json};
 
 use super::command::text;
 use super::exit::Exit;
+use super::given::{Array, arrays_of};
 use super::{Outcome, output};
 
 pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
@@ -80,7 +83,27 @@ fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Wr
         let note = unavailable(registry, implementation).unwrap_or_else(|| implementation.about.clone());
         writeln!(out, "{}", entry(&implementation.name, &note, width))?;
     }
+    write_arrays("--input", &arrays(workload, |ports| ports.inputs), width, out)?;
+    write_arrays("outputs", &arrays(workload, |ports| ports.outputs), width, out)?;
     writeln!(out)
+}
+
+/// The arrays of a workload: those of its default case, and what other values of an axis add.
+fn arrays(workload: &dyn Workload, which: fn(Ports) -> Vec<Port>) -> Vec<Array> {
+    let case = cases(workload, &Selection::default()).ok().and_then(|cases| cases.into_iter().next());
+    case.map_or_else(Vec::new, |case| arrays_of(workload, &case, which))
+}
+
+/// A line for each array, `what` before the first.
+fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dyn Write) -> std::io::Result<()> {
+    for (index, Array { port, only_with }) in arrays.iter().enumerate() {
+        let head = format!("  {:18} ", if index == 0 { what } else { "" });
+        let optional = if port.required { "" } else { ", optional" };
+        let flags = only_with.as_ref().map_or_else(String::new, |flags| format!(", only with {flags}"));
+        let about = format!("{}: {} {}{optional}{flags}; {}", port.name, port.dtype, port.shape, port.about);
+        writeln!(out, "{}", output::wrapped(&head, &about, ABOUT + 2, width))?;
+    }
+    Ok(())
 }
 
 fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {
@@ -94,5 +117,18 @@ fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {
         .into_iter()
         .map(|i| json!({ "name": i.name, "about": i.about, "needs": i.needs, "parallelism": i.parallelism, "unavailable": unavailable(registry, i) }))
         .collect();
-    json!({ "name": workload.name(), "about": workload.about(), "groups": workload.groups(), "axes": axes, "implementations": implementations })
+    let ports = |which| -> Vec<Value> { arrays(workload, which).iter().map(array_as_json).collect() };
+    json!({
+        "name": workload.name(),
+        "about": workload.about(),
+        "groups": workload.groups(),
+        "axes": axes,
+        "implementations": implementations,
+        "inputs": ports(|ports| ports.inputs),
+        "outputs": ports(|ports| ports.outputs),
+    })
+}
+
+fn array_as_json(Array { port, only_with }: &Array) -> Value {
+    json!({ "name": port.name, "dtype": port.dtype.name(), "shape": port.shape, "about": port.about, "required": port.required, "only_with": only_with })
 }

@@ -54,9 +54,12 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         output::result(|out| writeln!(out, "{json:#}"))?;
     } else {
         output::result(|out| {
-            write_table(&here, &spans, out)?;
-            all.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
-            all.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+            output::prose(out, |out| write_machine(&here, &spans, out))?;
+            write_table(&here, out)?;
+            output::prose(out, |out| {
+                all.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
+                all.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+            })
         })?;
     }
     if let Some(path) = ceilings::path(&here) {
@@ -65,7 +68,7 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
     Ok(Exit::Ok)
 }
 
-fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{}", here.cpu)?;
     let caches: Vec<String> = here
         .caches
@@ -92,7 +95,10 @@ fn write_table(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io
         ns(Some(spans.empty_ns)),
         spans.clock.word()
     )?;
-    writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))?;
+    writeln!(out, "instrument: {} a slot beside what runs, outside of its times\n", ns(here.slot_cost_ns))
+}
+
+fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
         "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}",

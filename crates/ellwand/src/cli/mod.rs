@@ -17,6 +17,7 @@ mod diagnosis;
 mod eta;
 mod exit;
 mod flags;
+mod given;
 mod keeping;
 mod list;
 mod machine;

@@ -8,10 +8,10 @@ use ellwand_core::InputError;
 
 use super::exit::Failure;
 
-/// Notes to the user: stderr.
-#[allow(clippy::print_stderr)]
+/// Notes to the user: stderr. That nobody reads it, or that it has no room, is no reason to stop.
 pub(super) fn note(text: &str) {
-    eprintln!("{text}");
+    // One write call, so that a line is not mixed with those of a worker.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Writes a result to stdout in one go.
@@ -56,6 +56,23 @@ pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize
     out
 }
 
+/// Prose, each line of which is broken where the terminal ends and goes on two columns further in.
+pub(super) fn prose(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    let width = width();
+    for line in String::from_utf8_lossy(&text).lines() {
+        if width.is_none_or(|width| line.chars().count() <= width) {
+            writeln!(out, "{line}")?;
+        } else {
+            let inner = line.trim_start();
+            let indent = line.len() - inner.len();
+            writeln!(out, "{}", wrapped(&line[..indent], inner, indent + 2, width))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether colour may be used: a terminal, and NO_COLOR (no-color.org) not set.
 pub(super) fn color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -78,6 +95,20 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     let written = std::fs::write(&probe, b"x");
     let removed = std::fs::remove_file(&probe);
     written.and(removed).map_err(refused)
+}
+
+/// Removes what was made from a record: reports, plots and traces. What cannot be removed is told.
+pub(super) fn clear(dir: &Path) {
+    let traces = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut failed = ellwand_report::remove_all(dir).err().map(|error| error.to_string());
+    for trace in traces.filter(|path| super::spans::is_trace(path)) {
+        if let Err(error) = std::fs::remove_file(&trace) {
+            failed = Some(format!("{}: {error}", trace.display()));
+        }
+    }
+    if let Some(error) = failed {
+        note(&format!("note: what was made from the old record stays: {error}"));
+    }
 }
 
 /// Writes a small text file under a temporary name first, so that no partial file looks whole.
@@ -139,6 +170,13 @@ mod tests {
         assert_eq!(wrapped("", "incomprehensibilities are long", 2, Some(10)), "incomprehensibilities\n  are long");
         assert_eq!(wrapped("a ", "b  c", 2, None), "a b c");
         assert_eq!(wrapped("  x", "", 2, Some(1)), "  x");
+    }
+
+    #[test]
+    fn short_lines_of_prose_stay_as_they_are() {
+        let mut out = Vec::new();
+        prose(&mut out, |out| writeln!(out, "one  line\n\n  another")).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "one  line\n\n  another\n");
     }
 
     #[test]

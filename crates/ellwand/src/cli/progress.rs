@@ -15,6 +15,8 @@ pub(super) struct Progress {
     begin: Instant,
     /// The cell that is being measured and since when.
     now: Option<(usize, Instant)>,
+    /// What is shown for each cell; the name given where there is none.
+    labels: Vec<String>,
     /// Time between two drawings inside a cell: drawing disturbs the caches, so it is rare.
     last: Instant,
 }
@@ -30,7 +32,13 @@ impl Progress {
 
     /// A bar for the cells of `plan`, of which an implementation takes about `each` beside its passes over the inputs.
     pub(super) fn of_plan(plan: &Plan, each: Duration) -> Self {
-        Self::with(Eta::new(loads(plan), each.as_secs_f64()))
+        let names: Vec<String> = plan.cells.iter().map(|cell| cell.case.id()).collect();
+        Self { labels: labels(&names), ..Self::with(Eta::new(loads(plan), each.as_secs_f64())) }
+    }
+
+    /// A bar for cells with these names.
+    pub(super) fn named(names: &[String]) -> Self {
+        Self { labels: labels(names), ..Self::new(names.len()) }
     }
 
     fn with(eta: Eta) -> Self {
@@ -41,13 +49,13 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         });
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:28} {percent:>3}%  {elapsed} gone, {prefix} to go  {wide_msg}")
+        if let Ok(style) = ProgressStyle::with_template("{bar:28} {percent:>3}%  {elapsed} gone, {prefix}  {wide_msg}")
         {
             bar.set_style(style);
         }
+        bar.set_prefix("time to go unknown");
         let now = Instant::now();
-        Self { bar, eta, begin: now, now: None, last: now }
+        Self { bar, eta, begin: now, now: None, labels: Vec::new(), last: now }
     }
 
     /// Cell `index` needs nothing: it was measured before.
@@ -61,8 +69,8 @@ impl Progress {
             self.eta.done(before, since.elapsed().as_secs_f64());
         }
         self.now = Some((index, Instant::now()));
-        self.bar.set_message(name.to_string());
         self.show(self.eta.left(index));
+        self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
 
     /// `done` of `planned` rounds of cell `index`.
@@ -78,7 +86,7 @@ impl Progress {
         let gone = self.begin.elapsed().as_secs_f64();
         // A prediction may overflow a duration; a day is as good as for ever.
         let left = left.clamp(0.0, 86_400.0);
-        self.bar.set_prefix(HumanDuration(Duration::from_secs_f64(left.ceil())).to_string());
+        self.bar.set_prefix(format!("{} to go", HumanDuration(Duration::from_secs_f64(left.ceil()))));
         self.bar.set_position((PARTS as f64 * gone / (gone + left).max(1e-9)) as u64);
     }
 
@@ -116,4 +124,45 @@ fn loads(plan: &Plan) -> Vec<Load> {
             Load::new(workload, cell.implementations.len(), cell.workload.footprint(&cell.case), flops)
         })
         .collect()
+}
+
+/// Names of cases (`workload/axis=value,..`) by what tells them apart, first what fits in a narrow terminal: the axes that
+/// differ among the cases of a workload, then the workload.
+fn labels(names: &[String]) -> Vec<String> {
+    let split = |name: &str| -> (String, Vec<String>) {
+        let (workload, params) = name.split_once('/').unwrap_or((name, ""));
+        (workload.to_string(), params.split([',', ' ']).filter(|p| !p.is_empty()).map(str::to_string).collect())
+    };
+    let cases: Vec<(String, Vec<String>)> = names.iter().map(|name| split(name)).collect();
+    cases
+        .iter()
+        .map(|(workload, params)| {
+            let everywhere = |param: &&String| {
+                cases.iter().filter(|(other, _)| other == workload).all(|(_, all)| all.contains(param))
+            };
+            let differ: Vec<&str> = params.iter().filter(|param| !everywhere(param)).map(String::as_str).collect();
+            let several = cases.iter().any(|(other, _)| other != workload);
+            match (differ.is_empty(), several) {
+                (true, _) => workload.clone(),
+                (false, true) => format!("{workload} {}", differ.join(" ")),
+                (false, false) => format!("{} {workload}", differ.join(" ")),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::labels;
+
+    #[test]
+    fn cases_are_shown_by_what_tells_them_apart() {
+        let names = |names: &[&str]| labels(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let sweep = names(&["norm/allocation=reused,batch=1,width=8", "norm/allocation=reused,batch=16,width=8"]);
+        assert_eq!(sweep, ["batch=1 norm", "batch=16 norm"]);
+        let both = names(&["norm/n=1,m=2", "norm/n=2,m=2", "gelu/n=1"]);
+        assert_eq!(both, ["norm n=1", "norm n=2", "gelu"]);
+        assert_eq!(names(&["norm/n=1 simd", "norm/n=1 scalar"]), ["simd norm", "scalar norm"]);
+        assert_eq!(names(&["command"]), ["command"]);
+    }
 }

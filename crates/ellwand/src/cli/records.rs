@@ -1,7 +1,7 @@
 //! `compare RECORD RECORD`: what two runs suggest. Never a verdict: they were not measured in turns, so that whatever changed
 //! on the machine between them looks like a change of the code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::command::{is_set, text};
 use super::exit::{Exit, Failure};
 use super::verdict::{digits, percent};
-use super::{Outcome, output};
+use super::{Outcome, ci, output};
 
 /// The record that a side names: a file, or a directory as `run` writes it.
 pub(super) fn record_at(side: &str) -> Option<PathBuf> {
@@ -25,12 +25,14 @@ pub(super) fn record_at(side: &str) -> Option<PathBuf> {
     if is_record { Some(path.to_path_buf()) } else { inside.is_file().then_some(inside) }
 }
 
-/// A cell that both records hold.
+/// A cell of one record or of both.
 struct Pair {
     cell: String,
     /// Fastest and slowest process over process, and the ratio of the middles.
     ratio: Option<[f64; 3]>,
     why_not: &'static str,
+    /// Whether both records hold it.
+    common: bool,
 }
 
 pub(super) fn compare(matches: &ArgMatches, paths: [&Path; 2], rope: f64) -> Outcome {
@@ -48,8 +50,10 @@ pub(super) fn compare(matches: &ArgMatches, paths: [&Path; 2], rope: f64) -> Out
     }
     let pairs = pairs(&baseline, &candidate);
     output::result(|out| match text(matches, "format") {
-        Some("table") | None => write_lines(&pairs, rope, out),
-        _ => write_json(&pairs, rope, out),
+        Some("json") => write_json(&pairs, rope, out),
+        Some("junit") => ci::write_suite("ellwand compare", &cases(&pairs, rope), out),
+        Some("github") => cases(&pairs, rope).iter().try_for_each(|case| case.annotate(out)),
+        _ => output::prose(out, |out| write_lines(&pairs, rope, out)),
     })?;
     Ok(if pairs.iter().any(|pair| pair.ratio.is_some()) { Exit::Ok } else { Exit::Nothing })
 }
@@ -61,18 +65,30 @@ fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
 
 fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
     let before: BTreeMap<String, &Measurement> = baseline.measurements.iter().map(|m| (m.cell(), m)).collect();
-    let both = candidate.measurements.iter().filter_map(|m| Some((*before.get(&m.cell())?, m)));
-    both.map(|(before, after)| {
-        let (ratio, why_not) = match (processes(before), processes(after)) {
-            (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
-                (ratios(&before, &after), "a time is zero")
-            }
-            (Some(_), Some(_)) => (None, "one process each shows nothing about others; run with --blocks"),
-            _ => (None, "it was not measured in both"),
-        };
-        Pair { cell: after.cell(), ratio, why_not }
-    })
-    .collect()
+    let alone = |cell: String, why_not| Pair { cell, ratio: None, why_not, common: false };
+    let mut pairs: Vec<Pair> = candidate
+        .measurements
+        .iter()
+        .map(|after| match before.get(&after.cell()) {
+            Some(before) => pair(before, after),
+            None => alone(after.cell(), "only the candidate's record has it"),
+        })
+        .collect();
+    let after: BTreeSet<String> = candidate.measurements.iter().map(Measurement::cell).collect();
+    let gone = baseline.measurements.iter().map(Measurement::cell).filter(|cell| !after.contains(cell));
+    pairs.extend(gone.map(|cell| alone(cell, "only the baseline's record has it")));
+    pairs
+}
+
+fn pair(before: &Measurement, after: &Measurement) -> Pair {
+    let (ratio, why_not) = match (processes(before), processes(after)) {
+        (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
+            (ratios(&before, &after), "a time is zero")
+        }
+        (Some(_), Some(_)) => (None, "one process each shows nothing about others; run with --blocks"),
+        _ => (None, "it was not measured in both"),
+    };
+    Pair { cell: after.cell(), ratio, why_not, common: true }
 }
 
 /// What each process took: the median of its slots' fastest parts.
@@ -97,49 +113,61 @@ fn ratios(before: &[f64], after: &[f64]) -> Option<[f64; 3]> {
     ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0).then_some(ratios)
 }
 
-/// Slower or faster when all processes of one record are, by more than the region of equivalence.
+/// Slower or faster when all processes of one record are, by more than the region of equivalence; the same when none leaves
+/// it. Processes that scatter beyond it on either side suggest nothing, least of all that there is no difference.
 fn suggestion([low, _, high]: [f64; 3], rope: f64) -> &'static str {
-    if low > 1.0 + rope {
+    let (least, most) = (1.0 / (1.0 + rope), 1.0 + rope);
+    if low > most {
         "slower"
-    } else if high < 1.0 / (1.0 + rope) {
+    } else if high < least {
         "faster"
+    } else if low >= least && high <= most {
+        "same"
     } else {
         "nothing"
     }
 }
 
-fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> {
-    for Pair { cell, ratio, why_not } in pairs {
-        match ratio {
-            None => writeln!(out, "{cell}: suggests nothing: {why_not}")?,
-            Some(ratios) => {
-                let range = |low: f64, high: f64| format!("processes {} to {}", digits(low), digits(high));
-                let [low, middle, high] = *ratios;
-                match suggestion(*ratios, rope) {
-                    "slower" => writeln!(out, "{cell}: suggests {}x slower ({})", digits(middle), range(low, high))?,
-                    "faster" => writeln!(
-                        out,
-                        "{cell}: suggests {}x faster ({})",
-                        digits(1.0 / middle),
-                        range(1.0 / high, 1.0 / low)
-                    )?,
-                    _ => writeln!(
-                        out,
-                        "{cell}: suggests no difference beyond {}: {}x the time ({})",
-                        percent(rope),
-                        digits(middle),
-                        range(low, high)
-                    )?,
-                }
+impl Pair {
+    fn suggests(&self, rope: f64) -> &'static str {
+        self.ratio.map_or("nothing", |ratios| suggestion(ratios, rope))
+    }
+
+    fn sentence(&self, rope: f64) -> String {
+        let Some([low, middle, high]) = self.ratio else { return format!("suggests nothing: {}", self.why_not) };
+        let range = |low: f64, high: f64| format!("processes {} to {}", digits(low), digits(high));
+        match self.suggests(rope) {
+            "slower" => format!("suggests {}x slower ({})", digits(middle), range(low, high)),
+            "faster" => format!("suggests {}x faster ({})", digits(1.0 / middle), range(1.0 / high, 1.0 / low)),
+            "same" => {
+                let within = percent(rope);
+                format!("suggests no difference beyond {within}: {}x the time ({})", digits(middle), range(low, high))
             }
+            _ => format!("suggests nothing: {}x the time ({})", digits(middle), range(low, high)),
         }
     }
-    match pairs {
-        [] => writeln!(out, "the records have no case and implementation in common"),
-        _ => writeln!(
+}
+
+/// For gates: what suggests a slow-down, or nothing, is open, since records decide nothing.
+fn cases(pairs: &[Pair], rope: f64) -> Vec<ci::Case> {
+    let fine = |pair: &Pair| matches!(pair.suggests(rope), "faster" | "same");
+    pairs
+        .iter()
+        .map(|pair| ci::Case::of_suggestion(&pair.cell, format!("{}; no verdict", pair.sentence(rope)), fine(pair)))
+        .collect()
+}
+
+fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+    for pair in pairs {
+        writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
+    }
+    if pairs.iter().any(|pair| pair.common) {
+        writeln!(
             out,
             "no verdict: the two were not measured in turns; `compare WORKLOAD:A WORKLOAD:B` or --baseline is"
-        ),
+        )
+    } else {
+        writeln!(out, "the records have no case and implementation in common")
     }
 }
 
@@ -152,4 +180,23 @@ fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> 
         })
         .collect();
     writeln!(out, "{:#}", Value::Array(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suggestion;
+
+    #[test]
+    fn noise_suggests_nothing_and_only_what_holds_still_is_the_same() {
+        for (ratios, said) in [
+            ([0.995, 1.187, 1.385], "nothing"),
+            ([0.35, 1.0, 2.855], "nothing"),
+            ([1.0, 1.005, 1.02], "nothing"),
+            ([0.999, 1.0, 1.005], "same"),
+            ([1.02, 1.1, 1.2], "slower"),
+            ([0.8, 0.9, 0.98], "faster"),
+        ] {
+            assert_eq!(suggestion(ratios, 0.01), said, "{ratios:?}");
+        }
+    }
 }

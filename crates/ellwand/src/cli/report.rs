@@ -35,9 +35,9 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
             || record.spans.iter().any(|spans| spans.outcome.is_measured())
     };
     let measured = records.iter().any(has_any);
-    let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl"].contains(&name));
+    let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl", "seed-json"].contains(&name));
     if by_measurement && records.iter().any(|record| !record.comparisons.is_empty()) {
-        output::note("note: csv and jsonl hold measurements; verdicts are in table, json and markdown");
+        output::note("note: csv, jsonl and seed-json hold measurements; verdicts are in table, json and markdown");
     }
     print(matches, &records)?;
     Ok(if measured { Exit::Ok } else { Exit::Nothing })

@@ -26,12 +26,13 @@ pub(super) const RECORD: &str = "record.jsonl";
 
 pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
     let selection = selected(registry, matches);
-    let given = given(matches)?;
     let registry = &preferring(registry, &selection);
     let mut plan = Plan::expand(registry, &selection)?;
     for (names, why) in left_out(registry, &plan, &selection) {
         output::note(&format!("left out {}: {why}", names.join(", ")));
     }
+    let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
+    let given = super::given::given(matches, &cases)?;
     if let Some(given) = &given {
         bind(&mut plan, given, &selection.axes)?;
     }
@@ -41,7 +42,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     } else {
         Some(matches.get_one::<u32>("blocks").copied().unwrap_or(effort(matches).blocks()))
     };
-    ceilings::check_memory(&plan.cells, blocks.is_some())?;
+    ceilings::check_memory(&plan.cells, blocks.is_some() && !is_set(matches, "once"))?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     let allowed = budgets::load(registry, matches)?;
@@ -85,6 +86,10 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         settings,
     };
     let (record, finished) = open(&record_path, &this_run, resume, spans)?;
+    if overwrite {
+        // From now on the record is another one: what was made from the old one would pass for its report.
+        output::clear(&dir);
+    }
     // A record that is continued hears of it when there is something to add.
     let again = (!finished.is_empty()).then_some(&this_run);
     let mut record = Continued { record, again };
@@ -270,14 +275,6 @@ fn check_baseline(plan: &Plan, matches: &ArgMatches) -> Result<(), InputError> {
         Some(near) => error.help(format!("did you mean {near}?")),
         None => error,
     })
-}
-
-/// Arrays that the user gave.
-pub(super) fn given(matches: &ArgMatches) -> Result<Option<Tensors>, InputError> {
-    match matches.get_many::<String>("input") {
-        Some(bindings) => Ok(Some(crate::arrays::read(&bindings.cloned().collect::<Vec<_>>())?)),
-        None => Ok(None),
-    }
 }
 
 /// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the

@@ -4,6 +4,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::exit::Exit;
+use super::output::note;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -15,17 +16,18 @@ pub(super) fn stop_on_ctrl_c() -> &'static AtomicBool {
     &STOP
 }
 
-#[allow(clippy::print_stderr)]
 fn install() {
     let installed = ctrlc::set_handler(|| {
         if STOP.swap(true, SeqCst) {
+            // Workers end with us; what a shell has started does not.
+            ellwand_bench::commands::end_running();
             std::process::exit(Exit::Interrupted.code());
         }
-        eprintln!("\nstopping after this round; what is measured is kept (Ctrl-C again to end at once)");
+        note("\nstopping after this round; what is measured is kept (Ctrl-C again to end at once)");
     });
     if let Err(error) = installed {
         // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.
-        eprintln!("note: Ctrl-C cannot be caught ({error})");
+        note(&format!("note: Ctrl-C cannot be caught ({error})"));
     }
 }
 

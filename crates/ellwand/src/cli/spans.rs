@@ -66,6 +66,13 @@ fn name(cell: &Cell, implementation: &str) -> String {
     format!("{}-{digest:08x}-{}.trace.json", plain(&cell.case.workload), plain(implementation))
 }
 
+/// Whether a file has the name of a trace.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let digest = |part: &str| part.len() == 8 && part.chars().all(|c| c.is_ascii_hexdigit());
+    name.strip_suffix(".trace.json").is_some_and(|stem| stem.split('-').any(digest))
+}
+
 /// Writes a trace under a temporary name first, so that no partial file looks whole.
 fn write(path: &Path, trace: &Trace, process: &str) -> Result<(), Failure> {
     let partial = path.with_extension("partial");

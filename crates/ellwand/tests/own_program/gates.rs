@@ -42,7 +42,16 @@ pub(crate) fn budgets_of_a_run() {
     assert!(single.stderr.contains("budget open") && single.stderr.contains("--blocks 2"), "{}", single.stderr);
     // Another case has no budget.
     budgets("[[budget]]\nworkload = \"double\"\nn = 2\ntime = \"1 us\"\n");
-    assert_eq!(run("plain", &["--n", "3"]).code, Some(0));
+    let other = run("plain", &["--n", "3"]);
+    assert_eq!(other.code, Some(0));
+    let unmatched = "budget unmatched: double: nothing that was measured has n 2 (ellwand.toml line 1)";
+    assert!(other.stderr.contains(unmatched) && other.stderr.contains("0 open, 1 unmatched"), "{}", other.stderr);
+    let github = run("plain", &["--n", "3", "--format", "github"]);
+    assert!(github.stdout.contains("1 of 1 measurements and budgets"), "{}", github.stdout);
+    assert!(github.stdout.contains("::notice title=double::nothing that was measured has n 2"), "{}", github.stdout);
+    let junit = run("plain", &["--n", "3", "--format", "junit"]);
+    assert!(junit.stdout.contains(r#"<skipped message="nothing that was measured has n 2"#), "{}", junit.stdout);
+    assert!(!run("plain", &["--n", "2,3"]).stderr.contains("unmatched"));
     assert_eq!(run("plain", &["--n", "2"]).code, Some(3));
     let junit = run("plain,broken", &["--n", "2,3", "--format", "junit"]);
     assert_eq!(junit.code, Some(1), "{}", junit.stderr);
@@ -76,7 +85,13 @@ pub(crate) fn budgets_of_a_comparison() {
     assert!(broken.stdout.contains("same within 1 %"), "{}", broken.stdout);
     assert!(broken.stdout.contains("budget broken: double/n=3: time 2.00 ms"), "{}", broken.stdout);
     assert_eq!(compare("double:twin", time, &["--fail-on", "never"]).code, Some(0));
-    assert_eq!(compare("double:faster", time, &[]).code, Some(0), "it is another implementation's budget");
+    let another = compare("double:faster", time, &[]);
+    assert_eq!(another.code, Some(0), "it is another implementation's budget");
+    assert!(!another.stderr.contains("unmatched"), "{}", another.stderr);
+    let other = compare("double:twin", &format!("{time}n = 7\n"), &["--format", "github"]);
+    assert_eq!(other.code, Some(0), "{}", other.stdout);
+    assert!(other.stdout.contains("::notice title=double twin::nothing that was measured has n 7"), "{}", other.stdout);
+    assert!(other.stderr.contains("budget unmatched: double twin"), "{}", other.stderr);
     // Memory is read where a budget wants to know it, and only there.
     let memory = "[[budget]]\nworkload = \"double\"\npeak_memory = \"8 GB\"\n";
     let kept = compare("double:plain", memory, &["--format", "json"]);
@@ -168,6 +183,10 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     assert_eq!(other.code, Some(5), "{}", other.stderr);
     let line = "the candidate answers wrong: its output differs in line 1: '2', the baseline's is '1'";
     assert!(other.stdout.contains(line), "{}", other.stdout);
+    // The first run, which is not timed, has its end as well.
+    let endless = compare("true", "sleep 1000", &["--time-limit", "1"]);
+    assert_eq!(endless.code, Some(1), "{}{}", endless.stdout, endless.stderr);
+    assert!(endless.stdout.contains("the candidate failed: it did not end within 1 s"), "{}", endless.stdout);
     let silent = compare("true", "true", &["--same-output"]);
     assert_eq!(silent.code, Some(1), "{}", silent.stderr);
     assert!(silent.stdout.contains("the baseline failed: it prints nothing"), "{}", silent.stdout);
@@ -177,6 +196,26 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     let fickle =
         compare("echo 1", &format!("echo 1 >> {mark}; wc -l < {mark} | sed 's/^[2-9].*/2/'"), &["--same-output"]);
     assert_eq!(fickle.code, Some(5), "{}{}", fickle.stdout, fickle.stderr);
+}
+
+/// Verdicts and suggestions in a narrow terminal.
+pub(crate) fn lines_break_where_the_terminal_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = tell_in(dir.path(), &[&RUN[..], &["plain", "-o", "a"]].concat());
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    for args in [&["compare", "double:plain", "double:slower"][..], &["compare", "a", "a"]] {
+        let told = |columns: &str| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(args).current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache"));
+            String::from_utf8(command.env("COLUMNS", columns).output().unwrap().stdout).unwrap()
+        };
+        let (wide, narrow) = (told("500"), told("50"));
+        assert!(wide.lines().any(|line| line.chars().count() > 50), "{wide}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
+        // All but the seconds that it took.
+        assert_eq!(words(&wide).len(), words(&narrow).len(), "{wide}{narrow}");
+    }
 }
 
 /// A program without the workload, one that is no program, and one that says what no worker says.

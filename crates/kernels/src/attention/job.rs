@@ -436,9 +436,33 @@ impl Prepared for Job {
     }
 }
 
-/// The rows of the table for a task.
+/// The rows of the table for a task: name, what it is, how it is computed.
+pub(super) fn ways(task: Task) -> Vec<(&'static str, &'static str, Way)> {
+    let mut rows = vec![("reference", "step by step in f64", Way::Reference)];
+    match task {
+        Task::Core | Task::Whole => rows.extend([
+            ("naive", "plain loops, all scores in memory", Way::Naive),
+            ("blocked", "packed products and vector softmax, all scores in memory", Way::Blocked),
+            ("fused", "online softmax, scores never leave the cache: memory linear in the sequence", Way::Fused),
+            ("parallel", "the fused form on all threads", Way::Parallel),
+            ("memory-efficient", "the fused form with the smallest tiles and buffers", Way::MemoryEfficient),
+        ]),
+        Task::Layer => rows.extend([
+            ("simd", "packed products and fused attention on one thread", Way::Fused),
+            ("parallel", "the same on all threads", Way::Parallel),
+        ]),
+        _ => rows.extend([
+            ("scalar", "plain loops on one thread", Way::Naive),
+            ("simd", "vector lanes on one thread", Way::Blocked),
+            ("parallel", "the same on all threads", Way::Parallel),
+        ]),
+    }
+    rows
+}
+
+/// The implementations of a task on the processor.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
-    let row = |name: &str, about: &str, way: Way| {
+    let row = |(name, about, way): (&str, &str, Way)| {
         let row = Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
             if Precision::of(case) == Precision::Bf16 {
                 return bf16::Widened::boxed(way, case, inputs);
@@ -447,24 +471,5 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
         });
         if matches!(way, Way::Reference | Way::Parallel) { row.many_threads() } else { row }
     };
-    let mut rows = vec![row("reference", "step by step in f64", Way::Reference)];
-    match task {
-        Task::Core | Task::Whole => rows.extend([
-            row("naive", "plain loops, all scores in memory", Way::Naive),
-            row("blocked", "packed products and vector softmax, all scores in memory", Way::Blocked),
-            row("fused", "online softmax, scores never leave the cache: memory linear in the sequence", Way::Fused),
-            row("parallel", "the fused form on all threads", Way::Parallel),
-            row("memory-efficient", "the fused form with the smallest tiles and buffers", Way::MemoryEfficient),
-        ]),
-        Task::Layer => rows.extend([
-            row("simd", "packed products and fused attention on one thread", Way::Fused),
-            row("parallel", "the same on all threads", Way::Parallel),
-        ]),
-        _ => rows.extend([
-            row("scalar", "plain loops on one thread", Way::Naive),
-            row("simd", "vector lanes on one thread", Way::Blocked),
-            row("parallel", "the same on all threads", Way::Parallel),
-        ]),
-    }
-    rows
+    ways(task).into_iter().map(row).collect()
 }

@@ -127,12 +127,17 @@ impl Workload for Attention {
         }
     }
     fn footprint(&self, case: &Case) -> u64 {
+        let names = job::ways(self.task).into_iter().map(|(name, ..)| self.footprint_of(case, name));
+        names.max().unwrap_or(0)
+    }
+    fn footprint_of(&self, case: &Case, implementation: &str) -> u64 {
         let Ok(s) = Shape::of(case) else { return 0 };
         let (read, written) = arrays::bytes(self.task, &s, Precision::F32);
         // Of bf16 the widened arrays count, of which the reference and a job hold their own. Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
         let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
-        let extra = [job::Way::Naive, job::Way::Parallel].map(|way| job::extra(self.task, way, &s));
-        arrays.saturating_add(extra.into_iter().max().unwrap_or(0))
+        // The working memory of a device is its own.
+        let way = job::ways(self.task).into_iter().find(|(name, ..)| *name == implementation).map(|(.., way)| way);
+        arrays.saturating_add(way.map_or(0, |way| job::extra(self.task, way, &s)))
     }
     fn ports(&self, case: &Case) -> Ports {
         let ports = Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s));

@@ -331,6 +331,25 @@ fn sizes_beyond_any_memory_are_estimated_not_tried() {
 }
 
 #[test]
+fn memory_is_counted_by_implementation() {
+    let registry = registry();
+    let core = registry.find("attention-core").unwrap();
+    let of = |sequence: i64, name: &str| {
+        core.footprint_of(&case(&registry, "attention-core", [1, sequence, 64, 1, 0], "none"), name)
+    };
+    let length = 1 << 17;
+    // All scores of one head in f32: 64 GiB.
+    let scores = 4 << 34;
+    for name in ["naive", "blocked"] {
+        assert!(of(length, name) >= scores, "{name}");
+    }
+    for name in ["reference", "fused", "parallel", "memory-efficient"] {
+        let (short, long) = (of(length, name), of(2 * length, name));
+        assert!(long < scores / 32 && long <= 2 * short, "{name} is linear in the sequence: {short} {long}");
+    }
+}
+
+#[test]
 fn arrays_of_the_user_make_their_case_and_wrong_ones_are_named() {
     let registry = registry();
     for workload in registry.workloads() {

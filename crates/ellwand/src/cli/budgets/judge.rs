@@ -45,6 +45,8 @@ pub(crate) enum State {
     Broken,
     /// It was not shown to be either.
     Open,
+    /// It is about something that was not measured.
+    Unmatched,
 }
 
 impl State {
@@ -54,6 +56,7 @@ impl State {
             State::Kept => "kept",
             State::Broken => "broken",
             State::Open => "open",
+            State::Unmatched => "unmatched",
         }
     }
 }
@@ -84,6 +87,26 @@ impl Budget {
         matches(&self.workload, subject.workload)
             && self.implementation.as_ref().is_none_or(|pattern| matches(pattern, subject.implementation))
             && self.axes.iter().all(on_axis)
+    }
+
+    /// Whether it is about this workload and implementation, at whatever case.
+    pub(super) fn is_about(&self, workload: &str, implementation: &str) -> bool {
+        let matches = ellwand_core::registry::matches;
+        matches(&self.workload, workload)
+            && self.implementation.as_ref().is_none_or(|pattern| matches(pattern, implementation))
+    }
+
+    /// It is about what was measured, and no case of that fits it.
+    pub(super) fn unmatched(&self) -> Judged {
+        let axes: Vec<String> = self.axes.iter().map(|(axis, value, _)| format!("{axis} {value}")).collect();
+        let wanted = if axes.is_empty() { "it".into() } else { axes.join(", ") };
+        Judged {
+            what: "budget",
+            state: State::Unmatched,
+            value: None,
+            limit: f64::INFINITY,
+            text: format!("nothing that was measured has {wanted}"),
+        }
     }
 
     /// What it says about one that it fits.

@@ -123,6 +123,18 @@ impl Budgets {
         Some(Verdict { subject, place: self.place(None), judged })
     }
 
+    /// The budgets about these workloads and implementations that fit none of the cases: a slip in one would pass for a
+    /// budget that is kept.
+    pub(super) fn unmatched(&self, measured: &[(&str, &str)], verdicts: &[Verdict]) -> Vec<Verdict> {
+        let about = |budget: &&Budget| measured.iter().any(|(workload, name)| budget.is_about(workload, name));
+        let rows = self.rows.iter().filter(about).map(|budget| Verdict {
+            subject: budget.implementation.iter().fold(budget.workload.clone(), |name, i| format!("{name} {i}")),
+            place: self.place(Some(budget.line)),
+            judged: budget.unmatched(),
+        });
+        rows.filter(|row| !verdicts.iter().any(|verdict| verdict.place == row.place)).collect()
+    }
+
     /// Holds what a run measured, and the program itself, against the budgets.
     pub(super) fn judge_run(&self, measurements: &[Measurement]) -> Vec<Verdict> {
         let rows = measurements.iter().flat_map(|m| {
@@ -142,7 +154,12 @@ impl Budgets {
             self.judge(&format!("{} {}", m.case.id, m.implementation), &subject)
         });
         let program = std::env::current_exe().ok().and_then(|program| self.judge_program(&program));
-        program.into_iter().chain(rows).collect()
+        let mut verdicts: Vec<Verdict> = program.into_iter().chain(rows).collect();
+        let measured = measurements.iter().filter(|m| m.outcome.is_measured());
+        let measured: Vec<(&str, &str)> =
+            measured.map(|m| (m.case.workload.as_str(), m.implementation.as_str())).collect();
+        verdicts.extend(self.unmatched(&measured, &verdicts));
+        verdicts
     }
 
     /// Tells on stderr what is broken or open, and how many there are: the table on stdout is the record's alone.
@@ -152,8 +169,11 @@ impl Budgets {
             output::note(&format!("budget {}: {}", verdict.judged.state.word(), verdict.line()));
         }
         if !verdicts.is_empty() {
-            let [kept, broken, open] = [State::Kept, State::Broken, State::Open].map(count);
-            output::note(&format!("budgets of {}: {kept} kept, {broken} broken, {open} open", self.path.display()));
+            let [kept, broken, open, unmatched] =
+                [State::Kept, State::Broken, State::Open, State::Unmatched].map(count);
+            let unmatched = if unmatched > 0 { format!(", {unmatched} unmatched") } else { String::new() };
+            let path = self.path.display();
+            output::note(&format!("budgets of {path}: {kept} kept, {broken} broken, {open} open{unmatched}"));
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
             row.found_by.iter().map(|(question, count)| format!("{question} {count}")).collect();
         writeln!(
             out,
-            "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>6.2} {:>7.2} {:>6}  {}",
+            "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {power:>21} {:>8} {:>7}  {:>14} {:>6}  {}",
             row.workload,
             planted(&row.candidate, row.percent, row.passes),
             row.decisions,
@@ -48,13 +48,17 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
             row.withheld,
             row.bias.map_or_else(String::new, |bias| format!("{:.3}%", bias * 100.0)),
             row.covered.map_or_else(String::new, |covered| covered.to_string()),
-            row.seconds[0],
-            row.seconds[1],
+            took(row.decisions, row.seconds),
             row.cpu_s.map_or_else(String::new, |seconds| format!("{seconds:.2}")),
             found_by.join(", "),
         )?;
     }
     write_summary(certificate, out)
+}
+
+/// Median and 90th percentile of the seconds of a decision; nothing where none was taken.
+fn took(decisions: u64, [median, p90]: [f64; 2]) -> String {
+    if decisions > 0 { format!("{median:>6.2} {p90:>7.2}") } else { String::new() }
 }
 
 fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
@@ -115,4 +119,15 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
     }
     let load = |load: Option<f64>| load.map_or_else(unknown, |load| format!("{load:.2}"));
     writeln!(out, "load average {} before, {} after", load(certificate.load[0]), load(certificate.load[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::took;
+
+    #[test]
+    fn a_row_without_decisions_has_no_times() {
+        assert_eq!(took(0, [f64::NAN, f64::NAN]), "");
+        assert_eq!(took(3, [1.25, 2.5]), "  1.25    2.50");
+    }
 }
