@@ -56,7 +56,7 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
             ..=128 if RESIDUAL => self.blocks::<S, 2, 2, false>(s, rows),
             _ if RESIDUAL => self.blocks::<S, 1, 1, false>(s, rows),
             ..=256 => self.blocks::<S, 4, 4, false>(s, rows),
-            ..=2048 => self.blocks::<S, 2, 2, false>(s, rows),
+            257..=2048 => self.blocks::<S, 2, 2, false>(s, rows),
             _ => self.blocks::<S, 1, 1, false>(s, rows),
         }
     }
