@@ -2,7 +2,7 @@
 
 use super::chart::Area;
 use super::font::Fonts;
-use super::scene::{Anchor, INK, Scene};
+use super::scene::{Anchor, GREY, INK, Scene};
 
 /// Heights near the wanted ones, at least `gap` apart and between `top` and `bottom` as far as there is room.
 pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32> {
@@ -54,17 +54,26 @@ pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Are
             (x - width / 2.0, y - 26.0),
             (x - width / 2.0, y + 36.0),
         ];
+        // Further off with a line that leads there, where points stand close.
+        let off = [-30.0, 30.0, -50.0, 50.0, -70.0, 70.0].into_iter().flat_map(|dy| {
+            [(x + 26.0, y + dy), (x - 26.0 - width, y + dy), (x + 60.0, y + dy), (x - 60.0 - width, y + dy)]
+        });
         let boxed =
             |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
-        let free = sides.iter().find(|side| {
+        let mut all = sides.into_iter().map(|side| (side, false)).chain(off.map(|side| (side, true)));
+        let free = all.find(|(side, _)| {
             let own = boxed(side);
             let inside =
                 own.left >= plot.left && own.right <= plot.right && own.top >= plot.top && own.bottom <= plot.bottom;
             inside && !taken.iter().any(|other| overlap(&own, other))
         });
-        if let Some(side) = free {
-            scene.text(*side, text, SIZE, Anchor::Start, INK);
-            taken.push(boxed(side));
+        if let Some((side, off)) = free {
+            if off {
+                let near = if side.0 > *x { side.0 - 3.0 } else { side.0 + width + 3.0 };
+                scene.line(vec![(*x, *y), (near, side.1 - 4.0)], 0.8, GREY, &[1.5, 2.5]);
+            }
+            scene.text(side, text, SIZE, Anchor::Start, INK);
+            taken.push(boxed(&side));
         }
     }
 }
@@ -74,6 +83,7 @@ fn overlap(a: &Area, b: &Area) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -89,6 +99,32 @@ mod tests {
             }
             prop_assert!(heights.iter().all(|height| (-0.01..=600.01).contains(height)));
         }
+    }
+
+    #[test]
+    fn points_that_stand_close_are_named_beside_lines_and_one_another() {
+        let fonts = Fonts::load().unwrap();
+        let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
+        let points: Vec<((f32, f32), &str)> = ["one", "two", "three", "four"]
+            .iter()
+            .zip(0_u8..)
+            .map(|(n, i)| ((400.0, 300.0 + f32::from(i)), *n))
+            .collect();
+        // A roof right through the first place of each, and a whisker over all of them.
+        let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
+        let mut scene = Scene::new(800.0, 600.0, "");
+        beside(&points, &lines, plot, &fonts, &mut scene);
+        let svg = super::super::svg::svg(&scene);
+        for (_, name) in points {
+            assert!(svg.contains(name), "{name}: {svg}");
+        }
+        let texts: Vec<f32> = svg
+            .split("<text")
+            .skip(1)
+            .filter_map(|text| text.split(" y=\"").nth(1)?.split('"').next()?.parse().ok())
+            .collect();
+        assert_eq!(texts.len(), 4, "{svg}");
+        assert!(texts.iter().all(|base| base + 3.0 < 298.0 || base - SIZE > 298.0), "{texts:?}");
     }
 
     #[test]

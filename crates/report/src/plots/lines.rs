@@ -198,7 +198,12 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
     let lines = panel.series.iter().filter(|series| series.joined).flat_map(|series| {
         series.points.windows(2).map(move |ends| (place(ends[0].x, ends[0].y), place(ends[1].x, ends[1].y)))
     });
-    let points = panel.series.iter().filter(|series| !series.joined).flat_map(|series| &series.points);
-    let whiskers = points.map(|point| (place(point.x, point.low), place(point.x, point.high)));
-    labels::beside(&named, &lines.chain(whiskers).collect::<Vec<_>>(), plot, fonts, scene);
+    let points = || panel.series.iter().filter(|series| !series.joined).flat_map(|series| &series.points);
+    let whiskers = points().map(|point| (place(point.x, point.low), place(point.x, point.high)));
+    // A marker is a cross of lines as far as texts are concerned.
+    let markers = points().flat_map(|point| {
+        let (x, y) = place(point.x, point.y);
+        [((x - 6.0, y), (x + 6.0, y)), ((x, y - 6.0), (x, y + 6.0))]
+    });
+    labels::beside(&named, &lines.chain(whiskers).chain(markers).collect::<Vec<_>>(), plot, fonts, scene);
 }
