@@ -140,7 +140,7 @@ impl Backend for Vulkan {
         let start = Instant::now();
         let handle = self.opened()?.kernel(source, name, &self.info.name)?;
         let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        Ok(Kernel { name: name.into(), handle, resources: source.name.into(), compile_ns })
+        Ok(Kernel { name: name.into(), handle, resources: source.name.into(), compile_ns, ..Kernel::default() })
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
