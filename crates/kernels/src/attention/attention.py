@@ -100,9 +100,10 @@ for head, queries, keys, warps in [(32, 64, 32, 8), (64, 64, 32, 8), (128, 64, 1
     constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
     sixteens = ["q", "k", "v", "out", "size", *STEPS]
     VARIANTS += both(f"attention_{head}", fused, TYPES, sixteens, constants=constants, warps=warps, stages=2)
-# In bf16 the products are the tensor cores', weights are rounded to bf16 before the second one.
+# In bf16 the products are the tensor cores', weights are rounded to bf16 before the second one. Heads are multiples of 16:
+# what reads value by value spills on every architecture.
 NARROW = TYPES | dict(q="*bf16", k="*bf16", v="*bf16", out="*bf16")
-for head, queries, keys, warps in [(64, 128, 64, 4), (128, 128, 64, 8)]:
+for head, queries, keys, warps in [(64, 128, 64, 8), (128, 128, 32, 8)]:
     constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
     sixteens = ["q", "k", "v", "out", "size", *STEPS]
-    VARIANTS += both(f"attention_bf16_{head}", fused, NARROW, sixteens, constants=constants, warps=warps, stages=2)
+    VARIANTS += both(f"attention_bf16_{head}", fused, NARROW, sixteens, constants=constants, warps=warps, stages=2)[1:]
