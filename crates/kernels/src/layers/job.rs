@@ -158,6 +158,7 @@ impl Job {
             tanh: self.shape.tanh,
             each: self.op.is_loss() && self.shape.reduction == Reduction::None,
             stream: self.stream,
+            far: 4 * self.shape.elements() as u64 > stores::threshold().bytes,
             vectors: [&self.vectors[0], &self.vectors[1]],
         };
         let rows = rows_of_a_piece(&self.shape);

@@ -24,6 +24,8 @@ pub(super) struct Plan<'a> {
     pub(super) each: bool,
     /// Outputs are stored past the caches; pieces and rows start on a vector then.
     pub(super) stream: bool,
+    /// The main input is too large for the caches.
+    pub(super) far: bool,
     /// gamma and beta, or bias; empty where there is none.
     pub(super) vectors: [&'a [f32]; 2],
 }
@@ -115,7 +117,7 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         }
         (Step::Whole(Op::MseLoss), _) => return dispatch(isa, SquaredError { x, target: second }),
         (Step::Whole(Op::CrossEntropyLoss), _) => {
-            return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, y });
+            return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, far: plan.far, y });
         }
         (Step::Whole(Op::Softmax), _) => {
             with_scratch(Softmax::SCRATCH * d, |scratch| dispatch(isa, Softmax { x, d, y, stream, scratch }));
