@@ -2,8 +2,8 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::cuda::place;
 use super::shape::{Layout, Mask, Shape};
+use super::steps::place;
 use super::{Task, arrays};
 use crate::device::{Arg, Buffer, Job, gpu};
 use crate::gemm::{Place, Products};

@@ -17,6 +17,7 @@ mod ops;
 mod reference;
 mod shape;
 mod softmax;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod triton;

@@ -1,21 +1,19 @@
 //! Attention as Triton kernels: products of `product.py`, the masked softmax and the fused core of `attention.py`: f32, and
 //! the core in bf16 as well.
 
-use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+use ellwand_core::{Case, Device, DeviceKind, Implementation, PrepareError, Prepared, Tensors};
 
-use super::cuda::{further, place};
-use super::shape::{Layout, Mask, Precision, Shape};
-use super::{Task, arrays, cuda_bf16};
-use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu, whole};
-use crate::gemm::{Masked, Place, Products, Sees};
+use super::shape::{Layout, Precision};
+use super::steps::{self, Kernels, Steps};
+use super::{Task, cuda_bf16};
+use crate::device::{Arg, Gpu, GpuError, Grid, Job, Source, gpu, whole};
+use crate::gemm::Products;
 
 /// The kernels.
 pub(crate) static SOURCE: Source = Source { name: "attention.py", text: include_str!("attention.py"), options: &[] };
 
 /// Queries of a program of the fused kernel.
 const QUERIES: usize = 64;
-/// Heads of as many values, or fewer, that the fused kernel is compiled for.
-const HEADS: [usize; 3] = [32, 64, 128];
 
 /// Queries of a program of it in bf16.
 const NARROW_QUERIES: usize = 128;
@@ -46,60 +44,19 @@ fn narrow(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Box<dyn Prepared>,
     Ok(made.job.boxed())
 }
 
-/// A job in the making.
-struct Steps<'a> {
-    gpu: &'a Gpu,
-    job: Job,
-    s: Shape,
-    sees: Sees,
-}
+/// The kernels of `product.py` and `attention.py`.
+struct Triton;
 
-impl Steps<'_> {
-    fn new<'a>(gpu: &'a Gpu, s: Shape, lengths: &[i64]) -> Result<Steps<'a>, GpuError> {
-        let mut job = Job::new(gpu);
-        let sees = match s.mask {
-            Mask::None => Sees::All,
-            Mask::Causal => Sees::Causal,
-            Mask::Padding => {
-                let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
-                Sees::Lengths(job.hold(Buffer::of_u64(gpu, &lengths)?))
-            }
-        };
-        Ok(Steps { gpu, job, s, sees })
+impl Kernels for Triton {
+    const HEADS: [usize; 3] = [32, 64, 128];
+
+    fn product(products: &Products, job: &mut Job) -> Result<(), GpuError> {
+        products.launch_triton(job)
     }
 
-    fn scratch(&mut self, values: usize) -> Result<Arg, GpuError> {
-        Ok(self.job.hold(Buffer::new(self.gpu, 4 * values)?))
-    }
-
-    /// `y = x w^T + b` with rows that lie one after another.
-    fn linear(&mut self, x: Arg, [w, b]: [Arg; 2], y: Arg, [rows, ins, outs]: [usize; 3]) -> Result<(), GpuError> {
-        let [x, w, y] = [(x, ins), (w, ins), (y, outs)].map(|(at, row)| Place::one(at, row));
-        Products { bias: Some(b), ..Products::one([rows, outs, ins], true, x, w, y) }.launch_triton(&mut self.job)
-    }
-
-    /// A product for every head.
-    fn by_head(&self, size: [usize; 3], transposed: bool, [a, b, c]: [Place; 3]) -> Products {
-        let s = &self.s;
-        let (sequences, heads, group, sees) = (s.batch, s.heads, s.heads / s.kv_heads, self.sees);
-        Products { sequences, heads, group, sees, ..Products::one(size, transposed, a, b, c) }
-    }
-
-    /// [batch, heads, sequence, sequence].
-    fn square(&self, at: Arg) -> Place {
-        let n = self.s.sequence;
-        Place { at, row: n, head: n * n, batch: self.s.heads * n * n }
-    }
-
-    fn scores(&mut self, q: Place, k: Place, scores: Arg) -> Result<(), GpuError> {
-        let (n, alpha) = (self.s.sequence, self.s.scale() as f32);
-        let products = self.by_head([n, n, self.s.head()], true, [q, k, self.square(scores)]);
-        Products { alpha, mask: Masked::C, ..products }.launch_triton(&mut self.job)
-    }
-
-    fn softmax(&mut self, scores: Arg, weights: Arg) -> Result<(), GpuError> {
-        let s = self.s;
-        let (sees, lengths) = self.sees.args();
+    fn softmax(steps: &mut Steps<'_, Self>, scores: Arg, weights: Arg) -> Result<(), GpuError> {
+        let s = steps.s;
+        let (sees, lengths) = steps.sees.args();
         let rows = s.positions() * s.heads;
         if i32::try_from(rows).is_err() {
             let problem = format!("{rows} rows of scores; a grid takes {}", i32::MAX);
@@ -107,24 +64,17 @@ impl Steps<'_> {
         }
         let kernel = if s.sequence.is_multiple_of(16) { "softmax_rows_16" } else { "softmax_rows" };
         let args = vec![scores, lengths, weights, whole(s.sequence), whole(s.heads), sees];
-        self.job.launch(&SOURCE, kernel, Grid::line(rows, 1), args)
+        steps.job.launch(&SOURCE, kernel, Grid::line(rows, 1), args)
     }
 
-    fn sums(&mut self, weights: Arg, v: Place, out: Place) -> Result<(), GpuError> {
-        let n = self.s.sequence;
-        let products = self.by_head([n, self.s.head(), n], false, [self.square(weights), v, out]);
-        Products { mask: Masked::A, ..products }.launch_triton(&mut self.job)
-    }
-
-    /// The core, fused where there is a kernel for heads of this size; otherwise its three steps with all scores in memory.
-    fn core(&mut self, [q, k, v]: [Arg; 3], [queries, keys, to]: [Layout; 3], out: Arg) -> Result<(), GpuError> {
-        let s = self.s;
-        let Some(padded) = HEADS.into_iter().find(|padded| s.head() <= *padded) else {
-            let scores = self.scratch(s.batch * s.heads * s.sequence * s.sequence)?;
-            self.scores(place(q, queries), place(k, keys), scores)?;
-            self.softmax(scores, scores)?;
-            return self.sums(scores, place(v, keys), place(out, to));
-        };
+    fn fused(
+        steps: &mut Steps<'_, Self>,
+        padded: usize,
+        [q, k, v]: [Arg; 3],
+        [queries, keys, to]: [Layout; 3],
+        out: Arg,
+    ) -> Result<(), GpuError> {
+        let s = steps.s;
         let layouts = [queries, keys, to];
         let even = [q, k, v, out].iter().all(|at| at.word().is_multiple_of(16))
             && s.head().is_multiple_of(16)
@@ -133,25 +83,18 @@ impl Steps<'_> {
             let problem = format!("{} sequences of {} heads; a grid takes 65535 of each", s.batch, s.heads);
             return Err(GpuError::Call { call: "cuLaunchKernel", problem });
         }
-        let (sees, lengths) = self.sees.args();
+        let (sees, lengths) = steps.sees.args();
         let scale = (s.scale() * std::f64::consts::LOG2_E) as f32;
         let mut args = vec![q, k, v, out, lengths, whole(s.sequence), whole(s.head()), whole(s.heads / s.kv_heads)];
         args.extend([sees, Arg::F32(scale)]);
         args.extend(layouts.into_iter().flat_map(|l| [l.batch, l.head, l.row].map(|step| Arg::U64(step as u64))));
         let blocks = [s.sequence.div_ceil(QUERIES), s.heads, s.batch].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let kernel = format!("attention_{padded}{}", if even { "_16" } else { "" });
-        self.job.launch(&SOURCE, &kernel, Grid { blocks, threads: [1; 3], shared: 0 }, args)
+        steps.job.launch(&SOURCE, &kernel, Grid { blocks, threads: [1; 3], shared: 0 }, args)
     }
 
-    fn attention(&mut self, x: Arg, input: &dyn Fn(&str) -> Arg, y: Arg) -> Result<(), GpuError> {
-        let s = self.s;
-        let (positions, d, width) = (s.positions(), s.dimension, s.projected());
-        let (qkv, context) = (self.scratch(positions * width)?, self.scratch(positions * d)?);
-        self.linear(x, [input("w_qkv"), input("b_qkv")], qkv, [positions, d, width])?;
-        let layout = Layout::together(&s, width);
-        let parts = [0, s.heads, s.heads + s.kv_heads].map(|heads| further(qkv, heads * s.head()));
-        self.core(parts, [layout, layout, Layout::together(&s, d)], context)?;
-        self.linear(context, [input("w_out"), input("b_out")], y, [positions, d, d])
+    fn layer(_: &mut Steps<'_, Self>, _: &dyn Fn(&str) -> Arg, _: Arg) -> Result<(), PrepareError> {
+        Err(PrepareError::Unsupported("the layer has no row in Triton".into()))
     }
 }
 
@@ -160,31 +103,7 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     if Precision::of(case) == Precision::Bf16 {
         return narrow(case, inputs, gpu);
     }
-    let s = Shape::of(case)?;
-    arrays::check(task, &s, inputs)?;
-    let lengths = arrays::lengths(&s, inputs).unwrap_or_default();
-    let mut steps = Steps::new(gpu, s, lengths)?;
-    let mut held = Vec::new();
-    for array in arrays::inputs(task, &s) {
-        held.push((array.name, steps.job.hold(Buffer::of_f32(gpu, inputs.f32(array.name)?)?)));
-    }
-    let input = |name: &str| held.iter().find(|(known, _)| *known == name).map_or(Arg::At(0), |(_, at)| *at);
-    let output = arrays::output(task, &s);
-    let y = steps.job.output(output.name, Dtype::F32, &output.dims, 0)?;
-    let (positions, d) = (s.positions(), s.dimension);
-    let (queries, keys) = (Layout::apart(&s, s.heads), Layout::apart(&s, s.kv_heads));
-    let [q, k, v] = ["q", "k", "v"].map(input);
-    match task {
-        Task::Qkv => steps.linear(input("x"), ["w_qkv", "b_qkv"].map(input), y, [positions, d, s.projected()])?,
-        Task::Output => steps.linear(input("context"), ["w_out", "b_out"].map(input), y, [positions, d, d])?,
-        Task::Scores => steps.scores(place(q, queries), place(k, keys), y)?,
-        Task::Softmax => steps.softmax(input("scores"), y)?,
-        Task::WeightedSum => steps.sums(input("weights"), place(v, keys), place(y, queries))?,
-        Task::Core => steps.core([q, k, v], [queries, keys, queries], y)?,
-        Task::Whole => steps.attention(input("x"), &input, y)?,
-        Task::Layer => return Err(PrepareError::Unsupported("the layer has no row in Triton".into())),
-    }
-    Ok(steps.job.boxed())
+    Ok(steps::job::<Triton>(task, case, inputs, gpu)?.boxed())
 }
 
 /// The row of a task; the layer around attention has none.
