@@ -90,8 +90,7 @@ impl Made {
 }
 
 /// The portable form.
-pub(super) fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    let gpu = gpu(device)?;
+pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
         return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
     }
@@ -109,7 +108,7 @@ pub(super) fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Res
     // Two tiles of keys and two of values, with eight values more a row than they have.
     let grid = made.grid(TILE, 128, 4 * TILE * (padded + 8) * 2);
     made.job.launch(&SOURCE, &format!("attention_bf16_{padded}"), grid, args)?;
-    Ok(made.job.boxed())
+    Ok(made.job)
 }
 
 /// The form for Hopper.
@@ -156,26 +155,15 @@ pub(super) fn implementation(task: Task) -> Implementation {
 
 #[cfg(test)]
 mod tests {
-    use ellwand_core::{Case, PrepareError, Registry, Tensor, Value};
+    use ellwand_core::{Case, PrepareError, Registry, Tensor};
 
+    use super::super::tests::{self, registry};
     use super::Task;
     use crate::device::{judge, test_devices};
 
-    fn registry() -> Registry {
-        let mut registry = Registry::new();
-        crate::attention::register(&mut registry);
-        registry
-    }
-
     /// A case of the core in bf16 by batch, sequence, dimension, heads, kv-heads.
     fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
-        let name = Task::Core.name();
-        let axes = registry.find(name).unwrap().axes();
-        let mut case = Case::new(name, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
-        for (axis, size) in ["batch", "sequence", "dimension", "heads", "kv-heads"].into_iter().zip(sizes) {
-            case.set(axis, Value::Int(size));
-        }
-        case.set("mask", mask);
+        let mut case = tests::case(registry, Task::Core.name(), sizes, mask);
         case.set("precision", "bf16");
         case
     }

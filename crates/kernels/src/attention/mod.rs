@@ -11,13 +11,13 @@ mod cublas;
 mod cuda;
 mod cuda_bf16;
 mod fused;
+mod gpu;
 mod job;
 mod naive;
 mod ops;
 mod reference;
 mod shape;
 mod softmax;
-mod steps;
 #[cfg(test)]
 mod tests;
 mod triton;
@@ -224,12 +224,8 @@ pub fn register(registry: &mut Registry) {
         for implementation in job::implementations(task) {
             registry.implementation(implementation);
         }
-        for implementation in cuda::implementations(task) {
-            registry.implementation(implementation);
+        for row in gpu::implementations(task) {
+            registry.implementation(row);
         }
-        for implementation in triton::implementation(task).into_iter().chain(cublas::implementation(task)) {
-            registry.implementation(implementation);
-        }
-        registry.implementation(wgpu::implementation(task));
     }
 }

@@ -9,14 +9,14 @@ use super::shape::{Layout, Mask, Shape};
 use crate::isa::Isa;
 use crate::testing::{Here, here, judged_on_wgpu};
 
-fn registry() -> Registry {
+pub(super) fn registry() -> Registry {
     let mut registry = Registry::new();
     super::register(&mut registry);
     registry
 }
 
 /// A case by sizes: batch, sequence, dimension, heads, kv-heads.
-fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &str) -> Case {
+pub(super) fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &str) -> Case {
     let axes = registry.find(workload).unwrap().axes();
     let mut case = Case::new(workload, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
     for (axis, size) in ["batch", "sequence", "dimension", "heads", "kv-heads"].into_iter().zip(sizes) {

@@ -68,6 +68,12 @@ impl Job {
         Arg::At(buffer.address())
     }
 
+    /// Working memory of so many bytes, for as long as the job lives.
+    pub(crate) fn scratch(&mut self, bytes: usize) -> Result<Arg, GpuError> {
+        let buffer = Buffer::new(&self.gpu, bytes)?;
+        Ok(self.hold(buffer))
+    }
+
     /// Makes an output of `bytes` bytes or as many as its shape has, whatever is more.
     pub(crate) fn output(
         &mut self,

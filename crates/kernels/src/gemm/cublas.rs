@@ -1,9 +1,7 @@
 //! Products of matrices by NVIDIA's own library: f32 without TF32.
 
-use ellwand_core::{Case, Device, DeviceKind, Implementation, PrepareError, Prepared, Tensors};
-
-use super::cuda::{Masked, Products, SOURCE, prepared};
-use super::workload::NAME;
+use super::cuda::SOURCE;
+use super::gpu::{Masked, Place, Products, Sees};
 use crate::device::{Arg, GpuError, Grid, Job, Series, whole};
 
 impl Products {
@@ -12,7 +10,7 @@ impl Products {
     /// and the product added to it.
     pub(crate) fn launch_cublas(&self, job: &mut Job) -> Result<(), GpuError> {
         let &Products { size, transposed, a, b, c, sequences, heads, group, .. } = self;
-        if self.mask != Masked::Not {
+        if self.mask != Masked::Not && self.sees != Sees::All {
             return Err(GpuError::Absent("the library's products take no mask: mask=none".into()));
         }
         let [m, n, _] = size;
@@ -28,7 +26,7 @@ impl Products {
         let series = Series {
             size,
             transposed,
-            at: places.map(|place| place.at),
+            at: places.map(Place::address),
             row: places.map(|place| place.row),
             step: places.map(|place| place.head),
             count: heads,
@@ -44,51 +42,13 @@ impl Products {
         let step = if group == 1 { series.step } else { [a_step, 0, c_step] };
         let calls = if group == 1 { 1 } else { heads / group };
         for (sequence, call) in (0..sequences).flat_map(|sequence| (0..calls).map(move |call| (sequence, call))) {
-            let on = |at: Arg, batch: usize, values: usize| Arg::At(at.word() + 4 * (sequence * batch + values) as u64);
+            let on = |place: Place, values: usize| {
+                Place { start: place.start + sequence * place.batch + values, ..place }.address()
+            };
             let first = call * group;
-            let at = [
-                on(a.at, a.batch, first * a_step),
-                on(b.at, b.batch, call * b_step),
-                on(c.at, c.batch, first * c_step),
-            ];
+            let at = [on(a, first * a_step), on(b, call * b_step), on(c, first * c_step)];
             job.library(&Series { at, step, count: heads / calls, ..series })?;
         }
         Ok(())
-    }
-}
-
-fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
-    let (mut job, products) = prepared(case, inputs, device)?;
-    products.launch_cublas(&mut job)?;
-    Ok(job.boxed())
-}
-
-/// The row of the table.
-pub(super) fn implementation() -> Implementation {
-    let about = "NVIDIA's library, f32 without TF32";
-    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(NAME, "cublas", about, prepare) }
-}
-
-#[cfg(test)]
-mod tests {
-    use ellwand_core::{Case, Registry, Value};
-
-    use crate::device::judge_cublas;
-
-    #[test]
-    fn cublas_gets_products_of_both_layouts_right() {
-        for (transposed, [m, n, k]) in
-            [true, false].into_iter().flat_map(|t| [[1, 1, 1], [3, 5, 7], [65, 67, 17], [33, 130, 100]].map(|s| (t, s)))
-        {
-            let mut registry = Registry::new();
-            crate::gemm::register(&mut registry);
-            let sizes = [("m", m), ("n", n), ("k", k)];
-            let mut params: Vec<(String, Value)> =
-                sizes.iter().map(|(name, size)| (name.to_string(), Value::Int(*size))).collect();
-            params.push(("transposed".into(), Value::Flag(transposed)));
-            let case = Case::new("matmul", params);
-            let inputs = registry.find("matmul").unwrap().inputs(&case, 11).unwrap();
-            judge_cublas(&registry, &case, &inputs);
-        }
     }
 }

@@ -8,13 +8,14 @@
 
 mod cublas;
 mod cuda;
+mod gpu;
 mod panel;
 mod scratch;
 #[cfg(test)]
 mod tests;
 mod tile;
 mod triton;
-pub(crate) mod wgpu;
+mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
@@ -22,12 +23,14 @@ use ellwand_core::Registry;
 use crate::isa::Isa;
 use crate::{pool, stores};
 
-pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
+pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use gpu::{Masked, Place, Products, Sees};
 pub(crate) use panel::{Source, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
+pub(crate) use wgpu::{Then, word};
 pub(crate) use workload::normal;
 
 /// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.

@@ -343,9 +343,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.implementation(row("matrixmultiply", "the crate of that name, on one thread", |_| Way::Crate));
     registry.implementation(row("simd", "tiles in registers, B packed, on one thread", Way::Simd));
     registry.implementation(row("parallel", "the same on all threads", Way::Parallel).many_threads());
-    registry.implementation(super::cuda::implementation());
-    registry.implementation(super::triton::implementation());
-    registry.implementation(super::cublas::implementation());
-    let about = "tiles of 64 x 64 a group, 4 x 4 a thread";
-    registry.implementation(crate::device::on_wgpu(Implementation::cpu(NAME, "wgpu", about, super::wgpu::prepare)));
+    for row in super::gpu::implementations() {
+        registry.implementation(row);
+    }
 }

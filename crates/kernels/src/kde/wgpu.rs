@@ -12,7 +12,7 @@ use super::rows::Marked;
 use super::wgpu_local;
 use super::workload_spec::{self as spec, Task};
 use crate::device::{self, Arg, Buffer, Gpu, Grid, Job, Source, gpu};
-use crate::gemm::wgpu::{self as products, Products, Rows, Seen, word};
+use crate::gemm::{Place, Products, Then, word};
 use crate::isa::Isa;
 
 /// The kernels.
@@ -109,7 +109,6 @@ struct Shared {
     weights: Arg,
     shifts: Arg,
     sums: Arg,
-    nothing: Arg,
 }
 
 fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -148,7 +147,6 @@ fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box
         weights: scratch(most[1])?,
         shifts: scratch(marked.iter().map(|heard| heard.rows.len()).max().unwrap_or(0).max(1))?,
         sums: scratch(most[2])?,
-        nothing: scratch(1)?,
     };
     let ground = f32s(&mut job, gpu, model.ground.iter().copied())?;
     let silent = f32s(&mut job, gpu, silent.into_iter())?;
@@ -184,22 +182,9 @@ fn add(
     let of_heard = job.hold(Buffer::of_f32(gpu, &heard.marks)?);
     let arrays = [marks, of_heard, shared.weights, shared.shifts];
     Told { n: m, ..told }.launch(job, "mark_kernels", m, &arrays)?;
-    let product = Products {
-        shape: [m, bins, n],
-        many: [1, 1],
-        group: 1,
-        a: Rows::matrix(shared.weights, n),
-        b: Rows::matrix(shared.kernels, bins),
-        transposed: false,
-        c: Rows::matrix(shared.sums, bins),
-        alpha: 1.0,
-        bias: None,
-        gelu: false,
-        added: None,
-        seen: Seen::All,
-        of_a: false,
-    };
-    products::launch(job, &product, shared.nothing)?;
+    let [a, b, c] =
+        [(shared.weights, n), (shared.kernels, bins), (shared.sums, bins)].map(|(at, row)| Place::one(at, row));
+    Products::one([m, bins, n], false, a, b, c).launch_wgpu(job, Then::Nothing)?;
     // Large numbers of opposite sign meet in f64.
     let ln_2 = std::f64::consts::LN_2;
     let offset = |(nearest, rarity): (&f32, &f64)| ln_2 * f64::from(*nearest) + electrode.log_scale + rarity;

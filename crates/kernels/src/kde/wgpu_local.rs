@@ -8,7 +8,7 @@ use super::local::pairs;
 use super::model::{ClusterlessDecoder, LOG_FLOOR, UNIT, log_norm};
 use super::rows::Marked;
 use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source};
-use crate::gemm::wgpu::word;
+use crate::gemm::word;
 
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {

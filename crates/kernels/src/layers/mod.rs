@@ -11,6 +11,7 @@
 mod cuda;
 mod data;
 mod gelu_table;
+mod gpu;
 mod job;
 mod line;
 mod loss;
@@ -29,8 +30,12 @@ mod workload;
 
 use ellwand_core::Registry;
 
-pub(crate) use cuda::{SOURCE as CUDA, add as cuda_add, bias_gelu as cuda_bias_gelu, norm as cuda_norm};
+pub(crate) use cuda::{Cuda, SOURCE as CUDA};
+pub(crate) use gpu::Kernels;
+pub(crate) use triton::Triton;
+#[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
+pub(crate) use wgpu::Wgpu;
 
 /// Adds the layer workloads and their implementations.
 pub fn register(registry: &mut Registry) {
@@ -39,8 +44,8 @@ pub fn register(registry: &mut Registry) {
         for implementation in job::implementations(op) {
             registry.implementation(implementation);
         }
-        registry.implementation(cuda::implementation(op));
-        registry.implementation(triton::implementation(op));
-        registry.implementation(wgpu::implementation(op));
+        for row in gpu::implementations(op) {
+            registry.implementation(row);
+        }
     }
 }

@@ -1,0 +1,223 @@
+//! Products of matrices on a GPU, whoever multiplies: our kernels in CUDA (`cuda.rs`), those in Triton (`triton.rs`), NVIDIA's own
+//! library (`cublas.rs`), our kernels in WGSL (`wgpu.rs`). What is multiplied, its arrays on the device and the rows of the table are the same.
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Tensors};
+
+use super::wgpu::Then;
+use super::workload::{NAME, Shape};
+use crate::device::{Arg, Buffer, GpuError, Job, gpu, whole};
+
+/// Rows and columns of C that a block or program makes.
+const SMALL: usize = 64;
+const WIDE: usize = 128;
+
+/// Where the matrices of a series lie: array, its first value that counts, values from row to row, from head to head, from
+/// sequence to sequence.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) at: Arg,
+    pub(crate) start: usize,
+    pub(crate) row: usize,
+    pub(crate) head: usize,
+    pub(crate) batch: usize,
+}
+
+impl Place {
+    /// One matrix of rows that lie one after another.
+    pub(crate) fn one(at: Arg, row: usize) -> Self {
+        Self { at, start: 0, row, head: 0, batch: 0 }
+    }
+
+    /// The address of the first value, where addresses within an array are to be had.
+    pub(crate) fn address(self) -> Arg {
+        Arg::At(self.at.word() + 4 * self.start as u64)
+    }
+
+    /// Values from sequence to sequence, from head to head, from row to row, as kernels of attention have them.
+    pub(crate) fn steps(self) -> [usize; 3] {
+        [self.batch, self.head, self.row]
+    }
+}
+
+/// What a prefix of the columns that a row sees does to a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Masked {
+    /// Nothing.
+    Not,
+    /// C is -inf beyond it.
+    C,
+    /// A counts as 0 beyond it.
+    A,
+}
+
+/// How long that prefix is: everything, up to the row's own position, or the length of the sequence, an i64 each from here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sees {
+    All,
+    Causal,
+    Lengths(Arg),
+}
+
+impl Sees {
+    /// As the kernels have it: which, and the lengths.
+    pub(crate) fn args(self) -> (Arg, Arg) {
+        match self {
+            Sees::All => (Arg::U32(0), Arg::At(0)),
+            Sees::Causal => (Arg::U32(1), Arg::At(0)),
+            Sees::Lengths(at) => (Arg::U32(2), at),
+        }
+    }
+}
+
+/// `sequences` times `heads` products `C = alpha A B + bias`, B as [k, n] or transposed as [n, k].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Products {
+    pub(crate) size: [usize; 3],
+    pub(crate) transposed: bool,
+    pub(crate) a: Place,
+    pub(crate) b: Place,
+    pub(crate) c: Place,
+    pub(crate) bias: Option<Arg>,
+    pub(crate) alpha: f32,
+    pub(crate) sequences: usize,
+    pub(crate) heads: usize,
+    /// Heads of A and C that share one of B.
+    pub(crate) group: usize,
+    pub(crate) mask: Masked,
+    pub(crate) sees: Sees,
+}
+
+impl Products {
+    /// One product without bias.
+    pub(crate) fn one(size: [usize; 3], transposed: bool, a: Place, b: Place, c: Place) -> Self {
+        let (sequences, heads, group, mask, sees) = (1, 1, 1, Masked::Not, Sees::All);
+        Self { size, transposed, a, b, c, bias: None, alpha: 1.0, sequences, heads, group, mask, sees }
+    }
+
+    /// Blocks across and down C, and of all products. Wide tiles where they `may` be and two for every multiprocessor are to
+    /// be had, which is as many as it holds at once.
+    pub(super) fn tiles(&self, job: &Job, may: bool) -> Result<(bool, [u32; 3]), GpuError> {
+        let [m, n, _] = self.size;
+        let batch = self.sequences * self.heads;
+        let tiles = |tile: usize| (n.div_ceil(tile), m.div_ceil(tile));
+        let (columns, rows) = tiles(WIDE);
+        let wide = may && columns * rows * batch >= 2 * job.multiprocessors() as usize;
+        let (columns, rows) = if wide { (columns, rows) } else { tiles(SMALL) };
+        // The hardware's limit of blocks in the second and third direction.
+        if rows.max(batch) > 65_535 {
+            return Err(GpuError::Call {
+                call: "cuLaunchKernel",
+                problem: format!("{rows} rows of tiles of {batch} products; a grid takes 65535 of each"),
+            });
+        }
+        Ok((wide, [columns, rows, batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX))))
+    }
+
+    /// The arguments with which every kernel begins: arrays, sizes, steps, heads.
+    pub(super) fn args(&self) -> Vec<Arg> {
+        let [m, n, k] = self.size;
+        let places = [self.a, self.b, self.c];
+        let (_, lengths) = self.sees.args();
+        let [a, b, c] = places.map(Place::address);
+        let mut args = vec![a, b, self.bias.unwrap_or(Arg::At(0)), c, lengths];
+        args.extend([m, n, k].map(whole));
+        args.extend(places.map(|place| whole(place.row)));
+        args.extend(places.iter().flat_map(|place| [place.batch, place.head].map(|step| Arg::U64(step as u64))));
+        args.extend([self.heads, self.group].map(whole));
+        args
+    }
+}
+
+/// The product of a case with its arrays on the device, not yet launched by anything.
+fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, Products), PrepareError> {
+    let gpu = gpu(device)?;
+    let shape = Shape::of(case)?;
+    let Shape { m, n, k, transposed } = shape;
+    let mut job = Job::new(gpu);
+    let mut given = |name: &str, want: [usize; 2]| -> Result<Place, PrepareError> {
+        let array = inputs.get(name)?;
+        if array.shape() != want {
+            let problem = format!("its shape is {:?}", array.shape());
+            return Err(InputError::new(name, problem, format!("{want:?}")).into());
+        }
+        Ok(Place::one(job.hold(Buffer::of_f32(gpu, array.f32()?)?), want[1]))
+    };
+    let (a, b) = (given("a", [m, k])?, given("b", shape.b())?);
+    let c = Place::one(job.output("c", Dtype::F32, &[m, n], 0)?, n);
+    Ok((job, Products::one([m, n, k], transposed, a, b, c)))
+}
+
+/// Who multiplies, what is said of it, and how the product gets into a job.
+type Row = (&'static str, &'static str, fn(&Products, &mut Job) -> Result<(), GpuError>);
+
+const ROWS: [Row; 4] = [
+    ("cuda", "f32, 8 x 8 values a thread, steps of the sum in shared memory, two at a time", Products::launch_cuda),
+    ("triton", "Triton: tiles of 64 x 64 or 128 x 128, f32 without TF32", Products::launch_triton),
+    ("cublas", "NVIDIA's library, f32 without TF32", Products::launch_cublas),
+    ("wgpu", "tiles of 64 x 64 a group, 4 x 4 a thread", |products, job| products.launch_wgpu(job, Then::Nothing)),
+];
+
+/// The rows of the table.
+pub(super) fn implementations() -> [Implementation; 4] {
+    ROWS.map(|(name, about, launch)| {
+        let row = Implementation::cpu(NAME, name, about, move |case, inputs, device| {
+            let (mut job, products) = prepared(case, inputs, device)?;
+            launch(&products, &mut job)?;
+            Ok(job.boxed())
+        });
+        Implementation { needs: if name == "wgpu" { DeviceKind::Wgpu } else { DeviceKind::Cuda }, ..row }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, Registry, Tensors, Value};
+
+    use crate::device::{judge, judge_cublas, judge_triton};
+    use crate::testing;
+
+    /// One value; less than a step, a tile and a group of four; whole tiles; one more than each of them.
+    const SIZES: [[i64; 3]; 6] = [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
+
+    /// Has the products of these sizes judged in both layouts.
+    fn judged(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
+        let mut registry = Registry::new();
+        crate::gemm::register(&mut registry);
+        for (transposed, [m, n, k]) in [true, false].into_iter().flat_map(|t| sizes.iter().map(move |size| (t, *size)))
+        {
+            let [m, n, k] = [("m", m), ("n", n), ("k", k)].map(|(name, size)| (name, Value::Int(size)));
+            let case = testing::case(&registry, "matmul", &[m, n, k, ("transposed", Value::Flag(transposed))]);
+            let inputs = registry.find("matmul").unwrap().inputs(&case, 11).unwrap();
+            judge(&registry, &case, &inputs);
+        }
+    }
+
+    #[test]
+    fn cuda_gets_products_of_ragged_sizes_right() {
+        judged(&SIZES, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn cuda_takes_wide_tiles_for_products_that_fill_the_device() {
+        // The emulation has three multiprocessors: six tiles of 128 x 128.
+        judged(&[[257, 129, 37], [384, 256, 16]], |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn triton_gets_products_of_ragged_sizes_and_of_wide_tiles_right() {
+        judged(&SIZES[..5], judge_triton);
+        // Multiples of 16; six tiles of 128 x 128 fill the interpreter's three multiprocessors.
+        judged(&[[70, 16, 48], [257, 144, 48]], judge_triton);
+    }
+
+    #[test]
+    fn cublas_gets_products_of_ragged_sizes_right() {
+        judged(&SIZES, judge_cublas);
+    }
+
+    #[test]
+    fn wgpu_gets_products_that_fill_no_tile_right() {
+        let sizes = [[1, 1, 1], [3, 70, 17], [64, 64, 64], [65, 63, 100], [130, 5, 33], [2, 200, 257]];
+        judged(&sizes, |registry, case, inputs| testing::judged_on_wgpu(registry, case, inputs, |_, _| {}));
+    }
+}

@@ -1,0 +1,253 @@
+//! The layer operations on a GPU, whoever wrote the kernels: CUDA (`cuda.rs`), Triton (`triton.rs`), WGSL (`wgpu.rs`). Arrays,
+//! the order of the kernels and the rows of the table are the same.
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Tensors};
+
+use super::op::Op;
+use super::shape::{Allocation, Reduction, Shape};
+use crate::device::{Arg, Buffer, GpuError, Job, gpu};
+
+/// The kernels of one kind, which add themselves to a job.
+pub(crate) trait Kernels: 'static {
+    /// What the rows are called, and what they need.
+    const NAME: &'static str;
+    const NEEDS: DeviceKind = DeviceKind::Cuda;
+    /// What is said of kernels that go row by row, and of those that go element by element.
+    const ABOUT: [&'static str; 2];
+
+    /// `kernel` over `n` elements: y from x and, where the operation has one, a second array.
+    fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError>;
+
+    /// Partial sums that `squared_error_sums` makes of `n` elements.
+    fn sums(job: &Job, n: usize) -> usize;
+
+    /// These sums, of `n` elements of x and the target.
+    fn squared_error_sums(job: &mut Job, arrays: [Arg; 3], n: usize) -> Result<(), GpuError>;
+
+    /// The loss from `count` partial sums.
+    fn reduce_sums(job: &mut Job, arrays: [Arg; 2], count: usize, scale: f64) -> Result<(), GpuError>;
+
+    /// `kernel` over `rows` of so many values: softmax and cross-entropy.
+    fn rows(job: &mut Job, kernel: &str, arrays: &[Arg], rows: [usize; 2]) -> Result<(), GpuError>;
+
+    /// The layer norm y of x with gamma and beta, or of x + residual, which then goes to the second of `residual`.
+    fn norm(
+        job: &mut Job,
+        arrays: [Arg; 4],
+        residual: Option<[Arg; 2]>,
+        rows: [usize; 2],
+        eps: f32,
+    ) -> Result<(), GpuError>;
+
+    /// y = GELU(x + bias), which may be in place.
+    fn bias_gelu(job: &mut Job, arrays: [Arg; 3], rows: [usize; 2], tanh: bool) -> Result<(), GpuError>;
+}
+
+fn prepare<K: Kernels>(
+    op: Op,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let shape = Shape::of(case)?;
+    if shape.allocation != Allocation::Reused {
+        return Err(PrepareError::Unsupported("on a GPU arrays are made once: allocation=reused".into()));
+    }
+    let array = inputs.get("x")?;
+    if array.len() != shape.elements() {
+        return Err(InputError::new("x", format!("its shape is {:?}", array.shape()), "the shape of the case").into());
+    }
+    let (extents, n, rows, d) = (array.shape().to_vec(), shape.elements(), shape.rows(), shape.dimension);
+    let mut job = Job::new(gpu);
+    let input = |job: &mut Job, name: &str| -> Result<Arg, PrepareError> {
+        Ok(job.hold(Buffer::of_f32(gpu, inputs.f32(name)?)?))
+    };
+    let x = input(&mut job, "x")?;
+    let second = op.second().map(|(name, _)| input(&mut job, name)).transpose()?;
+    let scale = |count: usize| if shape.reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 };
+    let each = shape.reduction == Reduction::None;
+    match (op, second) {
+        (Op::Gelu | Op::Swish | Op::SwiGlu, _) => {
+            let kernel = match (op, shape.tanh) {
+                (Op::Gelu, false) => "gelu",
+                (Op::Gelu, true) => "gelu_approximate",
+                (Op::Swish, _) => "swish",
+                _ => "swiglu",
+            };
+            let y = job.output("y", Dtype::F32, &extents, 0)?;
+            K::elements(&mut job, kernel, x, second, y, n)?;
+        }
+        (Op::MseLoss, _) if each => {
+            let loss = job.output("loss", Dtype::F32, &extents, 0)?;
+            K::elements(&mut job, "squared_errors", x, second, loss, n)?;
+        }
+        (Op::MseLoss, target) => {
+            let count = K::sums(&job, n);
+            let sums = job.scratch(8 * count)?;
+            let loss = job.output("loss", Dtype::F32, &[], 0)?;
+            K::squared_error_sums(&mut job, [x, target.unwrap_or(x), sums], n)?;
+            K::reduce_sums(&mut job, [sums, loss], count, scale(n))?;
+        }
+        (Op::LayerNorm | Op::ResidualLayerNorm, residual) => {
+            let (gamma, beta) = (input(&mut job, "gamma")?, input(&mut job, "beta")?);
+            let y = job.output("y", Dtype::F32, &extents, 0)?;
+            let residual = match residual {
+                Some(residual) => Some([residual, job.output("sum", Dtype::F32, &extents, 0)?]),
+                None => None,
+            };
+            K::norm(&mut job, [x, gamma, beta, y], residual, [rows, d], shape.eps)?;
+        }
+        (Op::Softmax, _) => {
+            let y = job.output("y", Dtype::F32, &extents, 0)?;
+            K::rows(&mut job, "softmax", &[x, y], [rows, d])?;
+        }
+        (Op::CrossEntropyLoss, _) => {
+            let labels: Vec<u64> = inputs.get("labels")?.i64()?.iter().map(|&label| label as u64).collect();
+            let labels = job.hold(Buffer::of_u64(gpu, &labels)?);
+            let sums = job.scratch(8 * rows)?;
+            let losses = if each {
+                job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?
+            } else {
+                job.scratch(4 * rows)?
+            };
+            K::rows(&mut job, "cross_entropy", &[x, labels, sums, losses], [rows, d])?;
+            if !each {
+                let loss = job.output("loss", Dtype::F32, &[], 0)?;
+                K::reduce_sums(&mut job, [sums, loss], rows, scale(rows))?;
+            }
+        }
+        (Op::BiasGelu, _) => {
+            let bias = input(&mut job, "bias")?;
+            let y = job.output("y", Dtype::F32, &extents, 0)?;
+            K::bias_gelu(&mut job, [x, bias, y], [rows, d], shape.tanh)?;
+        }
+    }
+    Ok(job.boxed())
+}
+
+/// The row of an operation.
+fn row<K: Kernels>(op: Op) -> Implementation {
+    let by_row = matches!(op, Op::LayerNorm | Op::ResidualLayerNorm | Op::Softmax | Op::CrossEntropyLoss);
+    let about = K::ABOUT[usize::from(!by_row)];
+    let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare::<K>(op, case, inputs, device);
+    Implementation { needs: K::NEEDS, ..Implementation::cpu(op.name(), K::NAME, about, prepared) }
+}
+
+/// The rows of an operation.
+pub(super) fn implementations(op: Op) -> [Implementation; 3] {
+    [row::<super::cuda::Cuda>(op), row::<super::triton::Triton>(op), row::<super::wgpu::Wgpu>(op)]
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, Registry, Tensors, Value};
+
+    use super::Op;
+    use crate::device::{judge, judge_triton};
+    use crate::testing::{self, judged_on_wgpu};
+
+    /// One value; less than a warp; odd rows; rows shorter and longer than a block or group, and than what a block keeps in
+    /// registers.
+    const SHAPES: [[i64; 3]; 6] = [[1, 1, 1], [1, 3, 5], [2, 3, 33], [1, 7, 255], [1, 2, 768], [1, 1, 5001]];
+
+    /// Tiles of 64 that are full, odd and of few rows; every larger tile with a tail; steps of odd rows.
+    const TILES: [[i64; 3]; 10] = [
+        [1, 1, 1],
+        [1, 3, 5],
+        [2, 9, 33],
+        [3, 7, 64],
+        [1, 5, 176],
+        [1, 3, 400],
+        [1, 2, 768],
+        [1, 2, 4000],
+        [1, 1, 5001],
+        [1, 2, 4112],
+    ];
+
+    fn judged_one(
+        registry: &Registry,
+        op: Op,
+        [batch, sequence, dimension]: [i64; 3],
+        more: &[(&str, &str)],
+        spoil: bool,
+        judge: impl Fn(&Registry, &Case, &Tensors),
+    ) {
+        let mut set = vec![
+            ("batch", Value::Int(batch)),
+            ("sequence", Value::Int(sequence)),
+            ("dimension", Value::Int(dimension)),
+        ];
+        set.extend(more.iter().map(|(name, value)| (*name, Value::from(*value))));
+        let case = testing::case(registry, op.name(), &set);
+        let mut inputs = registry.find(op.name()).unwrap().inputs(&case, 3).unwrap();
+        if spoil {
+            let mut x = inputs.take("x").unwrap();
+            let values = x.f32_mut().unwrap();
+            let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 90.0, -90.0, 1e-40, -0.0];
+            // One to a row where rows are long, so that rows without any stay.
+            for (value, at) in special.iter().zip((0..values.len()).step_by(61)) {
+                values[at] = *value;
+            }
+            inputs.insert("x", x);
+        }
+        judge(registry, &case, &inputs);
+    }
+
+    /// Every operation in all its forms, with inputs as they are drawn, or with NaN, infinity and large values among them.
+    fn judged(shapes: &[[i64; 3]], spoil: bool, judge: impl Fn(&Registry, &Case, &Tensors)) {
+        let mut registry = Registry::new();
+        crate::layers::register(&mut registry);
+        for op in Op::ALL {
+            let axes: &[&[(&str, &str)]] = match op {
+                Op::Gelu | Op::BiasGelu => &[&[], &[("form", "tanh")]],
+                Op::MseLoss | Op::CrossEntropyLoss => &[&[], &[("reduction", "sum")], &[("reduction", "none")]],
+                _ => &[&[]],
+            };
+            for (shape, more) in shapes.iter().flat_map(|shape| axes.iter().map(move |more| (*shape, more))) {
+                judged_one(&registry, op, shape, more, spoil, &judge);
+            }
+        }
+    }
+
+    #[test]
+    fn cuda_is_judged_right_at_every_shape_in_every_order() {
+        judged(&SHAPES, false, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn cuda_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
+        judged(&SHAPES, true, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn triton_is_judged_right_in_every_tile_and_beyond_them() {
+        judged(&TILES, false, judge_triton);
+    }
+
+    #[test]
+    fn triton_adds_up_losses_of_many_programs() {
+        let mut registry = Registry::new();
+        crate::layers::register(&mut registry);
+        for (op, shape) in
+            [(Op::MseLoss, [2, 130, 160]), (Op::MseLoss, [2, 131, 161]), (Op::CrossEntropyLoss, [2, 700, 3])]
+        {
+            judged_one(&registry, op, shape, &[], false, judge_triton);
+        }
+    }
+
+    #[test]
+    fn triton_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
+        judged(&[[2, 9, 33], [1, 7, 176], [1, 2, 4112]], true, judge_triton);
+    }
+
+    #[test]
+    fn wgpu_is_judged_right_at_every_shape() {
+        judged(&SHAPES, false, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
+    }
+
+    #[test]
+    fn wgpu_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
+        judged(&SHAPES, true, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
+    }
+}
