@@ -1,0 +1,245 @@
+"""What PyTorch, torch.compile, CuPy, JAX and Triton-backed kernels need for the same work on the GPU at hand.
+
+    python3 run.py OUT.jsonl [--only TEXT] [--seconds S] [--small]
+
+Every call is judged against f64 before it is timed, and each answer or reason goes to OUT as one line of JSON at once, so that
+what was measured stays when the rest is cut off. A sample is a series of calls between two events of the device, enqueued behind
+a kernel that keeps the device busy meanwhile, so that launching is in no sample unless it takes longer than the work; JAX has no
+events, its samples are wall time around a series, and say so. Arrays of the element-wise operations are larger than the caches.
+
+`--small` takes small arrays, and the processor where there is no GPU: it tries this file, its times mean nothing.
+"""
+
+import argparse
+import json
+import math
+import time
+
+import torch
+from torch.nn import functional as F
+
+# Batch, sequence, dimension: an array of 134 MB. `run.sh` gives the same to `ellwand run`.
+LAYER = (64, 512, 1024)
+# Positions and heads of 128 values.
+CORES = [(4096, 16), (8192, 8), (16384, 4)]
+MATRIX = 8192
+SAMPLES = 30
+
+
+class Peers:
+    def __init__(self, asked):
+        self.asked, self.out = asked, open(asked.out, "a", encoding="utf-8")
+        self.cuda = torch.cuda.is_available()
+        if not self.cuda and not asked.small:
+            raise SystemExit("PyTorch sees no GPU here")
+        self.device = torch.device("cuda" if self.cuda else "cpu")
+        self.end = time.monotonic() + asked.seconds
+
+    def say(self, **line):
+        print(json.dumps(line), file=self.out, flush=True)
+        print(" ".join(f"{key}={value}" for key, value in line.items() if key != "ns"), flush=True)
+
+    def timed(self, call, calls):
+        """Nanoseconds of one call, by the device's clock."""
+        if not self.cuda:
+            begin = time.perf_counter_ns()
+            for _ in range(calls):
+                call()
+            return (time.perf_counter_ns() - begin) / calls
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(2_000_000)
+        first.record()
+        for _ in range(calls):
+            call()
+        last.record()
+        torch.cuda.synchronize()
+        return first.elapsed_time(last) * 1e6 / calls
+
+    def waited(self, call, calls, wait):
+        """The same by the clock on the wall."""
+        begin = time.perf_counter_ns()
+        for _ in range(calls):
+            got = call()
+        wait(got)
+        return (time.perf_counter_ns() - begin) / calls
+
+    def measure(self, library, op, make, *, judge, tolerance, wait=None, **about):
+        """`make` gives a call; `judge` what the largest error of its answer is, as a share of the largest right value."""
+        if self.asked.only and self.asked.only not in f"{library} {op}":
+            return
+        if time.monotonic() > self.end:
+            return self.say(library=library, op=op, outcome="no time was left", **about)
+        try:
+            call = make()
+            wrong = judge(call())
+            if not wrong <= tolerance:
+                return self.say(library=library, op=op, outcome=f"wrong: {wrong:.2e} where {tolerance:.0e} is allowed", **about)
+            clock = self.timed if wait is None else (lambda call, calls: self.waited(call, calls, wait))
+            clock(call, 3)
+            calls = max(1, min(100, math.ceil(1e6 / clock(call, 3))))
+            ns = [clock(call, calls) for _ in range(3 if self.asked.small else SAMPLES)]
+        except Exception as error:  # noqa: BLE001 - a peer that breaks is a line, and the others go on
+            return self.say(library=library, op=op, outcome=f"failed: {type(error).__name__}: {str(error)[:300]}", **about)
+        ns = [round(each) for each in ns]
+        middle = sorted(ns)[len(ns) // 2]
+        rates = {unit: round(about[name] / middle, 1) for name, unit in [("bytes", "GB/s"), ("flops", "GFLOP/s")] if name in about}
+        self.say(library=library, op=op, outcome="measured", error=wrong, calls=calls, median_ns=middle, clock="device" if wait is None else "wall",
+                 **rates, **about, ns=ns)
+
+
+def apart(expected):
+    """The largest error as a share of the largest right value."""
+    scale = expected.abs().max().clamp_min(1e-30)
+
+    def judge(got):
+        got = torch.as_tensor(got, device=expected.device)
+        if got.shape != expected.shape or not torch.isfinite(got).all():
+            return math.inf
+        return float((got.double() - expected).abs().max() / scale)
+
+    return judge
+
+
+def layers(peers):
+    batch, sequence, d = (2, 8, 64) if peers.asked.small else LAYER
+    torch.manual_seed(1)
+    x = 3 * torch.randn(batch * sequence, d, device=peers.device)
+    y = torch.randn_like(x)
+    gamma, beta = torch.randn(d, device=peers.device), torch.randn(d, device=peers.device)
+    labels = torch.randint(d, (batch * sequence,), device=peers.device)
+    n = x.numel()
+    # Bytes that must move, and each operation on its arrays.
+    ops = {
+        "layer-norm": (8 * n + 8 * d, (x, gamma, beta), lambda x, g, b: F.layer_norm(x, (d,), g, b)),
+        "gelu": (8 * n, (x,), F.gelu),
+        "swish": (8 * n, (x,), F.silu),
+        "swiglu": (12 * n, (x, y), lambda x, y: F.silu(x) * y),
+        "softmax": (8 * n, (x,), lambda x: F.softmax(x, dim=-1)),
+        "residual-layer-norm": (16 * n + 8 * d, (x, y, gamma, beta), lambda x, y, g, b: F.layer_norm(x + y, (d,), g, b)),
+        "mse-loss": (8 * n + 4, (x, y), F.mse_loss),
+        "cross-entropy-loss": (4 * n + 8 * len(labels) + 4, (x,), lambda x: F.cross_entropy(x, labels)),
+        "copy": (8 * n, (x,), torch.clone),
+    }
+    about = dict(shape=[batch, sequence, d])
+    judges = {}
+    for name, (count, arrays, op) in ops.items():
+        judges[name] = apart(op(*(array.double() for array in arrays)))
+        peers.measure("torch", name, lambda: lambda: op(*arrays), judge=judges[name], tolerance=1e-5, bytes=count, **about)
+    for name, (count, arrays, op) in ops.items():
+        peers.measure("torch.compile", name, lambda: (lambda made: lambda: made(*arrays))(torch.compile(op, dynamic=False)),
+                      judge=judges[name], tolerance=1e-5, bytes=count, **about)
+    cupy_layers(peers, ops, judges, about)
+    jax_layers(peers, ops, judges, about)
+
+
+def cupy_layers(peers, ops, judges, about):
+    """Those that are one pass over the elements, as fused kernels."""
+
+    def make(name):
+        import cupy
+        from cupyx.scipy.special import erf
+
+        cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream).use()
+        bodies = {
+            "gelu": lambda x: 0.5 * x * (1.0 + erf(x * 0.7071067811865476)),
+            "swish": lambda x: x / (1.0 + cupy.exp(-x)),
+            "swiglu": lambda x, y: x / (1.0 + cupy.exp(-x)) * y,
+        }
+        arrays = [cupy.from_dlpack(array) for array in ops[name][1]]
+        if name == "copy":
+            return lambda: torch.from_dlpack(arrays[0].copy())
+        fused = cupy.fuse(bodies[name])
+        return lambda: torch.from_dlpack(fused(*arrays))
+
+    for name in ["gelu", "swish", "swiglu", "copy"]:
+        peers.measure("cupy", name, lambda: make(name), judge=judges[name], tolerance=1e-5, bytes=ops[name][0], **about)
+
+
+def jax_layers(peers, ops, judges, about):
+    """The same formulas under `jax.jit`; calls follow one another without waiting."""
+
+    def make(name):
+        import jax
+        import jax.numpy as jnp
+
+        def norm(x, g, b):
+            mean = x.mean(-1, keepdims=True)
+            return (x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * g + b
+
+        bodies = {
+            "layer-norm": norm,
+            "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+            "swish": jax.nn.silu,
+            "softmax": jax.nn.softmax,
+            "mse-loss": lambda x, y: jnp.mean((x - y) ** 2),
+        }
+        arrays = [jax.dlpack.from_dlpack(array) for array in ops[name][1]]
+        made = jax.jit(bodies[name])
+        return lambda: made(*arrays)
+
+    def judge(name):
+        return lambda got: judges[name](torch.from_dlpack(got))
+
+    for name in ["layer-norm", "gelu", "swish", "softmax", "mse-loss"]:
+        peers.measure("jax", name, lambda: make(name), judge=judge(name), tolerance=1e-5, bytes=ops[name][0],
+                      wait=lambda got: got.block_until_ready(), **about)
+
+
+def products(peers):
+    """What the tensor cores do at most: the rate that attention in bf16 is held against."""
+    n = 64 if peers.asked.small else MATRIX
+    a, b = (torch.randn(n, n, device=peers.device, dtype=torch.bfloat16) for _ in range(2))
+    rows = slice(0, min(n, 256))
+    expected = a[rows].double() @ b.double()
+    peers.measure("torch", "matmul-bf16", lambda: lambda: a @ b, judge=lambda got: apart(expected)(got[rows]), tolerance=1e-2,
+                  flops=2 * n**3, shape=[n, n, n])
+
+
+def attention(peers):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    for positions, heads in [(64, 2)] if peers.asked.small else CORES:
+        q, k, v = (torch.randn(1, heads, positions, 128, device=peers.device, dtype=torch.bfloat16) for _ in range(3))
+        for causal in [False, True]:
+            # The last rows of a head see every key, with a causal mask and without but for their own successors.
+            last = min(positions, 128)
+            scores = q[0, 0, -last:].double() @ k[0, 0].double().T / math.sqrt(128)
+            if causal:
+                scores += torch.full_like(scores, -math.inf).triu(positions - last + 1)
+            expected = scores.softmax(-1) @ v[0, 0].double()
+            pairs = positions * (positions + 1) // 2 if causal else positions**2
+            for backend in ["FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH"]:
+                if backend == "MATH" and not peers.asked.small:
+                    continue
+
+                def call(backend=backend):
+                    with sdpa_kernel(getattr(SDPBackend, backend)):
+                        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+                peers.measure(f"torch sdpa {backend.lower()}", "attention-core-bf16", lambda: call,
+                              judge=lambda got: apart(expected)(got[0, 0, -last:]), tolerance=2e-2, flops=4 * pairs * 128 * heads,
+                              shape=[1, positions, 128 * heads, heads], mask="causal" if causal else "none")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=110.0)
+    parser.add_argument("--small", action="store_true")
+    peers = Peers(parser.parse_args())
+    card = torch.cuda.get_device_name() if peers.cuda else "the processor"
+    peers.say(torch=torch.__version__, cuda=torch.version.cuda, device=card)
+    # Ellwand's f32 multiplies without TF32; no f32 product is measured here, and none may change by a default.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    with torch.inference_mode():
+        for part in [products, attention, layers]:
+            try:
+                part(peers)
+            except Exception as error:  # noqa: BLE001
+                peers.say(part=part.__name__, outcome=f"failed: {type(error).__name__}: {str(error)[:300]}")
+
+
+if __name__ == "__main__":
+    main()
