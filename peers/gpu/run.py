@@ -1,4 +1,4 @@
-"""What PyTorch, torch.compile, CuPy, JAX and Triton-backed kernels need for the same work on the GPU at hand.
+"""What PyTorch, torch.compile, CuPy and JAX need for the same work on the GPU at hand.
 
     python3 run.py OUT.jsonl [--only TEXT] [--seconds S] [--small]
 
@@ -231,8 +231,6 @@ def main():
     peers = Peers(parser.parse_args())
     card = torch.cuda.get_device_name() if peers.cuda else "the processor"
     peers.say(torch=torch.__version__, cuda=torch.version.cuda, device=card)
-    # Ellwand's f32 multiplies without TF32; no f32 product is measured here, and none may change by a default.
-    torch.backends.cuda.matmul.allow_tf32 = False
     with torch.inference_mode():
         for part in [products, attention, layers]:
             try:

@@ -14,8 +14,19 @@ const MOST_BYTES: u64 = 30 << 20;
 
 const SCRIPT: &str = include_str!("gpu.sh");
 
-/// Makes `target/gpu`.
-pub(crate) fn prepare() -> Result<()> {
+/// What kernels are compiled for beforehand unless somebody says otherwise: the GPU that is sometimes at hand.
+pub(crate) const HERE: &str = "sm_90a";
+
+/// Makes `target/gpu`, with machine code for these architectures, separated by commas. Any other has what its own compiler makes
+/// of the sources.
+pub(crate) fn prepare(architectures: &str) -> Result<()> {
+    let architectures: Vec<&str> = architectures.split(',').collect();
+    if let Some(unknown) = architectures.iter().find(|name| !cuda::ARCHITECTURES.contains(name)) {
+        bail!(
+            "'{unknown}' is no architecture; expected some of {}, separated by commas",
+            cuda::ARCHITECTURES.join(", ")
+        );
+    }
     let folder = root()?.join("target/gpu");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -27,14 +38,15 @@ pub(crate) fn prepare() -> Result<()> {
     fs::copy(&tests, folder.join("bin/kernel-tests"))?;
     fs::create_dir_all(folder.join("cubins"))?;
     // Without them the compiler on the other machine does it, where it has one.
-    match cuda::compile(&folder.join("cubins"), &cuda::ARCHITECTURES) {
+    match cuda::compile(&folder.join("cubins"), &architectures) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels compiled beforehand: {error:#}"),
     }
-    match triton::compile(&folder.join("triton"), &cuda::ARCHITECTURES) {
+    match triton::compile(&folder.join("triton"), &architectures) {
         Ok(table) => println!("{} kernels of Triton compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels of Triton compiled, their rows will be unsupported: {error:#}"),
     }
+    fs::copy(root()?.join("peers/gpu/run.py"), folder.join("peers.py"))?;
     let script = folder.join("run.sh");
     fs::write(&script, SCRIPT)?;
     #[cfg(unix)]
@@ -44,7 +56,7 @@ pub(crate) fn prepare() -> Result<()> {
     }
     let bytes = weight(&folder)?;
     if bytes > MOST_BYTES {
-        bail!("{} weighs {bytes} bytes, more than {MOST_BYTES}", folder.display());
+        bail!("{} weighs {bytes} bytes, more than {MOST_BYTES}: fewer architectures make it lighter", folder.display());
     }
     println!(
         "{} weighs {:.1} MB; carry it to the machine and start run.sh there",

@@ -1,29 +1,89 @@
 #!/usr/bin/env bash
 # Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash and coreutils only.
 #
-#     run.sh [FOLDER]      results go to FOLDER (results beside this script); small enough to commit
+#     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
+#
+# Groups: verify (right answers, sanitizers), measure (our kernels), peers (PyTorch, CuPy, JAX, where python3 has them), aa-1 to
+# aa-4 (25 comparisons each of a kernel with itself). Without a group: verify, measure, peers and aa-1, in ten minutes; each of
+# them alone has the ten minutes for itself, and the same FOLDER takes the results of one call after another.
 #
 # Every part has a time limit and a line in parts.tsv: ok, failed, timeout or unsupported, with the reason. A part that
-# breaks never stops the others, and the whole ends within ten minutes. The answer of every kernel is judged before any
-# time is taken: by the tests first, by each measurement again.
+# breaks never stops the others, time that a group leaves is the next one's, and the whole ends within ten minutes. The answer of
+# every kernel is judged before any time is taken: by the tests first, by each measurement again.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/results}
-mkdir -p "$out"
+[ $# -eq 0 ] || shift
+mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
 export ELLWAND_CUBINS=$here/cubins ELLWAND_TRITON=$here/triton XDG_CACHE_HOME=$out/cache NO_COLOR=1
+# JAX would take most of the memory for itself.
+export XLA_PYTHON_CLIENT_PREALLOCATE=false
 limit=${ELLWAND_GPU_SECONDS:-570}
 started=$SECONDS
 parts=$out/parts.tsv
-printf 'part\toutcome\tseconds\treason\n' > "$parts"
+[ -s "$parts" ] || printf 'part\toutcome\tseconds\treason\n' > "$parts"
+
+# Seconds of each group out of 570, where all are asked for.
+share() {
+    case $1 in
+        verify) echo 190 ;;
+        measure) echo 260 ;;
+        peers) echo 80 ;;
+        aa-[1-4]) echo 40 ;;
+        *) echo 0 ;;
+    esac
+}
+groups=("$@")
+[ ${#groups[@]} -gt 0 ] || groups=(verify measure peers aa-1)
+asked=0
+for group in "${groups[@]}"; do
+    if [ "$(share "$group")" -eq 0 ]; then
+        echo "'$group' is no group; expected verify, measure, peers, aa-1, aa-2, aa-3 or aa-4" >&2
+        exit 2
+    fi
+    asked=$((asked + $(share "$group")))
+done
 
 told() { # PART OUTCOME SECONDS REASON
+    outcome=$2
     printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >> "$parts"
     printf '%-24s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
 }
 
-# part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt.
+# Nothing is ever said here: who reads from it sleeps without a process of his own beside what is measured.
+exec {idle}<> <(:)
+
+# bounded SECONDS FILE COMMAND..: its exit code; 137 when it was killed, 99 when even that did not end it.
+bounded() {
+    local seconds=$1 file=$2 began=$SECONDS pid
+    shift 2
+    timeout --kill-after=3 "$seconds" "$@" > "$file" 2>&1 < /dev/null &
+    pid=$!
+    # A process inside a driver that hangs cannot be killed, and nobody must wait for it.
+    while kill -0 "$pid" 2> /dev/null; do
+        [ $((SECONDS - began)) -le $((seconds + 6)) ] || return 99
+        read -r -t 0.1 -u "$idle" _
+    done
+    wait "$pid"
+}
+
+# Keeps what a part left small: the same facts once, long texts without their middle, records of more than 1 MB packed.
+lighten() {
+    local file
+    rm -f "$out/$1/run.json"
+    if [ "$(wc -c < "$out/$1.txt")" -gt 200000 ]; then
+        { head -c 90000 "$out/$1.txt"; printf '\n[...]\n'; tail -c 90000 "$out/$1.txt"; } > "$out/$1.cut" && mv "$out/$1.cut" "$out/$1.txt"
+    fi
+    for file in "$out/$1/record.jsonl" "$out/$1.jsonl"; do
+        if [ -f "$file" ] && [ "$(wc -c < "$file")" -gt 1000000 ]; then
+            gzip -9 -f "$file" && [ "$(wc -c < "$file.gz")" -gt 1000000 ] && split -b 1000000 "$file.gz" "$file.gz." && rm "$file.gz"
+        fi
+    done
+}
+
+# part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt; no longer than its group has.
 part() {
     local name=$1 seconds=$2 began=$SECONDS left code
     shift 2
@@ -35,83 +95,128 @@ part() {
         told "$name" unsupported 0 "$1 is not installed here"
         return
     fi
-    left=$((limit - (SECONDS - started)))
-    if [ "$left" -lt 10 ]; then
-        told "$name" timeout 0 "no time was left for it"
+    left=$((deadline - SECONDS))
+    if [ "$left" -lt 5 ]; then
+        told "$name" timeout 0 "no time was left for it; its group alone has more: run.sh FOLDER $group"
         return
     fi
     [ "$seconds" -lt "$left" ] || seconds=$left
-    timeout --kill-after=5 "$seconds" "$@" > "$out/$name.txt" 2>&1 < /dev/null
+    bounded "$seconds" "$out/$name.txt" "$@"
     code=$?
     case $code in
         0) told "$name" ok $((SECONDS - began)) "" ;;
+        99)
+            absent="the part $name could not be stopped: the driver hangs"
+            told "$name" timeout $((SECONDS - began)) "$absent"
+            ;;
         124 | 137) told "$name" timeout $((SECONDS - began)) "stopped after $seconds s; what it said is in $name.txt" ;;
+        6) told "$name" unsupported $((SECONDS - began)) "nothing was measured; why is in $name.txt" ;;
         *) told "$name" failed $((SECONDS - began)) "exit code $code; what it said is in $name.txt" ;;
     esac
+    lighten "$name"
+}
+
+# measured NAME SECONDS WORKLOAD IMPLEMENTATIONS OPTION..: a sweep in this process, against the first implementation.
+measured() {
+    local name=$1 seconds=$2 workload=$3 rows=$4
+    shift 4
+    part "$name" "$seconds" bin/ellwand run "$workload" -i "$rows" --baseline "${rows%%,*}" --effort quick --in-process --no-plot \
+        --overwrite $ceilings -o "$out/$name" "$@"
+}
+
+verify() {
+    export ELLWAND_REQUIRE=cuda
+    # What Hopper alone has runs for the first time where a test hangs: it must not take the others along.
+    part conformance 80 bin/kernel-tests cuda --skip cuda_bf16
+    part conformance-bf16 30 bin/kernel-tests cuda_bf16
+    [ "$outcome" = ok ] || bf16=cuda,triton
+    # The kernels of Triton and the library's products, likewise.
+    part conformance-triton 40 bin/kernel-tests triton
+    part conformance-cublas 30 bin/kernel-tests cublas
+    part check 30 bin/ellwand check --device cuda
+    # Memory accesses and shared memory watched.
+    part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
+    part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
+    unset ELLWAND_REQUIRE
+}
+
+measure() {
+    # The limits of the machine and the card first, since everything else is held against them; where that breaks, nobody else
+    # tries again.
+    part machine 70 bin/ellwand machine --effort quick
+    [ "$outcome" = ok ] || ceilings=--no-ceilings
+    measured copy 20 copy cuda --bytes 134217728,536870912
+    # Arrays of 134 MB, as the peers have them.
+    for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
+        measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 $([ "$workload" != gelu ] || echo --form exact)
+    done
+    # An empty kernel, and where launches are all there is: one by one against a graph of them.
+    measured launches 15 null cuda
+    for workload in attention transformer-layer kde-fit; do
+        measured "$workload-launches" 10 "$workload" cuda,cuda-graph --size tiny
+    done
+    measured kde-predict 50 kde-predict parallel,cuda,cuda-graph --size realistic
+    # The core in bf16 with heads of 128, where the work is: positions, values, heads.
+    for shape in "4096 2048 16" "8192 1024 8" "16384 512 4"; do
+        read -r positions values heads <<< "$shape"
+        measured "attention-bf16-$positions" 60 attention-core "$bf16" --precision bf16 --sequence "$positions" \
+            --dimension "$values" --heads "$heads" --mask none,causal
+    done
+    measured transfer 30 transfer memory,cuda --bytes 65536,4194304,268435456 --direction host-to-device,device-to-host \
+        --memory pinned,pageable
+    # From where on the GPU wins, transfers counted and not.
+    for workload in lattice-encode lattice-decode lattice-quantize; do
+        measured "$workload" 40 "$workload" parallel,cuda,cuda-transfers --size nvidia
+    done
+    measured lattice-dot 30 lattice-dot i8,cuda --size large
+    # The other kernels against the processor's threads, at the sizes that people have.
+    measured attention 30 attention parallel,cuda,cuda-graph,triton --size realistic
+    measured transformer-layer 30 transformer-layer parallel,cuda,cuda-graph,triton --size realistic
+    for workload in kde-fit kde-predict-local; do
+        measured "$workload" 30 "$workload" parallel,cuda,cuda-graph --size realistic
+    done
+    for workload in matmul attention-scores attention-weighted-sum; do
+        measured "$workload" 25 "$workload" parallel,cuda,triton,cublas --size realistic
+    done
+    for workload in attention-softmax attention-core; do
+        measured "$workload" 25 "$workload" parallel,cuda,triton --size realistic
+    done
+}
+
+# A kernel against itself in fresh processes: every verdict but `same` and `undecided` is a false alarm.
+itself() {
+    local first=$1
+    part "aa-$first" 560 bin/ellwand compare gelu:cuda gelu:cuda --form exact --batch 16 --dimension 256 --blocks 8 --fail-on slower \
+        --sequence "$(seq -s , $((200 + 25 * first)) $((224 + 25 * first)))" --overwrite -o "$out/aa-$first"
 }
 
 # Why there is no GPU here, in the program's own words; empty where there is one.
-absent=$(bin/ellwand list null 2>&1 | sed -n 's/^  cuda  *unavailable: //p' | tail -n 1)
-if ! bin/ellwand list null > "$out/list.txt" 2>&1; then
-    absent="the program does not start here: $(tail -n 1 "$out/list.txt")"
+absent= outcome=
+if bounded 40 "$out/list.txt" bin/ellwand list null; then
+    absent=$(sed -n 's/^  cuda  *unavailable: //p' "$out/list.txt" | tail -n 1)
+else
+    absent="the program does not start here or hangs: $(tail -n 1 "$out/list.txt")"
 fi
-
-# 1. What is here.
+ceilings= bf16=cuda,cuda-hopper,triton
+group=card deadline=$((started + limit))
 part card 20 nvidia-smi
 
-# 2. Right answers, on the GPU itself, and its memory accesses and shared memory watched.
-export ELLWAND_REQUIRE=cuda
-part conformance 120 bin/kernel-tests cuda
-# The kernels of Triton and the library's products, likewise.
-part conformance-triton 60 bin/kernel-tests triton
-part conformance-cublas 60 bin/kernel-tests cublas
-part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
-part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
-unset ELLWAND_REQUIRE
-part check 60 bin/ellwand check --device cuda
-
-# 3. Times: the limits of the card first, since everything else is held against them.
-part machine 90 bin/ellwand machine --effort quick
-part transfer 40 bin/ellwand run transfer --bytes 65536,4194304,268435456 --direction host-to-device,device-to-host \
-    --memory pinned,pageable -i memory,cuda --baseline memory --effort quick --in-process --no-plot -o "$out/transfer"
-for workload in lattice-encode lattice-decode lattice-quantize; do
-    part "$workload" 60 bin/ellwand run "$workload" --size nvidia -i parallel,cuda,cuda-transfers --baseline parallel \
-        --effort quick --in-process --no-plot -o "$out/$workload"
+done_of=0
+for group in "${groups[@]}"; do
+    done_of=$((done_of + $(share "$group")))
+    deadline=$((started + limit * done_of / asked))
+    case $group in
+        verify) verify ;;
+        measure) measure ;;
+        peers)
+            left=$((deadline - SECONDS))
+            [ "$left" -le 240 ] || left=240
+            rm -f "$out/peers.jsonl"
+            part peers "$left" python3 peers.py "$out/peers.jsonl" --seconds $((left - 15))
+            ;;
+        aa-*) itself "${group#aa-}" ;;
+    esac
 done
-# The kernels of attention and of the decoder against the processor's threads, at the sizes that people have.
-for workload in matmul attention-scores attention-weighted-sum; do
-    part "$workload" 30 bin/ellwand run "$workload" --size realistic -i parallel,cuda,triton,cublas --baseline parallel \
-        --effort quick --in-process --no-plot -o "$out/$workload"
-done
-for workload in attention-softmax attention-core; do
-    part "$workload" 30 bin/ellwand run "$workload" --size realistic -i parallel,cuda,triton --baseline parallel \
-        --effort quick --in-process --no-plot -o "$out/$workload"
-done
-part attention 40 bin/ellwand run attention --size realistic -i parallel,cuda,cuda-graph,triton --baseline parallel \
-    --effort quick --in-process --no-plot -o "$out/attention"
-# The core in bf16 with heads of 128, where the work is: positions, values, heads.
-for shape in "4096 2048 16" "8192 1024 8" "16384 512 4"; do
-    read -r positions values heads <<< "$shape"
-    part "attention-bf16-$positions" 60 bin/ellwand run attention-core --precision bf16 --sequence "$positions" \
-        --dimension "$values" --heads "$heads" --mask none,causal -i cuda,cuda-hopper,triton --baseline cuda \
-        --effort quick --in-process --no-plot -o "$out/attention-bf16-$positions"
-done
-for workload in transformer-layer kde-fit kde-predict kde-predict-local; do
-    part "$workload" 40 bin/ellwand run "$workload" --size realistic -i parallel,cuda,cuda-graph --baseline parallel \
-        --effort quick --in-process --no-plot -o "$out/$workload"
-done
-for workload in layer-norm gelu bias-gelu swish swiglu softmax residual-layer-norm mse-loss cross-entropy-loss; do
-    part "$workload" 20 bin/ellwand run "$workload" --size large -i parallel,cuda,triton --baseline parallel \
-        --effort quick --in-process --no-plot -o "$out/$workload"
-done
-part lattice-dot 60 bin/ellwand run lattice-dot --size large -i i8,cuda --baseline i8 \
-    --effort quick --in-process --no-plot -o "$out/lattice-dot"
-# Where launches are all there is: one by one against a graph of them.
-for workload in attention transformer-layer kde-fit; do
-    part "$workload-launches" 20 bin/ellwand run "$workload" --size tiny -i cuda,cuda-graph --baseline cuda \
-        --effort quick --in-process --no-plot -o "$out/$workload-launches"
-done
-part launches 30 bin/ellwand run null --device cuda --effort quick --in-process --no-plot -o "$out/launches"
 
 rm -rf "$out/cache"
 echo "all parts ended after $((SECONDS - started)) s; results in $out"

@@ -26,7 +26,8 @@ cargo xtask TASK
                        interpreter; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (fails without a C++ compiler), vulkan (kernels in WGSL; fails without a Vulkan
                        adapter, for which Mesa's in software is enough: mesa-vulkan-drivers)
   check --only X,Y     these proofs alone
-  gpu            prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures
+  gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
+                 kernels are compiled beforehand for sm_90a, or for the architectures given
   triton         compiles the Triton kernels into the user's cache, where programs find them; needs no GPU
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
@@ -43,7 +44,8 @@ fn main() -> ExitCode {
         ["check", "--quick"] => check::check(false, &[]),
         ["check", "--with", proofs] => check::proofs(proofs).and_then(|proofs| check::check(true, &proofs)),
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
-        ["gpu"] => gpu::prepare(),
+        ["gpu"] => gpu::prepare(gpu::HERE),
+        ["gpu", architectures] => gpu::prepare(architectures),
         ["triton"] => triton::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),

@@ -49,9 +49,9 @@ fn visible(row: u32, length: u32) -> u32 {
 }
 
 @compute @workgroup_size(128)
-fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn softmax(me: Invocation) {
     let rows = p.batch * p.heads * p.sequence;
-    let wanted = index(group, groups);
+    let wanted = index(me);
     let here = min(wanted, rows - 1);
     let start = here * p.sequence;
     var length = 0u;
@@ -60,28 +60,28 @@ fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) gro
     }
     let seen = visible(here % p.sequence, length);
     var most = LOWEST;
-    for (var j = local; j < seen; j += ROW) {
+    for (var j = me.local; j < seen; j += ROW) {
         most = larger(most, scores[start + j]);
     }
-    parts[local] = most;
+    parts[me.local] = most;
     for (var half = ROW / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            parts[local] = larger(parts[local], parts[local + half]);
+        if me.local < half {
+            parts[me.local] = larger(parts[me.local], parts[me.local + half]);
         }
     }
     workgroupBarrier();
     most = parts[0];
     workgroupBarrier();
     var sum = 0.0;
-    for (var j = local; j < seen; j += ROW) {
+    for (var j = me.local; j < seen; j += ROW) {
         sum += exponential(scores[start + j] - most);
     }
-    parts[local] = sum;
+    parts[me.local] = sum;
     for (var half = ROW / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            parts[local] += parts[local + half];
+        if me.local < half {
+            parts[me.local] += parts[me.local + half];
         }
     }
     workgroupBarrier();
@@ -89,7 +89,7 @@ fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) gro
     if wanted >= rows {
         return;
     }
-    for (var j = local; j < p.sequence; j += ROW) {
+    for (var j = me.local; j < p.sequence; j += ROW) {
         var weight = 0.0;
         // NaN is neither equal nor unequal to anything.
         if j < seen && !(sum == 0.0) {
@@ -112,15 +112,15 @@ var<workgroup> tile: array<f32, 4096>;
 var<workgroup> shares: array<f32, 512>;
 
 @compute @workgroup_size(128)
-fn fused(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn fused(me: Invocation) {
     let tiles = (p.sequence + QUERIES - 1) / QUERIES;
-    let wanted = index(group, groups);
+    let wanted = index(me);
     let pair = min(wanted / tiles, p.batch * p.heads - 1);
     let batch = pair / p.heads;
     let head = pair % p.heads;
     let first = wanted % tiles * QUERIES;
-    let r = local / LANES;
-    let lane = local % LANES;
+    let r = me.local / LANES;
+    let lane = me.local % LANES;
     let row = first + r;
     let q0 = p.q_start + batch * p.q_batch + head * p.q_head;
     let kv0 = batch * p.kv_batch + head / p.group * p.kv_head;
@@ -131,7 +131,7 @@ fn fused(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) group
     // Of all rows of the group: the last sees the most.
     let seen_by_all = min(visible(first + QUERIES - 1, length), p.sequence);
     let seen = visible(row, length);
-    for (var e = local; e < QUERIES * p.head; e += 128) {
+    for (var e = me.local; e < QUERIES * p.head; e += 128) {
         let at = first + e / p.head;
         var value = 0.0;
         if at < p.sequence {
@@ -143,7 +143,7 @@ fn fused(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) group
     var most = LOWEST;
     var total = 0.0;
     for (var key0 = 0u; key0 < seen_by_all; key0 += KEYS) {
-        for (var e = local; e < KEYS * p.head; e += 128) {
+        for (var e = me.local; e < KEYS * p.head; e += 128) {
             let at = key0 + e / p.head;
             var value = 0.0;
             if at < p.sequence {
@@ -177,7 +177,7 @@ fn fused(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) group
             }
             shares[r * KEYS + j] = share;
         }
-        for (var e = local; e < KEYS * p.head; e += 128) {
+        for (var e = me.local; e < KEYS * p.head; e += 128) {
             let at = key0 + e / p.head;
             var value = 0.0;
             if at < p.sequence {

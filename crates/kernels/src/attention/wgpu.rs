@@ -10,7 +10,11 @@ use crate::layers;
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "attention.wgsl",
-    text: concat!(include_str!("attention.wgsl"), include_str!("../device/portable.wgsl")),
+    text: concat!(
+        include_str!("attention.wgsl"),
+        include_str!("../device/invocation.wgsl"),
+        include_str!("../device/portable.wgsl")
+    ),
     options: &[],
 };
 

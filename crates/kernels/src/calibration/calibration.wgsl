@@ -19,9 +19,8 @@ struct Stream {
 
 const THREADS: u32 = 256;
 
-// Groups may lie in a rectangle, because a side of it is limited.
-fn thread(group: vec3<u32>, groups: vec3<u32>, local: u32) -> u32 {
-    return (group.y * groups.x + group.x) * THREADS + local;
+fn thread(me: Invocation) -> u32 {
+    return index(me) * THREADS + me.local;
 }
 
 @compute @workgroup_size(1)
@@ -31,19 +30,19 @@ fn null_call() {
 }
 
 @compute @workgroup_size(256)
-fn copy_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let step = groups.x * groups.y * THREADS;
+fn copy_words(me: Invocation) {
+    let step = me.groups.x * me.groups.y * THREADS;
     // Memory is given out in whole 16 bytes, so that the pair that an odd word begins is there.
-    for (var k = thread(group, groups, local); k < (stream.n + 1) / 2; k += step) {
+    for (var k = thread(me); k < (stream.n + 1) / 2; k += step) {
         wide_y[k] = wide_x[k];
     }
 }
 
 @compute @workgroup_size(256)
-fn fill_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let step = groups.x * groups.y * THREADS;
+fn fill_words(me: Invocation) {
+    let step = me.groups.x * me.groups.y * THREADS;
     let both = vec4<u32>(stream.low, stream.high, stream.low, stream.high);
-    for (var k = thread(group, groups, local); k < (stream.n + 1) / 2; k += step) {
+    for (var k = thread(me); k < (stream.n + 1) / 2; k += step) {
         filled[k] = both;
     }
 }
@@ -58,20 +57,20 @@ var<workgroup> parts: array<vec2<u32>, 256>;
 
 // One sum a group; a second launch with a single group adds them up.
 @compute @workgroup_size(256)
-fn sum_words(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let step = groups.x * groups.y * THREADS;
+fn sum_words(me: Invocation) {
+    let step = me.groups.x * me.groups.y * THREADS;
     var sum = vec2<u32>(0, 0);
-    for (var k = thread(group, groups, local); k < stream.n; k += step) {
+    for (var k = thread(me); k < stream.n; k += step) {
         sum = sum64(sum, x[k]);
     }
-    parts[local] = sum;
+    parts[me.local] = sum;
     for (var half = THREADS / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            parts[local] = sum64(parts[local], parts[local + half]);
+        if me.local < half {
+            parts[me.local] = sum64(parts[me.local], parts[me.local + half]);
         }
     }
-    if local == 0 {
-        y[group.y * groups.x + group.x] = parts[0];
+    if me.local == 0 {
+        y[me.group.y * me.groups.x + me.group.x] = parts[0];
     }
 }

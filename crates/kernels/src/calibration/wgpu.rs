@@ -5,8 +5,11 @@ use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, 
 use crate::device::{self, Arg, Buffer, Grid, Job, Source, gpu};
 
 /// The kernels.
-pub(crate) static SOURCE: Source =
-    Source { name: "calibration.wgsl", text: include_str!("calibration.wgsl"), options: &[] };
+pub(crate) static SOURCE: Source = Source {
+    name: "calibration.wgsl",
+    text: concat!(include_str!("calibration.wgsl"), include_str!("../device/invocation.wgsl")),
+    options: &[],
+};
 
 const THREADS: u32 = 256;
 /// Groups a multiprocessor, for kernels that loop.

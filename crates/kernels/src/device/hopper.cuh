@@ -84,63 +84,33 @@ template <int LEFT, int N> __device__ __forceinline__ void products_wait(float (
     hold(d);
 }
 
+// The sums of a product as the assembler names them, and as it is given them: 32 or 64 a thread, for 64 or 128 columns.
+#define NAMED_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMED_64 NAMED_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
+#define SUMS_32 SUMS_16(0), SUMS_16(16)
+#define SUMS_64 SUMS_32, SUMS_16(32), SUMS_16(48)
+#define MULTIPLY(COLUMNS, SUMS, FACTORS) "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.bf16.bf16 {" SUMS "}, " FACTORS ", add, 1, 1, "
+
 // d (+)= A B^T: A of 64 rows and B of 128 rows of 16 values, both K-major in shared memory.
 __device__ __forceinline__ void product_shared(float (&d)[64], u64 a, u64 b, i32 add) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-                 "}, %64, %65, add, 1, 1, 0, 0;\n}"
-                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                  "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                  "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                  "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
-                  "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-                  "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
-                  "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
-                  "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-                  "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                : "l"(a), "l"(b), "r"(add));
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n" MULTIPLY("128", NAMED_64, "%64, %65") "0, 0;\n}"
+                 : SUMS_64
+                 : "l"(a), "l"(b), "r"(add));
 }
 
-// d += A B: A of 64 rows and 16 columns in registers as of `mma.m16n8k16`, 16 rows a warp; B of 16 rows and 128 columns,
+// d += A B: A of 64 rows and 16 columns in registers as of `mma.m16n8k16`, 16 rows a warp; B of 16 rows and 128 columns, or 64,
 // MN-major in shared memory.
 __device__ __forceinline__ void product_registers(float (&d)[64], u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-                 "}, {%64,%65,%66,%67}, %68, add, 1, 1, 1;\n}"
-                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                  "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                  "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                  "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
-                  "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-                  "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
-                  "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
-                  "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-                  "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n" MULTIPLY("128", NAMED_64, "{%64,%65,%66,%67}, %68") "1;\n}"
+                 : SUMS_64
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
 }
-
-// d += A B: A of 64 rows and 16 columns in registers as of `mma.m16n8k16`, 16 rows a warp; B of 16 rows and 64 columns,
-// MN-major in shared memory.
 __device__ __forceinline__ void product_registers(float (&d)[32], u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-                 "}, {%32,%33,%34,%35}, %36, add, 1, 1, 1;\n}"
-                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                  "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                  "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                  "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
-                  "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n" MULTIPLY("64", NAMED_32, "{%32,%33,%34,%35}, %36") "1;\n}"
+                 : SUMS_32
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
 }
 
 #endif

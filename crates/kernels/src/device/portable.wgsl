@@ -2,11 +2,6 @@
 // What kernels of several files need. The language leaves the last bits of exponentials, logarithms and roots to the
 // driver, and has no erfc: they are written out here, so that every adapter computes the same function.
 
-// Groups may lie in a rectangle, because a side of it is limited.
-fn index(group: vec3<u32>, groups: vec3<u32>) -> u32 {
-    return group.y * groups.x + group.x;
-}
-
 fn larger(a: f32, b: f32) -> f32 {
     return select(a, b, b > a);
 }

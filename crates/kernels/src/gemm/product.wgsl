@@ -48,10 +48,10 @@ var<workgroup> of_a: array<f32, 1024>;
 var<workgroup> of_b: array<f32, 1024>;
 
 @compute @workgroup_size(256)
-fn product(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn product(me: Invocation) {
     let across = (p.n + TILE - 1) / TILE;
     let down = (p.m + TILE - 1) / TILE;
-    let tile = index(group, groups);
+    let tile = index(me);
     let which = tile / (across * down);
     // Groups beyond the last product do it again, so that all threads meet at the barriers; they write nothing.
     let here = min(which, p.products - 1);
@@ -61,12 +61,12 @@ fn product(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) gro
     let column0 = tile % across * TILE;
     let a0 = p.a_start + batch * p.a_batch + head * p.a_head;
     let b0 = p.b_start + batch * p.b_batch + head / p.group * p.b_head;
-    let x = local % 16;
-    let y = local / 16;
+    let x = me.local % 16;
+    let y = me.local / 16;
     var sums: array<vec4<f32>, 4>;
     for (var deep = 0u; deep < p.k; deep += DEEP) {
         for (var i = 0u; i < 4; i++) {
-            let e = local + 256 * i;
+            let e = me.local + 256 * i;
             let row = e / DEEP;
             let step = e % DEEP;
             var value = 0.0;

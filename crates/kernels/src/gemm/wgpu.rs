@@ -6,7 +6,11 @@ use crate::device::{Arg, GpuError, Grid, Job, Source};
 /// The kernel.
 pub(crate) static SOURCE: Source = Source {
     name: "product.wgsl",
-    text: concat!(include_str!("product.wgsl"), include_str!("../device/portable.wgsl")),
+    text: concat!(
+        include_str!("product.wgsl"),
+        include_str!("../device/invocation.wgsl"),
+        include_str!("../device/portable.wgsl")
+    ),
     options: &[],
 };
 

@@ -54,8 +54,8 @@ const GROUP: u32 = 128;
 
 // Every row before any spike: less the ground process, and the floor for each spike of an electrode that has no model.
 @compute @workgroup_size(128)
-fn begin(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * GROUP + local;
+fn begin(me: Invocation) {
+    let k = index(me) * GROUP + me.local;
     if k < e.n {
         started[k] = silent[k / e.bins] - ground[k % e.bins];
     }
@@ -63,8 +63,8 @@ fn begin(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) group
 
 // Position kernels [spikes, bins], relative to the largest at each bin.
 @compute @workgroup_size(128)
-fn position_kernels(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * GROUP + local;
+fn position_kernels(me: Invocation) {
+    let k = index(me) * GROUP + me.local;
     if k >= e.n {
         return;
     }
@@ -88,21 +88,21 @@ var<workgroup> parts: array<vec2<f32>, 128>;
 
 // The mean of position kernels at a bin, a group each: the encoding spikes, or the samples of the track.
 @compute @workgroup_size(128)
-fn mean_kernel(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let wanted = index(group, groups);
+fn mean_kernel(me: Invocation) {
+    let wanted = index(me);
     let bin = min(wanted, e.bins - 1);
     var own = vec2<f32>(0.0, 0.0);
-    for (var i = local; i < e.spikes; i += GROUP) {
+    for (var i = me.local; i < e.spikes; i += GROUP) {
         own = plus(own, vec2<f32>(exponential(-LN_2 * place_distance(i, bin)), 0.0));
     }
-    parts[local] = own;
+    parts[me.local] = own;
     for (var half = GROUP / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            parts[local] = plus(parts[local], parts[local + half]);
+        if me.local < half {
+            parts[me.local] = plus(parts[me.local], parts[me.local + half]);
         }
     }
-    if local == 0 && wanted < e.bins {
+    if me.local == 0 && wanted < e.bins {
         densities[bin] = (parts[0].x + parts[0].y) * e.number;
     }
 }
@@ -117,16 +117,16 @@ fn ground_of(bin: u32) -> f32 {
 }
 
 @compute @workgroup_size(128)
-fn first_ground(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let bin = index(group, groups) * GROUP + local;
+fn first_ground(me: Invocation) {
+    let bin = index(me) * GROUP + me.local;
     if bin < e.bins {
         process[bin] = ground_of(bin);
     }
 }
 
 @compute @workgroup_size(128)
-fn next_ground(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let bin = index(group, groups) * GROUP + local;
+fn next_ground(me: Invocation) {
+    let bin = index(me) * GROUP + me.local;
     if bin < e.bins {
         process[bin] += ground_of(bin);
     }
@@ -145,37 +145,37 @@ fn mark_distance(spike: u32, mark: u32) -> f32 {
 
 // Mark kernels [decoding spikes, spikes], relative to the largest of each decoding spike, and that one's exponent of 2.
 @compute @workgroup_size(128)
-fn mark_kernels(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let wanted = index(group, groups);
+fn mark_kernels(me: Invocation) {
+    let wanted = index(me);
     // Groups beyond the last do it again, so that all threads meet at the barriers; they write nothing.
     let mark = min(wanted, e.n - 1);
     var own = 3.0e38;
-    for (var i = local; i < e.spikes; i += GROUP) {
+    for (var i = me.local; i < e.spikes; i += GROUP) {
         own = min(own, mark_distance(i, mark));
     }
-    least[local] = own;
+    least[me.local] = own;
     for (var half = GROUP / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            least[local] = min(least[local], least[local + half]);
+        if me.local < half {
+            least[me.local] = min(least[me.local], least[me.local + half]);
         }
     }
     workgroupBarrier();
     if wanted >= e.n {
         return;
     }
-    for (var i = local; i < e.spikes; i += GROUP) {
+    for (var i = me.local; i < e.spikes; i += GROUP) {
         weights[mark * e.spikes + i] = exponential(LN_2 * (least[0] - mark_distance(i, mark)));
     }
-    if local == 0 {
+    if me.local == 0 {
         shifts[mark] = -least[0];
     }
 }
 
 // Adds the logarithms of this electrode's spikes to their rows; a thread has a bin of a row and all of its spikes.
 @compute @workgroup_size(128)
-fn add_spikes(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * GROUP + local;
+fn add_spikes(me: Invocation) {
+    let k = index(me) * GROUP + me.local;
     if k >= e.n {
         return;
     }

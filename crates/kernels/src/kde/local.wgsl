@@ -49,35 +49,35 @@ var<workgroup> parts: array<vec2<f32>, 128>;
 
 // A group a query.
 @compute @workgroup_size(128)
-fn log_sums(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let wanted = index(group, groups);
+fn log_sums(me: Invocation) {
+    let wanted = index(me);
     // Groups beyond the last do it again, so that all threads meet at the barriers; they write nothing.
     let q = min(wanted, s.count - 1);
     var most = -3.0e38;
-    for (var i = local; i < s.points; i += GROUP) {
+    for (var i = me.local; i < s.points; i += GROUP) {
         most = larger(most, exponent(i, q));
     }
-    largest[local] = most;
+    largest[me.local] = most;
     for (var half = GROUP / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            largest[local] = larger(largest[local], largest[local + half]);
+        if me.local < half {
+            largest[me.local] = larger(largest[me.local], largest[me.local + half]);
         }
     }
     workgroupBarrier();
     let top = largest[0];
     var own = vec2<f32>(0.0, 0.0);
-    for (var i = local; i < s.points; i += GROUP) {
+    for (var i = me.local; i < s.points; i += GROUP) {
         own = plus(own, vec2<f32>(exponential(LN_2 * (exponent(i, q) - top)), 0.0));
     }
-    parts[local] = own;
+    parts[me.local] = own;
     for (var half = GROUP / 2; half > 0; half /= 2) {
         workgroupBarrier();
-        if local < half {
-            parts[local] = plus(parts[local], parts[local + half]);
+        if me.local < half {
+            parts[me.local] = plus(parts[me.local], parts[me.local + half]);
         }
     }
-    if local == 0 && wanted < s.count {
+    if me.local == 0 && wanted < s.count {
         sums[q] = vec2<f32>(top, parts[0].x + parts[0].y);
     }
 }
@@ -108,8 +108,8 @@ struct Electrode {
 @group(0) @binding(1) var<storage, read_write> cleared: array<f32>;
 
 @compute @workgroup_size(128)
-fn clear_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let row = index(group, groups) * GROUP + local;
+fn clear_local(me: Invocation) {
+    let row = index(me) * GROUP + me.local;
     if row < e.edges {
         cleared[row] = 0.0;
     }
@@ -117,8 +117,8 @@ fn clear_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups)
 
 // Adds one electrode to every edge, a thread each.
 @compute @workgroup_size(128)
-fn add_local(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let row = index(group, groups) * GROUP + local;
+fn add_local(me: Invocation) {
+    let row = index(me) * GROUP + me.local;
     if row >= e.edges {
         return;
     }

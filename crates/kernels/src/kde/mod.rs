@@ -47,6 +47,7 @@ mod numpy;
 mod options;
 mod plain;
 mod predict;
+mod product;
 mod reach;
 mod real;
 mod rows;

@@ -17,7 +17,8 @@ use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
-use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
+use super::options::{CHUNK, Precision, STRIP, Tiling};
+use super::product::narrow::{multiply_rows, row_step};
 use super::reach::{Reach, reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
@@ -378,59 +379,6 @@ fn place_rows<S: Simd, const D: usize>(
             // Rounding may leave the nearest spike a little above its own maximum.
             let exponent = s.min(s.sub(exponent, shift[v]), s.splat(0.0));
             s.store(&mut p[v * S::LANES..], exp2_down(s, exponent));
-        }
-    }
-}
-
-/// Decoding spikes that the registers hold sums of: 12 rows of two vectors where there are 32 registers, else 6.
-#[inline(always)]
-fn row_step<S: Simd>(left: usize) -> usize {
-    let most = if S::LANES == 16 { ROW_STEP } else { ROW_STEP / 2 };
-    match left {
-        n if n >= most => most,
-        n if n >= 8 => 8,
-        n if n >= 4 => 4,
-        n if n >= 2 => 2,
-        _ => 1,
-    }
-}
-
-#[inline(always)]
-fn multiply_rows<S: Simd>(s: S, rows: usize, w: &[f32], p: &[f32], c: &mut [f32], add: bool) {
-    match rows {
-        12 => multiply::<S, 12>(s, w, p, c, add),
-        8 => multiply::<S, 8>(s, w, p, c, add),
-        6 => multiply::<S, 6>(s, w, p, c, add),
-        4 => multiply::<S, 4>(s, w, p, c, add),
-        2 => multiply::<S, 2>(s, w, p, c, add),
-        _ => multiply::<S, 1>(s, w, p, c, add),
-    }
-}
-
-/// c (+)= w p for `R` rows: w `[R, CHUNK]` from its first column on, p `[n, 2 LANES]`, c `[R, 2 LANES]`.
-#[inline(always)]
-fn multiply<S: Simd, const R: usize>(s: S, w: &[f32], p: &[f32], c: &mut [f32], add: bool) {
-    let width = 2 * S::LANES;
-    let n = p.len() / width;
-    assert!(w.len() >= (R - 1) * CHUNK + n && p.len() >= n * width && c.len() >= R * width);
-    let mut sum = [[s.splat(0.0); 2]; R];
-    // SAFETY: the lengths were just checked; k < n, r < R.
-    unsafe {
-        let (w, p) = (w.as_ptr(), p.as_ptr());
-        for k in 0..n {
-            let p0 = s.load_at(p.add(k * width));
-            let p1 = s.load_at(p.add(k * width + S::LANES));
-            for (r, sum) in sum.iter_mut().enumerate() {
-                let w = s.splat(*w.add(r * CHUNK + k));
-                sum[0] = s.mul_add(w, p0, sum[0]);
-                sum[1] = s.mul_add(w, p1, sum[1]);
-            }
-        }
-    }
-    for (sum, c) in sum.iter().zip(c.chunks_exact_mut(width)) {
-        for v in 0..2 {
-            let new = if add { s.add(s.load(&c[v * S::LANES..]), sum[v]) } else { sum[v] };
-            s.store(&mut c[v * S::LANES..], new);
         }
     }
 }

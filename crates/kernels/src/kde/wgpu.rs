@@ -18,7 +18,11 @@ use crate::isa::Isa;
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "kde.wgsl",
-    text: concat!(include_str!("kde.wgsl"), include_str!("../device/portable.wgsl")),
+    text: concat!(
+        include_str!("kde.wgsl"),
+        include_str!("../device/invocation.wgsl"),
+        include_str!("../device/portable.wgsl")
+    ),
     options: &[],
 };
 

@@ -13,7 +13,11 @@ use crate::gemm::word;
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "local.wgsl",
-    text: concat!(include_str!("local.wgsl"), include_str!("../device/portable.wgsl")),
+    text: concat!(
+        include_str!("local.wgsl"),
+        include_str!("../device/invocation.wgsl"),
+        include_str!("../device/portable.wgsl")
+    ),
     options: &[],
 };
 

@@ -13,7 +13,8 @@ use ellwand_profile::span;
 
 use super::data::Spikes;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, Wide};
-use super::options::{CHUNK, Precision, ROW_STEP, STRIP, Tiling};
+use super::options::{CHUNK, Precision, STRIP, Tiling};
+use super::product::wide::{multiply_rows, row_step};
 use super::reach::{Reach, reaches, union};
 use super::rows::Marked;
 use super::sink::Sink;
@@ -301,59 +302,6 @@ fn place_rows<D: Double, const DIMS: usize>(
                 exponent = d.neg_mul_add(distance, distance, exponent);
             }
             d.store(p, exp2_down_f64(d, exponent));
-        }
-    }
-}
-
-/// Decoding spikes that the registers hold sums of.
-#[inline(always)]
-fn row_step<D: Double>(left: usize) -> usize {
-    let most = if D::LANES == 8 { ROW_STEP } else { ROW_STEP / 2 };
-    match left {
-        n if n >= most => most,
-        n if n >= 8 => 8,
-        n if n >= 4 => 4,
-        n if n >= 2 => 2,
-        _ => 1,
-    }
-}
-
-#[inline(always)]
-fn multiply_rows<D: Double>(d: D, rows: usize, w: &[f64], p: &[f64], c: &mut [f64], add: bool) {
-    match rows {
-        12 => multiply::<D, 12>(d, w, p, c, add),
-        8 => multiply::<D, 8>(d, w, p, c, add),
-        6 => multiply::<D, 6>(d, w, p, c, add),
-        4 => multiply::<D, 4>(d, w, p, c, add),
-        2 => multiply::<D, 2>(d, w, p, c, add),
-        _ => multiply::<D, 1>(d, w, p, c, add),
-    }
-}
-
-/// c (+)= w p for `R` rows: w `[R, CHUNK]` from its first column on, p `[n, 2 LANES]`, c `[R, 2 LANES]`.
-#[inline(always)]
-fn multiply<D: Double, const R: usize>(d: D, w: &[f64], p: &[f64], c: &mut [f64], add: bool) {
-    let width = 2 * D::LANES;
-    let n = p.len() / width;
-    assert!(w.len() >= (R - 1) * CHUNK + n && p.len() >= n * width && c.len() >= R * width);
-    let mut sum = [[d.splat(0.0); 2]; R];
-    // SAFETY: the lengths were just checked; k < n, r < R.
-    unsafe {
-        let (w, p) = (w.as_ptr(), p.as_ptr());
-        for k in 0..n {
-            let p0 = d.load_at(p.add(k * width));
-            let p1 = d.load_at(p.add(k * width + D::LANES));
-            for (r, sum) in sum.iter_mut().enumerate() {
-                let w = d.splat(*w.add(r * CHUNK + k));
-                sum[0] = d.mul_add(w, p0, sum[0]);
-                sum[1] = d.mul_add(w, p1, sum[1]);
-            }
-        }
-    }
-    for (sum, c) in sum.iter().zip(c.chunks_exact_mut(width)) {
-        for v in 0..2 {
-            let new = if add { d.add(d.load(&c[v * D::LANES..]), sum[v]) } else { sum[v] };
-            d.store(&mut c[v * D::LANES..], new);
         }
     }
 }

@@ -54,11 +54,6 @@ alias Point = array<i32, D>;
 
 const THREADS: u32 = 64;
 
-// Groups may lie in a rectangle, because a side of it is limited.
-fn index_of(group: vec3<u32>, groups: vec3<u32>) -> u32 {
-    return group.y * groups.x + group.x;
-}
-
 fn rounded(v: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(v) ^ code.zero);
 }
@@ -282,36 +277,36 @@ fn is_outside(g: ptr<function, Point>) -> bool {
 }
 
 @compute @workgroup_size(64)
-fn encode(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let first = index_of(group, groups) * THREADS;
+fn encode(me: Invocation) {
+    let first = index(me) * THREADS;
     let vector_bits = code.levels * code.level_bits;
-    for (var k = local; k < 2u * vector_bits; k += THREADS) {
+    for (var k = me.local; k < 2u * vector_bits; k += THREADS) {
         atomicStore(&words[k], 0u);
     }
     workgroupBarrier();
-    if first + local < code.n {
-        marks[local] = coded_vector(first + local, local);
+    if first + me.local < code.n {
+        marks[me.local] = coded_vector(first + me.local, me.local);
     }
     workgroupBarrier();
-    for (var k = local; k < 2u * vector_bits; k += THREADS) {
+    for (var k = me.local; k < 2u * vector_bits; k += THREADS) {
         // There is room for the words of a last 32 vectors that are not all there.
         if first + k / vector_bits * 32u < code.n {
             packed[first / 32u * vector_bits + k] = atomicLoad(&words[k]);
         }
     }
-    if local < 16u && first + 4u * local < code.n {
+    if me.local < 16u && first + 4u * me.local < code.n {
         var flags = 0u;
         var tries = 0u;
         for (var k = 0u; k < 4u; k++) {
-            let mark = marks[4u * local + k];
+            let mark = marks[4u * me.local + k];
             flags |= (mark & 1u) << (8u * k);
             tries |= (mark >> 1u) << (8u * k);
         }
         if (code.has & 1u) != 0u {
-            overload[first / 4u + local] = flags;
+            overload[first / 4u + me.local] = flags;
         }
         if (code.has & 2u) != 0u {
-            retries[first / 4u + local] = tries;
+            retries[first / 4u + me.local] = tries;
         }
     }
 }
@@ -378,17 +373,17 @@ fn decode_vector(vector: u32, local: u32) {
 }
 
 @compute @workgroup_size(64)
-fn decode(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let first = index_of(group, groups) * THREADS;
+fn decode(me: Invocation) {
+    let first = index(me) * THREADS;
     let vector_bits = code.levels * code.level_bits;
-    for (var k = local; k < 2u * vector_bits; k += THREADS) {
+    for (var k = me.local; k < 2u * vector_bits; k += THREADS) {
         if first + k / vector_bits * 32u < code.n {
             atomicStore(&words[k], coded[first / 32u * vector_bits + k]);
         }
     }
     workgroupBarrier();
-    if first + local < code.n {
-        decode_vector(first + local, local);
+    if first + me.local < code.n {
+        decode_vector(first + me.local, me.local);
     }
 }
 
@@ -396,12 +391,12 @@ var<workgroup> sums: array<vec2<u32>, 64>;
 
 // One row a group: the integers of its blocks times those of the query. All sums are exact.
 @compute @workgroup_size(64)
-fn dot_product(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let row = index_of(group, groups);
+fn dot_product(me: Invocation) {
+    let row = index(me);
     let vector_bits = code.levels * code.level_bits;
     var sum = vec2<u32>(0u, 0u);
     if row < code.n {
-        for (var block = local; block < code.blocks; block += THREADS) {
+        for (var block = me.local; block < code.blocks; block += THREADS) {
             let start = (row * code.blocks + block) * vector_bits;
             var weight = 1;
             var s: Point;
@@ -428,14 +423,14 @@ fn dot_product(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups)
             }
         }
     }
-    sums[local] = sum;
+    sums[me.local] = sum;
     for (var half = THREADS / 2u; half > 0u; half /= 2u) {
         workgroupBarrier();
-        if local < half {
-            sums[local] = add64(sums[local], sums[local + half]);
+        if me.local < half {
+            sums[me.local] = add64(sums[me.local], sums[me.local + half]);
         }
     }
-    if local == 0u && row < code.n {
+    if me.local == 0u && row < code.n {
         scores[row] = as_float(sums[0]) * code.unit;
     }
 }

@@ -15,17 +15,17 @@ use super::{Method, workload_run};
 
 static Z2: Source = Source {
     name: "lattice.wgsl with z2.wgsl",
-    text: concat!(include_str!("lattice.wgsl"), include_str!("z2.wgsl")),
+    text: concat!(include_str!("lattice.wgsl"), include_str!("z2.wgsl"), include_str!("../device/invocation.wgsl")),
     options: &[],
 };
 static D4: Source = Source {
     name: "lattice.wgsl with d4.wgsl",
-    text: concat!(include_str!("lattice.wgsl"), include_str!("d4.wgsl")),
+    text: concat!(include_str!("lattice.wgsl"), include_str!("d4.wgsl"), include_str!("../device/invocation.wgsl")),
     options: &[],
 };
 static E8: Source = Source {
     name: "lattice.wgsl with e8.wgsl",
-    text: concat!(include_str!("lattice.wgsl"), include_str!("e8.wgsl")),
+    text: concat!(include_str!("lattice.wgsl"), include_str!("e8.wgsl"), include_str!("../device/invocation.wgsl")),
     options: &[],
 };
 

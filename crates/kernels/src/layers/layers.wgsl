@@ -47,56 +47,56 @@ fn swish_of(v: f32) -> f32 {
 }
 
 @compute @workgroup_size(256)
-fn gelu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn gelu(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         alone[k] = gelu_exact(x[k]);
     }
 }
 
 @compute @workgroup_size(256)
-fn gelu_approximate(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn gelu_approximate(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         alone[k] = gelu_tanh(x[k]);
     }
 }
 
 @compute @workgroup_size(256)
-fn bias_gelu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn bias_gelu(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         y[k] = gelu_exact(x[k] + second[k % shape.d]);
     }
 }
 
 @compute @workgroup_size(256)
-fn bias_gelu_approximate(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn bias_gelu_approximate(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         y[k] = gelu_tanh(x[k] + second[k % shape.d]);
     }
 }
 
 @compute @workgroup_size(256)
-fn swish(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn swish(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         alone[k] = swish_of(x[k]);
     }
 }
 
 @compute @workgroup_size(256)
-fn swiglu(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn swiglu(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         y[k] = swish_of(x[k]) * second[k];
     }
 }
 
 @compute @workgroup_size(256)
-fn squared_errors(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let k = index(group, groups) * SPREAD + local;
+fn squared_errors(me: Invocation) {
+    let k = index(me) * SPREAD + me.local;
     if k < shape.n {
         y[k] = (x[k] - second[k]) * (x[k] - second[k]);
     }
@@ -118,16 +118,16 @@ fn sum_of_pairs(own: vec2<f32>, local: u32) -> vec2<f32> {
 
 // The sum of squared differences: one sum a group.
 @compute @workgroup_size(256)
-fn squared_error_sums(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn squared_error_sums(me: Invocation) {
     var own = vec2<f32>(0.0, 0.0);
-    let step = groups.x * groups.y * SPREAD;
-    for (var k = index(group, groups) * SPREAD + local; k < shape.n; k += step) {
+    let step = me.groups.x * me.groups.y * SPREAD;
+    for (var k = index(me) * SPREAD + me.local; k < shape.n; k += step) {
         let difference = x[k] - second[k];
         own = plus(own, vec2<f32>(difference * difference, 0.0));
     }
-    let sum = sum_of_pairs(own, local);
-    if local == 0 {
-        sums[index(group, groups)] = sum;
+    let sum = sum_of_pairs(own, me.local);
+    if me.local == 0 {
+        sums[index(me)] = sum;
     }
 }
 
@@ -183,21 +183,21 @@ fn value(k: u32) -> f32 {
 
 // Layer normalisation of x, or of x + second, which then goes to `added`. The variance is of the differences from the mean.
 @compute @workgroup_size(128)
-fn layer_norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let here = index(group, groups);
+fn layer_norm(me: Invocation) {
+    let here = index(me);
     // Groups beyond the last row do a row again, so that all threads meet at the barriers; they write nothing.
     let row = min(here, shape.n - 1) * shape.d;
     var sum = 0.0;
-    for (var k = local; k < shape.d; k += ROW) {
+    for (var k = me.local; k < shape.d; k += ROW) {
         sum += value(row + k);
     }
-    let mean = over_row(sum, local) / f32(shape.d);
+    let mean = over_row(sum, me.local) / f32(shape.d);
     var squares = 0.0;
-    for (var k = local; k < shape.d; k += ROW) {
+    for (var k = me.local; k < shape.d; k += ROW) {
         let difference = value(row + k) - mean;
         squares += difference * difference;
     }
-    let variance = over_row(squares, local) / f32(shape.d) + shape.number;
+    let variance = over_row(squares, me.local) / f32(shape.d) + shape.number;
     let near = 1.0 / sqrt(variance);
     // A step of Newton, since a root may be a few units off. Nothing is to be gained beyond the ends of the range.
     let better = near * (1.5 - 0.5 * variance * near * near);
@@ -205,7 +205,7 @@ fn layer_norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) 
     if here >= shape.n {
         return;
     }
-    for (var k = local; k < shape.d; k += ROW) {
+    for (var k = me.local; k < shape.d; k += ROW) {
         let v = value(row + k);
         normalised[row + k] = (v - mean) * inverse * gamma[k] + beta[k];
         if shape.second != 0 {
@@ -230,26 +230,26 @@ fn log_sum(row: u32, local: u32) -> vec2<f32> {
 }
 
 @compute @workgroup_size(128)
-fn softmax(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let here = index(group, groups);
+fn softmax(me: Invocation) {
+    let here = index(me);
     let row = min(here, shape.n - 1) * shape.d;
-    let found = log_sum(row, local);
+    let found = log_sum(row, me.local);
     if here >= shape.n {
         return;
     }
     let inverse = 1.0 / found.y;
-    for (var k = local; k < shape.d; k += ROW) {
+    for (var k = me.local; k < shape.d; k += ROW) {
         alone[row + k] = exponential(x[row + k] - found.x) * inverse;
     }
 }
 
 // The loss of each row, as a pair for the sum and as it is.
 @compute @workgroup_size(128)
-fn cross_entropy(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let here = index(group, groups);
+fn cross_entropy(me: Invocation) {
+    let here = index(me);
     let row = min(here, shape.n - 1) * shape.d;
-    let found = log_sum(row, local);
-    if local == 0 && here < shape.n {
+    let found = log_sum(row, me.local);
+    if me.local == 0 && here < shape.n {
         let loss = logarithm(found.y) + (found.x - x[row + labels[here].x]);
         sums[here] = vec2<f32>(loss, 0.0);
         losses[here] = loss;

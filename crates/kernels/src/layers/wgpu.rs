@@ -8,7 +8,11 @@ use crate::device::{Arg, GpuError, Grid, Job, Source, whole};
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "layers.wgsl",
-    text: concat!(include_str!("layers.wgsl"), include_str!("../device/portable.wgsl")),
+    text: concat!(
+        include_str!("layers.wgsl"),
+        include_str!("../device/invocation.wgsl"),
+        include_str!("../device/portable.wgsl")
+    ),
     options: &[],
 };
 
