@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash and coreutils only.
+# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash and coreutils only (and gzip for records
+# of more than 1 MB).
 #
 #     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
 #
