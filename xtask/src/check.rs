@@ -65,7 +65,19 @@ fn prove(proof: Proof) -> Result<()> {
                 &[],
             )?;
             cargo(&[&kernels[..], &tests].concat(), &required)?;
-            cargo(&["test", "--quiet", "-p", "ellwand", "--features", "vulkan", "--test", "devices"], &required)
+            let program = [
+                "test",
+                "--quiet",
+                "-p",
+                "ellwand",
+                "--features",
+                "vulkan",
+                "--test",
+                "devices",
+                "--test",
+                "exhausted",
+            ];
+            cargo(&program, &required)
         }
     }
 }
