@@ -1,5 +1,6 @@
 //! When to stop sampling a cell. Each rule is a row of [`STOPS`]; the first that fires ends the cell.
 
+use ellwand_core::record::{Sample, Settings};
 use ellwand_core::stats::{median, median_interval};
 
 /// How far a cell has come.
@@ -11,6 +12,25 @@ pub struct Progress<'a> {
     pub planned: u32,
     /// Seconds of an iteration, by implementation.
     pub seconds: &'a [Vec<f64>],
+    /// Whether the samples took many times the time for the case, and there are as many as there must be.
+    pub overtime: bool,
+}
+
+/// How many times the time for the case its samples may take before they end it.
+const OVERTIME: u64 = 20;
+
+/// Whether the samples of all implementations of a cell, of which one process of `blocks` takes its part, took too long.
+pub(crate) fn overtime<'a>(all: impl Iterator<Item = &'a [Sample]>, settings: &Settings, blocks: u32) -> bool {
+    let (mut spent_ns, mut allowed_ns) = (0_u64, 0_u64);
+    for samples in all {
+        if samples.len() < settings.samples_min.div_ceil(blocks.max(1)) as usize {
+            return false;
+        }
+        spent_ns = samples.iter().fold(spent_ns, |sum, sample| sum.saturating_add(sample.wall_ns));
+        allowed_ns =
+            allowed_ns.saturating_add(OVERTIME.saturating_mul(settings.case_budget_ns) / u64::from(blocks.max(1)));
+    }
+    spent_ns > allowed_ns
 }
 
 /// A rule: whether the cell has enough.
@@ -36,6 +56,12 @@ pub const STOPS: &[StopRule] = &[
         fires: |p| p.rounds >= p.planned,
     },
     StopRule {
+        name: "overtime",
+        about: "the samples took 20 times the time for the case, and the least number of them is there: beside other programs what \
+                several threads do together takes as long as the scheduler likes",
+        fires: |p| p.overtime,
+    },
+    StopRule {
         name: "precision",
         about: "50 rounds are done and every median is known to 0.1 %",
         fires: |p| {
@@ -58,7 +84,7 @@ mod tests {
     use super::*;
 
     fn fired(rounds: u32, seconds: &[Vec<f64>]) -> Option<&'static str> {
-        stopped(&Progress { rounds, planned: 200, seconds }).map(|rule| rule.name)
+        stopped(&Progress { rounds, planned: 200, seconds, overtime: false }).map(|rule| rule.name)
     }
 
     #[test]
@@ -69,6 +95,22 @@ mod tests {
         assert_eq!(fired(200, std::slice::from_ref(&noisy)), Some("budget"));
         assert_eq!(fired(60, std::slice::from_ref(&steady)), Some("precision"));
         assert_eq!(fired(49, std::slice::from_ref(&steady)), None, "a lucky calm");
-        assert_eq!(fired(60, &[steady, noisy]), None, "one implementation is not yet known");
+        assert_eq!(fired(60, &[steady.clone(), noisy]), None, "one implementation is not yet known");
+        let late = Progress { rounds: 5, planned: 200, seconds: &[steady], overtime: true };
+        assert_eq!(stopped(&late).map(|rule| rule.name), Some("overtime"));
+    }
+
+    #[test]
+    fn overtime_is_of_all_implementations_together_and_never_before_the_least_number() {
+        let settings = Settings { samples_min: 4, case_budget_ns: 1000, ..crate::settings::Effort::Quick.settings() };
+        let taken = |wall_ns: &[u64]| -> Vec<Sample> {
+            wall_ns.iter().map(|wall_ns| Sample { wall_ns: *wall_ns, ..Sample::default() }).collect()
+        };
+        let over = |all: &[Vec<Sample>], blocks| overtime(all.iter().map(Vec::as_slice), &settings, blocks);
+        assert!(over(&[taken(&[6000; 4])], 1));
+        assert!(!over(&[taken(&[5000; 4])], 1), "as long as is allowed");
+        assert!(!over(&[taken(&[60_000; 3])], 1), "too few");
+        assert!(over(&[taken(&[6000; 2])], 2), "half of both in each of two processes");
+        assert!(!over(&[taken(&[6000; 4]), taken(&[10; 4])], 1) && over(&[taken(&[11_000; 4]), taken(&[10; 4])], 1));
     }
 }

@@ -106,18 +106,22 @@ impl Prepared for Ready {
     }
 }
 
-/// Spins until `all` are here. One that gave up makes the count too large, which the judge sees.
-fn meet(here: &AtomicUsize, all: usize) {
+/// Spins until `all` are here, and tells whether they came by themselves. One that gave up makes the count too large, which
+/// the judge sees, and lets the others go.
+pub(super) fn meet(here: &AtomicUsize, all: usize) -> bool {
     let mut start = None;
     loop {
         for _ in 0..64 {
-            if here.load(Ordering::SeqCst) >= all {
-                return;
+            let came = here.load(Ordering::SeqCst);
+            if came >= all {
+                return came == all;
             }
             std::hint::spin_loop();
         }
         if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-            here.fetch_add(all, Ordering::SeqCst);
+            // Not where the last one has just come, for then others are on their way.
+            let giving_up = |came: usize| (came < all).then_some(came + all);
+            let _ = here.fetch_update(Ordering::SeqCst, Ordering::SeqCst, giving_up);
         }
     }
 }
