@@ -118,7 +118,7 @@ pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
 }
 
 /// What is said of slots behind which the device was found to slow itself down.
-fn slowed_down(samples: &[Sample]) -> Option<String> {
+pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
     let (slots, all) = (reasons.len(), samples.len());
     (slots > 0).then(|| {
