@@ -118,8 +118,10 @@ impl Blocks<'_> {
                 }
             }
             on_event(Event::Sampled { rounds: block * planned + round + 1, planned: self.blocks * planned });
-            let alive = || (0..taking.len()).filter(|arm| open.alive(*arm)).map(|arm| &samples[arm][..]);
-            let seconds: Vec<Vec<f64>> = alive().map(|samples| samples.iter().map(Sample::seconds).collect()).collect();
+            let cost = |arm: usize| open.state(arm).ok().map(|opened| opened.slot.cost_ns);
+            let alive = || (0..taking.len()).filter_map(|arm| Some((&samples[arm][..], cost(arm)?)));
+            let seconds: Vec<Vec<f64>> =
+                alive().map(|(taken, _)| taken.iter().map(Sample::seconds).collect()).collect();
             let overtime = overtime(alive(), &self.instrument.settings, self.blocks);
             let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
             if seconds.is_empty() || stopped(&progress).is_some() {

@@ -314,15 +314,16 @@ impl Runner<'_> {
         }
     }
 
-    fn samples(&self) -> Option<&[Sample]> {
+    /// Its samples, and what a slot was found to cost.
+    fn samples(&self) -> Option<(&[Sample], u64)> {
         match &self.state {
-            State::Alive { samples, .. } => Some(samples),
+            State::Alive { samples, slot, .. } => Some((samples, slot.cost_ns)),
             State::Ended(_) => None,
         }
     }
 
     fn seconds(&self) -> Option<Vec<f64>> {
-        Some(self.samples()?.iter().map(Sample::seconds).collect())
+        Some(self.samples()?.0.iter().map(Sample::seconds).collect())
     }
 }
 

@@ -16,24 +16,26 @@ pub struct Progress<'a> {
     pub overtime: bool,
 }
 
-/// How many times the time for the case its samples may take before they end it.
+/// How many times the time for the case, or what as many slots were found to cost, its samples may take before they end it.
 const OVERTIME: u64 = 20;
 
-/// Whether the samples of all implementations of a cell, of which one process of `blocks` takes its part, took too long.
-pub(crate) fn overtime<'a>(all: impl Iterator<Item = &'a [Sample]>, settings: &Settings, blocks: u32) -> bool {
-    let (mut spent_ns, mut allowed_ns) = (0_u64, 0_u64);
-    for samples in all {
-        if samples.len() < settings.samples_min.div_ceil(blocks.max(1)) as usize {
+/// Whether the samples of all implementations of a cell took far longer than they were expected to. Of each there are the
+/// samples and what a slot was found to cost; one process of `blocks` takes its part of them.
+pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, settings: &Settings, blocks: u32) -> bool {
+    let blocks = blocks.max(1);
+    let (mut spent_ns, mut expected_ns) = (0_u64, 0_u64);
+    for (samples, cost_ns) in all {
+        if samples.len() < settings.samples_min.div_ceil(blocks) as usize {
             return false;
         }
         // The longest left out: where the clock steps, one slot seems to take as long as it likes.
         let longest_ns = samples.iter().map(|sample| sample.wall_ns).max().unwrap_or(0);
         let all_ns = samples.iter().fold(0_u64, |sum, sample| sum.saturating_add(sample.wall_ns));
         spent_ns = spent_ns.saturating_add(all_ns.saturating_sub(longest_ns));
-        allowed_ns =
-            allowed_ns.saturating_add(OVERTIME.saturating_mul(settings.case_budget_ns) / u64::from(blocks.max(1)));
+        let known_ns = cost_ns.saturating_mul(samples.len() as u64);
+        expected_ns = expected_ns.saturating_add(known_ns.max(settings.case_budget_ns / u64::from(blocks)));
     }
-    spent_ns > allowed_ns
+    spent_ns > OVERTIME.saturating_mul(expected_ns)
 }
 
 /// A rule: whether the cell has enough.
@@ -60,7 +62,7 @@ pub const STOPS: &[StopRule] = &[
     },
     StopRule {
         name: "overtime",
-        about: "the samples but the longest took 20 times the time for the case, and the least number of them is there: beside other programs what \
+        about: "the samples but the longest took 20 times the time for the case, and 20 times what they were found to cost, and the least number of them is there: beside other programs what \
                 several threads do together takes as long as the scheduler likes",
         fires: |p| p.overtime,
     },
@@ -104,17 +106,21 @@ mod tests {
     }
 
     #[test]
-    fn overtime_is_of_all_implementations_together_and_never_before_the_least_number() {
+    fn overtime_is_of_all_implementations_together_and_against_what_was_expected() {
         let settings = Settings { samples_min: 4, case_budget_ns: 1000, ..crate::settings::Effort::Quick.settings() };
         let taken = |wall_ns: &[u64]| -> Vec<Sample> {
             wall_ns.iter().map(|wall_ns| Sample { wall_ns: *wall_ns, ..Sample::default() }).collect()
         };
-        let over = |all: &[Vec<Sample>], blocks| overtime(all.iter().map(Vec::as_slice), &settings, blocks);
-        assert!(over(&[taken(&[8000; 4])], 1));
-        assert!(!over(&[taken(&[6000; 4])], 1), "one of four left out: shorter than is allowed");
-        assert!(!over(&[taken(&[90_000, 10, 10, 10])], 1), "a step of the clock");
-        assert!(!over(&[taken(&[60_000; 3])], 1), "too few");
-        assert!(over(&[taken(&[11_000; 2])], 2), "half of both in each of two processes");
-        assert!(!over(&[taken(&[8000; 4]), taken(&[10; 4])], 1) && over(&[taken(&[14_000; 4]), taken(&[10; 4])], 1));
+        let over = |all: &[Vec<Sample>], cost_ns: u64, blocks| {
+            overtime(all.iter().map(|samples| (&samples[..], cost_ns)), &settings, blocks)
+        };
+        assert!(over(&[taken(&[8000; 4])], 10, 1));
+        assert!(!over(&[taken(&[6000; 4])], 10, 1), "one of four left out: shorter than is allowed");
+        assert!(!over(&[taken(&[90_000, 10, 10, 10])], 10, 1), "a step of the clock");
+        assert!(!over(&[taken(&[60_000; 3])], 10, 1), "too few");
+        assert!(!over(&[taken(&[60_000; 4])], 60_000, 1), "as long as it was known to be");
+        assert!(over(&[taken(&[11_000; 2])], 10, 2), "half of both in each of two processes");
+        let beside = |wall_ns: u64| over(&[taken(&[wall_ns; 4]), taken(&[10; 4])], 10, 1);
+        assert!(!beside(8000) && beside(14_000), "the time of all together");
     }
 }

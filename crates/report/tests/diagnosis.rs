@@ -387,7 +387,7 @@ fn a_cost_above_the_time_is_a_fault_and_far_above_it_no_explanation() {
     assert!(placed(&woken(0.4e-6)).exceeds() && placed(&woken(0.4e-6)).limit == Limit::ThreadWake);
     assert_eq!(placed(&woken(0.1e-6)).limit, Limit::Unexplained);
     // Where something else explains the time, a cost above it explains nothing.
-    let busy = Work::items("x", 1).flops(0.9 * 100e9 * 0.4e-6);
+    let busy = Work::items("x", 1).flops(0.8 * 209e9 * 0.4e-6);
     let busy = common::measured(&common::lattice_case("w", 8), "parallel", 0.4e-6, busy);
     assert_eq!(placed(&busy).limit, Limit::Compute, "{:#?}", placed(&busy));
 }
