@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::tell;
+use super::{Told, tell};
 
 pub(crate) fn what_cannot_be_compared_is_refused() {
     for (args, parts) in [

@@ -1,16 +1,17 @@
 //! `tiny` and `contended-lock`: bound by a known thing, to try the diagnosis on. They measure no ceiling.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
+use std::time::Instant;
 
 use ellwand_core::{
     Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
-use super::wake::meet;
+use super::wake::PATIENCE;
 use crate::pool;
 
 /// `tiny`: adds a few numbers through a function that the compiler cannot look into.
@@ -149,25 +150,32 @@ fn whoever_comes(guarded: &Mutex<Guarded>, takes: usize) {
 /// everybody waits for everybody else before each take, whatever else the machine does.
 fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
     let threads = pool::threads();
-    let (here, turn) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (turn, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let sleepers: Vec<OnceLock<Thread>> = (0..threads).map(|_| OnceLock::new()).collect();
+    let wake = |who: usize| {
+        // With the fence below: either we see who sleeps, or it sees its turn.
+        fence(Ordering::SeqCst);
+        if let Some(sleeper) = sleepers[who].get() {
+            sleeper.unpark();
+        }
+    };
     pool::for_each_chunk(threads, |me| {
         let _ = sleepers[me].set(std::thread::current());
-        // One piece on each thread, or the turns would never go round.
-        here.fetch_add(1, Ordering::SeqCst);
-        if !meet(&here, threads) {
-            return;
-        }
-        let next = (me + 1) % threads;
+        fence(Ordering::SeqCst);
         for _ in 0..takes {
-            while turn.load(Ordering::Acquire) != me {
-                std::thread::park();
+            let start = Instant::now();
+            while turn.load(Ordering::Acquire) != me && !over.load(Ordering::Acquire) {
+                std::thread::park_timeout(PATIENCE);
+                // Where one thread has to do all pieces the turns never go round: then the answer is wrong, and nothing is stated.
+                over.fetch_or(start.elapsed() > PATIENCE && turn.load(Ordering::Acquire) != me, Ordering::AcqRel);
+            }
+            if over.load(Ordering::Acquire) {
+                return (0..threads).for_each(wake);
             }
             lock(guarded).work();
+            let next = (me + 1) % threads;
             turn.store(next, Ordering::Release);
-            if let Some(next) = sleepers[next].get() {
-                next.unpark();
-            }
+            wake(next);
         }
     });
 }

@@ -11,7 +11,7 @@ use ellwand_core::{
 use crate::pool;
 
 /// How long a thread waits for the others before it gives up: then the answer is wrong, and nothing is stated.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sleep that sends all threads to sleep: longer than they look for work.
 const SLEEP: Duration = Duration::from_millis(2);
@@ -106,22 +106,18 @@ impl Prepared for Ready {
     }
 }
 
-/// Spins until `all` are here, and tells whether they came by themselves. One that gave up makes the count too large, which
-/// the judge sees, and lets the others go.
-pub(super) fn meet(here: &AtomicUsize, all: usize) -> bool {
+/// Spins until `all` are here. One that gave up makes the count too large, which the judge sees.
+fn meet(here: &AtomicUsize, all: usize) {
     let mut start = None;
     loop {
         for _ in 0..64 {
-            let came = here.load(Ordering::SeqCst);
-            if came >= all {
-                return came == all;
+            if here.load(Ordering::SeqCst) >= all {
+                return;
             }
             std::hint::spin_loop();
         }
         if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-            // Not where the last one has just come, for then others are on their way.
-            let giving_up = |came: usize| (came < all).then_some(came + all);
-            let _ = here.fetch_update(Ordering::SeqCst, Ordering::SeqCst, giving_up);
+            here.fetch_add(all, Ordering::SeqCst);
         }
     }
 }
