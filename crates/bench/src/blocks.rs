@@ -13,7 +13,7 @@ use crate::block::{Block, Known, Spec};
 use crate::check::guarded;
 use crate::measure::{Event, Instrument, Interrupted, turns};
 use crate::plan::Cell;
-use crate::stop::{Progress, stopped};
+use crate::stop::{Progress, overtime, stopped};
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
 
 /// Measures cells over blocks of worker processes.
@@ -118,11 +118,13 @@ impl Blocks<'_> {
                 }
             }
             on_event(Event::Sampled { rounds: block * planned + round + 1, planned: self.blocks * planned });
-            let seconds: Vec<Vec<f64>> = (0..taking.len())
-                .filter(|arm| open.alive(*arm))
-                .map(|arm| samples[arm].iter().map(Sample::seconds).collect())
-                .collect();
-            if seconds.is_empty() || stopped(&Progress { rounds: round + 1, planned, seconds: &seconds }).is_some() {
+            let cost = |arm: usize| open.state(arm).ok().map(|opened| opened.slot.cost_ns);
+            let alive = || (0..taking.len()).filter_map(|arm| Some((&samples[arm][..], cost(arm)?)));
+            let seconds: Vec<Vec<f64>> =
+                alive().map(|(taken, _)| taken.iter().map(Sample::seconds).collect()).collect();
+            let overtime = overtime(alive(), &self.instrument.settings, self.blocks);
+            let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
+            if seconds.is_empty() || stopped(&progress).is_some() {
                 break;
             }
         }

@@ -23,7 +23,7 @@ use crate::check::{self, Ready, Task};
 use crate::plan::Cell;
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Counting, Slot};
-use crate::stop::{Progress, stopped};
+use crate::stop::{Progress, overtime, stopped};
 use crate::warm;
 
 /// The user asked to stop; the cell being measured is lost, everything before it is written.
@@ -208,7 +208,9 @@ impl Instrument<'_> {
             }
             on_event(Event::Sampled { rounds: round + 1, planned });
             let seconds: Vec<Vec<f64>> = runners.iter().filter_map(Runner::seconds).collect();
-            if seconds.is_empty() || stopped(&Progress { rounds: round + 1, planned, seconds: &seconds }).is_some() {
+            let overtime = overtime(runners.iter().filter_map(Runner::samples), &self.settings, 1);
+            let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
+            if seconds.is_empty() || stopped(&progress).is_some() {
                 break;
             }
         }
@@ -312,11 +314,16 @@ impl Runner<'_> {
         }
     }
 
-    fn seconds(&self) -> Option<Vec<f64>> {
+    /// Its samples, and what a slot was found to cost.
+    fn samples(&self) -> Option<(&[Sample], u64)> {
         match &self.state {
-            State::Alive { samples, .. } => Some(samples.iter().map(Sample::seconds).collect()),
+            State::Alive { samples, slot, .. } => Some((samples, slot.cost_ns)),
             State::Ended(_) => None,
         }
+    }
+
+    fn seconds(&self) -> Option<Vec<f64>> {
+        Some(self.samples()?.0.iter().map(Sample::seconds).collect())
     }
 }
 

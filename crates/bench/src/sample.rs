@@ -118,7 +118,7 @@ pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
 }
 
 /// What is said of slots behind which the device was found to slow itself down.
-fn slowed_down(samples: &[Sample]) -> Option<String> {
+pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
     let (slots, all) = (reasons.len(), samples.len());
     (slots > 0).then(|| {
@@ -163,6 +163,22 @@ impl Slot {
     }
 }
 
+/// How many times the warm-up may be spent on slots in which threads waited for a processor, before one of them is believed.
+const PATIENCE: u64 = 100;
+/// Processor time, in slots, beyond which a job is long whatever disturbed it: far more than a thread spins for another.
+const LONG: u64 = 50;
+
+/// Whether a slot of several threads was spent waiting for a processor rather than working: one was taken away, and for most
+/// of the slot there was none. Beside other programs a job of a microsecond then takes as long as the scheduler takes to get
+/// to its second thread, which says nothing of how many of them fill a slot.
+fn starved(parallelism: Parallelism, timing: &Timing, slot_ns: u64) -> bool {
+    let cpu_ns = timing.cpu_ns.unwrap_or(u64::MAX);
+    parallelism == Parallelism::Many
+        && timing.switches.is_some_and(|switches| switches > 0)
+        && cpu_ns < timing.wall_ns / 2
+        && cpu_ns < LONG * slot_ns
+}
+
 /// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
 ///
 /// # Errors
@@ -180,14 +196,18 @@ pub fn calibrate(
     // The fastest slot at the current size: one preempted slot must not end the search early, so that a slot which is
     // long enough is confirmed by a second one, unless it is so long that no preemption explains it.
     let mut fastest = u64::MAX;
-    let mut tries = 0;
+    let (mut tries, mut starved_ns) = (0, 0_u64);
     loop {
         let (timing, _) = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?;
         let took = timing.device_ns.unwrap_or(timing.wall_ns);
         spent = spent.saturating_add(timing.wall_ns.max(1));
         fastest = fastest.min(took);
-        tries += 1;
-        let sure = tries >= 2 || took >= 50 * slot_ns;
+        if starved(parallelism, &timing, slot_ns) && starved_ns < PATIENCE * warm_up_ns {
+            starved_ns = starved_ns.saturating_add(timing.wall_ns);
+        } else {
+            tries += 1;
+        }
+        let sure = tries >= 2 || (tries == 1 && took >= LONG * slot_ns);
         if fastest < slot_ns && iterations < most {
             iterations = (iterations * 2).min(most);
             (fastest, tries) = (u64::MAX, 0);

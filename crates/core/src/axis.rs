@@ -1,6 +1,8 @@
 //! Axes: declared once by a workload, they become the flags of the command line, the columns of the tables
 //! and the x axes of the plots.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use crate::case::Value;
 use crate::error::{InputError, nearest};
 
@@ -108,7 +110,11 @@ impl Axis {
         match &self.domain {
             Domain::Int { min, max } => {
                 let plain = text.replace('_', "");
-                let value: i64 = plain.parse().map_err(|_| bad(format!("'{text}' is not a whole number")))?;
+                let value: i64 = plain.parse().map_err(|error: ParseIntError| match error.kind() {
+                    IntErrorKind::PosOverflow => bad(format!("{text} is too large")),
+                    IntErrorKind::NegOverflow => bad(format!("{text} is too small")),
+                    _ => bad(format!("'{text}' is not a whole number")),
+                })?;
                 if value < *min {
                     return Err(bad(format!("{value} is too small")));
                 }
@@ -173,9 +179,14 @@ mod tests {
     fn whole_numbers_are_bounded() {
         let q = Axis::int("q", "", 2, 256, 4);
         assert_eq!(q.parse_list("4, 8,4").unwrap(), vec![Value::Int(4), Value::Int(8)]);
-        for (text, problem) in
-            [("0", "too small"), ("257", "too large"), ("four", "not a whole number"), ("", "no value")]
-        {
+        for (text, problem) in [
+            ("0", "too small"),
+            ("257", "too large"),
+            ("99999999999999999999", "too large"),
+            ("-99999999999999999999", "too small"),
+            ("four", "not a whole number"),
+            ("", "no value"),
+        ] {
             let error = q.parse_list(text).unwrap_err().to_string();
             assert!(error.starts_with("--q: ") && error.contains(problem), "{error}");
             assert!(error.contains("a whole number from 2 to 256"), "{error}");

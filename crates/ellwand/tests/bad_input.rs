@@ -341,6 +341,10 @@ fn layers_and_attention_that_leave_nothing_to_compute() {
         (&["attention", "--mask", "window"], &["--mask", "none, causal, padding"]),
         // Estimated first, refused with the figure.
         (&["attention", "--sequence", "1048576", "-i", "naive"], &["GiB are free", "smaller"]),
+        (
+            &["attention", "--batch", "1048576", "--sequence", "1048576", "--dimension", "1048576", "--heads", "1"],
+            &["more than", "GiB are free", "make --batch or --sequence or --dimension smaller"],
+        ),
         (&["layer-norm", "--batch", "1048576", "--dimension", "1048576"], &["GiB are free", "smaller"]),
         (&[&["layer-norm"][..], &most].concat(), &["--batch", "cannot be addressed"]),
     ] {

@@ -15,7 +15,7 @@ mod slices;
 mod team;
 
 pub(crate) use slices::{for_each_part, for_each_slice};
-pub(crate) use team::{for_each_chunk, for_each_chunk_on};
+pub(crate) use team::{for_each_chunk, for_each_chunk_on, most_threads};
 
 /// Runs `work` on the pool; its parallel iterators use the pool's threads. Where no pool can be had, rayon's own does it.
 pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {

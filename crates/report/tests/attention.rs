@@ -47,6 +47,14 @@ fn the_table_on_a_terminal_says_the_same() {
     let text = written(record(&PARTS), "table");
     let part = section(&text, "attention by component", "\n\n");
     assert!(part.contains("37.8 %") && part.contains("bottleneck: score computation (37.8 %)"), "{part}");
+    let options = Options { width: Some(80), ..Options::default() };
+    let report = Report::from_records(&[record(&PARTS)], &options).unwrap();
+    let mut out = Vec::new();
+    (format("table").unwrap().write)(&report, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let part = section(&text, "attention by component", "\n\n");
+    let long = part.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(long, None, "a terminal of 80 columns");
 }
 
 #[test]

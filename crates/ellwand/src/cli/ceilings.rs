@@ -128,7 +128,12 @@ fn fits(cell: &Cell, workers: bool, available: u64) -> Result<(), InputError> {
     };
     let error = InputError::new(
         cell.case.id(),
-        format!("it needs about {:.1} GiB{largest}, and {:.1} GiB are free", gib(needed), gib(available)),
+        format!(
+            "it needs {} {:.1} GiB{largest}, and {:.1} GiB are free",
+            if needed == u64::MAX { "more than" } else { "about" },
+            gib(needed),
+            gib(available)
+        ),
         "a case that fits into memory",
     );
     let mut ways = Vec::new();
@@ -151,7 +156,9 @@ fn axes_that_cost(cell: &Cell) -> Vec<String> {
         half.set(axis.name, value / 2);
         // A case that makes no sense has no footprint.
         let less = needs(&half);
-        cell.workload.check(&half).is_ok() && less > 0 && less < needs(&cell.case)
+        // Where it needs more than can be said, half as much may be as well.
+        let all = needs(&cell.case);
+        cell.workload.check(&half).is_ok() && less > 0 && (less < all || all == u64::MAX)
     };
     cell.workload.axes().iter().filter(costs).map(|axis| format!("--{}", axis.name)).collect()
 }

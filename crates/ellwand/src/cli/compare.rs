@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 use ellwand_bench::compare::{Basis, Call, Decision, NoDecision, Terms};
 use ellwand_bench::{Effort, arms, commands, resolutions};
 use ellwand_core::record::Outcome as Fate;
@@ -65,8 +66,18 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
                 let expected = "no -o: nothing is measured that could be kept";
                 return Err(InputError::new("-o", "two records are compared", expected).into());
             }
+            let measuring = ["blocks", "seed", "time-limit", "overwrite"];
+            refuse_given(
+                matches,
+                &measuring,
+                "two records are compared",
+                "nothing is measured, and nothing is decided",
+            )?;
             return records::compare(matches, [baseline, candidate], rope);
         }
+    }
+    if is_set(matches, "command") {
+        refuse_given(matches, &["seed"], "shell commands are compared", "what they work on is theirs")?;
     }
     // Terms cannot fail later on when they do not fail now.
     terms(matches, rope)?;
@@ -127,7 +138,7 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         _ => output::prose(out, |out| verdict::write_lines(&rows, &all_budgets, rope, out)),
     });
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
-    if is_set(matches, "command") && !is_set(matches, "same-output") {
+    if is_set(matches, "command") && !is_set(matches, "same-output") && rows.iter().any(|row| row.result.is_ok()) {
         output::note("note: what the commands print was not compared; --same-output does that");
     }
     if let Some(keeper) = keeper {
@@ -139,6 +150,15 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
         return Ok(Exit::Interrupted);
     }
     Ok(exit(&rows, &all_budgets, text(matches, "fail-on").unwrap_or("undecided")))
+}
+
+/// Refuses options that would change nothing.
+fn refuse_given(matches: &ArgMatches, options: &[&str], what: &str, why: &str) -> Result<(), InputError> {
+    let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match options.iter().find(given) {
+        Some(id) => Err(InputError::new(format!("--{id}"), what, format!("no --{id}: {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// Where one side is a record, or is named like one, the other that is none is told by its name.

@@ -34,7 +34,7 @@ const TRUTHS: &[Truth] = &[
     truth("tiny", "call", Limit::Overhead, "elements", [1, 4, 8]),
     truth("first-touch", "fresh", Limit::PageFaults, "region", [1 << 20, 16 << 20, 64 << 20]),
     truth("wake", "team", Limit::ThreadWake, "elements", [0, 16, 64]),
-    truth("contended-lock", "mutex", Limit::Contended, "takes", [300, 1000, 10_000]),
+    truth("contended-lock", "in-turn", Limit::Contended, "takes", [10, 30, 100]),
 ];
 
 const fn truth(
@@ -82,8 +82,8 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let mut rows = Vec::new();
     for (truth, size) in TRUTHS.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
         let cell = cell(registry, truth, size)?;
-        // A lock is contended only while its threads run at the same time. Beside other programs that take the processors in
-        // turn few slots see it, so that even the longest cells get enough of them.
+        // Beside other programs a wait lasts as long as the scheduler takes to get to the thread, but for those that find the
+        // processor free: even the longest cells get enough slots that some of them show what waiting costs by itself.
         instrument.settings.samples_min = if truth.limit == Limit::Contended { 30 } else { settings.samples_min };
         progress.cell(rows.len(), &cell.case.id());
         let measured = instrument.measure(&cell, &mut |_: Event| {}).map_err(|Interrupted| Failure::Interrupted)?;

@@ -57,6 +57,7 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
             output::prose(out, |out| write_machine(&here, &spans, out))?;
             write_table(&here, out)?;
             output::prose(out, |out| {
+                writeln!(out, "{WORDS}")?;
                 all.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
                 all.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
             })
@@ -129,11 +130,13 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
             value(ceiling, ceiling.value),
         )?;
     }
-    writeln!(
-        out,
-        "\npeak: the better decile of the slots; streamed: the bytes, read and written, from which on stores past the caches pay.\nA ceiling is a property of this machine under its load while it was measured."
-    )
+    Ok(())
 }
+
+/// Below the table.
+const WORDS: &str = "
+peak: the better decile of the slots; streamed: the bytes, read and written, from which on stores past the caches pay.
+A ceiling is a property of this machine under its load while it was measured.";
 
 fn value(ceiling: &Ceiling, value: f64) -> String {
     units::human(value, ceiling.kind.unit())

@@ -18,9 +18,13 @@ pub(super) fn write_lines(
     rope: f64,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    for row in rows {
+    let mut left = rows;
+    while let Some(row) = left.first() {
+        let alike = failed_alike(left);
+        left = &left[alike..];
         if rows.len() > 1 {
-            write!(out, "{}: ", row.case)?;
+            let more = if alike > 1 { format!(" and {} more", alike - 1) } else { String::new() };
+            write!(out, "{}{more}: ", row.case)?;
         }
         writeln!(out, "{}", sentence(row, rope))?;
         if let Ok(decision) = &row.result {
@@ -30,6 +34,17 @@ pub(super) fn write_lines(
         }
     }
     budgets.iter().try_for_each(|budget| writeln!(out, "budget {}: {}", budget.judged.state.word(), budget.line()))
+}
+
+/// Failures in a row from which on they are told once.
+const ALIKE: usize = 4;
+
+/// How many of the first rows are told in one line: one, or all that failed in the same words (a program that is none of ours
+/// fails so at every case).
+fn failed_alike(rows: &[Row]) -> usize {
+    let Some(first) = rows.first().filter(|row| row.result.is_err()) else { return 1 };
+    let alike = rows.iter().take_while(|row| row.result.as_ref().err() == first.result.as_ref().err()).count();
+    if alike < ALIKE { 1 } else { alike }
 }
 
 /// What a row says, in a sentence.
@@ -155,6 +170,9 @@ fn notes(row: &Row, decision: &Decision) -> Vec<String> {
             ));
         }
     }
+    // Every arm, since the second copy of the baseline is part of the verdict.
+    let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
+    notes.extend(ellwand_bench::sample::slowed_down(&all));
     if decision.basis == ellwand_bench::compare::Basis::Wall && decision.disturbed > 0.5 {
         notes.push(format!(
             "contended: {} of the slots met a context switch, and {baseline} or {candidate} uses several threads",

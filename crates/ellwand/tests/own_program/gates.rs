@@ -234,6 +234,10 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
         let told = tell(&["compare", this, other, "--workload", "double", "-i", "plain"]);
         assert_eq!(told.code, Some(1), "{other}: {}", told.stderr);
         assert!(told.stdout.contains(part), "{other} does not say '{part}': {}", told.stdout);
+        // What is the same at every case is said once.
+        let many = tell(&["compare", this, other, "--workload", "double", "-i", "plain", "--n", "1,2,3,4,5"]);
+        assert!(many.stdout.starts_with("double/n=1 plain and 4 more: no verdict:"), "{other}: {}", many.stdout);
+        assert_eq!(many.stdout.lines().count(), 1, "{other}: {}", many.stdout);
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Job {
     ops: Ops,
     tiles: Scratch,
     problem: Option<InputError>,
+    /// That the last run can have used.
+    threads: usize,
 }
 
 /// What a way holds between its steps.
@@ -139,6 +141,7 @@ impl Job {
             ops: Ops::new(Isa::of(case)?, way == Way::Parallel, products),
             tiles,
             problem: None,
+            threads: pool::threads(),
         })
     }
 
@@ -401,7 +404,8 @@ fn layer(
 
 impl Prepared for Job {
     fn run(&mut self) {
-        self.problem = self.compute().err();
+        let (done, threads) = pool::most_threads(|| self.compute());
+        (self.problem, self.threads) = (done.err(), threads);
     }
     fn poison(&mut self) {
         self.problem = None;
@@ -416,13 +420,16 @@ impl Prepared for Job {
             None => Ok(Tensors::new().with(arrays::output(self.task, &self.shape).name, self.output.clone())),
         }
     }
+    fn threads(&self) -> Option<usize> {
+        (self.way == Way::Parallel).then_some(self.threads)
+    }
     fn what_ran(&self) -> String {
         let isa = self.ops.isa.name();
         match self.way {
             Way::Reference => format!("f64, {} threads", pool::threads()),
             Way::Naive => "scalar".into(),
             Way::Blocked | Way::Fused => isa.into(),
-            Way::Parallel => format!("{isa}, {} threads", pool::threads()),
+            Way::Parallel => format!("{isa}, {} threads", self.threads),
             Way::MemoryEfficient => format!("{isa}, tiles of {} keys", Tiling::SMALL.keys),
         }
     }

@@ -193,6 +193,22 @@ fn threads_and_cuts_change_no_bit() {
 }
 
 #[test]
+fn the_threads_of_a_run_are_those_that_its_pieces_can_occupy() {
+    let registry = registry();
+    let told = |workload: &str, sizes: [i64; 5]| {
+        let case = case(&registry, workload, sizes, "none");
+        let inputs = registry.find(workload).unwrap().inputs(&case, 7).unwrap();
+        let row = registry.implementations(workload).into_iter().find(|row| row.name == "parallel").unwrap();
+        let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+        ready.run();
+        assert!(ready.what_ran().ends_with(&format!(", {} threads", ready.threads().unwrap())), "{}", ready.what_ran());
+        ready.threads().unwrap()
+    };
+    assert_eq!(told("attention-softmax", [1, 8, 8, 1, 0]), 1, "64 numbers are one piece");
+    assert_eq!(told("attention-core", [2, 256, 128, 4, 4]), crate::pool::threads());
+}
+
+#[test]
 fn one_key_gives_its_value_and_no_key_gives_zero() {
     let shape = Shape { batch: 2, sequence: 9, dimension: 32, heads: 2, kv_heads: 2, mask: Mask::Padding };
     let given = arrays(&shape, 11);

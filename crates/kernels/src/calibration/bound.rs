@@ -1,13 +1,17 @@
 //! `tiny` and `contended-lock`: bound by a known thing, to try the diagnosis on. They measure no ceiling.
 
 use std::hint::black_box;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Instant;
 
 use ellwand_core::{
     Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
+use super::wake::PATIENCE;
 use crate::pool;
 
 /// `tiny`: adds a few numbers through a function that the compiler cannot look into.
@@ -117,23 +121,76 @@ impl Workload for Lock {
     }
 }
 
+/// The lock that the threads share, and what it guards.
+#[derive(Default)]
+struct Guarded {
+    taken: u64,
+    state: u64,
+}
+
+impl Guarded {
+    /// Under the lock, and each step needs the one before.
+    fn work(&mut self) {
+        self.taken += 1;
+        self.state = (0..HELD).fold(self.state | 1, |x, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1));
+    }
+}
+
+fn lock(guarded: &Mutex<Guarded>) -> MutexGuard<'_, Guarded> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever comes takes it. Who waits spins for longer than it is held, so that on a quiet machine there are processes in which
+/// nobody sleeps, and while the other thread has no processor nobody waits: no truth to try the diagnosis on.
+fn whoever_comes(guarded: &Mutex<Guarded>, takes: usize) {
+    pool::for_each_chunk(pool::threads(), |_| (0..takes).for_each(|_| lock(guarded).work()));
+}
+
+/// It is handed from thread to thread in a fixed order, as fair locks do among those who wait, and who waits sleeps at once:
+/// everybody waits for everybody else before each take, whatever else the machine does.
+fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
+    let threads = pool::threads();
+    let (turn, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let sleepers: Vec<OnceLock<Thread>> = (0..threads).map(|_| OnceLock::new()).collect();
+    let wake = |who: usize| {
+        // With the fence below: either we see who sleeps, or it sees its turn.
+        fence(Ordering::SeqCst);
+        if let Some(sleeper) = sleepers[who].get() {
+            sleeper.unpark();
+        }
+    };
+    pool::for_each_chunk(threads, |me| {
+        let _ = sleepers[me].set(std::thread::current());
+        fence(Ordering::SeqCst);
+        for _ in 0..takes {
+            let start = Instant::now();
+            while turn.load(Ordering::Acquire) != me && !over.load(Ordering::Acquire) {
+                std::thread::park_timeout(PATIENCE);
+                // Where one thread has to do all pieces the turns never go round: then the answer is wrong, and nothing is stated.
+                over.fetch_or(start.elapsed() > PATIENCE && turn.load(Ordering::Acquire) != me, Ordering::AcqRel);
+            }
+            if over.load(Ordering::Acquire) {
+                return (0..threads).for_each(wake);
+            }
+            lock(guarded).work();
+            let next = (me + 1) % threads;
+            turn.store(next, Ordering::Release);
+            wake(next);
+        }
+    });
+}
+
 struct LockReady {
     takes: usize,
+    way: fn(&Mutex<Guarded>, usize),
     taken: u64,
 }
 
 impl Prepared for LockReady {
     fn run(&mut self) {
-        let taken = Mutex::new((0_u64, 1_u64));
-        pool::for_each_chunk(pool::threads(), |_| {
-            for _ in 0..self.takes {
-                let mut guard = taken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                guard.0 += 1;
-                // Under the lock, and each step needs the one before.
-                guard.1 = (0..HELD).fold(guard.1, |x, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1));
-            }
-        });
-        self.taken = taken.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        let guarded = Mutex::new(Guarded::default());
+        (self.way)(&guarded, self.takes);
+        self.taken = guarded.into_inner().unwrap_or_else(PoisonError::into_inner).taken;
     }
     fn poison(&mut self) {
         self.taken = 0;
@@ -155,12 +212,16 @@ pub(super) fn register(registry: &mut Registry) {
     let takes =
         Axis::int("takes", "times that each thread takes the lock", 1, 1 << 24, 1000).sweep([300_i64, 1000, 10_000]);
     registry.workload(Lock { axes: vec![takes] });
-    let prepared = |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
-        if pool::threads() < 2 {
-            return Err(PrepareError::Unsupported("this process may use one processor only: nobody contends".into()));
-        }
-        Ok(Box::new(LockReady { takes: count(case, "takes"), taken: 0 }) as Box<dyn Prepared>)
+    let mut add = |name: &str, about: &str, way: fn(&Mutex<Guarded>, usize)| {
+        let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+            if pool::threads() < 2 {
+                let why = "this process may use one processor only: nobody contends";
+                return Err(PrepareError::Unsupported(why.into()));
+            }
+            Ok(Box::new(LockReady { takes: count(case, "takes"), way, taken: 0 }) as Box<dyn Prepared>)
+        };
+        registry.implementation(Implementation::cpu("contended-lock", name, about, prepared).many_threads());
     };
-    let row = Implementation::cpu("contended-lock", "mutex", "the lock of the standard library", prepared);
-    registry.implementation(row.many_threads());
+    add("mutex", "the lock of the standard library", whoever_comes);
+    add("in-turn", "handed from thread to thread in a fixed order", in_turn);
 }

@@ -11,7 +11,7 @@ use ellwand_core::{
 use crate::pool;
 
 /// How long a thread waits for the others before it gives up: then the answer is wrong, and nothing is stated.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sleep that sends all threads to sleep: longer than they look for work.
 const SLEEP: Duration = Duration::from_millis(2);

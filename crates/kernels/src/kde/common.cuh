@@ -25,7 +25,6 @@ enum {
 
 constexpr double log_of_2 = 0.69314718055994530942;
 constexpr float floor_of_log = -34.538776394910684f;
-constexpr double floor_of_rate = 1e-15;
 constexpr u32 nowhere = 0xffffffffu;
 
 // How many of ascending values are <= t, or < t.

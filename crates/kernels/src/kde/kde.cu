@@ -1,5 +1,7 @@
 // The clusterless decoder: the encoding model, and prediction at all bins.
 
+constexpr double floor_of_rate = 1e-15;
+
 // Encoding: where the animal was at each spike, then densities at every bin.
 
 // Places of the track's samples and behind them of the encoding spikes, [2 dims, all]; spikes outside the time of the track

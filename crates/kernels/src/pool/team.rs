@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -27,6 +28,18 @@ const LAST_PIECES: Duration = Duration::from_micros(50);
 /// Looks between two readings of the clock while spinning.
 const LOOKS: u32 = 32;
 
+thread_local! {
+    /// The most pieces that a job of this thread was cut into since [`most_threads`] began, as far as threads may take them.
+    static WIDEST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What `run` returns, and the most threads that can have taken part in its jobs: there may be fewer pieces than processors.
+pub(crate) fn most_threads<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    WIDEST.set(1);
+    let returned = run();
+    (returned, WIDEST.get().clamp(1, super::threads()))
+}
+
 /// Calls `work(i)` once for each `i` below `pieces`, on all processors that this process may use. The calling thread takes
 /// part, pieces are dealt out dynamically, and all are done when this returns.
 ///
@@ -39,6 +52,7 @@ pub(crate) fn for_each_chunk(pieces: usize, work: impl Fn(usize) + Sync) {
 /// The same on at most so many `threads`, the calling one among them.
 pub(crate) fn for_each_chunk_on(threads: usize, pieces: usize, work: impl Fn(usize) + Sync) {
     static TEAM: OnceLock<Team> = OnceLock::new();
+    WIDEST.set(WIDEST.get().max(pieces.min(threads)));
     if pieces <= 1 || threads <= 1 {
         return (0..pieces).for_each(work);
     }

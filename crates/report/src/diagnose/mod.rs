@@ -216,7 +216,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead: at most 20 empty calls; waking threads: at most 10 times its cost; latency: 0.6 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
+        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead: at most 5 empty calls; waking threads: at most 10 times its cost; latency: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
         apply: bound::bound_by,
     },
 ];

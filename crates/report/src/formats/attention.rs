@@ -151,7 +151,8 @@ fn groups(report: &Report) -> Vec<Group<'_>> {
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
     for group in groups(report) {
-        writeln!(out, "\n{}", paint(&format!("attention by component · {}", group.title()), Tone::Strong, color))?;
+        let title = wrap(&format!("attention by component · {}", group.title()), width, 2);
+        writeln!(out, "\n{}", paint(&title, Tone::Strong, color))?;
         let mut columns = group.columns();
         grid::fit(&mut columns, width);
         grid::write(&columns, color, |_| Tone::Plain, out)?;

@@ -24,6 +24,9 @@ pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32
 }
 
 const SIZE: f32 = 12.0;
+/// Pixels between the rows of places further off, and how many of them there are above and below a point.
+const ROW: f32 = 18.0;
+const FURTHEST: u8 = 12;
 /// Pixels between two places at which a text may not touch a line.
 const STEP: f32 = 4.0;
 
@@ -55,8 +58,9 @@ pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Are
             (x - width / 2.0, y + 36.0),
         ];
         // Further off with a line that leads there, where points stand close.
-        let off = [-30.0, 30.0, -50.0, 50.0, -70.0, 70.0].into_iter().flat_map(|dy| {
-            [(x + 26.0, y + dy), (x - 26.0 - width, y + dy), (x + 60.0, y + dy), (x - 60.0 - width, y + dy)]
+        let far = (1..=FURTHEST).flat_map(|rows| [-ROW * f32::from(rows), ROW * f32::from(rows)]);
+        let off = far.flat_map(|dy| {
+            [26.0, 60.0, 110.0].into_iter().flat_map(move |dx| [(x + dx, y + dy), (x - dx - width, y + dy)])
         });
         let boxed =
             |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };

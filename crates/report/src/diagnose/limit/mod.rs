@@ -31,15 +31,19 @@ const HUGE_PAGE: f64 = (2 << 20) as f64;
 const TIMES_OVER: f64 = 4.0;
 /// Above this share of a ceiling the measurement or the ceiling is at fault.
 pub(super) const ABOVE: f64 = 1.05;
-/// A call of at most so many empty calls' time is bound by being called.
-const CALLS: f64 = 20.0;
+/// A call of at most so many empty calls' time is bound by being called: what else it does is then a few instructions.
+const CALLS: f64 = 5.0;
 /// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
 /// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
 const WAKES: f64 = 10.0;
+/// So much faster than its kept cost threads may be woken, where nothing else explains the time: the cost may have been measured
+/// on the far side of that factor. Faster than this they were not woken at all.
+const WOKEN_FASTER: f64 = 7.0;
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
-/// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open.
-const CHAIN: std::ops::RangeInclusive<f64> = 0.6..=1.7;
+/// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open: beside programs that
+/// want the same memory a load takes up to twice as long.
+const CHAIN: std::ops::RangeInclusive<f64> = BINDS..=1.7;
 /// Waits an iteration from which on a thread waits as a habit.
 const WAITS: f64 = 1.0;
 /// Waits an iteration that no pool of threads needs for itself: on a busy machine the caller may sleep once until the
@@ -147,7 +151,10 @@ impl Diagnosis {
             Limit::Compute if close => "it does the required operations at close to the measured peak".into(),
             Limit::Compute => format!("it does the required operations at {} of the measured peak", share()),
             Limit::Latency => "each load waits for the one before".into(),
-            Limit::Overhead => "it takes no longer than a few empty calls".into(),
+            Limit::Overhead if self.share * CALLS >= 1.0 => {
+                format!("it takes as long as {:.1} empty calls", self.share.recip())
+            }
+            Limit::Overhead => "it is too short to be told from nothing".into(),
             Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
             Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
             Limit::ThreadWake if close => "waking the threads costs more than the work".into(),
@@ -209,8 +216,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         part(Limit::ThreadWake, of(CeilingKind::Wake));
         // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
-        let waits = most_waits(m).filter(|waits| *waits >= WAITS_OF_THREADS);
-        part(Limit::Contended, waits.zip(asleep).map(|(waits, each)| waits * each));
+        part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
     } else {
         let chain = latency(ceilings, work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
@@ -261,7 +267,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     }
     // What traffic or arithmetic explains in part is not given to a cost that explains less.
     let small = largest.is_none_or(|limit| share(limit) < BINDS);
-    if small && share(Limit::ThreadWake) * WAKES >= 1.0 && !refuted(&Limit::ThreadWake) {
+    if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
         return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
     if let Some(huge) = huge {
@@ -314,11 +320,17 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
     time.filter(|time| time.is_finite() && *time > 0.0)
 }
 
-/// Waits an iteration in the sample that has most of them. Where other programs take the processors in turn, the threads
-/// rarely run at the same time and rarely meet: the sample in which they did tells what they do to each other.
-fn most_waits(m: &Measurement) -> Option<f64> {
-    let each = |sample: &Sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64);
-    m.samples.iter().filter_map(each).max_by(f64::total_cmp)
+/// The share of the time that threads spend waiting for each other, where a wait costs `each` seconds: in the better decile of
+/// the samples, each of which is held against its own time. Where other programs take the processors in turn, a wait mostly
+/// lasts as long as they run, or the threads never meet: the samples in which they did, and found their processors free, tell
+/// what they do to each other.
+fn waited(m: &Measurement, each: f64) -> Option<f64> {
+    let share = |sample: &Sample| {
+        let waits = sample.waits? as f64 / sample.iterations.max(1) as f64;
+        Some(if waits >= WAITS_OF_THREADS { waits * each / sample.seconds() } else { 0.0 })
+    };
+    let shares: Vec<f64> = m.samples.iter().filter_map(share).filter(|share| share.is_finite()).collect();
+    quantile(&shares, 0.9)
 }
 
 /// Mean of a counter an iteration.

@@ -1,0 +1,195 @@
+//! The sides of a comparison that are more than two implementations of this program: other programs, shell commands, revisions
+//! and records; and what is no side at all.
+
+use std::process::Command;
+
+use super::{Told, tell};
+
+pub(crate) fn what_cannot_be_compared_is_refused() {
+    for (args, parts) in [
+        (&["compare", "double:plain"][..], &["BASE"][..]),
+        (&["compare", "double", "double:plain"], &["BASE", "names no implementation", "WORKLOAD:IMPLEMENTATION"]),
+        (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),
+        (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
+        (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "different tasks"]),
+        (&["compare", "double:plain", "double:twin", "--n", "0"], &["--n", "too small"]),
+        (&["compare", "double:plain", "double:twin", "--rope", "much"], &["--rope", "per cent"]),
+        (&["compare", "double:plain", "double:twin", "--rope=-1"], &["--rope"]),
+        (&["compare", "double:plain", "double:twin", "--blocks", "0"], &["--blocks"]),
+        (&["compare", "double:plain", "double:twin", "--blocks", "1"], &["--blocks", "too few"]),
+        (&["compare", "double:plain", "double:twin", "--fail-on", "rain"], &["--fail-on"]),
+        (&["compare", "/nowhere", "/bin/true", "--workload", "double"], &["BASE", "/nowhere is no file"]),
+        (&["compare", "--command", "true", " "], &["--command", "no command"]),
+        (&["compare", "--command", "true", "true", "--n", "2"], &["--n", "have no cases"]),
+        (&["compare", "--command", "true", "true", "--size", "foo"], &["--size", "have no cases"]),
+        (&["compare", "--command", "true", "true", "-i", "plain"], &["--implementation"]),
+        (&["compare", "--command", "true", "true", "--seed", "3"], &["--seed", "shell commands are compared"]),
+        (&["compare", "none.jsonl", "double:plain"], &["BASE", "'none.jsonl' is no record"]),
+        (&["run", "double", "--blocks", "0"], &["--blocks"]),
+        (&["run", "double", "--blocks", "2", "--in-process"], &["--in-process"]),
+    ] {
+        let told = tell(args);
+        assert_eq!(told.code, Some(2), "{args:?}: {}{}", told.stdout, told.stderr);
+        for part in parts {
+            assert!(told.stderr.contains(part), "{args:?} does not say '{part}': {}", told.stderr);
+        }
+        assert!(told.stdout.is_empty(), "{args:?} wrote a result: {}", told.stdout);
+    }
+}
+
+pub(crate) fn programs_are_compared_at_every_implementation() {
+    let this = std::env::current_exe().unwrap();
+    let this = this.to_str().unwrap();
+    let told = tell(&["compare", this, this, "--workload", "double", "-i", "plain,slower", "--n", "1,2"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let cases = ["double/n=1 plain", "double/n=1 slower", "double/n=2 plain", "double/n=2 slower"];
+    for (line, case) in told.stdout.lines().zip(cases) {
+        assert!(line.starts_with(case) && line.contains("same within 1 %"), "{line}");
+    }
+    assert_eq!(told.stdout.lines().count(), 4);
+    // The program that lacks what is asked for, and one that is not ours.
+    let other = tell(&["compare", this, "/bin/false", "--workload", "double", "-i", "plain"]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+    assert!(other.stdout.contains("the candidate failed: it exited with code 1"), "{}", other.stdout);
+}
+
+pub(crate) fn commands_that_end_badly_say_so() {
+    let compare =
+        |a: &str, b: &str, more: &[&str]| tell(&[&["compare", "--command", a, b, "--fail-on", "never"], more].concat());
+    for (command, parts) in [
+        ("exit 7", &["the candidate failed: it exited with code 7"][..]),
+        ("echo alas >&2; exit 1", &["exited with code 1; its last words: alas"]),
+        ("kill -9 $$", &["it was ended by a signal"]),
+        ("no-such-program-anywhere", &["exited with code 127", "not found"]),
+    ] {
+        let told = compare("true", command, &[]);
+        assert_eq!(told.code, Some(1), "{command}: {}{}", told.stdout, told.stderr);
+        for part in parts {
+            assert!(told.stdout.contains(part), "'{command}' does not say '{part}': {}", told.stdout);
+        }
+        // Nothing was compared, so that nothing was left uncompared.
+        assert!(!told.stderr.contains("--same-output"), "{}", told.stderr);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark").display().to_string();
+    // Quick once, to be found in order; then never.
+    let slow = format!("if [ -e {mark} ]; then sleep 1000; else touch {mark}; fi");
+    let slow = compare("true", &slow, &["--time-limit", "1"]);
+    assert!(slow.stdout.contains("it did not end within 1 s and was killed"), "{}", slow.stdout);
+    // Whatever a machine does meanwhile, two blocks decide nothing; that there is a line with both names is what counts.
+    let fine = compare("true", "exit 0", &["--blocks", "2"]);
+    assert_eq!(fine.code, Some(0), "{}", fine.stderr);
+    assert!(fine.stderr.contains("--same-output does that"), "{}", fine.stderr);
+    assert!(fine.stdout.contains("'exit 0'") && fine.stdout.contains("'true'"), "{}", fine.stdout);
+}
+
+/// A repository whose first commit has a program of our name that is none of ours, and whose second does not build.
+pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let at = |command: &str, args: &[&str]| {
+        let mut command = Command::new(command);
+        command.args(args).current_dir(dir.path());
+        // A repository around this one must not answer for it.
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            command.env_remove(name);
+        }
+        command.output().unwrap()
+    };
+    let commit = |main: &str| {
+        std::fs::write(dir.path().join("main.rs"), main).unwrap();
+        at("git", &["add", "."]);
+        let who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+        let done = at("git", &[&who[..], &["commit", "-qm", "x", "--no-verify"]].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    at("git", &["init", "-q"]);
+    let manifest = format!(
+        "[package]\nname = \"toy\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[[bin]]\nname = \"{name}\"\npath = \"main.rs\"\n[workspace]\n"
+    );
+    std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(dir.path().join(".gitignore"), "target\n").unwrap();
+    commit("fn main() { println!(\"an older program\") }");
+    commit("fn main() { nonsense }");
+    let compare = |revision: &str, more: &[&str]| {
+        let fixed = ["compare", "--baseline", revision, "--workload", "double", "-i", "plain"];
+        let output = at(program.to_str().unwrap(), &[&fixed[..], more].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Told { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    };
+    for time in ["first", "second"] {
+        let told = compare("HEAD~1", &[]);
+        assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
+        assert!(told.stdout.contains("the baseline failed: it wrote 'an older program'"), "{}", told.stdout);
+        assert_eq!(told.stderr.contains("building"), time == "first", "{time}: {}", told.stderr);
+    }
+    for (revision, more, parts) in [
+        ("HEAD", &[][..], &["--baseline", "does not build", "nonsense"][..]),
+        ("no-such-tag", &[], &["--baseline", "'no-such-tag' is no revision"]),
+        ("--help", &[], &["--baseline"]),
+        ("HEAD~1", &["--n", "0"], &["--n", "too small"]),
+    ] {
+        let told = compare(revision, more);
+        assert_eq!(told.code, Some(2), "{revision}: {}{}", told.stdout, told.stderr);
+        for part in parts {
+            assert!(told.stderr.contains(part), "{revision} does not say '{part}': {}", told.stderr);
+        }
+    }
+    let bare = tempfile::tempdir().unwrap();
+    let fixed = ["compare", "--baseline", "HEAD", "--workload", "double"];
+    let output = Command::new(&program).args(fixed).current_dir(bare.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no git repository"));
+}
+
+pub(crate) fn records_suggest_and_never_decide() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = |name: &str, implementation: &str, more: &[&str], edit: &dyn Fn(String) -> String| {
+        let out = dir.path().join(name);
+        let out = out.to_str().unwrap();
+        let fixed =
+            ["run", "double", "-i", implementation, "--effort", "quick", "--no-plot", "--no-ceilings", "-o", out];
+        let told = tell(&[&fixed[..], more].concat());
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let file = format!("{out}/record.jsonl");
+        std::fs::write(&file, edit(std::fs::read_to_string(&file).unwrap())).unwrap();
+        file
+    };
+    let same = |text: String| text;
+    let plain = record("plain", "plain", &[], &same);
+    let again = record("again", "plain", &[], &same);
+    // The same program a little later, it seems.
+    let slower = record("slower", "slower", &[], &|text| text.replace("\"slower\"", "\"plain\""));
+    let single = record("single", "plain", &["--blocks", "1"], &same);
+    let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
+    let other = record("other", "twin", &[], &same);
+    for (base, candidate, more, code, part) in [
+        (&plain, &slower, &[][..], 0, "suggests 1.100x slower (processes 1.100 to 1.100)"),
+        (&slower, &plain, &[], 0, "suggests 1.100x faster"),
+        (&plain, &slower, &["--rope", "20"], 0, "suggests no difference beyond 20 %"),
+        (&plain, &again, &[], 0, "suggests no difference beyond 1 %: 1.000x the time"),
+        (&plain, &single, &[], 6, "suggests nothing: one process each"),
+        (&plain, &elsewhere, &["--across-machines"], 0, "suggests no difference"),
+        (&plain, &other, &[], 6, "nothing in common"),
+        (&plain, &other, &[], 6, "double/n=3 plain fake: suggests nothing: only the baseline's record has it"),
+        (&plain, &other, &[], 6, "twin fake: suggests nothing: only the candidate's record has it"),
+        (&plain, &slower, &["--format", "junit"], 0, r#"<skipped message="suggests 1.100x slower"#),
+        (&slower, &plain, &["--format", "github"], 0, "::notice title=double/n=3 plain fake::suggests 1.100x faster"),
+    ] {
+        let told = tell(&[&["compare", base, candidate], more].concat());
+        assert_eq!(told.code, Some(code), "{candidate}: {}{}", told.stdout, told.stderr);
+        let part = part.replace("nothing in common", "no case and implementation in common");
+        assert!(told.stdout.contains(&part), "{candidate} does not say '{part}': {}", told.stdout);
+    }
+    for (option, value) in [("--blocks", "4"), ("--seed", "3"), ("--time-limit", "9")] {
+        let told = tell(&["compare", &plain, &again, option, value]);
+        assert!(told.code == Some(2) && told.stderr.contains(option), "{option}: {}", told.stderr);
+        assert!(told.stderr.contains("nothing is measured"), "{option}: {}", told.stderr);
+    }
+    let missing = tell(&["compare", &plain, "nowhere"]);
+    assert!(missing.stderr.contains("CANDIDATE: 'nowhere' is no record"), "{}", missing.stderr);
+    let refused = tell(&["compare", &plain, &elsewhere]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("different machines") && refused.stderr.contains("--across-machines"));
+}
