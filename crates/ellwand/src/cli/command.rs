@@ -174,7 +174,7 @@ fn compare(registry: &Registry) -> Command {
             Arg::new("side")
                 .value_names(["BASE", "CANDIDATE"])
                 .required_unless_present("baseline")
-                .num_args(2)
+                .num_args(1..=2)
                 .help("WORKLOAD:IMPLEMENTATION twice; or two records, which suggest at most; with --workload two programs built on Ellwand; with --command two shell commands"),
         )
         .arg(

@@ -60,7 +60,9 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
     }
     let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
     let [baseline, candidate] = given[..] else {
-        return Err(InputError::new("BASE CANDIDATE", "there must be two", "WORKLOAD:IMPLEMENTATION twice").into());
+        return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
+            .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs, with --command two shell commands")
+            .into());
     };
     if is_set(matches, "command") {
         refuse_cases(registry, matches, "shell commands have no cases")?;
