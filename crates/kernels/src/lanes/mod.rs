@@ -57,6 +57,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vectors that the processor's registers hold.
     const REGISTERS: usize;
+    /// Whether [`Simd::look_up`] takes about as long as an addition.
+    const QUICK_LOOK_UP: bool;
 
     /// The same instructions on f64.
     fn double(self) -> Self::Double;
