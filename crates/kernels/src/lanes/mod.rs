@@ -57,8 +57,9 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vectors that the processor's registers hold.
     const REGISTERS: usize;
-    /// Whether [`Simd::look_up`] takes about as long as an addition.
-    const QUICK_LOOK_UP: bool;
+    /// Whether a kernel should take a table of 32 over a long polynomial: where [`Simd::look_up`] is quick, and where products
+    /// are not fused.
+    const TABLES: bool;
 
     /// The same instructions on f64.
     fn double(self) -> Self::Double;
