@@ -57,7 +57,6 @@ impl Simd for Avx2 {
     type Double = super::double::Avx2;
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
-    const TABLES: bool = false;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

@@ -30,7 +30,6 @@ impl Simd for Avx512 {
     type Double = super::double::Avx512;
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
-    const TABLES: bool = true;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

@@ -32,7 +32,6 @@ impl Simd for Baseline {
     const LANES: usize = 8;
     // Sixteen registers of four on the usual target.
     const REGISTERS: usize = 8;
-    const TABLES: bool = true;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

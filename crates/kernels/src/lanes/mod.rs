@@ -57,9 +57,6 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vectors that the processor's registers hold.
     const REGISTERS: usize;
-    /// Whether a kernel should take a table of 32 over a long polynomial: where [`Simd::look_up`] is quick, and where products
-    /// are not fused.
-    const TABLES: bool;
 
     /// The same instructions on f64.
     fn double(self) -> Self::Double;
