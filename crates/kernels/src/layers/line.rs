@@ -1,6 +1,6 @@
 //! Element by element: activations and sums of two arrays.
 
-use super::gelu_table::{self, Table};
+use super::gelu::gelu;
 use crate::lanes::{Kernel, Simd};
 
 /// A function of one element of each of two arrays. One of a single array leaves the second alone.
@@ -75,24 +75,6 @@ fn line<S: Simd, P: Pair, const STREAM: bool>(s: S, op: P, a: &[f32], b: &[f32],
     }
 }
 
-/// Adding this rounds to multiples of 1/4, four times which then stand in the low bits.
-const ROUND_TO_QUARTERS: f32 = 3_145_728.0;
-
-/// x Phi(x) = max(x, 0) - h(|x|) with h from a table: within 3e-7 of the exact value for |x| < 6, and within 6e-8 where x < -7/8.
-#[inline(always)]
-fn gelu<S: Simd>(s: S, table: &Table, x: S::F) -> S::F {
-    // The last segment is 0 and begins at 7.625. NaN and -infinity become NaN by the part that grows.
-    let a = s.abs_up_to(x, s.splat(7.75));
-    let rounded = s.add(a, s.splat(ROUND_TO_QUARTERS));
-    let segment = s.bits(rounded);
-    let t = s.sub(a, s.sub(rounded, s.splat(ROUND_TO_QUARTERS)));
-    let mut h = s.look_up(&table[4], segment);
-    for j in [3, 2, 1, 0] {
-        h = s.mul_add(h, t, s.look_up(&table[j], segment));
-    }
-    s.sub(s.positive_part(x), h)
-}
-
 /// x / (1 + e^-x)
 #[inline(always)]
 fn swish<S: Simd>(s: S, x: S::F) -> S::F {
@@ -116,11 +98,11 @@ macro_rules! pair {
 
 pair!(
     /// GELU of the first; the tanh form if so.
-    Gelu<TANH>, s, a, _b, gelu(s, table::<TANH>(), a)
+    Gelu<TANH>, s, a, _b, gelu::<S, TANH>(s, a)
 );
 pair!(
     /// GELU of the sum.
-    AddGelu<TANH>, s, a, b, gelu(s, table::<TANH>(), s.add(a, b))
+    AddGelu<TANH>, s, a, b, gelu::<S, TANH>(s, s.add(a, b))
 );
 pair!(
     /// Swish of the first.
@@ -142,9 +124,3 @@ pair!(
     /// The square of the difference.
     SquaredDifference, s, a, b, { let d = s.sub(a, b); s.mul(d, d) }
 );
-
-/// A table that the compiler knows to be constant, so that its loads leave the loop.
-#[inline(always)]
-fn table<const TANH: bool>() -> &'static Table {
-    if TANH { &gelu_table::TANH } else { &gelu_table::EXACT }
-}

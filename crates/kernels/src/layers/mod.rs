@@ -10,6 +10,7 @@
 
 mod cuda;
 mod data;
+mod gelu;
 mod gelu_table;
 mod gpu;
 mod job;
