@@ -23,9 +23,9 @@ use crate::isa::Isa;
 use crate::{pool, stores};
 
 pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
-pub(crate) use panel::{Source, pack, packed_len};
+pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
-pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
+pub(crate) use tile::{Onto, ROWS, Strip, fence, products as tile_products, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use workload::normal;
@@ -172,7 +172,7 @@ unsafe fn block(
         let (along, across) = if p.b.transposed { (1, p.b.stride) } else { (p.b.stride, 1) };
         let b = Source { at: p.b.at.wrapping_add(from * along + columns.start * across), ..p.b };
         // SAFETY: these elements of B exist.
-        unsafe { pack(isa, b, depth, width, packed) };
+        unsafe { pack(isa, b, depth, width, p.alpha, packed) };
         let onto = match bias {
             _ if from > 0 => Onto::Old,
             Some(bias) => Onto::Bias(bias),
@@ -188,7 +188,6 @@ unsafe fn block(
                 packed_depth: depth,
                 columns: width,
                 used: width,
-                alpha: p.alpha,
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),
                 c_stride: p.c_stride,
@@ -200,6 +199,9 @@ unsafe fn block(
         }
         from += depth;
         if from >= p.k {
+            if p.stream {
+                fence(isa);
+            }
             return;
         }
     }
