@@ -146,10 +146,8 @@ impl Arms<'_> {
                 }
             }
         }
-        for (arm, name) in ARMS.into_iter().enumerate() {
-            if block.again(arm)?.is_none() {
-                return Err(now_ended(&block, arm, name));
-            }
+        if let Some(gone) = block.all_again()?.iter().position(Option::is_none) {
+            return Err(now_ended(&block, gone, ARMS[gone]));
         }
         block.close();
         // Beside the fastest part stands the whole slot. Its processor time knows nothing of the neighbours, so that a slow

@@ -60,6 +60,8 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Block<'a> {
     arms: Vec<Arm>,
+    /// Whether they were made ready side by side.
+    together: bool,
     limits: Limits,
     interrupt: &'a AtomicBool,
 }
@@ -111,7 +113,7 @@ impl<'a> Block<'a> {
                 }
             }
         }
-        Ok(Self { arms: arms.into_iter().flatten().collect(), limits, interrupt })
+        Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, interrupt })
     }
 
     /// What an arm found when it was made ready, or how it ended.
@@ -148,10 +150,23 @@ impl<'a> Block<'a> {
     /// # Errors
     /// When the user interrupts.
     pub fn again(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
-        match self.arms[arm].ask(&Ask::Again, self.limits.open, self.interrupt)? {
-            Some(Answer::Judged(judged)) => Ok(Some(*judged)),
-            other => self.arms[arm].unexpected(other),
+        let arm = &mut self.arms[arm];
+        arm.put(Ask::Again);
+        arm.judged(self.limits.open, self.interrupt)
+    }
+
+    /// Judges every arm again as [`Block::again`] does; where the arms were made ready side by side, they are judged so too.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn all_again(&mut self) -> Result<Vec<Option<Judged>>, Interrupted> {
+        let (limit, together) = (self.limits.open, self.together);
+        if !together {
+            return (0..self.arms.len()).map(|arm| self.again(arm)).collect();
         }
+        self.arms.iter_mut().for_each(|arm| arm.put(Ask::Again));
+        let interrupt = self.interrupt;
+        self.arms.iter_mut().map(|arm| arm.judged(limit, interrupt)).collect()
     }
 
     /// Ends every process.
@@ -211,6 +226,14 @@ impl Arm {
             }
         }
         Ok(())
+    }
+
+    /// Waits for what a second judgement says; `None` when it has ended or ends so.
+    fn judged(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Judged>, Interrupted> {
+        match self.hear(limit, interrupt)? {
+            Some(Answer::Judged(judged)) => Ok(Some(*judged)),
+            other => self.unexpected(other),
+        }
     }
 
     /// Asks a living worker; how it ended is noted.

@@ -16,6 +16,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::beside::{self, Beside, QUESTIONS, Side};
+use crate::cpu::clock_step_ns;
 use crate::measure::Interrupted;
 use crate::worker::Limits;
 
@@ -24,6 +25,10 @@ pub(crate) const CANDIDATE: usize = 1;
 pub(crate) const CONTROL: usize = 2;
 /// Names of the arms.
 pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second copy of the baseline"];
+
+/// Step of the clock of a device, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime API,
+/// `cudaEventElapsedTime`).
+const DEVICE_STEP_NS: f64 = 500.0;
 
 /// How a comparison is made; fixed before its first block.
 #[derive(Debug, Clone)]
@@ -104,6 +109,15 @@ impl Basis {
         }
     }
 
+    /// What its reading spans, in nanoseconds: several iterations.
+    fn span_ns(self, sample: &Sample) -> f64 {
+        let parts = match self {
+            Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
+            _ => 1,
+        };
+        self.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
+    }
+
     /// What a block's samples of one arm come to: a value a round, or one value.
     fn values(self, samples: &[Sample]) -> Vec<f64> {
         let seconds = samples.iter().map(|sample| self.seconds(sample));
@@ -172,6 +186,8 @@ pub struct Decision {
     pub evidence: f64,
     /// An e-value against "slower in none of the side questions".
     pub side_evidence: f64,
+    /// Step of the clock over the shorter of the two times that were read: no block knows its ratio better.
+    pub grain: f64,
     /// The values of the blocks.
     pub blocks: Vec<BlockValue>,
     /// Share of the slots that met an involuntary context switch.
@@ -262,7 +278,7 @@ pub(crate) fn over_blocks(
             if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
                 return Ok(decision);
             }
-            suspicious = decision.suspicious();
+            suspicious = decision.suspicious(terms.rule.rope());
         }
     }
 }
@@ -278,9 +294,10 @@ impl Decision {
         }
     }
 
-    /// Whether a side question is suspicious.
-    fn suspicious(&self) -> bool {
-        self.sides.iter().any(|side| side.suspicious)
+    /// Whether a side question is suspicious of what the main question does not show. Where even the fastest times are slower by
+    /// more than the region, so are all others: what is missing is evidence of the main question, which takes blocks, not rounds.
+    fn suspicious(&self, rope: f64) -> bool {
+        self.change.ratio <= 1.0 + rope && self.sides.iter().any(|side| side.suspicious)
     }
 }
 
@@ -313,11 +330,24 @@ impl Sofar {
         Ok(())
     }
 
+    /// A time of some steps of the clock is known to one of them, in every block to the same one: the fastest of several parts
+    /// nearly always begins and ends where the step is rounded in its favour.
+    fn grain(&self) -> f64 {
+        let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
+        let grains = self.samples.iter().filter_map(|samples| {
+            let grains: Vec<f64> =
+                samples.iter().map(|sample| step_of(sample) / self.basis.span_ns(sample).max(1.0)).collect();
+            median(&grains)
+        });
+        grains.fold(0.0, f64::max)
+    }
+
     fn decide(&self, terms: &Terms, elapsed_s: f64) -> Result<Decision, NoDecision> {
         let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
         let control: Vec<f64> = self.blocks.iter().map(|block| block.control).collect();
-        let change = decide(&main, &terms.rule)?;
-        let control = decide(&control, &terms.rule)?;
+        let grain = self.grain();
+        let change = decide(&main, &terms.rule)?.known_to(grain, &terms.rule);
+        let control = decide(&control, &terms.rule)?.known_to(grain, &terms.rule);
         let sides = self.beside.answers(&terms.side_rule)?;
         Ok(Decision {
             call: call(&change, &control, &sides, terms.rule.rope()),
@@ -328,6 +358,7 @@ impl Sofar {
             basis: self.basis,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
             evidence: evidence(&main, terms.rule.rope())?.either(),
+            grain,
             blocks: self.blocks.clone(),
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
@@ -437,6 +468,24 @@ mod tests {
             among.side_evidence
         );
         assert!(among.blocks.len() > alone.blocks.len());
+    }
+
+    #[test]
+    fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
+        let heard = |candidate: &[f64]| {
+            let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+            let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
+            let mut heard = Vec::new();
+            over_blocks(&terms, &mut |_, _| {}, &mut |_, suspicious| {
+                heard.push(suspicious);
+                Ok(Taken { samples: samples.clone(), basis: Basis::Fastest, beside: Basis::Cpu })
+            })
+            .unwrap();
+            heard
+        };
+        assert_eq!(heard(&[1.02e-4; 4]), [false; 8], "all of it is slower");
+        assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[5..8], [false, true, true], "some of it is");
+        assert_eq!(heard(&[1e-4; 4]), [false; 6]);
     }
 
     #[test]

@@ -243,15 +243,14 @@ impl Device for Cpu {
 pub struct ClockQuality {
     /// A pair of readings, in nanoseconds (median of many).
     pub cost_ns: f64,
-    /// Smallest step above zero seen, in nanoseconds.
+    /// The step by which it goes on, in nanoseconds.
     pub step_ns: f64,
 }
 
 /// Measures the wall clock against itself.
 pub fn clock_quality() -> ClockQuality {
     const PAIRS: u32 = 64;
-    let mut costs = Vec::new();
-    let mut step = f64::INFINITY;
+    let (mut costs, mut waits) = (Vec::new(), Vec::new());
     for _ in 0..200 {
         let start = Instant::now();
         for _ in 0..PAIRS {
@@ -259,14 +258,43 @@ pub fn clock_quality() -> ClockQuality {
             std::hint::black_box(Instant::now());
         }
         costs.push(start.elapsed().as_nanos() as f64 / f64::from(PAIRS));
-        let before = Instant::now();
-        let mut after = Instant::now();
-        while after == before {
-            after = Instant::now();
+        for _ in 0..PAIRS {
+            let before = Instant::now();
+            let mut after = Instant::now();
+            while after == before {
+                after = Instant::now();
+            }
+            waits.push(nanoseconds(after - before));
         }
-        step = step.min((after - before).as_nanos() as f64);
     }
-    ClockQuality { cost_ns: ellwand_core::stats::median(&costs).unwrap_or(f64::NAN), step_ns: step }
+    ClockQuality { cost_ns: ellwand_core::stats::median(&costs).unwrap_or(f64::NAN), step_ns: step_of(&waits) }
+}
+
+/// The step of a clock of which any two readings that differ are so far apart. They are whole steps, rounded to nanoseconds, and
+/// at least what a reading costs: a clock that goes on by 10 ns and takes 25 to read shows 20, 21, 30 and 31.
+fn step_of(waits: &[u64]) -> f64 {
+    let mut counts = std::collections::BTreeMap::new();
+    for wait in waits {
+        *counts.entry(*wait).or_insert(0_usize) += 1;
+    }
+    // What came between two readings tells nothing of the clock.
+    let often: Vec<u64> =
+        counts.iter().filter(|(_, count)| **count * 200 >= waits.len()).map(|(wait, _)| *wait).collect();
+    // A step is rounded up or down: neighbours are the same number of steps.
+    let groups: Vec<&[u64]> = often.chunk_by(|a, b| b - a <= 1).collect();
+    let middle = |group: &&[u64]| group.iter().sum::<u64>() as f64 / group.len().max(1) as f64;
+    match groups.as_slice() {
+        // As good as any number of nanoseconds occurs.
+        [group, ..] if group.len() > 2 => 1.0,
+        [group, ..] => groups.windows(2).map(|pair| middle(&pair[1]) - middle(&pair[0])).fold(middle(group), f64::min),
+        [] => counts.first_key_value().map_or(f64::NAN, |(least, _)| *least as f64),
+    }
+}
+
+/// The step of the wall clock of this process's system, in nanoseconds; measured once.
+pub(crate) fn clock_step_ns() -> f64 {
+    static STEP: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
+    *STEP.get_or_init(|| clock_quality().step_ns)
 }
 
 /// What taking one slot costs beside what runs in it, in nanoseconds: the readings of the wall clock, of the processor time
@@ -312,6 +340,25 @@ mod tests {
         assert_eq!(runs, 1);
         assert!(timing.wall_ns > 0 && timing.cpu_ns.unwrap() > 0, "{timing:?}");
         assert!(timing.switches.is_some() && timing.faults.is_some() && timing.device_ns.is_none());
+    }
+
+    #[test]
+    fn the_step_of_a_clock_is_told_from_what_lies_between_its_readings() {
+        let of = |groups: &[(u64, usize)]| {
+            let waits: Vec<u64> = groups.iter().flat_map(|(wait, count)| vec![*wait; *count]).collect();
+            step_of(&waits)
+        };
+        assert_eq!(
+            of(&[(20, 680), (21, 20), (30, 290), (31, 14)]),
+            10.0,
+            "coarser than a nanosecond, finer than a reading"
+        );
+        assert_eq!(of(&[(41, 300), (42, 300), (83, 200), (84, 100)]), 41.5, "of 24 MHz");
+        assert_eq!(of(&[(18, 100), (19, 300), (20, 200), (21, 150), (40, 20)]), 1.0);
+        assert_eq!(of(&[(100, 1000), (7, 1), (31_000, 1)]), 100.0, "and what came between is not the clock's");
+        assert!(of(&[]).is_nan());
+        let here = clock_quality();
+        assert!(here.step_ns >= 1.0 && here.step_ns <= 1e6 && here.cost_ns > 0.0, "{here:?}");
     }
 
     #[test]

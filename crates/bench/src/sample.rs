@@ -13,7 +13,7 @@ const MOST_ITERATIONS: u64 = 1 << 24;
 pub(crate) const MOST_PARTS: u64 = 5;
 
 /// One slot of so many is counted in full where nothing was found in those before.
-pub(crate) const COUNTED_EVERY: u32 = 32;
+pub(crate) const COUNTED_EVERY: u32 = 128;
 /// From this length on the system calls of a full count are below a half per cent of the slot.
 const COUNTED_NS: u64 = 500_000;
 

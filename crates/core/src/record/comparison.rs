@@ -34,8 +34,17 @@ pub struct Comparison {
     pub arms: Vec<Arm>,
     /// One line of values a block: natural logarithms of candidate over baseline.
     pub blocks: Vec<BlockValues>,
+    /// Step of the clock over the shorter of the two times that were judged: no block knows its ratio better. Zero in records
+    /// that are older than it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub grain: f64,
     /// Elapsed seconds.
     pub elapsed_s: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// How an arm ended in place of a verdict.
@@ -85,6 +94,7 @@ impl Comparison {
             return Ok(None);
         }
         let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
-        decide(&main, &Rule::new(self.rope, self.alpha, &self.looks)?).map(Some)
+        let rule = Rule::new(self.rope, self.alpha, &self.looks)?;
+        Ok(Some(decide(&main, &rule)?.known_to(self.grain, &rule)))
     }
 }

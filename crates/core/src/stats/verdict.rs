@@ -71,6 +71,32 @@ pub struct Change {
     pub difference: Difference,
 }
 
+impl Change {
+    /// The same where neither of the two times is known better than to a share `grain` of itself, however many blocks there are:
+    /// the step of a clock is the same in all of them. Errors of up to a step, the one as likely as the other in both times, and
+    /// the scatter of blocks add up as the squares of their widths do (JCGM 100:2008, F.2.2.1 and 5.1); without scatter the
+    /// interval is the whole step. A verdict that does not hold in the wider interval is taken back; no forecast then, since
+    /// blocks cannot help.
+    #[must_use]
+    pub fn known_to(self, grain: f64, rule: &Rule) -> Self {
+        let grain = if grain.is_finite() { grain.max(0.0).ln_1p() } else { 0.0 };
+        if grain == 0.0 {
+            return self;
+        }
+        let low = self.ratio * (-(self.ratio / self.low).ln().hypot(grain)).exp();
+        let high = self.ratio * (self.high / self.ratio).ln().hypot(grain).exp();
+        let (least, most) = (1.0 / (1.0 + rule.rope), 1.0 + rule.rope);
+        let stands = match self.difference {
+            Difference::Slower => low > most,
+            Difference::Faster => high < least,
+            Difference::Same => low >= least && high <= most,
+            Difference::Undecided { .. } => true,
+        };
+        let difference = if stands { self.difference } else { Difference::Undecided { blocks_needed: None } };
+        Self { low, high, difference, ..self }
+    }
+}
+
 /// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
@@ -208,6 +234,28 @@ mod tests {
         let change = decide(&[0.0; 6], &Rule::default()).unwrap();
         assert_eq!((change.ratio, change.low, change.high), (1.0, 1.0, 1.0));
         assert_eq!(change.difference, Difference::Same);
+    }
+
+    #[test]
+    fn a_coarse_clock_widens_what_is_said_and_takes_back_what_it_cannot_know() {
+        let rule = Rule::default();
+        let slower = decide(&STEADY, &rule).unwrap();
+        assert_eq!(slower.known_to(0.0, &rule), slower);
+        assert_eq!(slower.known_to(f64::NAN, &rule), slower);
+        let fine = slower.known_to(0.001, &rule);
+        assert_eq!((fine.difference, fine.ratio), (Difference::Slower, slower.ratio));
+        let widths = |change: &Change| [(change.ratio / change.low).ln(), (change.high / change.ratio).ln()];
+        for (wide, narrow) in widths(&fine).into_iter().zip(widths(&slower)) {
+            assert!((wide * wide - narrow * narrow - 0.001_f64.ln_1p().powi(2)).abs() < 1e-12);
+        }
+        assert_eq!(slower.known_to(0.02, &rule).difference, Difference::Undecided { blocks_needed: None });
+        let faster = decide(&STEADY.map(|d| -d), &rule).unwrap();
+        assert_eq!(faster.known_to(0.001, &rule).difference, Difference::Faster);
+        assert_eq!(faster.known_to(0.02, &rule).difference, Difference::Undecided { blocks_needed: None });
+        let same = decide(&[0.0; 6], &rule).unwrap();
+        let known = same.known_to(0.009, &rule);
+        assert!(known.difference == Difference::Same && (known.high - 1.009).abs() < 1e-12);
+        assert_eq!(same.known_to(0.011, &rule).difference, Difference::Undecided { blocks_needed: None });
     }
 
     #[test]

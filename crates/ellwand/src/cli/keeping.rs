@@ -83,6 +83,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         ended: None,
         arms: Vec::new(),
         blocks: Vec::new(),
+        grain: 0.0,
         elapsed_s: 0.0,
     };
     match &row.result {
@@ -97,6 +98,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
                 .iter()
                 .map(|b| BlockValues { main: b.main, control: b.control, median: b.median, p90: b.p90, mean: b.mean })
                 .collect(),
+            grain: decision.grain,
             elapsed_s: decision.elapsed_s,
             ..common
         },
