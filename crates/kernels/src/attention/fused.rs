@@ -1,5 +1,5 @@
 //! Attention without its matrix of scores (T. Dao et al., FlashAttention, 2022): six queries at a time meet a block of keys,
-//! the scores stay in the first-level cache, and sums over values are corrected whenever a larger score turns up.
+//! their weights stay in the first-level cache, and sums over values are corrected where a much larger score turns up.
 //!
 //! Working memory is linear in the sequence where keys and values are packed once a head, and constant where each block is
 //! packed again for every chunk of queries. Results do not depend on how queries are dealt out to threads.
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
-use super::weigh::Weigh;
+use super::weigh::{Weigh, Weighed};
 use crate::gemm::{self, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
@@ -235,11 +235,12 @@ impl Chunk<'_> {
                 stride,
                 top: &mut top[at..at + rows],
                 sum: &mut sum[at..at + rows],
+                factors: &mut factors,
             };
-            let near = dispatch(isa, weigh);
+            let weighed = dispatch(isa, weigh);
             // SAFETY: `rows` rows of q can be read and of out be written, as the caller promised; the scores are our own.
             unsafe {
-                if !near {
+                if weighed == Weighed::Lost {
                     let one = Strip {
                         rows,
                         depth: shape.head(),
@@ -277,7 +278,7 @@ impl Chunk<'_> {
                     used: shape.head(),
                     onto: match first {
                         0 => Onto::Zero,
-                        _ if near => Onto::Old,
+                        _ if weighed == Weighed::Kept => Onto::Old,
                         _ => Onto::Scaled(&factors),
                     },
                     c: core.out.0.add(out),

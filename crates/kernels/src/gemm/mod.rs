@@ -25,7 +25,7 @@ use crate::{pool, stores};
 pub(crate) use cuda::{Masked, Place, Products, SOURCE as CUDA, Sees};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
-pub(crate) use tile::{Onto, ROWS, Strip, fence, products as tile_products, run as strip};
+pub(crate) use tile::{Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use workload::normal;

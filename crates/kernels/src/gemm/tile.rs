@@ -12,6 +12,26 @@ use super::panel::{Panels, most_vectors};
 /// Most rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
 pub(crate) const ROWS: usize = 6;
 
+/// `$body` for each row `$i` of `$rows`, at most [`ROWS`], in as many words: where a loop over an array of vectors is not
+/// unrolled, the array lives in memory, and writing 24 sums there and reading them again costs as much as ten steps.
+macro_rules! each_row {
+    ($rows:ident, $i:ident => $body:expr) => {
+        each_row!(@one $rows, $i, 0, $body);
+        each_row!(@one $rows, $i, 1, $body);
+        each_row!(@one $rows, $i, 2, $body);
+        each_row!(@one $rows, $i, 3, $body);
+        each_row!(@one $rows, $i, 4, $body);
+        each_row!(@one $rows, $i, 5, $body);
+    };
+    (@one $rows:ident, $i:ident, $at:literal, $body:expr) => {
+        if $rows > $at {
+            const $i: usize = $at;
+            $body
+        }
+    };
+}
+pub(crate) use each_row;
+
 /// What a tile's sum is added to.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'a> {
@@ -126,26 +146,45 @@ impl Strip<'_> {
         let sum = unsafe { products::<S, M, N>(s, self.a, self.a_stride, b.as_ptr(), self.depth) };
         // Streaming needs whole vectors on lines of their own.
         let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
-        let stream = self.stream && aligned && columns == N * S::LANES;
-        for i in 0..M {
-            for j in 0..N {
-                let at = first + j * S::LANES;
-                let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
-                // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
-                let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
-                let v = match self.onto {
-                    Onto::Zero => sum[i][j],
-                    Onto::Bias(bias) => s.add(sum[i][j], read(s, &bias[at..at + width])),
-                    Onto::Old => s.add(sum[i][j], read(s, c)),
-                    Onto::Scaled(factors) => s.mul_add(read(s, c), s.splat(factors[i]), sum[i][j]),
-                };
-                if stream {
-                    s.stream(c, v);
-                } else if width == S::LANES {
-                    s.store(c, v);
-                } else {
-                    s.store_part(c, v);
-                }
+        let stream = self.stream && aligned;
+        if columns == N * S::LANES && matches!(self.onto, Onto::Zero) {
+            each_row!(M, I => self.put_whole(s, I, sum[I], first, stream));
+        } else {
+            each_row!(M, I => self.put(s, I, sum[I], first, columns, stream));
+        }
+    }
+
+    /// Writes a row of sums that fill their vectors, onto nothing.
+    #[inline(always)]
+    fn put_whole<S: Simd, const N: usize>(&self, s: S, i: usize, sum: [S::F; N], first: usize, stream: bool) {
+        // SAFETY: so many of the `used` columns of row i, which `run` was promised.
+        let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + first), N * S::LANES) };
+        for j in 0..N {
+            let c = &mut c[j * S::LANES..];
+            if stream { s.stream(c, sum[j]) } else { s.store(c, sum[j]) }
+        }
+    }
+
+    /// Writes a row of sums.
+    #[inline(always)]
+    fn put<S: Simd, const N: usize>(&self, s: S, i: usize, sum: [S::F; N], first: usize, columns: usize, stream: bool) {
+        for (j, sum) in sum.into_iter().enumerate() {
+            let at = first + j * S::LANES;
+            let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
+            // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
+            let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
+            let v = match self.onto {
+                Onto::Zero => sum,
+                Onto::Bias(bias) => s.add(sum, read(s, &bias[at..at + width])),
+                Onto::Old => s.add(sum, read(s, c)),
+                Onto::Scaled(factors) => s.mul_add(read(s, c), s.splat(factors[i]), sum),
+            };
+            if stream && width == S::LANES {
+                s.stream(c, v);
+            } else if width == S::LANES {
+                s.store(c, v);
+            } else {
+                s.store_part(c, v);
             }
         }
     }

@@ -4,7 +4,6 @@
 use std::arch::x86_64::*;
 
 use super::Simd;
-use super::exp2::P as POWER;
 use super::exponential::P as EXPONENTIAL;
 
 /// Proof that the processor has AVX2 and FMA.
@@ -239,19 +238,6 @@ impl Simd for Avx2 {
     fn exp_down(self, x: __m256) -> __m256 {
         let (power, q) = self.exp_parts(self.max(self.splat(-88.0), x));
         self.mul_add(power, q, power)
-    }
-    #[inline(always)]
-    fn near_exp2(self, x: __m256) -> __m256 {
-        // The operand that is returned for NaN stands second; the ends are those of the exponent: 2^-127 is 0.
-        let x = self.min(self.splat(127.0), self.max(self.splat(-127.0), x));
-        let rounded = self.add(x, self.splat(ROUND_TO_EXPONENT));
-        let r = self.sub(x, self.sub(rounded, self.splat(ROUND_TO_EXPONENT)));
-        let mut p = self.splat(POWER[4]);
-        for c in [POWER[3], POWER[2], POWER[1], POWER[0]] {
-            p = self.mul_add(p, r, self.splat(c));
-        }
-        let power = proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(rounded))));
-        self.mul_add(self.mul(power, r), p, power)
     }
     #[inline(always)]
     fn sum(self, a: __m256) -> f32 {

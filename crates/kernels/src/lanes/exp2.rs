@@ -4,8 +4,7 @@
 use super::Simd;
 
 /// (2^r - 1) / r on |r| <= 1/2, from testdata/approximations/fit.py: 2^r to 9.2e-8.
-pub(super) const P: [f32; 5] =
-    [6.931_469_775e-1, 2.402_224_211e-1, 5.550_734_010e-2, 9.671_511_055e-3, 1.326_464_075e-3];
+const P: [f32; 5] = [6.931_469_775e-1, 2.402_224_211e-1, 5.550_734_010e-2, 9.671_511_055e-3, 1.326_464_075e-3];
 
 /// 2^x for x <= 0 (up to 1 is right too), within 2.5 units in the last place; subnormal and then 0 from -126 down.
 #[inline(always)]
