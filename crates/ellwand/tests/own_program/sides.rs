@@ -7,7 +7,10 @@ use super::{Told, tell};
 
 pub(crate) fn what_cannot_be_compared_is_refused() {
     for (args, parts) in [
-        (&["compare", "double:plain"][..], &["CANDIDATE", "only one side is given", "WORKLOAD:IMPLEMENTATION twice"][..]),
+        (
+            &["compare", "double:plain"][..],
+            &["CANDIDATE", "only one side is given", "WORKLOAD:IMPLEMENTATION twice"][..],
+        ),
         (&["compare", "double:plain", "--baseline", "HEAD"], &["--baseline", "--workload"]),
         (&["compare", "double", "double:plain"], &["BASE", "names no implementation", "WORKLOAD:IMPLEMENTATION"]),
         (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),

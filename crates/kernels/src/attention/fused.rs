@@ -1,5 +1,5 @@
 //! Attention without its matrix of scores (T. Dao et al., FlashAttention, 2022): six queries at a time meet a block of keys,
-//! the scores stay in the first-level cache, and sums over values are corrected whenever a larger score turns up.
+//! their weights stay in the first-level cache, and sums over values are corrected where a much larger score turns up.
 //!
 //! Working memory is linear in the sequence where keys and values are packed once a head, and constant where each block is
 //! packed again for every chunk of queries. Results do not depend on how queries are dealt out to threads.
@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
+use super::weigh::{Weigh, Weighed};
 use crate::gemm::{self, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
@@ -130,6 +131,8 @@ pub(super) unsafe fn rows(
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
     let (top, sum) = work.split_at_mut(CHUNK);
+    // Weights are powers of two, so that their exponents are the scores times log2 e.
+    let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
     let pack_block = |at: usize, packed: &mut [f32]| {
         let _span = ellwand_profile::span!("pack");
         let first = at * block;
@@ -139,9 +142,9 @@ pub(super) unsafe fn rows(
         // SAFETY: keys and values first..first + count exist, as the caller promised.
         unsafe {
             let source = Source { at: core.k.0.add(k), stride: core.k.1.row, transposed: true };
-            pack(isa, source, shape.head(), count, keys);
+            pack(isa, source, shape.head(), count, factor, keys);
             let source = Source { at: core.v.0.add(v), stride: core.v.1.row, transposed: false };
-            pack(isa, source, count, shape.head(), values);
+            pack(isa, source, count, shape.head(), 1.0, values);
         }
     };
     if tiling.resident && !rows.is_empty() {
@@ -206,7 +209,6 @@ impl Chunk<'_> {
         let shape = core.shape;
         let count = self.tiling.block(&shape).min(shape.sequence - first);
         let stride = self.tiling.stride(&shape);
-        let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
         let mut factors = [0.0; ROWS];
         for row in self.rows.clone().step_by(ROWS) {
             let rows = ROWS.min(self.rows.end - row);
@@ -221,35 +223,50 @@ impl Chunk<'_> {
             let q = core.q.1.at(self.b, self.head, row);
             let out = core.out.1.at(self.b, self.head, row);
             let at = row - self.rows.start;
+            let weigh = Weigh {
+                q: core.q.0.wrapping_add(q),
+                q_stride: core.q.1.row,
+                head: shape.head(),
+                keys,
+                count,
+                visible,
+                used,
+                weights: &mut *scores,
+                stride,
+                top: &mut top[at..at + rows],
+                sum: &mut sum[at..at + rows],
+                factors: &mut factors,
+            };
+            let weighed = dispatch(isa, weigh);
             // SAFETY: `rows` rows of q can be read and of out be written, as the caller promised; the scores are our own.
             unsafe {
-                let one = Strip {
-                    rows,
-                    depth: shape.head(),
-                    a: core.q.0.add(q),
-                    a_stride: core.q.1.row,
-                    packed: keys,
-                    packed_depth: shape.head(),
-                    columns: count,
-                    used,
-                    alpha: 1.0,
-                    onto: Onto::Zero,
-                    c: scores.as_mut_ptr(),
-                    c_stride: stride,
-                    stream: false,
-                };
-                strip(isa, one);
-                let soften = Soften {
-                    scores: &mut *scores,
-                    stride,
-                    used,
-                    visible,
-                    top: &mut top[at..at + rows],
-                    sum: &mut sum[at..at + rows],
-                    factors: &mut factors,
-                    factor,
-                };
-                dispatch(isa, soften);
+                if weighed == Weighed::Lost {
+                    let one = Strip {
+                        rows,
+                        depth: shape.head(),
+                        a: core.q.0.add(q),
+                        a_stride: core.q.1.row,
+                        packed: keys,
+                        packed_depth: shape.head(),
+                        columns: count,
+                        used,
+                        onto: Onto::Zero,
+                        c: scores.as_mut_ptr(),
+                        c_stride: stride,
+                        stream: false,
+                    };
+                    strip(isa, one);
+                    let soften = Soften {
+                        scores: &mut *scores,
+                        stride,
+                        used,
+                        visible,
+                        top: &mut top[at..at + rows],
+                        sum: &mut sum[at..at + rows],
+                        factors: &mut factors,
+                    };
+                    dispatch(isa, soften);
+                }
                 let two = Strip {
                     rows,
                     depth: used,
@@ -259,8 +276,11 @@ impl Chunk<'_> {
                     packed_depth: count,
                     columns: shape.head(),
                     used: shape.head(),
-                    alpha: 1.0,
-                    onto: if first == 0 { Onto::Zero } else { Onto::Scaled(&factors) },
+                    onto: match first {
+                        0 => Onto::Zero,
+                        _ if weighed == Weighed::Kept => Onto::Old,
+                        _ => Onto::Scaled(&factors),
+                    },
                     c: core.out.0.add(out),
                     c_stride: core.out.1.row,
                     stream: false,

@@ -21,6 +21,7 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 mod triton;
+mod weigh;
 mod wgpu;
 
 use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};

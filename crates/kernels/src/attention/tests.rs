@@ -172,6 +172,35 @@ fn fused_forms_are_within_a_millionth_on_every_instruction_set() {
 }
 
 #[test]
+fn scores_that_grow_along_the_keys_correct_what_was_summed_before() {
+    // In tiles, between tiles, between blocks; at 30 a key the sums so far vanish, at -1 nothing is corrected.
+    for step in [0.01, 0.3, 1.0, 30.0, -1.0] {
+        let shape = Shape { batch: 1, sequence: 600, dimension: 16, heads: 1, kv_heads: 1, mask: Mask::Causal };
+        let [_, _, v] = arrays(&shape, 8);
+        // The score of key j is j step, to some 1e-4 in f32; what is not corrected is off by tenths.
+        let q = vec![1.0_f32; 600 * 16];
+        let k: Vec<f32> = (0..600 * 16).map(|i| (i / 16) as f32 * step / 4.0).collect();
+        for isa in Isa::available() {
+            for tiling in [Tiling::FAST, Tiling::SMALL] {
+                let got = core(isa, tiling, &shape, &[], [&q, &k, &v]);
+                for row in [0, 5, 63, 64, 200, 511, 512, 599] {
+                    let weights: Vec<f64> = (0..=row)
+                        .map(|j| (f64::from(step) * if step > 0.0 { j as f64 - row as f64 } else { j as f64 }).exp())
+                        .collect();
+                    let sum: f64 = weights.iter().sum();
+                    for e in 0..16 {
+                        let expected: f64 = weights.iter().enumerate().map(|(j, w)| w * f64::from(v[j * 16 + e])).sum();
+                        let (got, expected) = (f64::from(got[row * 16 + e]), expected / sum);
+                        let error = (got - expected).abs();
+                        assert!(error <= 1e-3, "{} {tiling:?} step {step} row {row}: {got} {expected}", isa.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn threads_and_cuts_change_no_bit() {
     let registry = registry();
     for sizes in [[1, 1000, 64, 1, 0], [2, 300, 128, 4, 2]] {

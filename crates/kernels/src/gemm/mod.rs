@@ -25,9 +25,9 @@ use crate::{pool, stores};
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use gpu::{Masked, Place, Products, Sees};
-pub(crate) use panel::{Source, pack, packed_len};
+pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
-pub(crate) use tile::{Onto, ROWS, Strip, run as strip};
+pub(crate) use tile::{Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use wgpu::{Then, word};
@@ -175,7 +175,7 @@ unsafe fn block(
         let (along, across) = if p.b.transposed { (1, p.b.stride) } else { (p.b.stride, 1) };
         let b = Source { at: p.b.at.wrapping_add(from * along + columns.start * across), ..p.b };
         // SAFETY: these elements of B exist.
-        unsafe { pack(isa, b, depth, width, packed) };
+        unsafe { pack(isa, b, depth, width, p.alpha, packed) };
         let onto = match bias {
             _ if from > 0 => Onto::Old,
             Some(bias) => Onto::Bias(bias),
@@ -191,7 +191,6 @@ unsafe fn block(
                 packed_depth: depth,
                 columns: width,
                 used: width,
-                alpha: p.alpha,
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),
                 c_stride: p.c_stride,
@@ -203,6 +202,9 @@ unsafe fn block(
         }
         from += depth;
         if from >= p.k {
+            if p.stream {
+                fence(isa);
+            }
             return;
         }
     }

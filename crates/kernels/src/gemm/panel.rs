@@ -5,7 +5,7 @@ use crate::isa::Isa;
 use crate::lanes::{Kernel, Simd, dispatch};
 
 /// Vectors of the widest panel: with six rows they leave registers for a step of B and a value of A.
-pub(super) const fn most_vectors(registers: usize) -> usize {
+pub(crate) const fn most_vectors(registers: usize) -> usize {
     match registers {
         32.. => 4,
         16.. => 2,
@@ -15,18 +15,18 @@ pub(super) const fn most_vectors(registers: usize) -> usize {
 
 /// A few neighbouring columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     /// Its first column.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// Columns that exist; the vectors may hold more.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
     /// Vectors.
-    pub(super) vectors: usize,
+    pub(crate) vectors: usize,
 }
 
 /// The panels of `columns` columns, as equal as they can be: 5 vectors make 3 + 2, not 4 + 1, because a narrow panel is
 /// bound by loads.
-pub(super) struct Panels {
+pub(crate) struct Panels {
     columns: usize,
     lanes: usize,
     first: usize,
@@ -36,7 +36,7 @@ pub(super) struct Panels {
 
 impl Panels {
     #[inline(always)]
-    pub(super) fn new(columns: usize, lanes: usize, most: usize) -> Self {
+    pub(crate) fn new(columns: usize, lanes: usize, most: usize) -> Self {
         let vectors = columns.div_ceil(lanes);
         Self { columns, lanes, first: 0, vectors_left: vectors, panels_left: vectors.div_ceil(most) }
     }
@@ -74,18 +74,20 @@ pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
     depth * columns.next_multiple_of(16)
 }
 
-/// Packs `depth` steps of `columns` columns of B into panels; columns that fill the last vector are zero.
+/// Packs `depth` steps of `columns` columns of B, times `factor`, into panels; columns that fill the last vector are zero. The
+/// factor costs a product for each value of B here, and one for each value of C behind the sums.
 ///
 /// # Safety
 /// All elements (k < depth, n < columns) of `from` can be read.
-pub(crate) unsafe fn pack(isa: Isa, from: Source, depth: usize, columns: usize, to: &mut [f32]) {
-    dispatch(isa, Pack { from, depth, columns, to });
+pub(crate) unsafe fn pack(isa: Isa, from: Source, depth: usize, columns: usize, factor: f32, to: &mut [f32]) {
+    dispatch(isa, Pack { from, depth, columns, factor, to });
 }
 
 struct Pack<'a> {
     from: Source,
     depth: usize,
     columns: usize,
+    factor: f32,
     to: &'a mut [f32],
 }
 
@@ -93,7 +95,7 @@ impl Kernel for Pack<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Pack { from, depth, columns, mut to } = self;
+        let Pack { from, depth, columns, factor, mut to } = self;
         for panel in Panels::new(columns, S::LANES, most_vectors(S::REGISTERS)) {
             let width = panel.vectors * S::LANES;
             let (here, rest) = to.split_at_mut(depth * width);
@@ -103,6 +105,11 @@ impl Kernel for Pack<'_> {
                     turned(s, from.at.add(panel.first * from.stride), from.stride, depth, panel.columns, width, here);
                 } else {
                     straight(s, from.at.add(panel.first), from.stride, depth, panel.columns, width, here);
+                }
+            }
+            if factor != 1.0 {
+                for step in here.chunks_exact_mut(S::LANES) {
+                    s.store(step, s.mul(s.load(step), s.splat(factor)));
                 }
             }
             to = rest;

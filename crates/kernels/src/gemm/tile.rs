@@ -12,6 +12,26 @@ use super::panel::{Panels, most_vectors};
 /// Most rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
 pub(crate) const ROWS: usize = 6;
 
+/// `$body` for each row `$i` of `$rows`, at most [`ROWS`], in as many words: where a loop over an array of vectors is not
+/// unrolled, the array lives in memory, and writing 24 sums there and reading them again costs as much as ten steps.
+macro_rules! each_row {
+    ($rows:ident, $i:ident => $body:expr) => {
+        each_row!(@one $rows, $i, 0, $body);
+        each_row!(@one $rows, $i, 1, $body);
+        each_row!(@one $rows, $i, 2, $body);
+        each_row!(@one $rows, $i, 3, $body);
+        each_row!(@one $rows, $i, 4, $body);
+        each_row!(@one $rows, $i, 5, $body);
+    };
+    (@one $rows:ident, $i:ident, $at:literal, $body:expr) => {
+        if $rows > $at {
+            const $i: usize = $at;
+            $body
+        }
+    };
+}
+pub(crate) use each_row;
+
 /// What a tile's sum is added to.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'a> {
@@ -25,7 +45,7 @@ pub(crate) enum Onto<'a> {
     Scaled(&'a [f32]),
 }
 
-/// A strip of at most [`ROWS`] rows: `C = alpha A B + onto` over the columns that were packed.
+/// A strip of at most [`ROWS`] rows: `C = A B + onto` over the columns that were packed.
 pub(crate) struct Strip<'a> {
     /// Rows, 1 to [`ROWS`].
     pub rows: usize,
@@ -43,15 +63,13 @@ pub(crate) struct Strip<'a> {
     pub columns: usize,
     /// The first so many of them are computed.
     pub used: usize,
-    /// Factor of the product.
-    pub alpha: f32,
     /// What the product is added to.
     pub onto: Onto<'a>,
     /// First row of C.
     pub c: *mut f32,
     /// Values from one row of C to the next.
     pub c_stride: usize,
-    /// Whether C is written past the caches, where its rows lie so that it can be.
+    /// Whether C is written past the caches, where its rows lie so that it can be. [`fence`] makes it visible to others.
     pub stream: bool,
 }
 
@@ -62,6 +80,21 @@ pub(crate) struct Strip<'a> {
 /// for C written; nobody else touches these rows of C meanwhile.
 pub(crate) unsafe fn run(isa: Isa, strip: Strip<'_>) {
     dispatch(isa, strip);
+}
+
+/// Makes what strips have streamed visible to other threads. It waits for the memory, so it stands behind many strips.
+pub(crate) fn fence(isa: Isa) {
+    dispatch(isa, Fence);
+}
+
+struct Fence;
+
+impl Kernel for Fence {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        s.fence();
+    }
 }
 
 impl Kernel for Strip<'_> {
@@ -108,53 +141,84 @@ impl Strip<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
-        let mut sum = [[s.splat(0.0); N]; M];
-        let rows: [*const f32; M] = std::array::from_fn(|i| self.a.wrapping_add(i * self.a_stride));
-        let mut step = b.as_ptr();
-        for k in 0..self.depth {
-            // SAFETY: `b` holds at least `depth` steps of N vectors, as the caller of `tile` checked.
-            let right: [S::F; N] = std::array::from_fn(|j| unsafe { s.load_at(step.add(j * S::LANES)) });
-            for i in 0..M {
-                // SAFETY: value k < depth of row i < rows, which `run` was promised.
-                let left = s.splat(unsafe { *rows[i].add(k) });
-                for j in 0..N {
-                    sum[i][j] = s.mul_add(left, right[j], sum[i][j]);
-                }
-            }
-            step = step.wrapping_add(N * S::LANES);
-        }
-        // A copy, so that nothing below keeps the sums themselves from living in registers.
-        let done = sum;
-        let alpha = s.splat(self.alpha);
+        // SAFETY: `run` was promised `depth` values of `rows` rows of A; `panels` cut `b` to `packed_depth` steps of N vectors and
+        // saw that `depth` is no more.
+        let sum = unsafe { products::<S, M, N>(s, self.a, self.a_stride, b.as_ptr(), self.depth) };
         // Streaming needs whole vectors on lines of their own.
         let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
-        let stream = self.stream && aligned && columns == N * S::LANES;
-        for i in 0..M {
-            for j in 0..N {
-                let at = first + j * S::LANES;
-                let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
-                // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
-                let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
-                let onto = match self.onto {
-                    Onto::Zero => s.splat(0.0),
-                    Onto::Bias(bias) => read(s, &bias[at..at + width]),
-                    Onto::Old => read(s, c),
-                    Onto::Scaled(factors) => s.mul(read(s, c), s.splat(factors[i])),
-                };
-                let v = s.mul_add(done[i][j], alpha, onto);
-                if stream {
-                    s.stream(c, v);
-                } else if width == S::LANES {
-                    s.store(c, v);
-                } else {
-                    s.store_part(c, v);
-                }
-            }
-        }
-        if stream {
-            s.fence();
+        let stream = self.stream && aligned;
+        if columns == N * S::LANES && matches!(self.onto, Onto::Zero) {
+            each_row!(M, I => self.put_whole(s, I, sum[I], first, stream));
+        } else {
+            each_row!(M, I => self.put(s, I, sum[I], first, columns, stream));
         }
     }
+
+    /// Writes a row of sums that fill their vectors, onto nothing.
+    #[inline(always)]
+    fn put_whole<S: Simd, const N: usize>(&self, s: S, i: usize, sum: [S::F; N], first: usize, stream: bool) {
+        // SAFETY: so many of the `used` columns of row i, which `run` was promised.
+        let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + first), N * S::LANES) };
+        for j in 0..N {
+            let c = &mut c[j * S::LANES..];
+            if stream { s.stream(c, sum[j]) } else { s.store(c, sum[j]) }
+        }
+    }
+
+    /// Writes a row of sums.
+    #[inline(always)]
+    fn put<S: Simd, const N: usize>(&self, s: S, i: usize, sum: [S::F; N], first: usize, columns: usize, stream: bool) {
+        for (j, sum) in sum.into_iter().enumerate() {
+            let at = first + j * S::LANES;
+            let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
+            // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
+            let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
+            let v = match self.onto {
+                Onto::Zero => sum,
+                Onto::Bias(bias) => s.add(sum, read(s, &bias[at..at + width])),
+                Onto::Old => s.add(sum, read(s, c)),
+                Onto::Scaled(factors) => s.mul_add(read(s, c), s.splat(factors[i]), sum),
+            };
+            if stream && width == S::LANES {
+                s.stream(c, v);
+            } else if width == S::LANES {
+                s.store(c, v);
+            } else {
+                s.store_part(c, v);
+            }
+        }
+    }
+}
+
+/// `M` rows of A times a panel of `N` vectors, in registers.
+///
+/// # Safety
+/// `depth` values can be read of each of `M` rows of A, `a_stride` apart, and `depth` steps of `N` vectors at `b`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
+pub(crate) unsafe fn products<S: Simd, const M: usize, const N: usize>(
+    s: S,
+    a: *const f32,
+    a_stride: usize,
+    b: *const f32,
+    depth: usize,
+) -> [[S::F; N]; M] {
+    let mut sum = [[s.splat(0.0); N]; M];
+    let rows: [*const f32; M] = std::array::from_fn(|i| a.wrapping_add(i * a_stride));
+    let mut step = b;
+    for k in 0..depth {
+        // SAFETY: step k < depth of the panel.
+        let right: [S::F; N] = std::array::from_fn(|j| unsafe { s.load_at(step.add(j * S::LANES)) });
+        for i in 0..M {
+            // SAFETY: value k < depth of row i < M.
+            let left = s.splat(unsafe { *rows[i].add(k) });
+            for j in 0..N {
+                sum[i][j] = s.mul_add(left, right[j], sum[i][j]);
+            }
+        }
+        step = step.wrapping_add(N * S::LANES);
+    }
+    sum
 }
 
 /// A vector, or the part of one that there is.

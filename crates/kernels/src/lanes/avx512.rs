@@ -183,6 +183,10 @@ impl Simd for Avx512 {
         super::exponential_table::exp_down(self, x)
     }
     #[inline(always)]
+    fn near_exp2(self, x: __m512) -> __m512 {
+        super::exponential_table::near_exp2(self, x)
+    }
+    #[inline(always)]
     fn abs_up_to(self, a: __m512, limit: __m512) -> __m512 {
         // The smaller magnitude without its sign; of NaN and a number the number.
         proven!(_mm512_range_ps::<0b1010>(a, limit))

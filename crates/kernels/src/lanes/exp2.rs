@@ -9,7 +9,19 @@ const P: [f32; 5] = [6.931_469_775e-1, 2.402_224_211e-1, 5.550_734_010e-2, 9.671
 /// 2^x for x <= 0 (up to 1 is right too), within 2.5 units in the last place; subnormal and then 0 from -126 down.
 #[inline(always)]
 pub(crate) fn exp2_down<S: Simd>(s: S, x: S::F) -> S::F {
-    let x = s.max(x, s.splat(-160.0));
+    power(s, s.max(x, s.splat(-160.0)))
+}
+
+/// As [`Simd::near_exp2`], for any instructions.
+#[inline(always)]
+pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
+    // The operand that is returned for NaN stands second.
+    power(s, s.min(s.splat(127.0), s.max(s.splat(-160.0), x)))
+}
+
+/// 2^x for x within -160..=127.
+#[inline(always)]
+fn power<S: Simd>(s: S, x: S::F) -> S::F {
     let n = s.round(x);
     let r = s.sub(x, n);
     let mut p = s.splat(P[4]);

@@ -3,6 +3,7 @@
 #![allow(clippy::excessive_precision, reason = "every digit of the f32 that is meant")]
 
 use std::arch::x86_64::*;
+use std::f32::consts::LN_2;
 
 use super::Simd;
 use super::avx512::Avx512;
@@ -54,12 +55,25 @@ pub(super) fn fast_exp<S: Simd>(s: S, x: S::F) -> S::F {
     let x = s.min(s.splat(100.0), s.max(s.splat(-105.0), x));
     let rounded = s.mul_add(x, s.splat(std::f32::consts::LOG2_E), s.splat(ROUND_TO_32NDS));
     let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
-    let r = s.neg_mul_add(k, s.splat(std::f32::consts::LN_2), x);
+    let r = s.neg_mul_add(k, s.splat(LN_2), x);
     // e^r - 1; the term that is left out is below 6e-10.
     let q = s.mul_add(r, s.splat(1.0 / 6.0), s.splat(0.5));
     let q = s.mul_add(s.mul(q, r), r, r);
     let power = s.look_up(&POWERS, s.bits(rounded));
     s.scale(s.mul_add(power, q, power), k)
+}
+
+/// 2^x by the same table: x = k + r with |r| <= 1/64, where nothing is lost, and ends that are those of `scale`. At -infinity
+/// it is NaN.
+#[inline(always)]
+pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
+    let rounded = s.add(x, s.splat(ROUND_TO_32NDS));
+    let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
+    let r = s.sub(x, k);
+    // (2^r - 1) / r, as e^(r ln 2) below.
+    let q = s.mul_add(r, s.splat(LN_2 * LN_2 / 2.0), s.splat(LINEAR * LN_2));
+    let power = s.look_up(&POWERS, s.bits(rounded));
+    s.scale(s.mul_add(s.mul(power, r), q, power), k)
 }
 
 /// [`POWERS`] less j in the bits where a shift of the rounded argument leaves it.
@@ -84,7 +98,7 @@ const LINEAR: f32 = 1.000_014_7;
 pub(super) fn exp_down(s: Avx512, x: __m512) -> __m512 {
     let rounded = s.mul_add(x, s.splat(std::f32::consts::LOG2_E), s.splat(ROUND_TO_32NDS));
     let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
-    let r = s.neg_mul_add(k, s.splat(std::f32::consts::LN_2), x);
+    let r = s.neg_mul_add(k, s.splat(LN_2), x);
     let q = s.mul_add(r, s.splat(0.5), s.splat(LINEAR));
     let power = s.look_up(&POWERS_LESS_INDEX, s.bits(rounded));
     // SAFETY: the token proves the instructions. True for NaN, which the product keeps.

@@ -156,6 +156,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn exp_down(self, x: Self::F) -> Self::F {
         exp(self, self.max(self.splat(-105.0), x))
     }
+    /// 2^x, within 2.5 units in the last place and 1 at 0: the weight of a softmax by a score near its own. Below -126 it may be
+    /// 0, at -infinity 0 or NaN; from 127 up anything from 2^126, or NaN; NaN stays NaN.
+    #[inline(always)]
+    fn near_exp2(self, x: Self::F) -> Self::F {
+        exp2::near_exp2(self, x)
+    }
     /// The smaller of |a| and the positive `limit`; the limit for NaN.
     #[inline(always)]
     fn abs_up_to(self, a: Self::F, limit: Self::F) -> Self::F {
