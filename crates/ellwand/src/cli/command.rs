@@ -199,8 +199,7 @@ fn compare(registry: &Registry) -> Command {
             Arg::new("baseline")
                 .long("baseline")
                 .value_name("REV")
-                .requires("workload")
-                .conflicts_with_all(["side", "command"])
+                .conflicts_with("command")
                 .help("Compare this program with itself at a git revision, built in target/ellwand-baseline and kept"),
         )
         .arg(switch("across-machines", "Compare records of different machines all the same"))

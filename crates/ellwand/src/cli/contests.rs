@@ -50,7 +50,16 @@ struct Ask {
 /// What the two sides mean: shell commands, programs, or implementations.
 pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) -> Result<Vec<Contest>, Failure> {
     let ask = Ask { seed: matches.get_one::<u64>("seed").copied().unwrap_or(42), probes };
-    if let (Some(revision), Some(workload)) = (text(matches, "baseline"), text(matches, "workload")) {
+    let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
+    if let Some(revision) = text(matches, "baseline") {
+        let expected =
+            "no sides and --workload WORKLOAD, with -i IMPLEMENTATION if not all: both sides are this program";
+        if let Some(side) = given.first() {
+            return Err(InputError::new("BASE", format!("'{side}' stands beside --baseline"), expected).into());
+        }
+        let Some(workload) = text(matches, "workload") else {
+            return Err(InputError::new("--baseline", "there is no --workload", expected).into());
+        };
         let candidate = std::env::current_exe().context("this program's own path is unknown")?;
         // Whatever is misspelt is told before anything is built.
         let names = [revision.to_string(), "the work tree".to_string()];
@@ -58,7 +67,6 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
         let built = baseline::build(revision, &candidate)?;
         return Ok(programs_at(registry, matches, workload, [&built, &candidate], &names, &ask)?);
     }
-    let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
     let [baseline, candidate] = given[..] else {
         return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
             .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs, with --command two shell commands")

@@ -11,7 +11,11 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
             &["compare", "double:plain"][..],
             &["CANDIDATE", "only one side is given", "WORKLOAD:IMPLEMENTATION twice"][..],
         ),
-        (&["compare", "double:plain", "--baseline", "HEAD"], &["--baseline", "--workload"]),
+        (
+            &["compare", "double:plain", "--baseline", "HEAD"],
+            &["'double:plain' stands beside --baseline", "--workload"],
+        ),
+        (&["compare", "--baseline", "HEAD"], &["--baseline", "there is no --workload"]),
         (&["compare", "double", "double:plain"], &["BASE", "names no implementation", "WORKLOAD:IMPLEMENTATION"]),
         (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),
         (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
