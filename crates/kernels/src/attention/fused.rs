@@ -131,8 +131,6 @@ pub(super) unsafe fn rows(
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
     let (top, sum) = work.split_at_mut(CHUNK);
-    // Weights are powers of two, so that their exponents are the scores times log2 e.
-    let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
     let pack_block = |at: usize, packed: &mut [f32]| {
         let _span = ellwand_profile::span!("pack");
         let first = at * block;
@@ -142,7 +140,7 @@ pub(super) unsafe fn rows(
         // SAFETY: keys and values first..first + count exist, as the caller promised.
         unsafe {
             let source = Source { at: core.k.0.add(k), stride: core.k.1.row, transposed: true };
-            pack(isa, source, shape.head(), count, factor, keys);
+            pack(isa, source, shape.head(), count, 1.0, keys);
             let source = Source { at: core.v.0.add(v), stride: core.v.1.row, transposed: false };
             pack(isa, source, count, shape.head(), 1.0, values);
         }
@@ -209,6 +207,8 @@ impl Chunk<'_> {
         let shape = core.shape;
         let count = self.tiling.block(&shape).min(shape.sequence - first);
         let stride = self.tiling.stride(&shape);
+        // Weights are powers of two. The factor stands behind the sums: keys rounded once more would cost a third of a millionth.
+        let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
         let mut factors = [0.0; ROWS];
         for row in self.rows.clone().step_by(ROWS) {
             let rows = ROWS.min(self.rows.end - row);
@@ -236,6 +236,7 @@ impl Chunk<'_> {
                 top: &mut top[at..at + rows],
                 sum: &mut sum[at..at + rows],
                 factors: &mut factors,
+                factor,
             };
             let weighed = dispatch(isa, weigh);
             // SAFETY: `rows` rows of q can be read and of out be written, as the caller promised; the scores are our own.
@@ -264,6 +265,7 @@ impl Chunk<'_> {
                         top: &mut top[at..at + rows],
                         sum: &mut sum[at..at + rows],
                         factors: &mut factors,
+                        factor,
                     };
                     dispatch(isa, soften);
                 }

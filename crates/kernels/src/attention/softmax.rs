@@ -58,10 +58,10 @@ fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: 
     s.sum(s.add(sum[0], sum[1]))
 }
 
-/// What is subtracted from the exponents of a row whose largest is `top`.
-pub(super) fn shift(top: f32) -> f32 {
+/// What is subtracted from the exponents of a row whose largest score is `top`.
+pub(super) fn shift(top: f32, factor: f32) -> f32 {
     // With nothing but -inf, any finite value gives weights of 0.
-    if top == f32::NEG_INFINITY { 0.0 } else { top }
+    if top == f32::NEG_INFINITY { 0.0 } else { top * factor }
 }
 
 /// 1 / sum, or 0 for a row without weight.
@@ -89,7 +89,7 @@ impl Kernel for Row<'_> {
             beyond.fill(0.0);
             let factor = std::f32::consts::LOG2_E;
             let top = largest(s, x.unwrap_or(y));
-            let sum = weights(s, x, y, factor, shift(top) * factor);
+            let sum = weights(s, x, y, factor, shift(top, factor));
             scale(s, y, inverse(sum));
         }
     }
@@ -112,7 +112,7 @@ fn scale<S: Simd>(s: S, y: &mut [f32], by: f32) {
 /// One strip of an online softmax (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018): scores of a
 /// block of keys become weights relative to the largest score so far.
 pub(super) struct Strip<'a> {
-    /// Rows of scores times log2 e / sqrt(head), `stride` apart; the first `used` of each become weights.
+    /// Rows of scores, `stride` apart; the first `used` of each become weights.
     pub(super) scores: &'a mut [f32],
     pub(super) stride: usize,
     pub(super) used: usize,
@@ -124,6 +124,8 @@ pub(super) struct Strip<'a> {
     pub(super) sum: &'a mut [f32],
     /// Out: what sums over values so far are to be multiplied by.
     pub(super) factors: &'a mut [f32; ROWS],
+    /// Factor of the scores: log2 e / sqrt(head).
+    pub(super) factor: f32,
 }
 
 impl Kernel for Strip<'_> {
@@ -137,9 +139,9 @@ impl Kernel for Strip<'_> {
             let row = &self.scores[i * self.stride..][..self.visible[i].min(self.used)];
             let before = self.top[i];
             let top = f32::max(before, largest(s, row));
-            shifts[i] = shift(top);
+            shifts[i] = shift(top, self.factor);
             if before != f32::NEG_INFINITY {
-                grown[i] = before - shifts[i];
+                grown[i] = before * self.factor - shifts[i];
             }
             self.top[i] = top;
         }
@@ -151,7 +153,7 @@ impl Kernel for Strip<'_> {
             let row = &mut self.scores[i * self.stride..][..self.used];
             let (row, beyond) = row.split_at_mut(self.visible[i].min(self.used));
             beyond.fill(0.0);
-            self.sum[i] = self.sum[i] * grown[i] + weights(s, None, row, 1.0, shifts[i]);
+            self.sum[i] = self.sum[i] * grown[i] + weights(s, None, row, self.factor, shifts[i]);
             self.factors[i] = grown[i];
         }
     }

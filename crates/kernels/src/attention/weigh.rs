@@ -28,7 +28,7 @@ pub(super) struct Weigh<'a> {
     pub(super) q_stride: usize,
     /// Values of a query.
     pub(super) head: usize,
-    /// The keys times log2 e / sqrt(head), packed, and how many.
+    /// The keys, packed, and how many.
     pub(super) keys: &'a [f32],
     pub(super) count: usize,
     /// Keys of the block that each row sees, and the most of them.
@@ -43,6 +43,8 @@ pub(super) struct Weigh<'a> {
     pub(super) sum: &'a mut [f32],
     /// Out: what sums over values so far are to be multiplied by.
     pub(super) factors: &'a mut [f32; ROWS],
+    /// Factor of the scores: log2 e / sqrt(head).
+    pub(super) factor: f32,
 }
 
 /// What became of a strip.
@@ -94,7 +96,7 @@ impl Weigh<'_> {
         let top: [f32; M] = std::array::from_fn(|i| self.top[i]);
         let mut rows = Rows::<S, M> {
             top,
-            shift: top.map(shift),
+            shift: top.map(|top| shift(top, self.factor)),
             factors: [1.0; M],
             sum: [s.splat(0.0); M],
             settle: top.contains(&f32::NEG_INFINITY),
@@ -129,9 +131,9 @@ impl Weigh<'_> {
         if sum.iter().any(|sum| sum.is_nan()) {
             return Weighed::Lost;
         }
-        for i in 0..M {
+        for (i, sum) in sum.into_iter().enumerate() {
             self.top[i] = rows.top[i];
-            self.sum[i] = self.sum[i] * rows.factors[i] + sum[i];
+            self.sum[i] = self.sum[i] * rows.factors[i] + sum;
             self.factors[i] = rows.factors[i];
         }
         if rows.corrected { Weighed::Corrected } else { Weighed::Kept }
@@ -171,8 +173,8 @@ impl Weigh<'_> {
         if s.any(s.lt(s.splat(MOST), most)) {
             return false;
         }
-        for i in 0..M {
-            rows.sum[i] = s.add(rows.sum[i], sum[i]);
+        for (sum, more) in rows.sum.iter_mut().zip(sum) {
+            *sum = s.add(*sum, more);
         }
         true
     }
@@ -181,10 +183,11 @@ impl Weigh<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "the vector is an index of more than one array")]
     fn row<S: Simd, const N: usize>(&mut self, s: S, i: usize, scores: [S::F; N], first: usize, shift: f32) -> S::F {
-        let shift = s.splat(shift);
+        let (factor, shift) = (s.splat(self.factor), s.splat(shift));
         let mut weights = scores;
         for j in 0..N {
-            weights[j] = s.near_exp2(s.sub(scores[j], shift));
+            // Not fused, so that the top score itself has a weight of 1.
+            weights[j] = s.near_exp2(s.sub(s.mul(scores[j], factor), shift));
         }
         let to = &mut self.weights[i * self.stride + first..][..N * S::LANES];
         if first + N * S::LANES <= self.visible[i] {
@@ -221,12 +224,12 @@ impl Weigh<'_> {
             return;
         }
         rows.top[i] = top;
-        rows.shift[i] = shift(top);
+        let old = std::mem::replace(&mut rows.shift[i], shift(top, self.factor));
         if before == f32::NEG_INFINITY {
             return;
         }
         rows.corrected = true;
-        let factor = (before - top).exp2();
+        let factor = (old - rows.shift[i]).exp2();
         rows.factors[i] *= factor;
         rows.sum[i] = s.mul(rows.sum[i], s.splat(factor));
         for weights in self.weights[i * self.stride..][..first].chunks_exact_mut(S::LANES) {
