@@ -417,6 +417,17 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
     let mut now_and_then = ran(1e-3);
     waiting(&mut now_and_then, 0..slots / 2, 100);
     assert_eq!(placed(&now_and_then).limit, Limit::Unexplained, "{:#?}", placed(&now_and_then));
+    // Where every wait lasts as long as other programs run, threads that hardly compute between two of them are known by that.
+    let mut never_free = counted(ran(1e-3), 0, 40);
+    for sample in &mut never_free.samples {
+        sample.wall_ns *= 50;
+        sample.cpu_ns = Some(200_000 * sample.iterations);
+    }
+    let placed_there = placed(&never_free);
+    assert!(placed_there.limit == Limit::Contended && placed_there.share > 0.95, "{placed_there:#?}");
+    let mut busy = never_free.clone();
+    busy.samples.iter_mut().for_each(|sample| sample.cpu_ns = Some(5_000_000 * sample.iterations));
+    assert_eq!(placed(&busy).limit, Limit::Unexplained, "{:#?}", placed(&busy));
 }
 
 #[test]

@@ -234,7 +234,8 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
         provenance: Provenance::Derived,
     };
     let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
-    let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s));
+    let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
+    let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep);
     if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
         // So that what is said of this limit is the number that it was recognised by.
         part.seconds = seconds;
@@ -247,7 +248,13 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
 }
 
 /// The limit that binds, and the seconds that it explains.
-fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f64>) -> (Limit, f64) {
+fn classify(
+    d: &Diagnosis,
+    m: &Measurement,
+    fastest: Option<f64>,
+    huge: Option<f64>,
+    asleep: Option<f64>,
+) -> (Limit, f64) {
     let seconds = |limit| d.seconds(limit);
     let share = |limit| d.seconds(limit) / d.time_s;
     let above = fastest.unwrap_or(0.0).max(seconds(Limit::Compute));
@@ -277,7 +284,10 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: Option<f64>, huge: Option<f
     if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
         return (Limit::Latency, seconds(Limit::Latency));
     }
-    (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds))
+    match asleep {
+        Some(asleep) => (Limit::Contended, asleep),
+        None => (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds)),
+    }
 }
 
 /// The share of the time from which on a limit binds. Where arithmetic is required, part of it may be uncounted (a
@@ -331,6 +341,17 @@ fn waited(m: &Measurement, each: f64) -> Option<f64> {
     };
     let shares: Vec<f64> = m.samples.iter().filter_map(share).filter(|share| share.is_finite()).collect();
     quantile(&shares, 0.9)
+}
+
+/// The seconds in which no thread computes, where threads sleep by habit and compute less between two waits than waking them
+/// costs `each`. How long such a wait lasts is then for the scheduler to say: beside other programs as long as they run, which
+/// no cost of a wake-up explains. Threads of a pool that sleep for want of a processor have computed for longer.
+fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
+    let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().filter_map(of).collect::<Vec<f64>>());
+    let waits = middle(&|sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64))?;
+    let busy_s = middle(&Sample::cpu_seconds)?;
+    let habit = m.ran_on() == Parallelism::Many && waits >= WAITS_OF_THREADS && busy_s < waits * each;
+    (habit && time_s - busy_s >= BINDS * time_s).then_some(time_s - busy_s)
 }
 
 /// Mean of a counter an iteration.
