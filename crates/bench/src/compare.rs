@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
-use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError, block_value, decide, evidence, median};
+use ellwand_core::stats::{
+    Change, Difference, LOOKS, Rule, StatsError, block_scatter, block_value, decide, evidence, median,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -248,10 +250,12 @@ struct Sofar {
     samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
+    /// What the value of each block owes to its rounds ([`block_scatter`]), where it has enough of them.
+    scatter: Vec<f64>,
 }
 
-/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears whether slow
-/// modes are suspected, so that the block should have more rounds.
+/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears whether the block
+/// should have more rounds: slow modes are suspected, or the blocks scatter because their rounds do.
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(usize, usize),
@@ -266,19 +270,20 @@ pub(crate) fn over_blocks(
         samples: Default::default(),
         times: Default::default(),
         disturbed: [0; 2],
+        scatter: Vec::new(),
     };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
-    let mut suspicious = false;
+    let mut longer = false;
     loop {
-        sofar.add(&take(&mut coin, suspicious)?)?;
+        sofar.add(&take(&mut coin, longer)?)?;
         on_block(sofar.blocks.len(), most);
         if looks.contains(&sofar.blocks.len()) {
             let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
             if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
                 return Ok(decision);
             }
-            suspicious = decision.suspicious(terms.rule.rope());
+            longer = decision.suspicious(terms.rule.rope()) || sofar.scatters(&decision.change, terms.rule.rope());
         }
     }
 }
@@ -302,6 +307,20 @@ impl Decision {
 }
 
 impl Sofar {
+    /// Whether more rounds a block would decide sooner than more blocks: nothing is decided, and half of what blocks scatter by
+    /// is the scatter of their own rounds (neighbours that want the same memory), not that of processes. This may depend on the
+    /// blocks so far, as the weights of the side questions do: the sign of the next block is a fair coin given them.
+    fn scatters(&self, change: &Change, rope: f64) -> bool {
+        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
+        let count = main.len().max(2) as f64;
+        let mean = main.iter().sum::<f64>() / count;
+        let between = main.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let within = self.scatter.iter().map(|scatter| scatter * scatter).sum::<f64>() / count;
+        // What lies beyond the region already wants evidence, which blocks bring and rounds do not.
+        let shown = change.low > 1.0 + rope || change.high < 1.0 / (1.0 + rope);
+        matches!(change.difference, Difference::Undecided { .. }) && !shown && within > 0.5 * between
+    }
+
     fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
         let Taken { samples, basis, beside } = taken;
         self.basis = *basis;
@@ -320,6 +339,7 @@ impl Sofar {
             p90,
             mean,
         });
+        self.scatter.extend(block_scatter(&main[BASELINE], &main[CANDIDATE]));
         for (times, main) in self.times.iter_mut().zip(&main) {
             times.extend_from_slice(main);
         }
@@ -381,119 +401,4 @@ fn call(change: &Change, control: &Change, sides: &[Side], rope: f64) -> Call {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_end_where_they_are_told_to() {
-        assert_eq!(looks(None), LOOKS);
-        assert_eq!(looks(Some(2)), [2]);
-        assert_eq!(looks(Some(6)), [6]);
-        assert_eq!(looks(Some(9)), [6, 8, 9]);
-        assert_eq!(looks(Some(32)), LOOKS);
-        assert_eq!(looks(Some(80)), [6, 8, 12, 16, 24, 32, 42, 56, 74, 80]);
-    }
-
-    fn samples(seconds: &[f64]) -> Vec<Sample> {
-        let sample = |seconds: &f64| Sample {
-            iterations: 10,
-            wall_ns: (seconds * 1e10 * 1.5) as u64,
-            cpu_ns: Some((seconds * 1e10 * 1.2) as u64),
-            parts: Some(5),
-            fastest_ns: Some((seconds * 2e9) as u64),
-            switches: Some(1),
-            ..Sample::default()
-        };
-        seconds.iter().map(sample).collect()
-    }
-
-    /// Blocks of which each holds these slots, after as many of them as it takes.
-    fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
-        decided_among(1, baseline, candidate, control, basis)
-    }
-
-    fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
-        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
-        let samples = [samples(baseline), samples(candidate), samples(control)];
-        over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
-            Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu })
-        })
-        .unwrap()
-    }
-
-    #[test]
-    fn each_basis_reads_its_own_time() {
-        for (basis, factor) in [(Basis::Fastest, 1.0), (Basis::Cpu, 1.2), (Basis::Wall, 1.5), (Basis::Shortest, 1.5)] {
-            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], basis);
-            assert_eq!(decision.call, Call::As(Difference::Slower), "{basis:?}");
-            assert!((decision.change.ratio - 1.1).abs() < 1e-6 && (decision.seconds[0] - factor * 1e-4).abs() < 1e-9);
-            assert_eq!((decision.blocks.len(), decision.disturbed), (8, 1.0));
-        }
-    }
-
-    #[test]
-    fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
-        let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
-        assert_eq!(decision.change.ratio, 1.0);
-        let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.1, 9.0], &[1.0, 1.0, 1.0], Basis::ShortestCpu);
-        assert!((decision.change.ratio - 1.1).abs() < 1e-9 && (decision.seconds[0] - 1.2).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_difference_of_the_two_copies_withholds_every_verdict() {
-        for control in [1.03e-4, 0.97e-4] {
-            let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);
-            assert_eq!(decision.call, Call::Withheld);
-            assert_eq!(decision.blocks.len(), 32, "it may pass");
-        }
-    }
-
-    #[test]
-    fn a_difference_is_measured_until_it_holds_among_all_cases() {
-        for (cases, blocks) in [(1, 8), (2, 12), (10, 12), (20, 16), (100, 16), (300, 24)] {
-            let main = decided_among(cases, &[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], Basis::Fastest);
-            assert_eq!((main.call, main.blocks.len()), (Call::As(Difference::Slower), blocks), "{cases} cases");
-            let mut evidence = vec![0.0; cases];
-            evidence[0] = main.evidence;
-            assert!(ellwand_core::stats::ebh::called(&evidence, 0.01).unwrap()[0], "{cases} cases");
-            let same = decided_among(cases, &[1e-4; 3], &[1e-4; 3], &[1e-4; 3], Basis::Fastest);
-            assert_eq!((same.call, same.blocks.len()), (Call::As(Difference::Same), 6), "{cases} cases");
-        }
-        let slots = ([1e-4; 4], [1e-4, 1e-4, 1e-4, 2e-4]);
-        let alone = decided(&slots.0, &slots.1, &slots.0, Basis::Fastest);
-        let among = decided_among(50, &slots.0, &slots.1, &slots.0, Basis::Fastest);
-        assert!(
-            matches!(among.call, Call::SlowerBeside(_)) && among.side_evidence >= 5000.0,
-            "{}",
-            among.side_evidence
-        );
-        assert!(among.blocks.len() > alone.blocks.len());
-    }
-
-    #[test]
-    fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
-        let heard = |candidate: &[f64]| {
-            let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
-            let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
-            let mut heard = Vec::new();
-            over_blocks(&terms, &mut |_, _| {}, &mut |_, suspicious| {
-                heard.push(suspicious);
-                Ok(Taken { samples: samples.clone(), basis: Basis::Fastest, beside: Basis::Cpu })
-            })
-            .unwrap();
-            heard
-        };
-        assert_eq!(heard(&[1.02e-4; 4]), [false; 8], "all of it is slower");
-        assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[5..8], [false, true, true], "some of it is");
-        assert_eq!(heard(&[1e-4; 4]), [false; 6]);
-    }
-
-    #[test]
-    fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
-        let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
-        assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
-        assert!((decision.change.ratio - 1.0).abs() < 1e-9);
-        let other = decided(&[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], &[1e-4; 4], Basis::Fastest);
-        assert_eq!(other.call, Call::As(Difference::Same));
-    }
-}
+mod tests;

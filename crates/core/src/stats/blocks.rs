@@ -28,6 +28,21 @@ pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsErro
     median(&rounds).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
 }
 
+/// How far the value of one block may lie from what many more rounds in the same processes would give: about one standard
+/// error of the median over its rounds, half the distance between the two rounds whose ranks are half a root of their number
+/// from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, and where [`block_value`] fails.
+pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
+    if baseline.len() < 6 {
+        return None;
+    }
+    block_value(baseline, candidate).ok()?;
+    let mut rounds: Vec<f64> = baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect();
+    rounds.sort_by(f64::total_cmp);
+    let (middle, off) = ((rounds.len() - 1) as f64 / 2.0, (rounds.len() as f64).sqrt() / 2.0);
+    let at = |rank: f64| rounds[(rank.round() as usize).min(rounds.len() - 1)];
+    Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
+}
+
 /// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {

@@ -1,0 +1,131 @@
+use super::*;
+
+#[test]
+fn looks_end_where_they_are_told_to() {
+    assert_eq!(looks(None), LOOKS);
+    assert_eq!(looks(Some(2)), [2]);
+    assert_eq!(looks(Some(6)), [6]);
+    assert_eq!(looks(Some(9)), [6, 8, 9]);
+    assert_eq!(looks(Some(32)), LOOKS);
+    assert_eq!(looks(Some(80)), [6, 8, 12, 16, 24, 32, 42, 56, 74, 80]);
+}
+
+fn samples(seconds: &[f64]) -> Vec<Sample> {
+    let sample = |seconds: &f64| Sample {
+        iterations: 10,
+        wall_ns: (seconds * 1e10 * 1.5) as u64,
+        cpu_ns: Some((seconds * 1e10 * 1.2) as u64),
+        parts: Some(5),
+        fastest_ns: Some((seconds * 2e9) as u64),
+        switches: Some(1),
+        ..Sample::default()
+    };
+    seconds.iter().map(sample).collect()
+}
+
+/// Blocks of which each holds these slots, after as many of them as it takes.
+fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
+    decided_among(1, baseline, candidate, control, basis)
+}
+
+fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
+    let samples = [samples(baseline), samples(candidate), samples(control)];
+    over_blocks(&terms, &mut |_, _| {}, &mut |_, _| Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu }))
+        .unwrap()
+}
+
+#[test]
+fn each_basis_reads_its_own_time() {
+    for (basis, factor) in [(Basis::Fastest, 1.0), (Basis::Cpu, 1.2), (Basis::Wall, 1.5), (Basis::Shortest, 1.5)] {
+        let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], basis);
+        assert_eq!(decision.call, Call::As(Difference::Slower), "{basis:?}");
+        assert!((decision.change.ratio - 1.1).abs() < 1e-6 && (decision.seconds[0] - factor * 1e-4).abs() < 1e-9);
+        assert_eq!((decision.blocks.len(), decision.disturbed), (8, 1.0));
+    }
+}
+
+#[test]
+fn the_shortest_run_of_a_block_counts_whatever_the_others_took() {
+    let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.0, 9.0], &[1.0, 1.0, 1.0], Basis::Shortest);
+    assert_eq!(decision.change.ratio, 1.0);
+    let decision = decided(&[1.0, 5.0, 3.0], &[9.0, 1.1, 9.0], &[1.0, 1.0, 1.0], Basis::ShortestCpu);
+    assert!((decision.change.ratio - 1.1).abs() < 1e-9 && (decision.seconds[0] - 1.2).abs() < 1e-9);
+}
+
+#[test]
+fn a_difference_of_the_two_copies_withholds_every_verdict() {
+    for control in [1.03e-4, 0.97e-4] {
+        let decision = decided(&[1e-4; 3], &[1.1e-4; 3], &[control; 3], Basis::Fastest);
+        assert_eq!(decision.call, Call::Withheld);
+        assert_eq!(decision.blocks.len(), 32, "it may pass");
+    }
+}
+
+#[test]
+fn a_difference_is_measured_until_it_holds_among_all_cases() {
+    for (cases, blocks) in [(1, 8), (2, 12), (10, 12), (20, 16), (100, 16), (300, 24)] {
+        let main = decided_among(cases, &[1e-4; 3], &[1.1e-4; 3], &[1e-4; 3], Basis::Fastest);
+        assert_eq!((main.call, main.blocks.len()), (Call::As(Difference::Slower), blocks), "{cases} cases");
+        let mut evidence = vec![0.0; cases];
+        evidence[0] = main.evidence;
+        assert!(ellwand_core::stats::ebh::called(&evidence, 0.01).unwrap()[0], "{cases} cases");
+        let same = decided_among(cases, &[1e-4; 3], &[1e-4; 3], &[1e-4; 3], Basis::Fastest);
+        assert_eq!((same.call, same.blocks.len()), (Call::As(Difference::Same), 6), "{cases} cases");
+    }
+    let slots = ([1e-4; 4], [1e-4, 1e-4, 1e-4, 2e-4]);
+    let alone = decided(&slots.0, &slots.1, &slots.0, Basis::Fastest);
+    let among = decided_among(50, &slots.0, &slots.1, &slots.0, Basis::Fastest);
+    assert!(matches!(among.call, Call::SlowerBeside(_)) && among.side_evidence >= 5000.0, "{}", among.side_evidence);
+    assert!(among.blocks.len() > alone.blocks.len());
+}
+
+#[test]
+fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
+    let heard = |candidate: &[f64]| {
+        let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
+        let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
+        let mut heard = Vec::new();
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, suspicious| {
+            heard.push(suspicious);
+            Ok(Taken { samples: samples.clone(), basis: Basis::Fastest, beside: Basis::Cpu })
+        })
+        .unwrap();
+        heard
+    };
+    assert_eq!(heard(&[1.02e-4; 4]), [false; 8], "all of it is slower");
+    assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[5..8], [false, true, true], "some of it is");
+    assert_eq!(heard(&[1e-4; 4]), [false; 6]);
+}
+
+#[test]
+fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
+    // Rounds scatter by five per cent and processes by nothing, or the other way round.
+    let heard = |rounds: f64, processes: f64| {
+        let terms = Terms::new(0.01, 0.01, Some(12), Limits::default(), 1).unwrap();
+        let (mut heard, mut block) = (Vec::new(), 0);
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, longer| {
+            heard.push(longer);
+            block += 1;
+            let off = processes * [-1.0, 1.0, 0.5, -0.5, 0.8, -0.8][block % 6];
+            let slots: Vec<f64> = (0..12)
+                .map(|round| 1e-4 * (off + rounds * f64::from((7 * round + 5 * block as i32) % 12 - 6) / 6.0).exp())
+                .collect();
+            let samples = [samples(&[1e-4; 12]), samples(&slots), samples(&[1e-4; 12])];
+            Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Fastest })
+        })
+        .unwrap();
+        heard
+    };
+    assert!(heard(0.05, 0.02)[6..].iter().all(|longer| *longer));
+    assert!(heard(0.0001, 0.02).iter().all(|longer| !longer));
+}
+
+#[test]
+fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
+    let decision = decided(&[1e-4; 4], &[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], Basis::Fastest);
+    assert!(matches!(decision.call, Call::SlowerBeside(_)), "{:?}", decision.call);
+    assert!((decision.change.ratio - 1.0).abs() < 1e-9);
+    let other = decided(&[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], &[1e-4; 4], Basis::Fastest);
+    assert_eq!(other.call, Call::As(Difference::Same));
+}
