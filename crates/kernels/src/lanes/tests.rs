@@ -43,6 +43,7 @@ function!(Exp, s, x, exp(s, x));
 function!(FastExp, s, x, s.fast_exp(x));
 function!(Exp2, s, x, exp2(s, x));
 function!(ExpDown, s, x, s.exp_down(x));
+function!(NearExp2, s, x, s.near_exp2(x));
 function!(UpToTwo, s, x, s.abs_up_to(x, s.splat(2.0)));
 function!(PositivePart, s, x, s.positive_part(x));
 function!(Ln, s, x, ln(s, x));
@@ -78,6 +79,20 @@ fn the_exponential_is_right_to_its_last_place() {
         let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::INFINITY, f32::NAN, -0.0, f32::MIN, f32::MAX], Exp));
         assert_eq!((ends[0], ends[1], ends[3], ends[4], ends[5]), (0.0, f32::INFINITY, 1.0, 0.0, f32::INFINITY));
         assert!(ends[2].is_nan());
+    }
+}
+
+#[test]
+fn the_power_of_two_near_a_score_keeps_its_error_and_its_ends() {
+    let xs: Vec<f32> = (0..2_000_003).map(|i| -126.0 + 252.9 * (i as f32) / 2e6).collect();
+    for isa in Isa::available() {
+        let got = dispatch(isa, Map(&xs, NearExp2));
+        let worst = xs.iter().zip(&got).map(|(x, y)| ulps(*y, f64::from(*x).exp2())).fold(0.0, f64::max);
+        assert!(worst <= 2.5, "{}: {worst} ulp", isa.name());
+        let ends = dispatch(isa, Map(&[0.0, f32::NAN, -127.5, -151.0, -1000.0, 127.5, 150.0, 1000.0], NearExp2));
+        assert!(ends[0] == 1.0 && ends[1].is_nan(), "{}: {ends:?}", isa.name());
+        assert!(ends[2..5].iter().all(|y| (0.0..=f32::MIN_POSITIVE).contains(y)), "{}: {ends:?}", isa.name());
+        assert!(ends[5..].iter().all(|y| y.is_nan() || *y >= 2.0_f32.powi(126)), "{}: {ends:?}", isa.name());
     }
 }
 
