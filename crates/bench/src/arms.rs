@@ -23,11 +23,11 @@ pub const WARM_UP_NS: u64 = 1_000_000;
 const BLOCK_SLOTS_NS: u64 = 16_000_000;
 /// Rounds of a block.
 const ROUNDS: (u64, u64) = (3, 24);
-/// How many times as many rounds a block may have while slow modes are suspected: a rare one shows in nearly every block then.
-const SUSPICIOUS: u64 = 4;
+/// How many times as many rounds a longer block may have: a rare slow mode shows in nearly every one then.
+const LONGER: u64 = 4;
 /// Time that the slots of such a block take together, in nanoseconds. What is still to be told is how often something happens,
 /// which many slots tell and many processes do not.
-const SUSPICIOUS_SLOTS_NS: u64 = 8 * BLOCK_SLOTS_NS;
+const LONGER_SLOTS_NS: u64 = 8 * BLOCK_SLOTS_NS;
 /// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
 /// rounds would cost more than further processes tell.
 const LONG_ROUNDS: u64 = 3;
@@ -36,8 +36,8 @@ const LONG_ROUNDS: u64 = 3;
 const ENOUGH_ROUNDS: u64 = 6;
 /// How long that is.
 const LONG_BLOCK: Duration = Duration::from_millis(40);
-/// The same while slow modes are suspected.
-const LONG_SUSPICIOUS_BLOCK: Duration = Duration::from_millis(320);
+/// The same of a longer block.
+const LONGEST_BLOCK: Duration = Duration::from_millis(320);
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
 /// From this time of an iteration on a process makes no run that is not timed but its first: what a run finds in the caches
@@ -86,7 +86,7 @@ pub fn compare(
         what_ran: Default::default(),
         readings: Default::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin, suspicious| arms.block(coin, suspicious))?;
+    let mut decision = over_blocks(terms, on_block, &mut |coin, longer| arms.block(coin, longer))?;
     decision.what_ran = arms.what_ran;
     decision.readings = arms.readings;
     Ok(decision)
@@ -103,7 +103,7 @@ struct Arms<'a> {
 }
 
 impl Arms<'_> {
-    fn block(&mut self, coin: &mut ChaCha8Rng, suspicious: bool) -> Result<Taken, NoDecision> {
+    fn block(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<Taken, NoDecision> {
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
@@ -121,13 +121,13 @@ impl Arms<'_> {
                 readings.clone_from(&opened.readings);
             }
         }
-        let times = if suspicious { SUSPICIOUS } else { 1 };
+        let times = if longer { LONGER } else { 1 };
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
-        let budget = if suspicious { SUSPICIOUS_SLOTS_NS } else { BLOCK_SLOTS_NS };
+        let budget = if longer { LONGER_SLOTS_NS } else { BLOCK_SLOTS_NS };
         let rounds = (budget / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
-        let longest = if suspicious { LONG_SUSPICIOUS_BLOCK } else { LONG_BLOCK };
+        let longest = if longer { LONGEST_BLOCK } else { LONG_BLOCK };
         let start = Instant::now();
         for round in 0..rounds {
             if round >= times * ENOUGH_ROUNDS && start.elapsed() > longest {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::stats::{
-    Change, Difference, LOOKS, Rule, StatsError, block_scatter, block_value, decide, evidence, median,
+    Change, Difference, LOOKS, Rule, StatsError, block_scatter, block_value, decide, evidence, mean_interval, median,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -312,10 +312,9 @@ impl Sofar {
     /// blocks so far, as the weights of the side questions do: the sign of the next block is a fair coin given them.
     fn scatters(&self, change: &Change, rope: f64) -> bool {
         let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
-        let count = main.len().max(2) as f64;
-        let mean = main.iter().sum::<f64>() / count;
-        let between = main.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        let within = self.scatter.iter().map(|scatter| scatter * scatter).sum::<f64>() / count;
+        // Of any confidence: only the deviation is read.
+        let between = mean_interval(&main, 0.99).map_or(f64::NAN, |interval| interval.sd.powi(2));
+        let within = self.scatter.iter().map(|scatter| scatter * scatter).sum::<f64>() / main.len() as f64;
         // What lies beyond the region already wants evidence, which blocks bring and rounds do not.
         let shown = change.low > 1.0 + rope || change.high < 1.0 / (1.0 + rope);
         matches!(change.difference, Difference::Undecided { .. }) && !shown && within > 0.5 * between

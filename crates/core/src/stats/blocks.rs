@@ -14,6 +14,11 @@ use super::special::student_t_upper_quantile;
 /// # Errors
 /// Slices of different lengths, no round, a time that is not positive and finite.
 pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
+    median(&log_ratios(baseline, candidate)?).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
+}
+
+/// ln(candidate / baseline) of every round.
+fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsError> {
     if baseline.len() != candidate.len() {
         return Err(StatsError::Unpaired { baseline: baseline.len(), candidate: candidate.len() });
     }
@@ -24,19 +29,14 @@ pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsErro
         }
     }
     // The difference of logarithms, not the logarithm of the quotient: exactly odd, and it cannot overflow.
-    let rounds: Vec<f64> = baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect();
-    median(&rounds).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
+    Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
 /// How far the value of one block may lie from what many more rounds in the same processes would give: about one standard
 /// error of the median over its rounds, half the distance between the two rounds whose ranks are half a root of their number
 /// from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, and where [`block_value`] fails.
 pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
-    if baseline.len() < 6 {
-        return None;
-    }
-    block_value(baseline, candidate).ok()?;
-    let mut rounds: Vec<f64> = baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect();
+    let mut rounds = log_ratios(baseline, candidate).ok().filter(|rounds| rounds.len() >= 6)?;
     rounds.sort_by(f64::total_cmp);
     let (middle, off) = ((rounds.len() - 1) as f64 / 2.0, (rounds.len() as f64).sqrt() / 2.0);
     let at = |rank: f64| rounds[(rank.round() as usize).min(rounds.len() - 1)];
@@ -128,6 +128,20 @@ fn mean_and_sd(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_scatter_of_a_block_is_that_of_the_median_of_its_rounds() {
+        let ones = [1.0; 16];
+        let slots: Vec<f64> = (0..16).map(|i| (0.01 * f64::from((7 * i) % 16)).exp()).collect();
+        // Ranks 7.5 + 2 and 7.5 - 2, rounded: the tenth and the sixth round, four steps apart.
+        let scatter = block_scatter(&ones, &slots).unwrap();
+        assert!((scatter - 0.02).abs() < 1e-12, "{scatter}");
+        let mut wild = slots.clone();
+        wild.iter_mut().filter(|slot| **slot > 1.14).for_each(|slot| *slot = 50.0);
+        assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one round out of line tells nothing");
+        assert_eq!(block_scatter(&ones, &ones), Some(0.0));
+        assert_eq!((block_scatter(&ones[..5], &slots[..5]), block_scatter(&ones, &slots[..8])), (None, None));
+    }
 
     #[test]
     fn a_block_is_the_median_of_its_log_ratios() {

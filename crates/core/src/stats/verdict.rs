@@ -73,8 +73,8 @@ pub struct Change {
 
 impl Change {
     /// The same where neither of the two times is known better than to a share `grain` of itself, however many blocks there are:
-    /// the step of a clock is the same in all of them. Errors of up to a step, the one as likely as the other in both times, and
-    /// the scatter of blocks add up as the squares of their widths do (JCGM 100:2008, F.2.2.1 and 5.1); without scatter the
+    /// the step of a clock is the same in all of them. Errors of up to a step, each as likely as any other, and the
+    /// scatter of blocks add up as the squares of their widths do (JCGM 100:2008, F.2.2.1 and 5.1); without scatter the
     /// interval is the whole step. A verdict that does not hold in the wider interval is taken back; no forecast then, since
     /// blocks cannot help.
     #[must_use]
