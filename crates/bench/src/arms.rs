@@ -10,8 +10,9 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
-use crate::compare::{ARMS, BASELINE, Basis, Decision, NoDecision, Taken, Terms, over_blocks};
-use crate::worker::Limits;
+use crate::compare::{ARMS, BASELINE, Basis, CANDIDATE, Decision, NoDecision, Taken, Terms, over_blocks};
+use crate::shapes::{self, Seen};
+use crate::worker::{Limits, Opened};
 
 /// Shortest slot of a comparison, in nanoseconds: at 0.2 ms some 5 % of slots meet a context switch.
 pub const SLOT_NS: u64 = 200_000;
@@ -103,10 +104,29 @@ struct Arms<'a> {
 }
 
 impl Arms<'_> {
+    /// The next block that counts. The first one tells whether both are asked alike; if not, it does not count and they are from
+    /// then on. That depends on who is faster by how much, and not on who is called the candidate: the coin stays fair.
     fn block(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<Taken, NoDecision> {
+        let first = self.basis.is_none();
+        let (taken, opened) = self.take(coin, longer)?;
+        let seen = [BASELINE, CANDIDATE].map(|arm| seen(&opened[arm], &taken.samples[arm]));
+        match shapes::alike(seen, SLOT_NS).filter(|_| first) {
+            Some(alike) => {
+                for (spec, slot) in [&self.sides.baseline, &self.sides.candidate].into_iter().zip(alike) {
+                    self.known.slots.insert(spec.key(), slot);
+                }
+                self.basis = None;
+                Ok(self.take(coin, longer)?.0)
+            }
+            None => Ok(taken),
+        }
+    }
+
+    fn take(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<(Taken, Vec<Opened>), NoDecision> {
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
+        let mut all = Vec::new();
         for (arm, cost) in costs.iter_mut().enumerate() {
             let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
             *cost = opened.slot.cost_ns;
@@ -120,6 +140,7 @@ impl Arms<'_> {
             if let Some(readings) = self.readings.get_mut(arm).filter(|readings| readings.is_empty()) {
                 readings.clone_from(&opened.readings);
             }
+            all.push(opened.clone());
         }
         let times = if longer { LONGER } else { 1 };
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
@@ -153,11 +174,21 @@ impl Arms<'_> {
         // Beside the fastest part stands the whole slot. Its processor time knows nothing of the neighbours, so that a slow
         // mode of the code itself shows; with several threads only elapsed time means anything.
         let beside = if self.single() { Basis::Cpu } else { Basis::Wall };
-        Ok(Taken { samples, basis: self.basis.unwrap_or(beside), beside })
+        Ok((Taken { samples, basis: self.basis.unwrap_or(beside), beside }, all))
     }
 
     fn single(&self) -> bool {
         self.sides.parallelism == [Parallelism::Single; 2]
+    }
+}
+
+/// What a block told of an arm. A program that is older than the limits of shapes is not asked for more than it chose.
+fn seen(opened: &Opened, samples: &[Sample]) -> Seen {
+    Seen {
+        slot: opened.slot,
+        iteration_ns: shapes::iteration_ns(samples).unwrap_or(f64::NAN),
+        most: opened.most_iterations.unwrap_or(opened.slot.iterations),
+        finest_part_ns: opened.finest_part_ns,
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Spec {
 
 impl Spec {
     /// By which what is known about its slots is found again.
-    fn key(&self) -> (PathBuf, String) {
+    pub(crate) fn key(&self) -> (PathBuf, String) {
         (self.launch.program.clone(), self.open.asked.implementation.clone())
     }
 

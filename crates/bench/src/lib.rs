@@ -23,6 +23,7 @@ pub mod probe;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;
+mod shapes;
 pub mod spans;
 pub mod stop;
 pub mod warm;

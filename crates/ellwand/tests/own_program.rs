@@ -280,14 +280,20 @@ fn verdicts_and_exit_codes() {
 }
 
 fn a_device_that_slowed_itself_down_is_said() {
+    let dir = tempfile::tempdir().unwrap();
     let compared = |slowed_by: &str| {
-        let told = told(asked(&["compare", "double:plain", "double:slower"]).env(SLOWED, slowed_by).output().unwrap());
+        let mut line = asked(&["compare", "double:plain", "double:slower", "--overwrite"]);
+        let told = told(line.arg("-o").arg(dir.path()).env(SLOWED, slowed_by).output().unwrap());
         assert_eq!(told.code, Some(3), "{}", told.stderr);
-        told.stdout
+        let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
+        [told.stdout, report]
     };
-    let hot = compared("2");
-    assert!(hot.contains("throttled: the device slowed itself down (heat) in"), "{hot}");
-    assert!(!compared("0").contains("throttled"));
+    for hot in compared("2") {
+        assert!(hot.contains("throttled: the device slowed itself down (heat) in"), "{hot}");
+    }
+    for cool in compared("0") {
+        assert!(!cool.contains("throttled"), "{cool}");
+    }
 }
 
 fn a_sweep_has_a_line_for_each_case() {

@@ -124,6 +124,12 @@ pub struct Opened {
     pub first_run_ns: u64,
     /// The shape of its slots.
     pub slot: Slot,
+    /// Most iterations that it can be loaded for; not told by older programs.
+    #[serde(default)]
+    pub most_iterations: Option<u64>,
+    /// Shortest part of a slot that its device can tell; not told by older programs.
+    #[serde(default)]
+    pub finest_part_ns: Option<u64>,
     /// What really ran.
     pub what_ran: String,
     /// Digest of the outputs, which were judged right.
@@ -232,6 +238,8 @@ mod tests {
             prepare_ns: 1,
             first_run_ns: 2,
             slot: Slot::whole(3, 4),
+            most_iterations: Some(5),
+            finest_part_ns: Some(6),
             what_ran: "avx2".into(),
             digest: u64::MAX,
             verdict: verdict.clone(),

@@ -176,6 +176,8 @@ impl Arm {
             prepare_ns,
             first_run_ns,
             slot,
+            most_iterations: Some(prepared.most_iterations()),
+            finest_part_ns: device.finest_part_ns(),
             what_ran: prepared.what_ran(),
             digest,
             verdict,

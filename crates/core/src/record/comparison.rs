@@ -38,6 +38,10 @@ pub struct Comparison {
     /// that are older than it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub grain: f64,
+    /// What had to be said beside the verdict: a device that slowed itself down, slots that met others, slow moments of what is
+    /// faster. None in records that are older than it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Elapsed seconds.
     pub elapsed_s: f64,
 }

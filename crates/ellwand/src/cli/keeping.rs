@@ -84,6 +84,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         arms: Vec::new(),
         blocks: Vec::new(),
         grain: 0.0,
+        notes: Vec::new(),
         elapsed_s: 0.0,
     };
     match &row.result {
@@ -99,6 +100,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
                 .map(|b| BlockValues { main: b.main, control: b.control, median: b.median, p90: b.p90, mean: b.mean })
                 .collect(),
             grain: decision.grain,
+            notes: verdict::notes(row, decision),
             elapsed_s: decision.elapsed_s,
             ..common
         },

@@ -157,7 +157,8 @@ fn needed(decision: &Decision, blocks: Option<usize>) -> String {
     )
 }
 
-fn notes(row: &Row, decision: &Decision) -> Vec<String> {
+/// What must be said beside a verdict, in sentences.
+pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = Vec::new();
     let [baseline, candidate] = names(row);
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {

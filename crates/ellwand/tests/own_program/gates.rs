@@ -142,6 +142,9 @@ pub(crate) fn a_comparison_keeps_its_record() {
         let blocks: Vec<u64> = column("block").iter().map(|block| block.as_u64().unwrap()).collect();
         assert!(blocks.is_sorted() && blocks.last() == Some(&11), "two cases take more evidence: {blocks:?}");
         assert_eq!(column("wall_ns").len(), blocks.len());
+        // All are asked alike, however many iterations each found to fill a slot.
+        let shapes = |arm: &Value| ["iterations", "parts"].map(|name| arm["samples"][name][0].clone());
+        assert_eq!(shapes(arm), shapes(&line["arms"][0]));
     }
     let table = tell_in(dir.path(), &["report", "kept"]);
     assert!(table.stdout.contains("verdicts") && table.stdout.contains("1.100x"), "{}", table.stdout);

@@ -20,7 +20,7 @@ pub struct ComparisonInfo {
     pub candidate: String,
     /// `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution` or `none`.
     pub verdict: String,
-    /// Why it is none of the first three, where that must be said.
+    /// Why it is none of the first three, and what the comparison noted beside it, where something must be said.
     pub note: Option<String>,
     /// Time of the candidate over that of the baseline.
     pub ratio: Option<f64>,
@@ -67,7 +67,9 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
         for ((index, _), called) in compared.into_iter().zip(called) {
             if !called && words.contains(&infos[index].verdict.as_str()) {
                 infos[index].verdict = "undecided".into();
-                infos[index].note = Some("among so many cases one such is no surprise".into());
+                let so_many = "among so many cases one such is no surprise";
+                let noted = infos[index].note.take().map(|note| format!("; {note}")).unwrap_or_default();
+                infos[index].note = Some(format!("{so_many}{noted}"));
             }
         }
     }
@@ -101,6 +103,7 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     let ended = comparison.ended.as_ref().map(|ended| {
         format!("{} {}: {}", ended.arm, ended.outcome.word(), clean(ended.outcome.reason().unwrap_or("")))
     });
+    let noted = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
     let arm = |index: usize| comparison.arms.get(index);
     let time = |index: usize| {
         let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| sample.seconds()).collect();
@@ -112,7 +115,7 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
         baseline: clean(&comparison.baseline),
         candidate: clean(&comparison.candidate),
         verdict: if broken.is_some() { "none".into() } else { clean(&comparison.verdict) },
-        note: broken.or(ended),
+        note: broken.or(ended).or(noted),
         ratio: change.map(|change| change.ratio),
         low: change.map(|change| change.low),
         high: change.map(|change| change.high),

@@ -1,0 +1,194 @@
+//! Slots of one shape for two implementations that are compared.
+//!
+//! Each worker finds by itself how many iterations fill a slot, and on a noisy machine two of them find different numbers for
+//! equal work: three parts of which the fastest counts, against one part, which is what it is. The fastest of three is faster
+//! wherever neighbours disturb, so that such a comparison finds a difference where there is none (20 % in one seen). What the
+//! slots of a first block took tells the time of an iteration better than any warm-up, and both are asked alike from then on.
+
+use ellwand_core::record::Sample;
+
+use crate::sample::{MOST_PARTS, Slot};
+
+/// Times of an iteration that differ by no more than this get the same number of iterations.
+const NEAR: f64 = 1.3;
+/// Beyond this ratio shapes are left as they are: no noise makes up for it, and the faster one would be asked for as long as the
+/// slower one takes.
+const FAR: f64 = 4.0;
+
+/// What a first block told of an arm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Seen {
+    /// The shape of its slots.
+    pub(crate) slot: Slot,
+    /// Time of an iteration in the fastest part of all, in nanoseconds.
+    pub(crate) iteration_ns: f64,
+    /// Most iterations that it can be loaded for.
+    pub(crate) most: u64,
+    /// Shortest part that its device can tell; `None` where slots are whole.
+    pub(crate) finest_part_ns: Option<u64>,
+}
+
+/// Nanoseconds of an iteration in the fastest part of all samples; `None` where none has a time.
+pub(crate) fn iteration_ns(samples: &[Sample]) -> Option<f64> {
+    let of = |sample: &Sample| {
+        let whole = (sample.device_ns.unwrap_or(sample.wall_ns), 1);
+        let (ns, parts) = sample.fastest_ns.map_or(whole, |fastest| (fastest, sample.parts.unwrap_or(1).max(1)));
+        ns as f64 * parts as f64 / sample.iterations.max(1) as f64
+    };
+    samples.iter().map(of).filter(|ns| *ns > 0.0).reduce(f64::min)
+}
+
+/// Shapes in which both have as many parts, and parts of the same iterations where they are about as fast, of about the same
+/// length otherwise, for slots of at least `slot_ns`. `None` where that is so already, or cannot be.
+pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
+    let times = seen.map(|seen| seen.iteration_ns);
+    let (fastest, slowest) = (times[0].min(times[1]), times[0].max(times[1]));
+    // f64::min and max pass over what is no number.
+    let told = times.iter().all(|time| time.is_finite() && *time > 0.0);
+    if !told || slowest > FAR * fastest {
+        return None;
+    }
+    let slot_ns = slot_ns as f64;
+    // Both are long: one iteration each, in one part.
+    if fastest >= slot_ns && seen.iter().all(|seen| seen.slot.iterations == 1) {
+        return None;
+    }
+    let finest = seen[0].finest_part_ns.zip(seen[1].finest_part_ns).map(|(a, b)| a.max(b) as f64);
+    let part_ns = finest.map_or(slot_ns, |finest| finest.max(slot_ns / MOST_PARTS as f64)).max(slowest);
+    let near = slowest <= NEAR * fastest;
+    let iterations = |seen: &Seen| {
+        let wanted = if near { (part_ns / slowest).ceil() } else { (part_ns / seen.iteration_ns).round() };
+        (wanted as u64).clamp(1, seen.most.max(1))
+    };
+    let mut each = [iterations(&seen[0]), iterations(&seen[1])];
+    if near {
+        each = [each[0].min(each[1]); 2];
+    }
+    let longest = (each[0] as f64 * times[0]).max(each[1] as f64 * times[1]);
+    let parts = if finest.is_some() { (slot_ns / longest).ceil() as u64 } else { 1 };
+    let loaded = (seen[0].most / each[0]).min(seen[1].most / each[1]);
+    let parts = parts.clamp(1, MOST_PARTS).min(loaded.max(1));
+    let wanted = [0, 1].map(|arm| {
+        let iterations = each[arm] * parts;
+        Slot { iterations, parts, cost_ns: (iterations as f64 * times[arm]) as u64 }
+    });
+    let as_it_is = |arm: usize| {
+        let (slot, wanted) = (seen[arm].slot, wanted[arm]);
+        (slot.iterations, slot.parts) == (wanted.iterations, wanted.parts)
+    };
+    (!(good_enough(seen, near, parts) || as_it_is(0) && as_it_is(1))).then_some(wanted)
+}
+
+/// Whether the shapes there are may stay: equal where they must be, and at most a part fewer than there might be.
+fn good_enough(seen: [Seen; 2], near: bool, wanted_parts: u64) -> bool {
+    let [a, b] = seen.map(|seen| seen.slot);
+    let part_ns = |seen: Seen| seen.iteration_ns * (seen.slot.iterations / seen.slot.parts.max(1)) as f64;
+    let [long, short] = [part_ns(seen[0]).max(part_ns(seen[1])), part_ns(seen[0]).min(part_ns(seen[1]))];
+    let same = if near { a.iterations == b.iterations } else { long <= 1.5 * short };
+    a.parts == b.parts && same && a.parts + 1 >= wanted_parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SLOT: u64 = 200_000;
+
+    fn seen(iteration_ns: f64, iterations: u64, parts: u64) -> Seen {
+        let slot = Slot { iterations, parts, cost_ns: (iteration_ns * iterations as f64) as u64 };
+        Seen { slot, iteration_ns, most: u64::MAX, finest_part_ns: Some(10_000) }
+    }
+
+    fn shapes(of: Option<[Slot; 2]>) -> Option<[(u64, u64); 2]> {
+        of.map(|slots| slots.map(|slot| (slot.iterations, slot.parts)))
+    }
+
+    #[test]
+    fn equal_work_has_slots_of_one_shape() {
+        // One of them was warmed up while a neighbour held the memory.
+        assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT)), Some([(3, 3); 2]));
+        assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 2, 2)], SLOT)), Some([(3, 3); 2]));
+        // Both were.
+        assert_eq!(shapes(alike([seen(60e3, 1, 1), seen(60e3, 1, 1)], SLOT)), Some([(4, 4); 2]));
+        // A rounding apart.
+        assert_eq!(shapes(alike([seen(100.0, 2000, 5), seen(101.0, 1985, 5)], SLOT)), Some([(1985 / 5 * 5, 5); 2]));
+    }
+
+    #[test]
+    fn what_is_alike_stays() {
+        for (iteration_ns, iterations, parts) in
+            [(90e3, 3, 3), (90e3, 2, 2), (300e3, 1, 1), (1e9, 1, 1), (100.0, 2010, 5)]
+        {
+            let arm = seen(iteration_ns, iterations, parts);
+            assert_eq!(alike([arm, arm], SLOT), None, "{arm:?}");
+        }
+        assert_eq!(
+            alike([seen(60e6, 1, 1), seen(20e6, 1, 1)], SLOT),
+            None,
+            "long runs are never repeated for the other's sake"
+        );
+        assert_eq!(alike([seen(50e6, 1, 1), seen(90e3, 3, 3)], SLOT), None, "far apart");
+        assert_eq!(alike([seen(f64::NAN, 1, 1), seen(90e3, 3, 3)], SLOT), None, "without times nothing is known");
+    }
+
+    #[test]
+    fn parts_of_different_work_are_about_as_long() {
+        assert_eq!(shapes(alike([seen(50e3, 4, 4), seen(150e3, 2, 2)], SLOT)), Some([(6, 2), (2, 2)]));
+        // A device that cannot cut its slots.
+        let whole = |iteration_ns, iterations| Seen { finest_part_ns: None, ..seen(iteration_ns, iterations, 1) };
+        assert_eq!(shapes(alike([whole(50e3, 4), whole(52e3, 1)], SLOT)), Some([(4, 1); 2]));
+    }
+
+    #[test]
+    fn nobody_is_loaded_for_more_than_fits() {
+        let few = Seen { most: 2, ..seen(50e3, 2, 2) };
+        assert_eq!(shapes(alike([few, seen(51e3, 4, 4)], SLOT)), Some([(2, 2); 2]));
+        let one = Seen { most: 1, ..seen(50e3, 1, 1) };
+        assert_eq!(shapes(alike([one, seen(51e3, 4, 4)], SLOT)), Some([(1, 1); 2]));
+    }
+
+    #[test]
+    fn the_fastest_part_tells_the_time() {
+        let cut = Sample { iterations: 6, parts: Some(3), fastest_ns: Some(100), wall_ns: 900, ..Sample::default() };
+        let whole = Sample { iterations: 2, wall_ns: 90, ..Sample::default() };
+        let device = Sample { iterations: 2, wall_ns: 10, device_ns: Some(80), ..Sample::default() };
+        assert_eq!(iteration_ns(&[cut]), Some(50.0));
+        assert_eq!(iteration_ns(&[cut, whole]), Some(45.0));
+        assert_eq!(iteration_ns(&[cut, whole, device]), Some(40.0));
+        assert_eq!(iteration_ns(&[Sample::default()]), None, "a clock that stood still");
+        assert_eq!(iteration_ns(&[]), None);
+    }
+
+    proptest! {
+        /// What is asked for is asked alike, whoever is named first, is never asked for again, and fits.
+        #[test]
+        fn shapes_are_fair_and_settled(
+            times in prop::array::uniform2(1.0..1e7_f64),
+            iterations in prop::array::uniform2(1_u64..3000),
+            parts in prop::array::uniform2(1_u64..=5),
+            most in prop::array::uniform2(1_u64..1 << 20),
+            cut in any::<bool>(),
+        ) {
+            let arm = |i: usize| Seen {
+                most: most[i].max(iterations[i] * parts[i]),
+                finest_part_ns: cut.then_some(10_000),
+                ..seen(times[i], iterations[i] * parts[i], if cut { parts[i] } else { 1 })
+            };
+            let arms = [arm(0), arm(1)];
+            let found = alike(arms, SLOT);
+            prop_assert_eq!(found, alike([arms[1], arms[0]], SLOT).map(|[a, b]| [b, a]));
+            if let Some([a, b]) = found {
+                prop_assert_eq!(a.parts, b.parts);
+                for (slot, arm) in [a, b].iter().zip(&arms) {
+                    prop_assert!(slot.iterations >= 1 && slot.iterations <= arm.most && slot.iterations % slot.parts == 0);
+                    // Where parts are as long as each other, the shorter one may fall below by a rounding.
+                    let part_ns = slot.iterations as f64 / slot.parts as f64 * arm.iteration_ns;
+                    prop_assert!(slot.parts == 1 || part_ns >= 10_000.0 / 1.5);
+                }
+                let again = [Seen { slot: a, ..arms[0] }, Seen { slot: b, ..arms[1] }];
+                prop_assert_eq!(alike(again, SLOT).map(|_| ()), None, "{:?}", again);
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Where measurements stand between the limits of a made-up machine, and what is said of them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/findings.rs"]
+mod findings;
+
+use ellwand_core::record::Record;
+use ellwand_core::{Measurement, Work};
+use ellwand_report::{Class, Options, Report};
+use findings::{MIB, of, silent, sized, speaks, stream};
+
+/// The made-up machine with costs of everything that can bind.
+fn costly() -> ellwand_core::Run {
+    use ellwand_core::{Ceiling, CeilingKind, Parallelism, Provenance};
+    let mut run = common::run();
+    let mut add = |kind, footprint_bytes, level: &str, value: f64| {
+        run.environment.ceilings.push(Ceiling {
+            device: "cpu".into(),
+            kind,
+            implementation: "x".into(),
+            parallelism: Parallelism::Single,
+            footprint_bytes,
+            level: level.into(),
+            value,
+            low: value,
+            high: value,
+            provenance: Provenance::Measured,
+        });
+    };
+    add(CeilingKind::Call, 0, "", 1.5e-9);
+    add(CeilingKind::PageFault, 0, "", 2e-6);
+    add(CeilingKind::HugePageFault, 0, "", 50e-6);
+    add(CeilingKind::Wake, 0, "", 1e-6);
+    add(CeilingKind::ColdWake, 0, "", 20e-6);
+    add(CeilingKind::Latency, 16 << 10, "L1", 1.25e-9);
+    add(CeilingKind::Latency, 64 << 20, "DRAM", 150e-9);
+    run
+}
+
+fn placed(measurement: &Measurement) -> ellwand_report::Diagnosis {
+    ellwand_report::place(measurement, &costly().environment).expect("it has times and ceilings")
+}
+
+fn counted(mut m: Measurement, faults: u64, waits: u64) -> Measurement {
+    for sample in &mut m.samples {
+        sample.faults = Some(faults * sample.iterations);
+        sample.waits = Some(waits * sample.iterations);
+    }
+    m
+}
+
+#[test]
+fn each_limit_is_recognised_from_fixed_numbers() {
+    use ellwand_report::{Lever, Limit};
+    let one = |implementation: &str, seconds: f64, work: Work| {
+        common::measured(&common::lattice_case("w", 1000), implementation, seconds, work)
+    };
+    let nothing = || Work::items("things", 1);
+    let cases = [
+        (stream(20e9), Limit::Memory, Lever::Fusion),
+        (one("simd", 1e-3, nothing().flops(1e8).bytes(4096, 4096)), Limit::Compute, Lever::Threads),
+        (one("simd", 160e-3, nothing().bytes(64 * MIB, 0)), Limit::Latency, Lever::Independence),
+        (one("simd", 6e-9, nothing().flops(8.0).bytes(32, 4)), Limit::Overhead, Lever::Batching),
+        (
+            counted(one("simd", 30e-3, nothing().bytes(24 * MIB, 24 * MIB)), 12_000, 0),
+            Limit::PageFaults,
+            Lever::BufferReuse,
+        ),
+        (counted(one("simd", 0.5e-3, nothing().bytes(2 * MIB, 2 * MIB)), 8, 0), Limit::PageFaults, Lever::BufferReuse),
+        (one("parallel", 1.2e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
+        // Waking cost 1 us at its best; where the processors lie further apart it is several times that.
+        (one("parallel", 8e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
+        (one("parallel", 12e-6, nothing().flops(100.0)), Limit::Unexplained, Lever::Tuning),
+        (counted(one("parallel", 1e-3, nothing()), 0, 40), Limit::Contended, Lever::Threads),
+        (one("simd", 1e-3, nothing().flops(1e6).bytes(4096, 4096)), Limit::Unexplained, Lever::Tuning),
+    ];
+    for (index, (measurement, limit, lever)) in cases.iter().enumerate() {
+        let d = placed(measurement);
+        assert_eq!(d.limit, *limit, "case {index}: {d:#?}");
+        assert_eq!(d.changes[0].lever, *lever, "case {index}: {d:#?}");
+        assert!(d.changes.iter().all(|c| (0.0..=1.0).contains(&c.saving_upper_bound)), "case {index}: {d:#?}");
+    }
+}
+
+#[test]
+fn a_share_above_the_ceiling_is_told_and_not_clamped() {
+    let d = placed(&stream(36e9));
+    assert_eq!(d.limit, ellwand_report::Limit::AboveCeiling);
+    assert!((d.share - 1.5).abs() < 0.05 && d.changes.is_empty(), "{d:#?}");
+}
+
+#[test]
+fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
+    // All of them would be twice what the machine can do.
+    let peak = 100e9;
+    let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
+    let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-3, required);
+    let above = placed(&m);
+    assert_eq!(above.limit, ellwand_report::Limit::AboveCeiling, "{above:#?}");
+    m.readings.push(ellwand_core::Reading::operations(0.6 * above.share.recip() * m.work.flops));
+    let d = placed(&m);
+    assert_eq!(d.limit, ellwand_report::Limit::Compute);
+    assert!((d.share - 0.6).abs() < 0.01, "{d:#?}");
+    silent("above-ceiling", std::slice::from_ref(&m));
+    let record: Record = common::through_text(&common::run(), std::slice::from_ref(&m));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let row = &report.workloads[0].rows[0];
+    assert!((row.median("roofline-fraction").unwrap() - 0.6).abs() < 0.01);
+    assert!(row.work.flops < m.work.flops);
+}
+
+#[test]
+fn a_busy_machine_changes_neither_class_nor_time() {
+    let (quiet, mut busy) = (stream(20e9), stream(20e9));
+    for sample in &mut busy.samples {
+        sample.wall_ns *= 4;
+        sample.switches = Some(3);
+    }
+    assert_eq!(placed(&quiet), placed(&busy), "the processor time of one thread is what counts");
+    // One sleep a job until the others are done is what any pool does on a busy machine.
+    let parallel =
+        common::measured(&common::lattice_case("w", 1000), "parallel", 50e-6, Work::items("x", 1).flops(8e6));
+    assert_eq!(placed(&counted(parallel, 0, 1)).limit, ellwand_report::Limit::Compute);
+}
+
+#[test]
+fn a_fault_is_of_a_huge_page_only_where_that_much_memory_is_there() {
+    let one = |bytes: u64| {
+        let work = Work::items("x", 1).bytes(bytes, bytes);
+        counted(common::measured(&common::lattice_case("w", 1000), "simd", 0.5e-3, work), 8, 0)
+    };
+    use ellwand_report::Limit;
+    assert_eq!(placed(&one(2 * MIB)).limit, Limit::PageFaults);
+    assert_eq!(placed(&one(MIB / 4)).limit, Limit::Unexplained, "16 MiB of huge pages for half a MiB of arrays");
+    let mut machine = costly().environment;
+    machine.huge_pages = Some("never".into());
+    assert_eq!(ellwand_report::place(&one(2 * MIB), &machine).unwrap().limit, Limit::Unexplained);
+    // What is said of the limit is the number that it was recognised by.
+    let d = placed(&one(2 * MIB));
+    assert!((d.seconds(Limit::PageFaults) / d.time_s - d.share).abs() < 1e-9, "{d:#?}");
+}
+
+#[test]
+fn faults_until_the_allocator_has_its_memory_are_not_of_the_steady_state() {
+    let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 30e-3, Work::items("x", 1).bytes(MIB, MIB));
+    for sample in &mut m.samples[..3] {
+        sample.faults = Some(100_000 * sample.iterations);
+    }
+    silent("page-faults", std::slice::from_ref(&m));
+    assert_eq!(placed(&m).seconds(ellwand_report::Limit::PageFaults), 0.0);
+}
+
+#[test]
+fn what_ran_on_one_thread_woke_none() {
+    use ellwand_report::Limit;
+    let mut m = common::measured(&common::lattice_case("w", 8), "parallel", 1.2e-6, Work::items("x", 1).flops(100.0));
+    assert_eq!(placed(&m).limit, Limit::ThreadWake);
+    let told = Measurement { what_ran: "avx512, 1 threads".into(), ..m.clone() };
+    assert_eq!(placed(&told).seconds(Limit::ThreadWake), 0.0, "a record from before the reading");
+    m.readings.push(ellwand_core::Reading::threads(1));
+    assert_eq!(placed(&m).seconds(Limit::ThreadWake), 0.0);
+    let pair = [sized(8, "simd", 1e-6), m];
+    silent("threads-idle", &pair);
+    silent("threads-do-not-pay", &pair);
+}
+
+#[test]
+fn a_cost_above_the_time_is_a_fault_and_far_above_it_no_explanation() {
+    use ellwand_report::Limit;
+    let woken = |seconds: f64| {
+        common::measured(&common::lattice_case("w", 8), "parallel", seconds, Work::items("x", 1).flops(100.0))
+    };
+    let said = |seconds: f64| {
+        let report = Report::from_records(&[common::through_text(&costly(), &[woken(seconds)])], &Options::default());
+        of("bound-by", &report.unwrap().findings).cloned()
+    };
+    let d = placed(&woken(0.85e-6));
+    assert!(d.limit == Limit::ThreadWake && d.exceeds(), "{d:#?}");
+    let finding = said(0.85e-6).unwrap();
+    assert_eq!((finding.class, finding.saving_upper_bound), (Class::Fault, None));
+    assert!(finding.title.contains("at fault"), "{}", finding.title);
+    assert_eq!(said(1.2e-6).unwrap().class, Class::Insight);
+    // The cost may have been measured while the processors lay further apart; seven times as fast nobody was woken at all.
+    assert!(placed(&woken(0.4e-6)).exceeds() && placed(&woken(0.4e-6)).limit == Limit::ThreadWake);
+    assert_eq!(placed(&woken(0.1e-6)).limit, Limit::Unexplained);
+    // Where something else explains the time, a cost above it explains nothing.
+    let busy = Work::items("x", 1).flops(0.8 * 209e9 * 0.4e-6);
+    let busy = common::measured(&common::lattice_case("w", 8), "parallel", 0.4e-6, busy);
+    assert_eq!(placed(&busy).limit, Limit::Compute, "{:#?}", placed(&busy));
+}
+
+#[test]
+fn waits_are_held_against_the_time_of_their_own_samples() {
+    use ellwand_report::Limit;
+    let ran = |seconds: f64| {
+        common::measured(&common::lattice_case("w", 1000), "parallel", seconds, Work::items("things", 1))
+    };
+    let waiting = |m: &mut Measurement, which: std::ops::Range<usize>, times: u64| {
+        for sample in &mut m.samples[which] {
+            sample.waits = Some(40 * sample.iterations);
+            sample.wall_ns *= times;
+        }
+    };
+    let slots = ran(1e-3).samples.len();
+    // Beside other programs most waits last as long as the scheduler likes; those that find their processors free tell.
+    let mut busy = counted(ran(1e-3), 0, 40);
+    waiting(&mut busy, 0..slots / 2, 50);
+    assert_eq!(placed(&busy).limit, Limit::Contended, "{:#?}", placed(&busy));
+    // One slot in which something happened is no habit.
+    let mut once = ran(1e-3);
+    waiting(&mut once, 0..1, 1);
+    assert_eq!(placed(&once).limit, Limit::Unexplained, "{:#?}", placed(&once));
+    // Many waits in slots that took a hundred times as long say nothing of those in which nobody waited.
+    let mut now_and_then = ran(1e-3);
+    waiting(&mut now_and_then, 0..slots / 2, 100);
+    assert_eq!(placed(&now_and_then).limit, Limit::Unexplained, "{:#?}", placed(&now_and_then));
+    // Where every wait lasts as long as other programs run, threads that hardly compute between two of them are known by that.
+    let mut never_free = counted(ran(1e-3), 0, 40);
+    for sample in &mut never_free.samples {
+        sample.wall_ns *= 50;
+        sample.cpu_ns = Some(200_000 * sample.iterations);
+    }
+    let placed_there = placed(&never_free);
+    assert!(placed_there.limit == Limit::Contended && placed_there.share > 0.95, "{placed_there:#?}");
+    let mut busy = never_free.clone();
+    busy.samples.iter_mut().for_each(|sample| sample.cpu_ns = Some(5_000_000 * sample.iterations));
+    assert_eq!(placed(&busy).limit, Limit::Unexplained, "{:#?}", placed(&busy));
+}
+
+#[test]
+fn what_is_called_overhead_is_a_few_empty_calls() {
+    use ellwand_report::Limit;
+    let call = |seconds: f64| {
+        let work = Work::items("x", 1).flops(8.0).bytes(32, 4);
+        placed(&common::measured(&common::lattice_case("w", 1), "simd", seconds, work))
+    };
+    // An empty call takes 1.5 ns.
+    let two = call(3e-9);
+    assert_eq!((two.limit, two.words().as_str()), (Limit::Overhead, "it takes as long as 2.0 empty calls"));
+    assert_eq!(call(20e-9).limit, Limit::Unexplained, "7 % of the time");
+}
+
+#[test]
+fn words_fit_the_share() {
+    use ellwand_report::Limit;
+    let half = stream(12e9);
+    let finding = speaks("bound-by", std::slice::from_ref(&half));
+    assert!(finding.title.contains("at 50") && !finding.title.contains("close to"), "{}", finding.title);
+    // Where arithmetic is required, half of the traffic may as well be a polynomial that nobody counted.
+    let mut dense = half;
+    dense.work.flops = 1e6;
+    let d = placed(&dense);
+    assert_eq!(d.limit, Limit::Unexplained, "{d:#?}");
+    assert!(d.words().contains("memory, is 50"), "{}", d.words());
+    // The table of limits says the same.
+    let report = Report::from_records(&[common::through_text(&common::run(), &[dense])], &Options::default()).unwrap();
+    let mut text = Vec::new();
+    (ellwand_report::format("markdown").unwrap().write)(&report, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(&format!("unexplained: {}", d.words())), "{text}");
+}
+
+#[test]
+fn without_ceilings_nothing_is_claimed() {
+    assert!(ellwand_report::place(&stream(20e9), &ellwand_core::Environment::default()).is_none());
+}
