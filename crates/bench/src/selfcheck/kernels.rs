@@ -17,6 +17,8 @@ pub const SUM: &str = "selfcheck-sum";
 pub const CHAIN: &str = "selfcheck-chain";
 /// The implementation as it is.
 pub const PLAIN: &str = "plain";
+/// The same under another name: nothing is known of it that would not be known of another implementation.
+pub const TWIN: &str = "twin";
 /// The implementation that does more.
 pub const SLOWED: &str = "slowed";
 /// The implementation that does twice the work in one run of twenty, drawn at random.
@@ -235,7 +237,14 @@ pub(super) fn register(registry: &mut Registry) {
     registry.workload(Kernel { name: SUM, about: "the sum of 4 MiB of f32, bound by memory", axes: axes() });
     registry.workload(Kernel { name: CHAIN, about: "four chains of multiply-adds, bound by arithmetic", axes: axes() });
     for (workload, sums) in [(SUM, true), (CHAIN, false)] {
-        for (name, more) in [(PLAIN, More::Never), (SLOWED, More::Always), (TAIL, More::Tail), (MODES, More::Modes)] {
+        let all = [
+            (PLAIN, More::Never),
+            (TWIN, More::Never),
+            (SLOWED, More::Always),
+            (TAIL, More::Tail),
+            (MODES, More::Modes),
+        ];
+        for (name, more) in all {
             registry.implementation(Implementation::cpu(workload, name, "self-check", move |case, inputs, _| {
                 prepare(sums, more, case, inputs)
             }));

@@ -55,7 +55,7 @@ fn short(full: &Full) -> Certificate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_bench::selfcheck::{PLAIN, Row};
+    use ellwand_bench::selfcheck::{PLAIN, Row, TWIN};
 
     #[test]
     fn kernels_are_added_up() {
@@ -93,7 +93,7 @@ mod tests {
                 row(SLOWED, 5, 30, 30, 0),
                 row(PLAIN, 0, 200, 1, 0),
                 row(SLOWED, 2, 30, 28, 0),
-                row(PLAIN, 0, 200, 0, 1),
+                row(TWIN, 0, 200, 0, 1),
                 row(SLOWED, 2, 30, 29, 0),
                 // A tail is no slow-down of a size.
                 row(TAIL, 0, 30, 30, 0),

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use ellwand_bench::compare::Call;
-use ellwand_bench::selfcheck::{PLAIN, Taken, Trial};
+use ellwand_bench::selfcheck::{Taken, Trial, is_equal};
 use ellwand_core::stats::Difference;
 
 use super::planted;
@@ -45,7 +45,7 @@ impl<'a> Ahead<'a> {
         let called = taken.decision.is_some_and(|decision| {
             matches!(decision.call, Call::As(Difference::Slower | Difference::Faster) | Call::SlowerBeside(_))
         });
-        self.alarms += u32::from(called && trial.candidate == PLAIN);
+        self.alarms += u32::from(called && is_equal(trial.candidate));
         let left = self.left_s(gone);
         let name = format!("{} {}", trial.workload, planted(trial.candidate, trial.percent, trial.passes));
         self.progress.ahead(&name, left);

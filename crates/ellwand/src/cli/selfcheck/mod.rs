@@ -164,7 +164,7 @@ fn trials(matches: &ArgMatches) -> Result<Vec<Trial>, InputError> {
 
 /// A decision that was not what was planted, with what was seen.
 fn remark(trial: &Trial, decision: &Decision) -> Option<String> {
-    let equal = trial.candidate == selfcheck::PLAIN;
+    let equal = selfcheck::is_equal(trial.candidate);
     let slower = matches!(decision.call, Call::As(Difference::Slower) | Call::SlowerBeside(_));
     let faster = matches!(decision.call, Call::As(Difference::Faster));
     let word = match (equal, slower || faster) {

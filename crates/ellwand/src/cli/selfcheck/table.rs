@@ -28,7 +28,7 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
     )?;
     for row in &certificate.rows {
         let power = match row.power() {
-            Some((share, low, high)) if row.candidate != selfcheck::PLAIN => {
+            Some((share, low, high)) if !selfcheck::is_equal(&row.candidate) => {
                 format!("{:.1} % ({:.1} to {:.1})", share * 100.0, low * 100.0, high * 100.0)
             }
             _ => String::new(),
