@@ -5,19 +5,23 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Box, Told, told};
 
-/// The library, compiled into the folder of a test; nothing where no compiler for it is installed.
+/// The driver, compiled into the folder of a test; nothing where no compiler for it is installed.
 fn driver(here: &Box, defines: &[&str]) -> Option<PathBuf> {
+    library(here, "driver.c", "libcuda.so", defines)
+}
+
+fn library(here: &Box, source: &str, name: &str, defines: &[&str]) -> Option<PathBuf> {
     let folder = here.path("driver");
     std::fs::create_dir_all(&folder).unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/driver/driver.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver").join(source);
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let mut command = Command::new(compiler);
-    command.args(["-shared", "-fPIC", "-w", "-O1", source, "-o"]).arg(folder.join("libcuda.so")).args(defines);
+    command.args(["-shared", "-fPIC", "-w", "-O1", "-o"]).arg(folder.join(name)).arg(source).args(defines);
     match command.output() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -31,7 +35,7 @@ fn driver(here: &Box, defines: &[&str]) -> Option<PathBuf> {
     }
 }
 
-fn with(here: &Box, folder: &PathBuf, settings: &[(&str, &str)], args: &[&str]) -> Told {
+fn with(here: &Box, folder: &Path, settings: &[(&str, &str)], args: &[&str]) -> Told {
     let mut command = here.command(args);
     command.env("LD_LIBRARY_PATH", folder).envs(settings.iter().copied());
     // No compiler for kernels, wherever the tests run: what is told of memory needs none.
@@ -169,4 +173,18 @@ fn a_cold_slot_writes_twice_the_cache_of_the_device_waits_and_then_copies_once()
         }
         assert_eq!(measured["caches"].as_str(), cold.then_some("cold"));
     }
+}
+
+#[test]
+fn a_user_who_may_not_see_what_the_device_did_gets_components_and_the_reason() {
+    let here = Box::default();
+    let Some(folder) = driver(&here, &[]) else { return };
+    library(&here, "cupti.c", "libcupti.so.13", &[]).unwrap();
+    let args =
+        ["run", "transfer", "-i", "cuda", "--bytes", "65536", "--direction", "host-to-device", "--memory", "pinned"];
+    let ran = with(&here, &folder, &[], &[&args[..], &["--spans", "--no-plot", "-o", "out"]].concat());
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    assert!(record.contains("what the device did is not in the timeline"), "{record}");
+    assert!(record.contains("NVreg_RestrictProfilingToAdminUsers"), "{record}");
 }
