@@ -84,6 +84,37 @@ fn a_driver_that_cannot_be_used_is_a_reason_in_words_and_never_a_panic() {
     assert!(list.code == Some(0) && list.stdout.contains("lacks a function"), "{}\n{}", list.stdout, list.stderr);
 }
 
+#[test]
+fn a_device_by_its_index_is_found_and_a_wrong_index_is_refused_with_those_there_are() {
+    let here = Box::default();
+    let Some(folder) = driver(&here, &[]) else { return };
+    let two = [("DRIVER_DEVICES", "2")];
+    let args = |device| {
+        let how = [
+            "--effort",
+            "quick",
+            "--in-process",
+            "--no-ceilings",
+            "--no-plot",
+            "-o",
+            "out",
+            "--overwrite",
+            "--device",
+            device,
+        ];
+        [&["run", "transfer", "-i", "cuda", "--bytes", "65536"][..], &how].concat()
+    };
+    let second = with(&here, &folder, &two, &args("cuda:1"));
+    assert_eq!(second.code, Some(0), "{}\n{}", second.stdout, second.stderr);
+    let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    let rows = record.lines().skip(1);
+    assert!(rows.clone().count() > 0);
+    rows.for_each(|row| assert!(row.contains("\"device\":\"cuda:1\"") && row.contains("Stub 1"), "{row}"));
+    let wrong = with(&here, &folder, &two, &args("cuda:7"));
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stdout);
+    assert!(wrong.stderr.contains("cuda:7") && wrong.stderr.contains("cuda:0, cuda:1"), "{}", wrong.stderr);
+}
+
 /// Three sizes, of which the device holds the middle one in no way: it fails alone, with what was wanted and what was free, and
 /// the last one finds all memory free again.
 #[test]
