@@ -196,7 +196,7 @@ fn check_implementations_known(
         }
         let here = registry.devices().iter().any(|known| known.id() == device);
         let (kind, index) = device.split_once(':').unwrap_or((device, "0"));
-        if !here && !(kinds.contains(&kind) && index.parse::<u32>().is_ok()) {
+        if !(here || kinds.contains(&kind) && index.parse::<u32>().is_ok()) {
             return Err(InputError::new(
                 "--device",
                 format!("'{device}' is unknown"),

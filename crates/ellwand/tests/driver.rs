@@ -1,7 +1,7 @@
 //! What the program makes of drivers of CUDA that are too old, broken or short of memory: each is a small library in the
 //! place of the real one, which holds memory and copies (`driver/driver.c`).
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod common;
 
