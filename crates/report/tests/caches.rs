@@ -4,8 +4,8 @@
 mod common;
 
 use ellwand_core::record::{Measurement, Record, Run, Settings};
-use ellwand_core::{Caches, Work};
-use ellwand_report::{FORMATS, Options, Report};
+use ellwand_core::{Caches, Ceiling, CeilingKind, Parallelism, Work};
+use ellwand_report::{FORMATS, Limit, Options, Report};
 
 /// 64 KiB read and 64 KiB written: half of the example machine's second-level cache.
 fn work() -> Work {
@@ -74,4 +74,27 @@ fn what_is_read_out_of_cold_caches_is_held_against_main_memory() {
     assert!(limit(&cold) > limit(&warm), "{} {}", limit(&cold), limit(&warm));
     assert_eq!(cold.diagnosis.as_ref().unwrap().level.as_deref(), Some("DRAM"));
     assert!(cold.median("roofline-fraction").unwrap() > warm.median("roofline-fraction").unwrap());
+}
+
+#[test]
+fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
+    let limit_of = |seconds: f64| {
+        let mut record = record(Caches::Cold, seconds);
+        let like = record.run.environment.ceilings[0].clone();
+        let wake = |kind, value| Ceiling {
+            kind,
+            parallelism: Parallelism::Many,
+            value,
+            level: String::new(),
+            footprint_bytes: 0,
+            ..like.clone()
+        };
+        record.run.environment.ceilings.extend([wake(CeilingKind::Wake, 2e-6), wake(CeilingKind::ColdWake, 28e-6)]);
+        let measured = common::measured(&common::lattice_case("lattice-encode", 1000), "parallel", seconds, work());
+        record.measurements = vec![Measurement { caches: Caches::Cold, ..measured }];
+        let report = Report::from_records(&[record], &Options::default()).unwrap();
+        report.workloads[0].rows[0].diagnosis.as_ref().unwrap().limit
+    };
+    assert_eq!(limit_of(40e-6), Limit::ThreadWake, "70 %");
+    assert_eq!(limit_of(170e-6), Limit::Unexplained, "16 %: something else takes the time");
 }

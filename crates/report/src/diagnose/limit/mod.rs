@@ -275,7 +275,8 @@ fn classify(
         return (Limit::Overhead, seconds(Limit::Overhead));
     }
     // What traffic or arithmetic explains in part is not given to a cost that explains less.
-    let small = largest.is_none_or(|limit| share(limit) < BINDS);
+    // Out of cold caches threads are always woken from sleep, at a cost that was measured: nothing is allowed for.
+    let small = largest.is_none_or(|limit| share(limit) < BINDS) && m.caches.is_warm();
     if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
         return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }
