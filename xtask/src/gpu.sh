@@ -182,6 +182,10 @@ measure() {
     for workload in attention-softmax attention-core; do
         measured "$workload" 25 "$workload" parallel,cuda,triton --size realistic
     done
+    # An array of 8 MB, which the second-level cache holds, out of it and out of memory.
+    for caches in warm cold; do
+        measured "gelu-$caches" 10 gelu cuda --form exact --batch 4 --sequence 512 --dimension 1024 --caches "$caches"
+    done
 }
 
 # A kernel against itself in fresh processes: every verdict but `same` and `undecided` is a false alarm.

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ellwand_core::device::Caches;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample, Settings};
@@ -53,6 +54,7 @@ pub fn settings() -> Settings {
         rounds_max: ROUNDS.1 as u32,
         case_budget_ns: BLOCK_SLOTS_NS / ARMS.len() as u64,
         warm_up_ns: WARM_UP_NS,
+        caches: Caches::Warm,
     }
 }
 

@@ -180,13 +180,27 @@ impl<'a> Block<'a> {
 }
 
 /// Processors that this process, and so its workers, may use.
-fn allowed_cores() -> Vec<u32> {
+pub(crate) fn allowed_cores() -> Vec<u32> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
         let count = nix::sched::CpuSet::count();
         return (0..count).filter(|core| allowed.is_set(*core).unwrap_or(false)).map(|core| core as u32).collect();
     }
     Vec::new()
+}
+
+/// Keeps the calling thread on one processor. Where that is refused (a container with fewer processors) the scheduler decides, as without it.
+pub(crate) fn stay_on(core: u32) {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sched::{CpuSet, sched_setaffinity};
+        let mut only = CpuSet::new();
+        if only.set(core as usize).is_ok() {
+            let _ = sched_setaffinity(nix::unistd::Pid::from_raw(0), &only);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = core;
 }
 
 impl Arm {

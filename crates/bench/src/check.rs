@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ellwand_core::case::Case;
-use ellwand_core::device::{CpuScope, Device};
+use ellwand_core::device::{Caches, CpuScope, Device};
 use ellwand_core::error::PrepareError;
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::Outcome;
@@ -52,6 +52,18 @@ pub struct Ran {
 /// The outcome when it is unsupported, breaks, or answers wrong.
 pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ready, Outcome> {
     first_run(task.case, task.inputs, implementation, device)?.judged(task, |_| ())
+}
+
+/// Flushes the caches of a device where slots are to find them cold: before the first of them too, so that a device which
+/// cannot is told from one that fails later.
+///
+/// # Errors
+/// Why it cannot.
+pub fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> {
+    match caches {
+        Caches::Warm => Ok(()),
+        Caches::Cold => guarded("flush_cache", || device.flush_cache())?.map_err(|error| error.to_string()),
+    }
 }
 
 impl Ran {

@@ -1,19 +1,24 @@
 //! The processor as a device: its clocks and the counters the kernel keeps about us.
 
 use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ellwand_core::InputError;
 use ellwand_core::device::{CpuScope, Device, DeviceKind, Timing};
 use ellwand_profile::Presence;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::environment;
+use crate::flush::Flush;
 use crate::sample::{COUNTED_EVERY, Counting};
 
 /// The processor this program runs on.
 #[derive(Debug, Clone, Default)]
 pub struct Cpu {
     about: About,
+    flush: Arc<Mutex<Flush>>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,12 +36,12 @@ impl Default for About {
 impl Cpu {
     /// The processor, described by what the system says of it.
     pub fn new(about: impl Into<String>) -> Self {
-        Self { about: About::Text(about.into()) }
+        Self { about: About::Text(about.into()), ..Self::default() }
     }
 
     /// The processor, described when somebody asks: a worker that nobody asks need not look.
     pub fn described(about: fn() -> String) -> Self {
-        Self { about: About::Asked(about) }
+        Self { about: About::Asked(about), ..Self::default() }
     }
 }
 
@@ -231,6 +236,11 @@ impl Device for Cpu {
     /// A pair of readings costs some 50 ns: at most half a per cent of such a part.
     fn finest_part_ns(&self) -> Option<u64> {
         Some(10_000)
+    }
+
+    fn flush_cache(&self) -> Result<(), InputError> {
+        let mut flush = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
+        flush.run(&environment::caches).map_err(|problem| InputError::new("--caches", problem, "--caches warm"))
     }
 
     fn as_any(&self) -> &dyn Any {

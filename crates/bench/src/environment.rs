@@ -101,7 +101,7 @@ fn meminfo(key: &str) -> Option<u64> {
 }
 
 /// Data and unified caches of the first processor.
-fn caches() -> Vec<Cache> {
+pub(crate) fn caches() -> Vec<Cache> {
     let mut caches: Vec<Cache> = (0..10)
         .filter_map(|index| {
             let read = |file: &str| text(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}"));

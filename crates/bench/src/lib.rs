@@ -7,6 +7,7 @@ pub mod arms;
 pub mod beside;
 pub mod block;
 pub mod blocks;
+mod calibrate;
 pub mod check;
 pub mod commands;
 pub mod compare;
@@ -16,6 +17,7 @@ mod crossing;
 pub mod environment;
 #[cfg(test)]
 mod error_rates;
+mod flush;
 pub mod machine;
 pub mod measure;
 pub mod plan;

@@ -19,6 +19,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::calibrate;
 use crate::check::{self, Ready, Task};
 use crate::plan::Cell;
 use crate::probe::{self, Probe, Span};
@@ -65,7 +66,7 @@ pub struct Instrument<'a> {
 
 /// Measures, on each device, the shortest time of an iteration that can be told from nothing: twice that of nothing, in nanoseconds.
 pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String, f64> {
-    let of = |device: &dyn Device| Some(2.0 * sample::empty_iteration_ns(device, settings.slot_min_ns).ok()?);
+    let of = |device: &dyn Device| Some(2.0 * sample::empty_iteration_ns(device, settings).ok()?);
     registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
 }
 
@@ -154,6 +155,10 @@ impl Instrument<'_> {
                 };
             }
         };
+        if let Err(why) = check::cooled(device, self.settings.caches) {
+            let state = State::Ended(Outcome::Unsupported { why });
+            return Runner { implementation, device, state, cold: Vec::new() };
+        }
         let running = probe::begin(self.probes, Span::Cold);
         let ran = check::first_run(task.case, task.inputs, implementation, device);
         let mut cold = running.end();
@@ -162,13 +167,8 @@ impl Instrument<'_> {
             Err(outcome) => State::Ended(outcome),
             Ok(mut ready) => {
                 let calibrated = check::guarded("run", || {
-                    sample::calibrate(
-                        device,
-                        implementation.parallelism,
-                        ready.prepared.as_mut(),
-                        self.settings.slot_min_ns,
-                        self.settings.warm_up_ns,
-                    )
+                    let effort = calibrate::Effort::of(&self.settings);
+                    calibrate::shape(device, implementation.parallelism, ready.prepared.as_mut(), effort)
                 });
                 match calibrated.and_then(|calibrated| calibrated) {
                     Ok(slot) => {
@@ -183,7 +183,7 @@ impl Instrument<'_> {
 
     /// Samples of one implementation that fill its share of the time.
     pub(crate) fn share(&self, slot: Slot) -> u32 {
-        let fits = self.settings.case_budget_ns / slot.cost_ns.max(1);
+        let fits = self.settings.case_budget_ns / slot.turn_ns().max(1);
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(self.settings.samples_min.max(1), self.settings.rounds_max.max(1))
     }
 
@@ -229,7 +229,7 @@ impl Instrument<'_> {
                 measurement.check = Some(ready.verdict.clone());
                 measurement.what_ran = ready.prepared.what_ran();
                 measurement.readings = runner.cold;
-                measurement.readings.extend(self.steady(ready.prepared.as_mut()));
+                measurement.readings.extend(self.steady(runner.device, ready.prepared.as_mut()));
                 measurement.outcome = match check::again(task, ready.prepared.as_mut()) {
                     Err(outcome) => outcome,
                     Ok(_) => Outcome::Measured,
@@ -253,8 +253,10 @@ impl Instrument<'_> {
         measurement
     }
 
-    /// Probes around one run in steady state.
-    fn steady(&self, prepared: &mut dyn Prepared) -> Vec<Reading> {
+    /// Probes around one run in steady state, which begins as slots do.
+    fn steady(&self, device: &dyn Device, prepared: &mut dyn Prepared) -> Vec<Reading> {
+        // A failure here was found before, and would be reported by the next slot.
+        let _ = check::cooled(device, self.settings.caches);
         let running = probe::begin(self.probes, Span::Steady);
         let ran = check::guarded("run", || {
             prepared.run();
@@ -280,6 +282,7 @@ impl Instrument<'_> {
             implementation: implementation.name.clone(),
             device: implementation.needs.to_string(),
             parallelism: implementation.parallelism,
+            caches: self.settings.caches,
             what_ran: String::new(),
             baseline: workload.baseline().to_string(),
             work: workload.work(case),

@@ -195,7 +195,8 @@ fn check_implementations_known(
             ));
         }
         let here = registry.devices().iter().any(|known| known.id() == device);
-        if !here && !kinds.contains(&device.split(':').next().unwrap_or("")) {
+        let (kind, index) = device.split_once(':').unwrap_or((device, "0"));
+        if !(here || kinds.contains(&kind) && index.parse::<u32>().is_ok()) {
             return Err(InputError::new(
                 "--device",
                 format!("'{device}' is unknown"),

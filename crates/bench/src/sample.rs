@@ -1,12 +1,12 @@
 //! Slots: how many iterations are timed together, and one timed slot.
 
-use ellwand_core::device::{CpuScope, Device, Timing, slowed};
+use ellwand_core::device::{Caches, CpuScope, Device, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
-use ellwand_core::record::{Sample, SlotState};
+use ellwand_core::record::{Sample, Settings, SlotState};
 use serde::{Deserialize, Serialize};
 
-/// Most iterations a slot may hold; beyond this the loop itself is all there is to see.
-const MOST_ITERATIONS: u64 = 1 << 24;
+use crate::calibrate::{self, Effort};
+use crate::check;
 
 /// Most parts of a slot. The fastest of five misses what disturbs a slot as well as the fastest of ten (a preemption hits one
 /// of them), and each costs a reading of the clock.
@@ -65,6 +65,8 @@ pub fn slot(
     shape: Slot,
 ) -> Result<(Timing, Option<u64>), String> {
     prepared.load(shape.iterations);
+    // Last of all: what is loaded, and what is spoilt before it is judged, must not be warm either.
+    check::cooled(device, shape.caches())?;
     let mut synced = Ok(());
     let each = shape.iterations / shape.parts.max(1);
     let mut part = || {
@@ -144,12 +146,30 @@ pub struct Slot {
     pub parts: u64,
     /// What such a slot takes.
     pub cost_ns: u64,
+    /// What it takes to flush the caches of the device before it; none where slots start warm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_ns: Option<u64>,
 }
 
 impl Slot {
     /// A slot in one part.
     pub fn whole(iterations: u64, cost_ns: u64) -> Self {
-        Self { iterations, parts: 1, cost_ns }
+        Self { iterations, parts: 1, cost_ns, flush_ns: None }
+    }
+
+    /// One iteration out of cold caches: the second one would find what the first left there.
+    pub fn cold(cost_ns: u64, flush_ns: u64) -> Self {
+        Self { flush_ns: Some(flush_ns), ..Self::whole(1, cost_ns) }
+    }
+
+    /// What it finds in the caches.
+    pub fn caches(&self) -> Caches {
+        if self.flush_ns.is_some() { Caches::Cold } else { Caches::Warm }
+    }
+
+    /// What it takes with what comes before it.
+    pub fn turn_ns(&self) -> u64 {
+        self.cost_ns.saturating_add(self.flush_ns.unwrap_or(0))
     }
 
     /// The same slot cut into as many equal parts as the clock can tell apart, rounding the iterations up to a multiple.
@@ -159,63 +179,7 @@ impl Slot {
         let parts = (self.cost_ns / finest.max(1)).min(MOST_PARTS).min(self.iterations).max(1);
         let iterations = self.iterations.div_ceil(parts) * parts;
         let cost_ns = (u128::from(self.cost_ns) * u128::from(iterations) / u128::from(self.iterations.max(1))) as u64;
-        Self { iterations, parts, cost_ns }
-    }
-}
-
-/// How many times the warm-up may be spent on slots in which threads waited for a processor, before one of them is believed.
-const PATIENCE: u64 = 100;
-/// Processor time, in slots, beyond which a job is long whatever disturbed it: far more than a thread spins for another.
-const LONG: u64 = 50;
-
-/// Whether a slot of several threads was spent waiting for a processor rather than working: one was taken away, and for most
-/// of the slot there was none. Beside other programs a job of a microsecond then takes as long as the scheduler takes to get
-/// to its second thread, which says nothing of how many of them fill a slot.
-fn starved(parallelism: Parallelism, timing: &Timing, slot_ns: u64) -> bool {
-    let cpu_ns = timing.cpu_ns.unwrap_or(u64::MAX);
-    parallelism == Parallelism::Many
-        && timing.switches.is_some_and(|switches| switches > 0)
-        && cpu_ns < timing.wall_ns / 2
-        && cpu_ns < LONG * slot_ns
-}
-
-/// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
-///
-/// # Errors
-/// When the work fails on its device.
-pub fn calibrate(
-    device: &dyn Device,
-    parallelism: Parallelism,
-    prepared: &mut dyn Prepared,
-    slot_ns: u64,
-    warm_up_ns: u64,
-) -> Result<Slot, String> {
-    let most = prepared.most_iterations().clamp(1, MOST_ITERATIONS);
-    let mut iterations = 1_u64;
-    let mut spent = 0_u64;
-    // The fastest slot at the current size: one preempted slot must not end the search early, so that a slot which is
-    // long enough is confirmed by a second one, unless it is so long that no preemption explains it.
-    let mut fastest = u64::MAX;
-    let (mut tries, mut starved_ns) = (0, 0_u64);
-    loop {
-        let (timing, _) = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?;
-        let took = timing.device_ns.unwrap_or(timing.wall_ns);
-        spent = spent.saturating_add(timing.wall_ns.max(1));
-        fastest = fastest.min(took);
-        if starved(parallelism, &timing, slot_ns) && starved_ns < PATIENCE * warm_up_ns {
-            starved_ns = starved_ns.saturating_add(timing.wall_ns);
-        } else {
-            tries += 1;
-        }
-        let sure = tries >= 2 || (tries == 1 && took >= LONG * slot_ns);
-        if fastest < slot_ns && iterations < most {
-            iterations = (iterations * 2).min(most);
-            (fastest, tries) = (u64::MAX, 0);
-        } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
-            let one = fastest.max(1) as f64 / iterations as f64;
-            let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, most);
-            return Ok(Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns()));
-        }
+        Self { iterations, parts, cost_ns, ..self }
     }
 }
 
@@ -235,17 +199,19 @@ impl Prepared for Nothing {
     }
 }
 
-/// Nanoseconds that one iteration of nothing takes: no time below twice this can be told from nothing.
+/// Nanoseconds that one iteration of nothing takes, in slots as `settings` shape them: no time below twice this can be told from nothing.
 ///
 /// # Errors
 /// When the device fails.
-pub fn empty_iteration_ns(device: &dyn Device, slot_ns: u64) -> Result<f64, String> {
+pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, String> {
     let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
-    let Slot { iterations, .. } = calibrate(device, Parallelism::Single, nothing.as_mut(), slot_ns, 0)?;
+    let effort = Effort { warm_up_ns: 0, ..Effort::of(settings) };
+    let found = calibrate::shape(device, Parallelism::Single, nothing.as_mut(), effort)?;
     let mut costs = Vec::new();
     for _ in 0..15 {
-        let (timing, _) = slot(device, CpuScope::Thread, nothing.as_mut(), Slot::whole(iterations, 0))?;
-        costs.push(timing.device_ns.unwrap_or(timing.wall_ns) as f64 / iterations as f64);
+        let whole = Slot { parts: 1, ..found };
+        let (timing, _) = slot(device, CpuScope::Thread, nothing.as_mut(), whole)?;
+        costs.push(timing.device_ns.unwrap_or(timing.wall_ns) as f64 / whole.iterations as f64);
     }
     Ok(ellwand_core::stats::median(&costs).unwrap_or(f64::NAN))
 }
@@ -253,29 +219,6 @@ pub fn empty_iteration_ns(device: &dyn Device, slot_ns: u64) -> Result<f64, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Counts runs that found nothing loaded for them.
-    struct Loaded {
-        left: u64,
-        starved: u64,
-    }
-
-    impl Prepared for Loaded {
-        fn load(&mut self, iterations: u64) {
-            self.left = iterations;
-        }
-        fn most_iterations(&self) -> u64 {
-            48
-        }
-        fn run(&mut self) {
-            self.starved += u64::from(self.left == 0);
-            self.left = self.left.saturating_sub(1);
-        }
-        fn poison(&mut self) {}
-        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
-            Ok(ellwand_core::Tensors::new())
-        }
-    }
 
     #[test]
     fn what_is_found_in_a_slot_is_counted_in_the_next_one_too() {
@@ -299,24 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn every_timed_run_is_loaded_for_and_slots_stay_below_what_can_be_loaded() {
-        let device = crate::Cpu::new("for a test".to_string());
-        let mut loaded = Loaded { left: 0, starved: 0 };
-        let shape = calibrate(&device, Parallelism::Single, &mut loaded, 1_000_000, 0).expect("it cannot fail");
-        assert!(shape.iterations <= 50, "at most 48 in up to five equal parts: {shape:?}");
-        slot(&device, CpuScope::Thread, &mut loaded, shape).expect("it cannot fail");
-        assert_eq!((loaded.starved, loaded.left), (0, 0));
-    }
-
-    #[test]
     fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
+        let sized = |iterations, parts, cost_ns| Slot { parts, ..Slot::whole(iterations, cost_ns) };
         // 200 us of 1 us each: five parts of forty.
-        assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), Slot { iterations: 200, parts: 5, cost_ns: 200_000 });
+        assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), sized(200, 5, 200_000));
         // 45 us each: as many parts as iterations.
-        assert_eq!(Slot::whole(5, 225_000).cut(Some(10_000)), Slot { iterations: 5, parts: 5, cost_ns: 225_000 });
+        assert_eq!(Slot::whole(5, 225_000).cut(Some(10_000)), sized(5, 5, 225_000));
         // 23 iterations become 25 so that the parts are equal.
-        assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), Slot { iterations: 25, parts: 5, cost_ns: 250_000 });
-        assert_eq!(Slot::whole(4, 30_000).cut(Some(10_000)), Slot { iterations: 6, parts: 3, cost_ns: 45_000 });
+        assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), sized(25, 5, 250_000));
+        assert_eq!(Slot::whole(4, 30_000).cut(Some(10_000)), sized(6, 3, 45_000));
         assert_eq!(Slot::whole(1, 9_000).cut(Some(10_000)), Slot::whole(1, 9_000));
         assert_eq!(Slot::whole(7, 7_000_000).cut(None), Slot::whole(7, 7_000_000));
     }

@@ -1,5 +1,6 @@
 //! How much effort a run takes: the only place where the instrument's numbers are chosen.
 
+use ellwand_core::Caches;
 use ellwand_core::record::Settings;
 
 /// Presets of [`Settings`].
@@ -44,6 +45,7 @@ impl Effort {
             rounds_max,
             case_budget_ns: case_budget_ms * 1_000_000,
             warm_up_ns: warm_up_ms * 1_000_000,
+            caches: Caches::Warm,
         }
     }
 }

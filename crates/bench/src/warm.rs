@@ -7,9 +7,16 @@ use crate::sample::Slot;
 /// Slots that take longer than this touch more than any cache holds, or compute so much that the caches do not matter.
 const LONG_SLOT_NS: u64 = 20_000_000;
 
-/// Untimed runs before a slot: what fits into a twentieth of it, and at least one unless the slot is long.
+/// Untimed runs before a slot: what fits into a twentieth of it, and at least one unless the slot is long; none before one that
+/// is to start cold.
 fn runs(slot: Slot) -> u64 {
-    if slot.iterations >= 20 { slot.iterations / 20 } else { u64::from(slot.cost_ns <= LONG_SLOT_NS) }
+    if !slot.caches().is_warm() {
+        0
+    } else if slot.iterations >= 20 {
+        slot.iterations / 20
+    } else {
+        u64::from(slot.cost_ns <= LONG_SLOT_NS)
+    }
 }
 
 /// Runs untimed, because until this moment the processor worked for the others of the round, or slept. Times stay
@@ -35,5 +42,6 @@ mod tests {
         {
             assert_eq!(runs(Slot::whole(iterations, cost_ns)), expected, "{iterations} {cost_ns}");
         }
+        assert_eq!(runs(Slot::cold(50_000, 5_000_000)), 0);
     }
 }

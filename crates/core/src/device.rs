@@ -30,6 +30,32 @@ impl fmt::Display for DeviceKind {
     }
 }
 
+/// What a slot finds in the caches of its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caches {
+    /// What the run before it left there: iterations follow each other, as in a loop.
+    #[default]
+    Warm,
+    /// Nothing of its own: they are flushed before each slot, which holds one iteration.
+    Cold,
+}
+
+impl Caches {
+    /// Words as the command line spells them.
+    pub const NAMES: [(&'static str, Caches); 2] = [("warm", Caches::Warm), ("cold", Caches::Cold)];
+
+    /// Whether slots start warm, as they do unless somebody asks for something else.
+    pub fn is_warm(&self) -> bool {
+        *self == Caches::Warm
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        if self.is_warm() { "warm" } else { "cold" }
+    }
+}
+
 /// Whose processor time belongs to a timed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuScope {

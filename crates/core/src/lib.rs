@@ -22,7 +22,7 @@ pub mod workload;
 pub use axis::{Axis, Domain, Size};
 pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingKind};
-pub use device::{CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
 pub use error::{InputError, PrepareError};
 pub use implementation::{Implementation, Parallelism, Prepared};
 pub use metric::{METRICS, Metric};

@@ -68,7 +68,9 @@ pub const METRICS: &[Metric] = &[
         unit: "1",
         better: Better::Higher,
         about: "shortest time the required work could take at this machine's measured peaks, over the time taken; above 1 the measurement or the ceiling is at fault",
-        of: |m, sample, e| Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device)?.limit_s / sample.seconds()),
+        of: |m, sample, e| {
+            Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / sample.seconds())
+        },
     },
 ];
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::axis::Axis;
 use crate::case::{Case, Value};
 use crate::ceiling::Ceiling;
+use crate::device::Caches;
 use crate::implementation::Parallelism;
 use crate::reading::Reading;
 use crate::verdict::Verdict;
@@ -66,6 +67,9 @@ pub struct Settings {
     pub case_budget_ns: u64,
     /// Warm-up of one implementation, in nanoseconds.
     pub warm_up_ns: u64,
+    /// What slots find in the caches; in records before there was a choice they are warm.
+    #[serde(default, skip_serializing_if = "Caches::is_warm")]
+    pub caches: Caches,
 }
 
 /// The machine at the start of a run. What could not be read is empty.
@@ -373,6 +377,9 @@ pub struct Measurement {
     pub device: String,
     /// How many threads it uses.
     pub parallelism: Parallelism,
+    /// What its slots found in the caches of the device.
+    #[serde(default, skip_serializing_if = "Caches::is_warm")]
+    pub caches: Caches,
     /// What really ran (instruction set, threads).
     pub what_ran: String,
     /// Name of the implementation that speed-ups are stated against unless the reader chooses another.

@@ -1,9 +1,11 @@
 //! Records: what was written once can be read for ever.
 #![allow(clippy::unwrap_used)]
 
+use ellwand_core::Caches;
 use ellwand_core::record::{self, Certificate, Outcome, RecordError, VERSION};
 
 const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
+const COLD: &str = include_str!("../../../testdata/records/v1-cold.jsonl");
 const COMPARISONS: &str = include_str!("../../../testdata/records/v1-comparisons.jsonl");
 
 #[test]
@@ -35,6 +37,23 @@ fn version_1_is_read() {
     );
     assert_eq!(scalar.reading("spare").unwrap().value, None);
     assert!(record.warnings.is_empty());
+}
+
+#[test]
+fn what_slots_found_in_the_caches_is_read_and_was_warm_before_anybody_could_choose() {
+    let warm = record::parse(V1).unwrap();
+    assert_eq!(warm.run.settings.caches, Caches::Warm);
+    assert!(warm.measurements.iter().all(|m| m.caches == Caches::Warm));
+    assert!(!record::line(&warm.measurements[0]).unwrap().contains("caches"), "old records are written as they were");
+    let cold = record::parse(COLD).unwrap();
+    assert_eq!(cold.run.settings.caches, Caches::Cold);
+    let copy = &cold.measurements[0];
+    assert_eq!(copy.caches, Caches::Cold);
+    assert!(copy.samples.iter().all(|sample| sample.iterations == 1 && sample.parts.is_none()));
+    assert_eq!(
+        record::parse(&format!("{}\n{}\n", record::line(&cold.run).unwrap(), record::line(copy).unwrap())),
+        Ok(cold)
+    );
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
     let told = here.run(&["check", "copy", "--device", "cuda", "--bytes", "4096"]);
     assert_eq!(told.code, Some(6), "{}", told.stderr);
     assert!(told.stdout.contains("CUDA"), "{}", told.stdout);
-    here.refused(&["run", "copy", "--device", "cdua"], &["--device", "cuda"]);
+    for wrong in ["cdua", "cuda:first", "cuda:", "cuda:-1"] {
+        here.refused(&["run", "copy", "--device", wrong], &["--device", wrong, "such as cuda:0"]);
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_run_and_a_measurement_of_every_outcome_are_accepted() {
 
 #[test]
 fn the_record_kept_for_ever_is_accepted() {
-    for name in ["v1.jsonl", "v1-comparisons.jsonl"] {
+    for name in ["v1.jsonl", "v1-comparisons.jsonl", "v1-cold.jsonl"] {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/");
         let text = std::fs::read_to_string(format!("{folder}{name}")).unwrap();
         assert!(text.lines().count() > 1);

@@ -1,6 +1,7 @@
 //! What parent and worker say to each other: one JSON object a line, questions on stdin, answers on stdout.
 
 use ellwand_core::case::{Case, Value};
+use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, ParamValue, Sample};
 use ellwand_core::verdict::Verdict;
@@ -42,6 +43,9 @@ pub struct Open {
     pub slot_min_ns: u64,
     /// Warm-up, in nanoseconds.
     pub warm_up_ns: u64,
+    /// What slots find in the caches.
+    #[serde(default)]
+    pub caches: Caches,
     /// Slots that take so long or longer follow each other without runs that are not timed, and the first run is all the
     /// warm-up they get. 0 leaves that to the instrument.
     pub long_run_ns: u64,
@@ -217,7 +221,8 @@ mod tests {
             given: vec!["x=x.npy".into()],
             seed: u64::MAX,
             known_right: vec![u64::MAX, 0],
-            slot: Some(Slot { iterations: 10, parts: 5, cost_ns: 200_000 }),
+            slot: Some(Slot { parts: 5, ..Slot::cold(200_000, 5_000_000) }),
+            caches: Caches::Cold,
             ..Open::default()
         };
         for ask in

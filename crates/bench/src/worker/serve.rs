@@ -15,6 +15,8 @@ use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::{Fit, Workload};
 
 use super::protocol::{Answer, Ask, Judged, Open, Opened};
+use crate::block::stay_on;
+use crate::calibrate::{self, Effort};
 use crate::check::{self, Task, guarded};
 use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Counting, Slot};
@@ -82,20 +84,6 @@ fn die_with_the_parent() {
     }
 }
 
-/// Where that is refused (a container with fewer processors) the scheduler decides, as without it.
-fn stay_on(core: u32) {
-    #[cfg(target_os = "linux")]
-    {
-        use nix::sched::{CpuSet, sched_setaffinity};
-        let mut only = CpuSet::new();
-        if only.set(core as usize).is_ok() {
-            let _ = sched_setaffinity(nix::unistd::Pid::from_raw(0), &only);
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = core;
-}
-
 fn next(lines: &mut io::Lines<impl BufRead>) -> io::Result<Option<Ask>> {
     lines.next().map(|line| serde_json::from_str(&line?).map_err(io::Error::other)).transpose()
 }
@@ -156,6 +144,7 @@ impl Arm {
         let (case, inputs) = guarded("the workload's inputs", || inputs(host, open, workload.as_ref()))
             .and_then(|made| made.map_err(|error| error.to_string()))
             .map_err(failed)?;
+        check::cooled(device.as_ref(), open.caches).map_err(|why| Outcome::Unsupported { why })?;
         let running = probe::begin(if open.probes { host.probes } else { &[] }, Span::Cold);
         let ran = check::first_run(&case, &inputs, implementation, device.as_ref());
         let mut readings = running.end();
@@ -237,6 +226,8 @@ impl Arm {
         if probes.is_empty() {
             return Vec::new();
         }
+        // It begins as slots do. A failure here would be reported by the next one.
+        let _ = check::cooled(self.device.as_ref(), self.slot.caches());
         let running = probe::begin(probes, Span::Steady);
         let ran = guarded("run", || {
             self.prepared.run();
@@ -283,12 +274,13 @@ fn warm_up(
     first_run_ns: u64,
 ) -> Result<Slot, String> {
     let Some(shape) = open.slot else {
-        return sample::calibrate(device, parallelism, prepared, open.slot_min_ns, open.warm_up_ns);
+        let effort = Effort { caches: open.caches, slot_min_ns: open.slot_min_ns, warm_up_ns: open.warm_up_ns };
+        return calibrate::shape(device, parallelism, prepared, effort);
     };
     let mut spent = if is_long(shape, open) { first_run_ns } else { 0 };
     while spent < open.warm_up_ns {
         let (timing, _) = sample::slot(device, parallelism.scope(), prepared, shape)?;
-        spent += timing.wall_ns.max(1);
+        spent += (timing.wall_ns + shape.flush_ns.unwrap_or(0)).max(1);
     }
     Ok(shape)
 }

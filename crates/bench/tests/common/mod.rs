@@ -10,8 +10,8 @@ use ellwand_bench::measure::Instrument;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::{Measurement, Settings};
 use ellwand_core::{
-    Axis, Case, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Timing,
-    Work, Workload,
+    Axis, Caches, Case, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors,
+    Timing, Work, Workload,
 };
 
 /// The fake clock, in nanoseconds.
@@ -216,5 +216,12 @@ impl Bench {
 
 /// Slots of 1 us, at most 8 rounds, 10 us a case.
 pub fn settings() -> Settings {
-    Settings { slot_min_ns: 1_000, samples_min: 2, rounds_max: 8, case_budget_ns: 10_000, warm_up_ns: 2_000 }
+    Settings {
+        slot_min_ns: 1_000,
+        samples_min: 2,
+        rounds_max: 8,
+        case_budget_ns: 10_000,
+        warm_up_ns: 2_000,
+        caches: Caches::Warm,
+    }
 }

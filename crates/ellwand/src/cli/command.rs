@@ -7,10 +7,10 @@ use clap::{Arg, ArgMatches, Command};
 use ellwand_bench::plan::Selection;
 use ellwand_bench::settings::Effort;
 use ellwand_bench::worker::Limits;
-use ellwand_core::Registry;
+use ellwand_core::{Caches, Registry};
 
 use super::flags::{
-    OWN, axes, blocks, config, format, inputs, rope, seed, selection, size, switch, time_limit, workloads,
+    OWN, axes, blocks, caches, config, format, inputs, rope, seed, selection, size, switch, time_limit, workloads,
 };
 
 /// The whole command line for a registry.
@@ -79,6 +79,7 @@ fn run(registry: &Registry) -> Command {
                 .default_value("normal")
                 .help("How long to measure each case"),
         )
+        .arg(caches("cold: flush the caches of the device before every slot, which then holds one iteration"))
         .arg(Arg::new("baseline").long("baseline").value_name("IMPLEMENTATION").help("State speed-ups against this implementation"))
         .arg(switch("resume", "Continue the record in the output directory; finished cells are not measured again"))
         .arg(
@@ -202,6 +203,7 @@ fn compare(registry: &Registry) -> Command {
                 .conflicts_with("command")
                 .help("Compare this program with itself at a git revision, built in target/ellwand-baseline and kept"),
         )
+        .arg(caches("Verdicts are for warm caches; `run --caches cold` measures out of cold ones").hide(true))
         .arg(switch("across-machines", "Compare records of different machines all the same"))
         .arg(rope())
         .arg(blocks("Most blocks, a fresh process of each side in every one [default: 32]"))
@@ -312,6 +314,12 @@ fn given_axes(registry: &Registry, matches: &ArgMatches) -> BTreeMap<String, Str
 pub(super) fn effort(matches: &ArgMatches) -> Effort {
     let name = matches.try_get_one::<String>("effort").ok().flatten().map_or("normal", String::as_str);
     Effort::NAMES.iter().find(|(known, _)| *known == name).map_or(Effort::Normal, |(_, effort)| *effort)
+}
+
+/// What slots are to find in the caches.
+pub(super) fn caches_of(matches: &ArgMatches) -> Caches {
+    let name = text(matches, "caches").unwrap_or("warm");
+    Caches::NAMES.iter().find(|(known, _)| *known == name).map_or(Caches::Warm, |(_, caches)| *caches)
 }
 
 /// How long workers may take to answer.

@@ -12,7 +12,7 @@ use ellwand_core::stats::{Difference, ebh};
 use ellwand_core::{InputError, Registry};
 
 use super::budgets::{self, Budgets, State};
-use super::command::{is_set, limits, text};
+use super::command::{caches_of, is_set, limits, text};
 use super::contests::{Candidate, What, contests, refuse_cases};
 use super::exit::{Exit, Failure};
 use super::keeping::Keeper;
@@ -56,6 +56,12 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
     let rope = rope(matches)?;
+    if !caches_of(matches).is_warm() {
+        let problem = "verdicts are for warm caches: the self-check that bounds how often they are wrong was taken so";
+        let help =
+            "`run --caches cold` measures the same implementations out of cold caches, with intervals and no verdict";
+        return Err(InputError::new("--caches", problem, "--caches warm").help(help).into());
+    }
     if !is_set(matches, "command") && text(matches, "workload").is_none() {
         let sides: Vec<_> =
             matches.get_many::<String>("side").into_iter().flatten().map(|side| records::record_at(side)).collect();

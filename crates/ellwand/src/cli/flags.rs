@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, Command};
-use ellwand_core::Registry;
+use ellwand_core::{Caches, Registry};
 
 /// Flags that belong to the command line itself; an axis of the same name would be out of reach.
-pub(super) const OWN: [&str; 33] = [
+pub(super) const OWN: [&str; 34] = [
     "size",
     "implementation",
     "device",
@@ -40,6 +40,7 @@ pub(super) const OWN: [&str; 33] = [
     "long",
     "config",
     "same-output",
+    "caches",
 ];
 
 pub(super) fn config() -> Arg {
@@ -86,6 +87,15 @@ pub(super) fn format(names: &[&'static str]) -> Arg {
         .value_parser(names.to_vec())
         .default_value("table")
         .help("Form of the result on stdout")
+}
+
+pub(super) fn caches(help: &'static str) -> Arg {
+    Arg::new("caches")
+        .long("caches")
+        .value_name("STATE")
+        .value_parser(Caches::NAMES.map(|(name, _)| name))
+        .default_value("warm")
+        .help(help)
 }
 
 pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {

@@ -82,6 +82,7 @@ fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
 
 fn pair(before: &Measurement, after: &Measurement) -> Pair {
     let (ratio, why_not) = match (processes(before), processes(after)) {
+        _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
             (ratios(&before, &after), "a time is zero")
         }

@@ -11,12 +11,12 @@ use ellwand_bench::{
     Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, left_out, resolutions, writer,
 };
 use ellwand_core::error::nearest;
-use ellwand_core::record::{Measurement, Outcome as Fate, Run, Spans, VERSION};
+use ellwand_core::record::{Measurement, Outcome as Fate, Run, Settings, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
 
-use super::command::{effort, is_set, limits, selected, text};
+use super::command::{caches_of, effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals};
@@ -45,7 +45,17 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     ceilings::check_memory(&plan.cells, blocks.is_some() && !is_set(matches, "once"))?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
-    let allowed = budgets::load(registry, matches)?;
+    let allowed = of_warm_caches(budgets::load(registry, matches)?, matches);
+    if !caches_of(matches).is_warm() && (spans || is_set(matches, "once")) {
+        let other = if spans { "--spans" } else { "--once" };
+        let expected = format!("either --caches cold or {other}");
+        return Err(InputError::new(
+            "--caches",
+            format!("with {other} no slot is timed that could start cold"),
+            expected,
+        )
+        .into());
+    }
     if is_set(matches, "once") {
         return super::check::once(registry, matches, &plan, seed, given.as_ref());
     }
@@ -73,7 +83,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
             dir.parent().map(std::fs::remove_dir);
         }
     })?;
-    let settings = effort(matches).settings();
+    let settings = Settings { caches: caches_of(matches), ..effort(matches).settings() };
     let this_run = Run {
         version: VERSION,
         id: id(started),
@@ -117,6 +127,15 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
     drop(record);
     finish(matches, allowed.as_ref(), &dir, &record_path, interrupted)
+}
+
+/// The budgets, unless caches are cold: what they allow was found with warm ones.
+fn of_warm_caches(budgets: Option<budgets::Budgets>, matches: &ArgMatches) -> Option<budgets::Budgets> {
+    if budgets.is_some() && !caches_of(matches).is_warm() {
+        output::note("note: budgets are for warm caches and are not held against this run");
+        return None;
+    }
+    budgets
 }
 
 /// The machine, with the devices that the registry found.
@@ -332,7 +351,9 @@ fn open(path: &Path, this_run: &Run, resume: bool, spans: bool) -> Result<(Write
         return Err(differs("on another machine", "the machine it was made on, or a new directory".into()));
     }
     if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
-        return Err(differs("with another seed or effort", format!("--seed {} and the same --effort", known.run.seed)));
+        let (seed, caches) = (known.run.seed, known.run.settings.caches.word());
+        let expected = format!("--seed {seed}, --caches {caches} and the same --effort");
+        return Err(differs("with another seed, effort or state of the caches", expected));
     }
     let finished = if spans {
         known.spans.iter().map(Spans::cell).collect()

@@ -71,7 +71,7 @@ impl Box {
 pub const QUICK: [&str; 8] =
     ["run", "lattice-encode", "--batch", "1,8", "--effort", "quick", "--no-ceilings", "--no-plot"];
 
-fn told(output: Output) -> Told {
+pub fn told(output: Output) -> Told {
     Told {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -12,8 +12,8 @@ mod watch;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -22,6 +22,7 @@ use ellwand_core::device::{Activity, DeviceStatus};
 use super::cublas::{self, Cublas};
 use super::cupti::Cupti;
 use super::gate::Gate;
+use super::held::{Held, Memory};
 use super::nvml::{self, Nvml};
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles, compile};
 
@@ -104,9 +105,8 @@ struct Cuda {
     state: Mutex<State>,
     /// Clock, power and heat; none where the management library does not tell.
     nvml: Option<Nvml>,
-    /// Bytes held by buffers, now and at most.
-    held: AtomicU64,
-    most_held: AtomicU64,
+    /// Bytes held by buffers.
+    held: Held,
 }
 
 #[derive(Default)]
@@ -187,8 +187,7 @@ impl Cuda {
             opened_on_device,
             state: Mutex::default(),
             nvml: nvml::bus(device).and_then(|bus| Nvml::open(&bus).ok()),
-            held: AtomicU64::new(0),
-            most_held: AtomicU64::new(0),
+            held: Held::default(),
         })
     }
 
@@ -292,8 +291,7 @@ impl Backend for Cuda {
         match unsafe { result::malloc_sync(bytes) } {
             Ok(address) => {
                 state.sizes.insert(address, bytes as u64);
-                let held = self.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
-                self.most_held.fetch_max(held, Relaxed);
+                self.held.take(bytes as u64);
                 Ok(address)
             }
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
@@ -307,7 +305,7 @@ impl Backend for Cuda {
     fn free(&self, address: u64) {
         let Ok(mut state) = self.enter_disturbing() else { return };
         if let Some(bytes) = state.sizes.remove(&address) {
-            self.held.fetch_sub(bytes, Relaxed);
+            self.held.give(bytes);
             // Work that still uses it comes first. After a failed kernel the context is lost, and its memory with it.
             let _ = self.wait();
             // SAFETY: allocated by `alloc` and freed once, since its size was still known.
@@ -340,11 +338,13 @@ impl Backend for Cuda {
         if source.name.ends_with(".py") {
             return self.ahead(&mut state, source, name);
         }
+        let start = Instant::now();
         let handle = self.function(&mut state, source, name)?;
+        let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
-        Ok(Kernel { name: name.to_string(), handle, resources, ..Kernel::default() })
+        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns, ..Kernel::default() })
     }
 
     fn capability(&self) -> Option<(i32, i32)> {
@@ -427,6 +427,11 @@ impl Backend for Cuda {
         DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let kept = self.enter().ok()?.scratch.map_or(0, |_| 2 * self.l2_bytes as u64);
+        Some(self.held.memory(kept))
+    }
+
     fn watch(&self) -> Result<(), String> {
         self.begin_watch()
     }
@@ -438,7 +443,9 @@ impl Backend for Cuda {
     fn flush(&self) -> Result<(), GpuError> {
         let bytes = 2 * self.l2_bytes;
         if bytes == 0 {
-            return Ok(());
+            return Err(GpuError::Absent(
+                "the driver does not tell how large the cache is that would be flushed".into(),
+            ));
         }
         let known = self.enter()?.scratch;
         let scratch = match known {

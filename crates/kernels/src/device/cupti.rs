@@ -233,4 +233,14 @@ mod tests {
         assert!(other.begin().unwrap_err().contains("cuptiActivityRegisterCallbacks"));
         assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
     }
+
+    #[test]
+    fn a_user_who_may_not_look_is_told_what_decides_that() {
+        let library = Cupti::open(Path::new("libc.so.6")).unwrap();
+        assert_eq!(library.told("cuptiActivityEnable", 0), Ok(()));
+        let refused = library.told("cuptiActivityEnable", 35).unwrap_err();
+        assert!(refused.contains("may not") && refused.contains("NVreg_RestrictProfilingToAdminUsers"), "{refused}");
+        let other = library.told("cuptiActivityEnable", 7).unwrap_err();
+        assert_eq!(other, "cuptiActivityEnable gives error 7", "a library without words for it");
+    }
 }

@@ -243,6 +243,16 @@ impl Prepared for Job {
         let held = "memory that inputs, outputs and working arrays take on the device";
         let mut readings =
             vec![Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held)];
+        if let Some(memory) = self.gpu.memory() {
+            let read =
+                |id, title, bytes: u64, about| Reading::measured(id, title, "B", Better::Lower, bytes as f64, about);
+            let peak = "most memory that the process held on the device at any time, whoever held it";
+            let kept = "memory that the process keeps on the device for a later use, in nobody's arrays";
+            readings.extend([
+                read("device-memory-peak", "device memory, peak", memory.most, peak),
+                read("device-memory-kept", "device memory, kept", memory.kept, kept),
+            ]);
+        }
         if self.gpu.kind() == DeviceKind::Cuda {
             readings.extend([
                 told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
@@ -258,8 +268,7 @@ impl Prepared for Job {
         }
         let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
         if !took.is_empty() {
-            let about =
-                "time in which its kernels were compiled for the device, as far as that happens before the first run";
+            let about = "time in which its kernels were compiled for the device or loaded, as far as that happens before the first run";
             let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
             readings.push(Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about));
         }

@@ -15,6 +15,7 @@ mod cupti;
 mod emulation;
 mod find;
 mod gate;
+mod held;
 mod host;
 mod job;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub(crate) use buffer::Buffer;
 pub(crate) use cublas::Series;
 #[cfg(test)]
 pub(crate) use emulation::test_devices;
+use held::Memory;
 pub(crate) use host::Host;
 pub(crate) use job::Job;
 #[cfg(test)]
@@ -195,6 +197,10 @@ pub(crate) trait Backend: Send + Sync {
     /// State of the device.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
+    }
+    /// Memory that this process holds on the device, where it is counted.
+    fn memory(&self) -> Option<Memory> {
+        None
     }
     /// Begins to record what the device does.
     fn watch(&self) -> Result<(), String> {

@@ -40,6 +40,9 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     if rows.iter().any(|row| row.device != rows[0].device) {
         columns.push(Column::new("device", false, 1, rows.iter().map(|row| row.device.clone()).collect()));
     }
+    if rows.iter().any(|row| row.caches != rows[0].caches) {
+        columns.push(Column::new("caches", false, 1, rows.iter().map(|row| row.caches.word().to_string()).collect()));
+    }
     for metric in &report.metrics {
         metric_columns(metric, section, &mut columns, &mut missing);
     }

@@ -57,6 +57,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("input", |_, row: &Row| row.input.clone().unwrap_or_default()),
         column("implementation", |_, row| row.implementation.clone()),
         column("device", |_, row| row.device.clone()),
+        column("caches", |_, row| row.caches.word().to_string()),
         column("parallelism", |_, row| format!("{:?}", row.parallelism).to_lowercase()),
         column("what_ran", |_, row| row.what_ran.clone()),
         column("status", |_, row| row.status.word.to_string()),

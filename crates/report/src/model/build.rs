@@ -114,6 +114,13 @@ fn limits(records: &[Record]) -> Vec<String> {
     }
     if records.iter().any(|record| !record.measurements.is_empty()) {
         limits.extend(of_measurements());
+        let measured = || records.iter().flat_map(|record| &record.measurements);
+        if measured().any(|measurement| measurement.caches.is_warm()) {
+            limits.push(WARM.into());
+        }
+        if measured().any(|measurement| !measurement.caches.is_warm()) {
+            limits.push(COLD.into());
+        }
         if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
             limits.push(
                 "No ceilings were measured in at least one run, so shares of the ceiling are unavailable there.".into(),
@@ -128,12 +135,19 @@ fn limits(records: &[Record]) -> Vec<String> {
     limits
 }
 
+const WARM: &str = "Inputs are warm in the cache that holds them: iterations follow each other, and find what the one before left there.";
+
+/// What cold slots are, and what they are not.
+const COLD: &str = "With cold caches every slot is one iteration behind a flush: inputs, outputs, instructions and translations of addresses come from main memory, \
+     and the threads of a pool may have to be woken. Shares of the ceiling are then of the bandwidth at which main memory is read; \
+     what was written need not have reached it when the iteration ends.";
+
 fn of_measurements() -> [String; 3] {
     [
         "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
          They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
             .to_string(),
-        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved; inputs are warm in the cache that holds them."
+        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved."
             .to_string(),
         "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
             .to_string(),
@@ -215,6 +229,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         implementation: crate::units::clean(&m.implementation),
         device: crate::units::clean(&m.device),
         parallelism: m.ran_on(),
+        caches: m.caches,
         what_ran: crate::units::clean(&m.what_ran),
         status: (&m.outcome).into(),
         check: m.check.clone(),
@@ -234,7 +249,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         faults_per_iteration: crate::diagnose::typical_faults(m),
         speedup,
         roof: if m.outcome.is_measured() {
-            roof(&environment.ceilings, &m.work_done(), m.ran_on(), &m.device)
+            roof(&environment.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)
         } else {
             None
         },

@@ -2,7 +2,7 @@
 
 use ellwand_core::record::{Param, Settings};
 use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, Work};
-use ellwand_core::{Parallelism, ceiling::Roof};
+use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::diagnose::{Diagnosis, Finding};
@@ -159,6 +159,8 @@ pub struct Row {
     pub device: String,
     /// How many threads took part.
     pub parallelism: Parallelism,
+    /// What its slots found in the caches of the device.
+    pub caches: Caches,
     /// What really ran.
     pub what_ran: String,
     /// What became of it.
@@ -261,7 +263,10 @@ impl Section {
 
     /// The fixed parameters in one line (`lattice D4 · q 4`).
     pub fn fixed_line(&self) -> String {
-        self.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect::<Vec<_>>().join(" · ")
+        let axes = self.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(",")));
+        let cold =
+            (!self.rows.is_empty() && self.rows.iter().all(|row| !row.caches.is_warm())).then(|| "cold caches".into());
+        axes.chain(cold).collect::<Vec<_>>().join(" · ")
     }
 }
 
@@ -327,9 +332,13 @@ pub(crate) fn machine_line(environment: &Environment) -> String {
 pub(crate) fn settings_line(settings: &Settings) -> String {
     use crate::units::human;
     let seconds = |ns: u64| human(ns as f64 * 1e-9, "s");
+    let slots = match settings.caches {
+        Caches::Warm => format!("slots of at least {}", seconds(settings.slot_min_ns)),
+        Caches::Cold => "slots of one iteration, the caches flushed before each".to_string(),
+    };
     format!(
-        "slots of at least {}, at least {} samples in at most {} interleaved rounds, {} an implementation, warm-up {}",
-        seconds(settings.slot_min_ns),
+        "{}, at least {} samples in at most {} interleaved rounds, {} an implementation, warm-up {}",
+        slots,
         settings.samples_min,
         settings.rounds_max,
         seconds(settings.case_budget_ns),

@@ -70,6 +70,7 @@ pub fn run() -> Run {
             rounds_max: 200,
             case_budget_ns: 300_000_000,
             warm_up_ns: 50_000_000,
+            caches: ellwand_core::Caches::Warm,
         },
         certificate: None,
     }
@@ -123,6 +124,7 @@ pub fn measured(case: &Case, implementation: &str, seconds: f64, work: Work) -> 
         implementation: implementation.into(),
         device: "cpu".into(),
         parallelism: if many { Parallelism::Many } else { Parallelism::Single },
+        caches: ellwand_core::Caches::Warm,
         what_ran: if many {
             "avx512, 2 threads"
         } else if implementation == "simd" {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
+use std::time::Instant;
 
 use cudarc::driver::result;
 
@@ -15,6 +16,7 @@ impl Cuda {
         if let Some(kernel) = state.ahead.get(&key) {
             return Ok(kernel.clone());
         }
+        let start = Instant::now();
         let found = triton::find(source, name, &self.arch())?;
         // SAFETY: an ELF image that is whole by its manifest; the driver checks that it is for this architecture.
         let module = unsafe { result::module::load_data(found.cubin.as_ptr().cast()) };
@@ -28,6 +30,8 @@ impl Cuda {
         let fixed = Some(found.fixed);
         let kernel = Kernel { name: name.to_string(), handle, resources, fixed, ..Kernel::default() };
         state.ahead.insert(key, kernel.clone());
-        Ok(kernel)
+        // Loading is all that is left to do here, and is done once.
+        let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        Ok(Kernel { compile_ns, ..kernel })
     }
 }

@@ -15,6 +15,7 @@ use std::time::Instant;
 use ellwand_core::DeviceKind;
 use ellwand_core::device::DeviceStatus;
 
+use super::held::Memory;
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source};
 use open::Opened;
 
@@ -162,8 +163,11 @@ impl Backend for Vulkan {
     }
 
     fn status(&self) -> DeviceStatus {
-        let held = self.known().map(|opened| opened.held_bytes());
-        DeviceStatus { memory_bytes: held, ..DeviceStatus::default() }
+        DeviceStatus { memory_bytes: self.memory().map(|memory| memory.now), ..DeviceStatus::default() }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(self.known()?.memory())
     }
 
     fn flush(&self) -> Result<(), GpuError> {

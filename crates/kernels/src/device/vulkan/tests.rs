@@ -125,6 +125,15 @@ fn memory_comes_back_when_nobody_holds_it() {
     let before = gpu.status().memory_bytes.unwrap();
     drop(held);
     assert_eq!(gpu.status().memory_bytes.unwrap() + (64 << 20), before);
+    assert_eq!(gpu.memory().unwrap().most, before, "the most that was held is remembered");
+    // What a flush writes is made once, and told as kept rather than as anybody's.
+    let without = gpu.memory().unwrap();
+    assert_eq!(without.kept, 0);
+    for _ in 0..2 {
+        gpu.flush().unwrap();
+        let with = gpu.memory().unwrap();
+        assert!(with.kept > 32 << 20 && with.now == without.now + with.kept, "{with:?}");
+    }
     let mut job = counting(gpu).unwrap();
     job.run();
     job.sync().unwrap();

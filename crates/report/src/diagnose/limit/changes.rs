@@ -158,7 +158,9 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     if m.ran_on() == Parallelism::Many {
         return 0.0;
     }
-    let Some(many) = ceiling::roof(ceilings, &m.work_done(), Parallelism::Many, &m.device) else { return 0.0 };
+    let Some(many) = ceiling::roof(ceilings, &m.work_done(), Parallelism::Many, &m.device, m.caches) else {
+        return 0.0;
+    };
     let wake = cost(ceilings, CeilingKind::Wake).map_or(0.0, |ceiling| ceiling.value);
     let bound = d.seconds(Limit::Memory).max(d.seconds(Limit::Compute));
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
@@ -166,8 +168,7 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
 
 /// The least that one thread needs.
 fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
-    let memory =
-        ceiling::bandwidth(ceilings, &m.work, Parallelism::Single).map(|c| m.work.bytes_total() as f64 / c.value);
+    let memory = ceiling::traffic(ceilings, &m.work, Parallelism::Single, m.caches).map(|traffic| traffic.seconds);
     let compute = operations(ceilings, &m.work, Parallelism::Single).map(|c| m.work_done().flops / c.value);
     Some(memory.unwrap_or(0.0).max(compute?))
 }

@@ -7,7 +7,7 @@
 //! cost of each is a measured [ceiling](ellwand_core::Ceiling), its number is in the record or in the required work, so
 //! the time that each explains is a product. The products are derived: no hardware counter is read.
 
-use ellwand_core::ceiling::{cost, fastest_bandwidth, latency, operations};
+use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic};
 use ellwand_core::stats::{median, quantile};
 use ellwand_core::{CeilingKind, Environment, Measurement, Parallelism, Provenance, Sample, ceiling};
 use serde::Serialize;
@@ -199,7 +199,7 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
     let work = &m.work_done();
     let bytes = work.bytes_total() as f64;
-    let bandwidth = ceiling::bandwidth(ceilings, work, threads);
+    let memory = traffic(ceilings, work, threads, m.caches);
     let faults = typical_faults(m);
 
     let mut parts = Vec::new();
@@ -208,25 +208,27 @@ pub fn place(m: &Measurement, environment: &Environment) -> Option<Diagnosis> {
             parts.push(Part { limit, seconds });
         }
     };
-    part(Limit::Memory, bandwidth.as_ref().map(|ceiling| bytes / ceiling.value));
+    part(Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds));
     part(Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value));
     part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
     part(Limit::Overhead, of(CeilingKind::Call));
     if threads == Parallelism::Many {
-        part(Limit::ThreadWake, of(CeilingKind::Wake));
+        // While caches are flushed the threads of a pool go to sleep.
+        let wake = if m.caches.is_warm() { CeilingKind::Wake } else { CeilingKind::ColdWake };
+        part(Limit::ThreadWake, of(wake));
         // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
         part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
     } else {
-        let chain = latency(ceilings, work.footprint()).map(|ceiling| bytes / LINE * ceiling.value);
+        let chain = latency(ceilings, work.footprint(), m.caches).map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
     }
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
-    let fastest = fastest_bandwidth(ceilings, work, threads).map(|ceiling| bytes / ceiling.value);
+    let fastest = fastest_traffic(ceilings, work, threads, m.caches).map(|traffic| traffic.seconds);
     let mut diagnosis = Diagnosis {
         limit: Limit::Unexplained,
-        level: bandwidth.map(|ceiling| ceiling.level).filter(|level| !level.is_empty()),
+        level: memory.map(|traffic| traffic.ceiling.level).filter(|level| !level.is_empty()),
         time_s,
         share: 0.0,
         parts,
@@ -273,7 +275,8 @@ fn classify(
         return (Limit::Overhead, seconds(Limit::Overhead));
     }
     // What traffic or arithmetic explains in part is not given to a cost that explains less.
-    let small = largest.is_none_or(|limit| share(limit) < BINDS);
+    // Out of cold caches threads are always woken from sleep, at a cost that was measured: nothing is allowed for.
+    let small = largest.is_none_or(|limit| share(limit) < BINDS) && m.caches.is_warm();
     if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
         return (Limit::ThreadWake, seconds(Limit::ThreadWake));
     }

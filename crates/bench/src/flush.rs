@@ -1,0 +1,148 @@
+//! Driving everything out of the processor's caches: every processor that this process may use reads a buffer of its own, all
+//! of them together several times what the last caches hold.
+//!
+//! Read and not written: lines that were written would have to go back to memory while the next slot is timed. What slots
+//! wrote goes back now. The buffers are written once, when they are made, or all their pages would be the same page of zeros.
+
+use ellwand_core::record::Cache;
+
+/// How many times the last caches hold the buffers of all processors together, and its own caches hold that of each. One pass
+/// over as much as fits leaves lines behind in caches that do not replace the oldest line first.
+const TIMES: u64 = 4;
+/// What caches are taken for where the system does not tell: 2 MiB for each processor, 64 MiB for all.
+const UNKNOWN: [u64; 2] = [2 << 20, 64 << 20];
+/// Words of a cache line.
+const LINE: usize = 8;
+
+/// The buffers, one for each processor.
+#[derive(Debug, Default)]
+pub(crate) struct Flush {
+    buffers: Vec<Buffer>,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    /// The processor, where threads can be told where to run.
+    core: Option<u32>,
+    words: Vec<u64>,
+}
+
+/// Bytes of the buffer of each of `cores` processors.
+fn share(caches: &[Cache], cores: u64) -> u64 {
+    let Some(last) = caches.last() else { return TIMES * UNKNOWN[0].max(UNKNOWN[1].div_ceil(cores)) };
+    let shared_by = u64::from(last.shared_by).max(1);
+    // Processors that share a last cache flush it together; fewer of them have to read more each.
+    let together = cores.min(shared_by);
+    // The middle caches are their own, or shared with a neighbour.
+    let own = caches.iter().rev().nth(1).map_or(0, |cache| cache.bytes);
+    TIMES * last.bytes.div_ceil(together).max(own)
+}
+
+impl Flush {
+    /// Drives everything out. The first call makes the buffers.
+    ///
+    /// # Errors
+    /// When there is not enough memory, or no thread can be started.
+    pub(crate) fn run(&mut self, caches: &dyn Fn() -> Vec<Cache>) -> Result<(), String> {
+        let cores = cores();
+        if self.buffers.iter().map(|buffer| buffer.core).ne(cores.iter().copied()) {
+            let words = usize::try_from(share(&caches(), cores.len() as u64)).unwrap_or(usize::MAX) / 8;
+            self.buffers.clear();
+            for core in cores {
+                self.buffers.push(Buffer { core, words: Buffer::room(words)? });
+            }
+            on_each(&mut self.buffers, &|buffer| buffer.words.resize(words, 1))?;
+        }
+        on_each(&mut self.buffers, &|buffer| {
+            let sum = buffer.words.iter().step_by(LINE).fold(0_u64, |sum, word| sum.wrapping_add(*word));
+            std::hint::black_box(sum);
+        })
+    }
+}
+
+impl Buffer {
+    fn room(words: usize) -> Result<Vec<u64>, String> {
+        let mut room = Vec::new();
+        let short = |_| format!("no {} bytes of memory are left to read in place of what the caches hold", 8 * words);
+        room.try_reserve_exact(words).map_err(short)?;
+        Ok(room)
+    }
+}
+
+/// The processors that this thread may use; none of them by name where it cannot be told to stay on one.
+fn cores() -> Vec<Option<u32>> {
+    let allowed: Vec<Option<u32>> = crate::block::allowed_cores().into_iter().map(Some).collect();
+    if allowed.is_empty() {
+        return vec![None; std::thread::available_parallelism().map_or(1, std::num::NonZero::get)];
+    }
+    allowed
+}
+
+/// Does something with each buffer, on the processor that it belongs to, all at the same time.
+fn on_each(buffers: &mut [Buffer], what: &(dyn Fn(&mut Buffer) + Sync)) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let started = buffers.iter_mut().map(|buffer| {
+            std::thread::Builder::new().name("flush".into()).spawn_scoped(scope, move || {
+                if let Some(core) = buffer.core {
+                    crate::block::stay_on(core);
+                }
+                what(buffer);
+            })
+        });
+        let started: Vec<_> = started.collect();
+        let mut done = Ok(());
+        for thread in started {
+            let joined = match thread {
+                Ok(thread) => thread.join().map_err(|_| "a thread that flushes caches panicked".to_string()),
+                Err(error) => Err(format!("no thread could be started to flush caches: {error}")),
+            };
+            done = done.and(joined);
+        }
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(level: &str, bytes: u64, shared_by: u32) -> Cache {
+        Cache { level: level.into(), bytes, shared_by }
+    }
+
+    #[test]
+    fn all_processors_together_read_several_times_what_the_last_caches_hold() {
+        let zen = [cache("L1", 32 << 10, 1), cache("L2", 1 << 20, 1), cache("L3", 32 << 20, 2)];
+        assert_eq!(share(&zen, 2), 4 * (16 << 20), "two that share it");
+        assert_eq!(share(&zen, 1), 4 * (32 << 20), "one has to read for both");
+        assert_eq!(share(&zen, 16), 4 * (16 << 20), "eight caches, each with its two");
+        let small = [cache("L2", 2 << 20, 1), cache("L3", 24 << 20, 64)];
+        assert_eq!(share(&small, 64), 4 * (2 << 20), "what each has for itself is the larger part");
+        assert_eq!(share(&[cache("L2", 4 << 20, 1)], 4), 4 * (4 << 20), "there is but one level");
+        assert_eq!(share(&[], 4), 4 * (16 << 20));
+    }
+
+    #[test]
+    fn buffers_are_made_once_for_the_processors_that_may_be_used_and_hold_pages_of_their_own() {
+        let mut flush = Flush::default();
+        let asked = std::cell::Cell::new(0);
+        let caches = || {
+            asked.set(asked.get() + 1);
+            vec![cache("L2", 64 << 10, 1)]
+        };
+        flush.run(&caches).unwrap();
+        flush.run(&caches).unwrap();
+        assert_eq!(asked.get(), 1);
+        assert_eq!(flush.buffers.iter().map(|buffer| buffer.core).collect::<Vec<_>>(), cores());
+        for buffer in &flush.buffers {
+            assert_eq!(buffer.words.len(), 4 * (64 << 10) / 8);
+            assert!(buffer.words.iter().all(|word| *word == 1), "pages of zeros are one and the same");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_told() {
+        let problem = Flush::default().run(&|| vec![cache("L3", 1 << 60, 1)]).unwrap_err();
+        assert!(problem.contains("bytes of memory"), "{problem}");
+    }
+}

@@ -1,0 +1,216 @@
+//! What happens around a slot when caches are cold, in its order, on a device that writes down what it is asked.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use common::{AddOne, Clock, settings};
+use ellwand_bench::worker::{Answer, Ask, Asked, Host, Open, serve};
+use ellwand_bench::{Cell, Instrument, Plan, Selection, resolutions};
+use ellwand_core::record::{Measurement, Outcome, Sample, Settings};
+use ellwand_core::{
+    Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Timing,
+};
+
+/// What was asked, in its order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    fn say(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+    fn said(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// How long a flush takes here.
+const FLUSH_NS: u64 = 700;
+
+struct Told {
+    clock: Clock,
+    log: Log,
+    flushes: bool,
+}
+
+impl Device for Told {
+    fn id(&self) -> &str {
+        "told"
+    }
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+    fn about(&self) -> String {
+        "a device for tests".into()
+    }
+    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
+        self.log.say("start");
+        let before = self.clock.now();
+        body();
+        let wall_ns = self.clock.now() - before;
+        self.log.say("end");
+        Timing { wall_ns, ..Timing::default() }
+    }
+    /// So that warm slots would be cut into parts.
+    fn finest_part_ns(&self) -> Option<u64> {
+        Some(100)
+    }
+    fn flush_cache(&self) -> Result<(), InputError> {
+        if !self.flushes {
+            return Err(InputError::new("told", "its caches cannot be flushed", "a device that can"));
+        }
+        self.log.say("flush");
+        self.clock.advance(FLUSH_NS);
+        Ok(())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Adds one, slower where the cache is cold, which it knows from the log.
+struct Toy {
+    clock: Clock,
+    log: Log,
+    y: Vec<f64>,
+    x: Vec<f64>,
+}
+
+impl Prepared for Toy {
+    fn load(&mut self, _: u64) {
+        self.log.say("load");
+    }
+    fn run(&mut self) {
+        let cold = self.log.said().iter().rev().find(|what| ["run", "flush"].contains(what)) == Some(&"flush");
+        self.log.say("run");
+        self.clock.advance(if cold { 300 } else { 100 });
+        for (y, x) in self.y.iter_mut().zip(&self.x) {
+            *y = x + 1.0;
+        }
+    }
+    fn sync(&mut self) -> Result<(), String> {
+        self.log.say("sync");
+        Ok(())
+    }
+    fn poison(&mut self) {
+        self.log.say("poison");
+        self.y.fill(f64::NAN);
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
+    }
+}
+
+fn registry(flushes: bool) -> (Registry, Log) {
+    let (clock, log) = (Clock::default(), Log::default());
+    let mut registry = Registry::new();
+    registry.device(Arc::new(Told { clock: clock.clone(), log: log.clone(), flushes }));
+    registry.workload(AddOne::default());
+    let own = log.clone();
+    registry.implementation(Implementation::cpu("add-one", "steady", "a toy", move |_, inputs, _| {
+        let x = inputs.get("x")?.f64()?.to_vec();
+        Ok(Box::new(Toy { clock: clock.clone(), log: own.clone(), y: vec![0.0; x.len()], x }))
+    }));
+    (registry, log)
+}
+
+fn cell(registry: &Registry) -> Cell {
+    let selection = Selection { workloads: vec!["add-one".into()], ..Selection::default() };
+    Plan::expand(registry, &selection).unwrap().cells.remove(0)
+}
+
+fn measured(registry: &Registry, caches: Caches) -> Measurement {
+    let interrupt = AtomicBool::new(false);
+    let settings = Settings { caches, ..settings() };
+    let instrument = Instrument {
+        registry,
+        settings,
+        seed: 7,
+        probes: &[],
+        interrupt: &interrupt,
+        given: None,
+        resolutions: BTreeMap::new(),
+    };
+    instrument.measure(&cell(registry), &mut |_| {}).unwrap().remove(0)
+}
+
+/// Everything around one cold slot, behind whatever was still to be done.
+const SLOT: &str = "sync load flush start run sync end";
+
+#[test]
+fn a_cold_slot_is_loaded_then_flushed_then_timed_and_holds_one_iteration() {
+    let (registry, log) = registry(true);
+    let cold = measured(&registry, Caches::Cold);
+    assert_eq!(cold.outcome, Outcome::Measured);
+    assert_eq!(cold.caches, Caches::Cold);
+    let said = log.said().join(" ");
+    assert_eq!(cold.samples.len(), 8);
+    // Nothing runs between two slots: it would bring back into the caches what was flushed.
+    assert!(said.contains(&[SLOT; 8].join(" ")), "{said}");
+    // Calibration times the flush by itself, so that it is known what a sample costs, and takes slots as those that follow.
+    let known = "start flush end load flush start run sync end ".repeat(3);
+    assert_eq!(said.matches(&known).count(), 1, "{said}");
+    assert_eq!(said.matches("load flush start run sync end").count(), 3 + 8, "{said}");
+    assert_eq!(said.matches("load").count(), 3 + 8, "no slot is taken in another way: {said}");
+    let expected = Sample { iterations: 1, wall_ns: 300, ..Sample::default() };
+    for (round, sample) in cold.samples.iter().enumerate() {
+        assert_eq!(*sample, Sample { round: round as u32, ..expected });
+    }
+}
+
+#[test]
+fn warm_slots_are_never_flushed_and_hold_many_iterations_in_parts() {
+    let (registry, log) = registry(true);
+    let warm = measured(&registry, Caches::Warm);
+    assert!(!log.said().contains(&"flush") && warm.caches.is_warm());
+    assert!(warm.samples.iter().all(|sample| sample.iterations == 10 && sample.wall_ns == 1000), "{:?}", warm.samples);
+}
+
+#[test]
+fn a_device_that_cannot_flush_is_unsupported_with_the_reason_and_nothing_is_timed() {
+    let (registry, log) = registry(false);
+    let cold = measured(&registry, Caches::Cold);
+    let Outcome::Unsupported { why } = &cold.outcome else { panic!("{:?}", cold.outcome) };
+    assert!(why.contains("cannot be flushed"), "{why}");
+    assert!(cold.samples.is_empty() && !log.said().contains(&"load"), "{:?}", log.said());
+    assert_eq!(measured(&registry, Caches::Warm).outcome, Outcome::Measured);
+}
+
+#[test]
+fn what_can_be_told_from_nothing_is_measured_in_slots_of_the_same_shape() {
+    let (registry, log) = registry(true);
+    let _ = resolutions(&registry, &Settings { caches: Caches::Cold, ..settings() });
+    assert!(log.said().windows(3).any(|said| said == ["flush", "start", "end"]), "{:?}", log.said());
+}
+
+#[test]
+fn a_worker_takes_cold_slots_in_the_same_order_and_spoils_outputs_before_the_flush() {
+    let (registry, log) = registry(true);
+    let asked = Asked::new(&cell(&registry).case, "steady");
+    let open = Open { asked, seed: 7, slot_min_ns: 1000, caches: Caches::Cold, ..Open::default() };
+    let questions = [Ask::Open(Box::new(open)), Ask::Slot { judged: false }, Ask::Slot { judged: true }, Ask::Again];
+    let lines: Vec<String> = questions.iter().map(|ask| serde_json::to_string(ask).unwrap()).collect();
+    let host = Host { registry: &registry, probes: &[], read_given: &|_| Ok(Tensors::new()) };
+    let mut answers = Vec::new();
+    serve(&host, Cursor::new(lines.join("\n")), &mut answers).unwrap();
+    let answers: Vec<Answer> =
+        String::from_utf8(answers).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [Answer::Ready(opened), Answer::Slot { sample }, Answer::Slot { sample: second }, Answer::Judged(_)] =
+        &answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((opened.slot.iterations, opened.slot.parts), (1, 1));
+    assert_eq!((opened.slot.cost_ns, opened.slot.flush_ns), (300, Some(FLUSH_NS)));
+    for sample in [sample, second] {
+        assert_eq!((sample.iterations, sample.wall_ns), (1, 300));
+    }
+    let said = log.said().join(" ");
+    assert!(said.contains(&format!("{SLOT} poison {SLOT}")), "{said}");
+}

@@ -1,0 +1,191 @@
+//! The time that required traffic takes at the measured bandwidths.
+
+use super::{Ceiling, CeilingKind, allowed, best};
+use crate::device::Caches;
+use crate::implementation::Parallelism;
+use crate::work::Work;
+
+/// Traffic at the bandwidth that limits it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// The shortest time it can take, in seconds.
+    pub seconds: f64,
+    /// The bandwidth.
+    pub ceiling: Ceiling,
+}
+
+/// The time that the required bytes take at the [`bandwidth`] of their mix of reads and writes and of the level in which the
+/// working set lives. From cold caches what is read comes out of main memory, whatever its size: the time of that at the
+/// bandwidth of main memory, where it is the longer one. What is written need not have reached main memory by the end.
+pub fn traffic(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, caches: Caches) -> Option<Traffic> {
+    longer(ceilings, work, caches, |ceilings, work| bandwidth(ceilings, work, parallelism))
+}
+
+/// The same at the largest measured footprint that is no larger than the bytes of `work`: between two levels part of the data
+/// still lies in the faster one, so only a result faster than this cannot be.
+pub fn fastest_traffic(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, caches: Caches) -> Option<Traffic> {
+    longer(ceilings, work, caches, |ceilings, work| fastest_bandwidth(ceilings, work, parallelism))
+}
+
+fn longer(
+    ceilings: &[Ceiling],
+    work: &Work,
+    caches: Caches,
+    bandwidth: impl Fn(&[Ceiling], &Work) -> Option<Ceiling>,
+) -> Option<Traffic> {
+    let at = |ceilings: &[Ceiling], work: &Work| {
+        let ceiling = bandwidth(ceilings, work)?;
+        Some(Traffic { seconds: work.bytes_total() as f64 / ceiling.value, ceiling })
+    };
+    let settled = at(ceilings, work);
+    if caches.is_warm() {
+        return settled;
+    }
+    let read = at(&of_main_memory(ceilings), &Work { bytes_written: 0, ..work.clone() });
+    [settled, read].into_iter().flatten().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+/// Those that do not depend on where data lie, and of the others those of the largest footprint of their kind: it is larger
+/// than every cache.
+fn of_main_memory(ceilings: &[Ceiling]) -> Vec<Ceiling> {
+    let alike = |a: &Ceiling, b: &Ceiling| (a.kind, a.parallelism) == (b.kind, b.parallelism) && a.device == b.device;
+    let largest = |of: &Ceiling| ceilings.iter().filter(|c| alike(c, of)).map(|c| c.footprint_bytes).max();
+    ceilings.iter().filter(|ceiling| Some(ceiling.footprint_bytes) == largest(ceiling)).cloned().collect()
+}
+
+/// The time of a dependent load where a working set of `bytes` lives: from cold caches that is main memory.
+pub fn latency(ceilings: &[Ceiling], bytes: u64, caches: Caches) -> Option<Ceiling> {
+    let bytes = if caches.is_warm() { bytes } else { u64::MAX };
+    let loads = || ceilings.iter().filter(|c| c.kind == CeilingKind::Latency && c.value > 0.0);
+    let nearest = nearest_footprint(loads(), bytes)?;
+    loads().filter(|c| c.footprint_bytes == nearest).min_by(|a, b| a.value.total_cmp(&b.value)).cloned()
+}
+
+/// The best bandwidth measured for a mix of reads and writes like that of `work`, at the footprint nearest to its own
+/// (on a logarithmic scale). Unless the work says otherwise the required bytes stand for the working set: what an
+/// implementation touches beyond them is its own affair. A machine on which only copies were measured answers with these.
+pub fn bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
+    near(ceilings, work, parallelism, |footprints, bytes| nearest_footprint(footprints, bytes))
+}
+
+/// The bandwidth at the largest measured footprint that is no larger than the bytes of `work`: between two levels part of
+/// the data still lies in the faster one, so only a result above this one cannot be.
+fn fastest_bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
+    let below = |footprints: Vec<&Ceiling>, bytes: u64| {
+        let below = footprints.iter().map(|c| c.footprint_bytes).filter(|footprint| *footprint <= bytes).max();
+        below.or_else(|| footprints.iter().map(|c| c.footprint_bytes).min())
+    };
+    near(ceilings, work, parallelism, |footprints, bytes| below(footprints.collect(), bytes))
+}
+
+/// The ceiling of the kind most like `work`, at the footprint that `choose` picks for one thread and for all threads.
+fn near(
+    ceilings: &[Ceiling],
+    work: &Work,
+    parallelism: Parallelism,
+    choose: impl Fn(&mut dyn Iterator<Item = &Ceiling>, u64) -> Option<u64>,
+) -> Option<Ceiling> {
+    let (bytes, footprint_of_work) = (work.bytes_total(), work.footprint());
+    if bytes == 0 {
+        return None;
+    }
+    let written = work.bytes_written as f64 / bytes as f64;
+    let candidates = || ceilings.iter().filter(|c| allowed(c, parallelism));
+    let distance = |c: &&Ceiling| c.kind.written_share().map(|share| (share - written).abs());
+    let kind = candidates()
+        .filter_map(|c| Some((c.kind, distance(&c)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(kind, _)| kind)?;
+    let of = |threads: Parallelism| {
+        let mine = || candidates().filter(move |c| c.kind == kind && c.parallelism == threads);
+        let footprint = choose(&mut mine(), footprint_of_work)?;
+        best(mine().filter(|c| c.footprint_bytes == footprint))
+    };
+    [of(Parallelism::Single), of(Parallelism::Many)].into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn nearest_footprint<'a>(ceilings: impl Iterator<Item = &'a Ceiling>, bytes: u64) -> Option<u64> {
+    let distance = |footprint: u64| ((footprint.max(1) as f64).ln() - (bytes.max(1) as f64).ln()).abs();
+    ceilings.map(|c| c.footprint_bytes).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ceiling, copied, machine};
+    use super::*;
+
+    #[test]
+    fn reads_are_held_against_reads_and_mixtures_against_the_most_similar_stream() {
+        let mut machine = machine();
+        machine.push(ceiling(CeilingKind::Read, 128 << 20, 28e9));
+        machine.push(ceiling(CeilingKind::Triad, 128 << 20, 41e9));
+        let of = |read, written| {
+            let work = Work::items("bytes", 1).bytes(read, written);
+            bandwidth(&machine, &work, Parallelism::Single).unwrap().kind
+        };
+        assert_eq!(of(128 << 20, 8), CeilingKind::Read);
+        assert_eq!(of(80 << 20, 40 << 20), CeilingKind::Triad);
+        assert_eq!(of(64 << 20, 64 << 20), CeilingKind::Copy);
+        assert_eq!(of(0, 64 << 20), CeilingKind::Copy, "no fill was measured");
+    }
+
+    #[test]
+    fn between_two_levels_only_what_beats_the_faster_one_cannot_be() {
+        let between = copied(4 << 20);
+        assert_eq!(fastest_bandwidth(&machine(), &between, Parallelism::Single).unwrap().value, 200e9);
+        assert_eq!(fastest_bandwidth(&machine(), &copied(256 << 20), Parallelism::Single).unwrap().value, 40e9);
+        assert_eq!(fastest_bandwidth(&machine(), &copied(8), Parallelism::Single).unwrap().value, 200e9);
+    }
+
+    #[test]
+    fn the_footprint_chooses_the_cache_level() {
+        assert_eq!(bandwidth(&machine(), &copied(8 << 10), Parallelism::Single).unwrap().value, 200e9);
+        assert_eq!(bandwidth(&machine(), &copied(1 << 30), Parallelism::Single).unwrap().value, 40e9);
+    }
+
+    #[test]
+    fn several_threads_are_held_against_the_better_of_one_and_all() {
+        let mut machine = machine();
+        let all = |value| Ceiling { parallelism: Parallelism::Many, ..ceiling(CeilingKind::Copy, 16 << 10, value) };
+        machine.push(all(1e9));
+        assert_eq!(
+            bandwidth(&machine, &copied(16 << 10), Parallelism::Many).unwrap().value,
+            200e9,
+            "waking them cost more"
+        );
+        machine.push(all(380e9));
+        assert_eq!(bandwidth(&machine, &copied(16 << 10), Parallelism::Many).unwrap().value, 380e9);
+        assert_eq!(bandwidth(&machine, &copied(16 << 10), Parallelism::Single).unwrap().value, 200e9);
+    }
+
+    #[test]
+    fn from_cold_caches_what_is_read_comes_out_of_main_memory_whatever_its_size() {
+        let mut machine = machine();
+        let latency_of =
+            |footprint, ns: f64| Ceiling { value: ns * 1e-9, ..ceiling(CeilingKind::Latency, footprint, 1.0) };
+        machine.extend([
+            ceiling(CeilingKind::Read, 16 << 10, 400e9),
+            ceiling(CeilingKind::Read, 128 << 20, 20e9),
+            latency_of(16 << 10, 1.0),
+            latency_of(128 << 20, 100.0),
+        ]);
+        let of = |work: &Work, caches| traffic(&machine, work, Parallelism::Single, caches).unwrap();
+        // 8 KiB read and 8 KiB written.
+        let small = copied(16 << 10);
+        let (warm, cold) = (of(&small, Caches::Warm), of(&small, Caches::Cold));
+        assert_eq!((warm.ceiling.value, warm.seconds), (200e9, 16384.0 / 200e9));
+        assert_eq!((cold.ceiling.kind, cold.ceiling.footprint_bytes), (CeilingKind::Read, 128 << 20));
+        assert_eq!(cold.seconds, 8192.0 / 20e9, "written bytes may stay in the cache");
+        let fastest = fastest_traffic(&machine, &small, Parallelism::Single, Caches::Cold).unwrap();
+        assert_eq!(fastest, cold, "no cache is faster than memory when it is empty");
+        // What fits into no cache has to move either way, and the limit is what it was.
+        let large = copied(1 << 30);
+        assert_eq!(of(&large, Caches::Warm).ceiling.value, 40e9);
+        assert_eq!(of(&large, Caches::Cold).seconds, of(&large, Caches::Warm).seconds);
+        // Nothing is read: nothing is missing in the cache.
+        let filled = Work::items("bytes", 1).bytes(0, 16 << 10);
+        assert_eq!(of(&filled, Caches::Cold), of(&filled, Caches::Warm));
+        let load = |caches| latency(&machine, 16 << 10, caches).unwrap().footprint_bytes;
+        assert_eq!((load(Caches::Warm), load(Caches::Cold)), (16 << 10, 128 << 20));
+    }
+}

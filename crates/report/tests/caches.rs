@@ -1,0 +1,100 @@
+//! Cold caches in every format: what was measured out of them says so and is held against main memory.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ellwand_core::record::{Measurement, Record, Run, Settings};
+use ellwand_core::{Caches, Ceiling, CeilingKind, Parallelism, Work};
+use ellwand_report::{FORMATS, Limit, Options, Report};
+
+/// 64 KiB read and 64 KiB written: half of the example machine's second-level cache.
+fn work() -> Work {
+    Work::items("vectors", 1000).flops(1e4).bytes(64 << 10, 64 << 10)
+}
+
+fn record(caches: Caches, seconds: f64) -> Record {
+    let mut run = common::run();
+    run.settings = Settings { caches, ..run.settings };
+    let measured = common::measured(&common::lattice_case("lattice-encode", 1000), "simd", seconds, work());
+    Record { measurements: vec![Measurement { caches, ..measured }], ..of(run) }
+}
+
+fn of(run: Run) -> Record {
+    Record {
+        run,
+        resumed: Vec::new(),
+        measurements: Vec::new(),
+        comparisons: Vec::new(),
+        spans: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn told(report: &Report, format: &str) -> String {
+    let format = FORMATS.iter().find(|known| known.name == format).unwrap();
+    let mut out = Vec::new();
+    (format.write)(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn every_format_names_cold_caches_and_none_names_warm_ones_in_a_table() {
+    let cold = Report::from_records(&[record(Caches::Cold, 20e-6)], &Options::default()).unwrap();
+    let warm = Report::from_records(&[record(Caches::Warm, 20e-6)], &Options::default()).unwrap();
+    for format in ["table", "markdown"] {
+        assert!(told(&cold, format).contains("cold caches"), "{}", told(&cold, format));
+        assert!(!told(&warm, format).contains("cold"), "{}", told(&warm, format));
+    }
+    assert!(told(&cold, "markdown").contains("slots of one iteration, the caches flushed before each"));
+    for (report, word) in [(&cold, "cold"), (&warm, "warm")] {
+        let json: serde_json::Value = serde_json::from_str(&told(report, "json")).unwrap();
+        assert_eq!(json["workloads"][0]["rows"][0]["caches"], word);
+        let csv = told(report, "csv");
+        let mut lines = csv.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
+        let at = lines.next().unwrap().iter().position(|name| name == "caches").unwrap();
+        assert_eq!(lines.next().unwrap()[at], word, "{csv}");
+    }
+    let both = [record(Caches::Warm, 20e-6), record(Caches::Cold, 40e-6)];
+    let both = told(&Report::from_records(&both, &Options::default()).unwrap(), "table");
+    let rows: Vec<&str> = both.lines().filter(|line| line.contains("simd")).collect();
+    assert!(rows.iter().any(|row| row.contains("warm")) && rows.iter().any(|row| row.contains("cold")), "{both}");
+}
+
+#[test]
+fn what_is_read_out_of_cold_caches_is_held_against_main_memory() {
+    let row = |caches| {
+        let report = Report::from_records(&[record(caches, 20e-6)], &Options::default()).unwrap();
+        report.workloads[0].rows[0].clone()
+    };
+    let (warm, cold) = (row(Caches::Warm), row(Caches::Cold));
+    let level = |row: &ellwand_report::Row| row.roof.as_ref().unwrap().ceiling.level.clone();
+    assert_eq!(level(&cold), "DRAM");
+    assert_ne!(level(&warm), "DRAM");
+    let limit = |row: &ellwand_report::Row| row.roof.as_ref().unwrap().limit_s;
+    assert!(limit(&cold) > limit(&warm), "{} {}", limit(&cold), limit(&warm));
+    assert_eq!(cold.diagnosis.as_ref().unwrap().level.as_deref(), Some("DRAM"));
+    assert!(cold.median("roofline-fraction").unwrap() > warm.median("roofline-fraction").unwrap());
+}
+
+#[test]
+fn waking_threads_from_sleep_is_named_only_where_it_explains_the_time() {
+    let limit_of = |seconds: f64| {
+        let mut record = record(Caches::Cold, seconds);
+        let like = record.run.environment.ceilings[0].clone();
+        let wake = |kind, value| Ceiling {
+            kind,
+            parallelism: Parallelism::Many,
+            value,
+            level: String::new(),
+            footprint_bytes: 0,
+            ..like.clone()
+        };
+        record.run.environment.ceilings.extend([wake(CeilingKind::Wake, 2e-6), wake(CeilingKind::ColdWake, 28e-6)]);
+        let measured = common::measured(&common::lattice_case("lattice-encode", 1000), "parallel", seconds, work());
+        record.measurements = vec![Measurement { caches: Caches::Cold, ..measured }];
+        let report = Report::from_records(&[record], &Options::default()).unwrap();
+        report.workloads[0].rows[0].diagnosis.as_ref().unwrap().limit
+    };
+    assert_eq!(limit_of(40e-6), Limit::ThreadWake, "70 %");
+    assert_eq!(limit_of(170e-6), Limit::Unexplained, "16 %: something else takes the time");
+}
