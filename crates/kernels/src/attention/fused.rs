@@ -93,22 +93,49 @@ pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: 
 /// # Safety
 /// As [`single`].
 pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
-    let shape = core.shape;
-    let heads = shape.batch * shape.kv_heads;
-    // Each piece packs the keys of its head again, so pieces are cut only while there are few of them.
-    let wanted = 6 * pool::threads();
-    let chunks = wanted.div_ceil(heads).clamp(1, shape.sequence.div_ceil(CHUNK));
-    let step = shape.sequence.div_ceil(chunks).next_multiple_of(ROWS);
-    let chunks = shape.sequence.div_ceil(step);
-    pool::for_each_chunk(heads * chunks, |piece| {
-        // The last rows first: under a causal mask they see the most keys.
-        let (head, chunk) = (piece / chunks, chunks - 1 - piece % chunks);
-        let from = chunk * step;
+    let deal = Deal::of(&core.shape, pool::threads());
+    pool::for_each_chunk(deal.pieces(), |piece| {
+        let (head, queries) = deal.piece(piece);
         let mut work = scratch.borrow();
-        let (b, kv) = (head / shape.kv_heads, head % shape.kv_heads);
+        let (b, kv) = (head / core.shape.kv_heads, head % core.shape.kv_heads);
         // SAFETY: the caller's promise; these rows are this piece's alone.
-        unsafe { rows(isa, core, tiling, b, kv, from..shape.sequence.min(from + step), &mut work) };
+        unsafe { rows(isa, core, tiling, b, kv, queries, &mut work) };
     });
+}
+
+/// How heads and their queries are dealt out: whole heads first, because each piece packs the keys and values of its head again,
+/// and the last heads in parts, so that no thread is left waiting for a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Deal {
+    sequence: usize,
+    /// Heads that are dealt out whole, and those behind them that are cut.
+    whole: usize,
+    cut: usize,
+    /// Queries of a part.
+    step: usize,
+}
+
+impl Deal {
+    pub(super) fn of(shape: &Shape, threads: usize) -> Self {
+        let (heads, sequence) = (shape.batch * shape.kv_heads, shape.sequence);
+        // As many whole heads for every thread; one round of heads and what does not go round are cut.
+        let whole = (heads - heads % threads).saturating_sub(threads);
+        let cut = heads - whole;
+        let parts = (4 * threads).div_ceil(cut).clamp(1, sequence.div_ceil(CHUNK));
+        Self { sequence, whole, cut, step: sequence.div_ceil(parts).next_multiple_of(ROWS) }
+    }
+
+    pub(super) fn pieces(self) -> usize {
+        self.whole + self.cut * self.sequence.div_ceil(self.step)
+    }
+
+    /// A head and queries of it.
+    pub(super) fn piece(self, piece: usize) -> (usize, Range<usize>) {
+        let Some(part) = piece.checked_sub(self.whole) else { return (piece, 0..self.sequence) };
+        // The last rows of all heads first: under a causal mask they see the most keys. So pieces do not grow, but by a strip.
+        let from = (self.sequence.div_ceil(self.step) - 1 - part / self.cut) * self.step;
+        (self.whole + part % self.cut, from..self.sequence.min(from + self.step))
+    }
 }
 
 /// Some queries of all heads that share one head of keys and values.
