@@ -7,16 +7,17 @@
 
 use std::ops::Range;
 
+use super::deal::Deal;
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
-use super::weigh::{Weigh, Weighed};
+use super::weigh::{TILES, Weigh, Weighed};
 use crate::gemm::{self, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
 use crate::pool;
 
 /// Queries that share one pass over the keys: their sums over values stay in the second-level cache.
-const CHUNK: usize = 32 * ROWS;
+pub(super) const CHUNK: usize = 32 * ROWS;
 
 /// Queries, keys, values and the place for the result.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ impl Tiling {
     pub(super) fn len(self, shape: &Shape) -> usize {
         let blocks = if self.resident { shape.sequence.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
-        blocks * (keys + values) + ROWS * self.stride(shape) + 2 * CHUNK
+        blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
     }
 }
 
@@ -103,41 +104,6 @@ pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch
     });
 }
 
-/// How heads and their queries are dealt out: whole heads first, because each piece packs the keys and values of its head again,
-/// and the last heads in parts, so that no thread is left waiting for a whole one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Deal {
-    sequence: usize,
-    /// Heads that are dealt out whole, and those behind them that are cut.
-    whole: usize,
-    cut: usize,
-    /// Queries of a part.
-    step: usize,
-}
-
-impl Deal {
-    pub(super) fn of(shape: &Shape, threads: usize) -> Self {
-        let (heads, sequence) = (shape.batch * shape.kv_heads, shape.sequence);
-        // As many whole heads for every thread; one round of heads and what does not go round are cut.
-        let whole = (heads - heads % threads).saturating_sub(threads);
-        let cut = heads - whole;
-        let parts = (4 * threads).div_ceil(cut).clamp(1, sequence.div_ceil(CHUNK));
-        Self { sequence, whole, cut, step: sequence.div_ceil(parts).next_multiple_of(ROWS) }
-    }
-
-    pub(super) fn pieces(self) -> usize {
-        self.whole + self.cut * self.sequence.div_ceil(self.step)
-    }
-
-    /// A head and queries of it.
-    pub(super) fn piece(self, piece: usize) -> (usize, Range<usize>) {
-        let Some(part) = piece.checked_sub(self.whole) else { return (piece, 0..self.sequence) };
-        // The last rows of all heads first: under a causal mask they see the most keys. So pieces do not grow, but by a strip.
-        let from = (self.sequence.div_ceil(self.step) - 1 - part / self.cut) * self.step;
-        (self.whole + part % self.cut, from..self.sequence.min(from + self.step))
-    }
-}
-
 /// Some queries of all heads that share one head of keys and values.
 ///
 /// # Safety
@@ -156,6 +122,7 @@ pub(super) unsafe fn rows(
     let (keys_len, values_len) = tiling.packed(&shape);
     let blocks = if tiling.resident { shape.sequence.div_ceil(block) } else { 1 };
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
+    let (tiles, work) = work.split_at_mut(TILES);
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
     let (top, sum) = work.split_at_mut(CHUNK);
     let pack_block = |at: usize, packed: &mut [f32]| {
@@ -196,7 +163,7 @@ pub(super) unsafe fn rows(
                 }
                 let (keys, values) = packed.split_at(keys_len);
                 // SAFETY: the caller's promise.
-                unsafe { one.meet(at * block, keys, values, scores, top, sum) };
+                unsafe { one.meet(at * block, keys, values, tiles, scores, top, sum) };
             }
             let to = core.out.1.at(b, head, chunk.start);
             // SAFETY: rows of the output that are this call's alone.
@@ -226,6 +193,7 @@ impl Chunk<'_> {
         first: usize,
         keys: &[f32],
         values: &[f32],
+        tiles: &mut [f32],
         scores: &mut [f32],
         top: &mut [f32],
         sum: &mut [f32],
@@ -260,6 +228,7 @@ impl Chunk<'_> {
                 used,
                 weights: &mut *scores,
                 stride,
+                tiles: &mut *tiles,
                 top: &mut top[at..at + rows],
                 sum: &mut sum[at..at + rows],
                 factors: &mut factors,

@@ -27,7 +27,7 @@ pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use gpu::{Masked, Place, Products, Sees};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
-pub(crate) use tile::{Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
+pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use wgpu::{Then, word};
