@@ -141,20 +141,12 @@ impl Strip<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
-        // Streaming needs whole vectors on lines of their own.
-        let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
-        let stream = self.stream && aligned;
-        if !stream {
-            // Lines of C that other processors wrote last, or that left the second-level cache, come while the sums are made.
-            for i in 0..M {
-                for j in 0..N {
-                    s.soon_written(self.c.wrapping_add(i * self.c_stride + first + j * S::LANES));
-                }
-            }
-        }
         // SAFETY: `run` was promised `depth` values of `rows` rows of A; `panels` cut `b` to `packed_depth` steps of N vectors and
         // saw that `depth` is no more.
         let sum = unsafe { products::<S, M, N, ()>(s, self.a, self.a_stride, b.as_ptr(), self.depth, &mut ()) };
+        // Streaming needs whole vectors on lines of their own.
+        let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
+        let stream = self.stream && aligned;
         if columns == N * S::LANES && matches!(self.onto, Onto::Zero) {
             each_row!(M, I => self.put_whole(s, I, sum[I], first, stream));
         } else {

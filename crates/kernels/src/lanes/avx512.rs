@@ -1,7 +1,6 @@
 //! Sixteen f32 a vector.
 #![allow(unsafe_code)]
 
-use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::Simd;
@@ -77,12 +76,6 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_at(self, y: *mut f32, v: __m512) {
         proven!(_mm512_storeu_ps(y, v))
-    }
-    #[inline(always)]
-    fn soon_written(self, at: *const f32) {
-        // The intrinsic becomes a prefetch for reading where the compiler is not told of this instruction.
-        // SAFETY: every processor with AVX-512 knows it, and it faults at no address.
-        unsafe { asm!("prefetchw [{}]", in(reg) at, options(readonly, nostack, preserves_flags)) }
     }
     #[inline(always)]
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {

@@ -84,9 +84,6 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `y` points to so many writable f32.
     unsafe fn store_at(self, y: *mut f32, v: Self::F);
-    /// Says that the cache line of `at` will be written, so that it is fetched meanwhile; nothing is touched, whatever `at` is.
-    #[inline(always)]
-    fn soon_written(self, _at: *const f32) {}
     /// Transposes a square of [`Simd::LANES`] by so many values; rows are `from_stride` and `to_stride` values apart.
     ///
     /// # Safety
