@@ -7,16 +7,17 @@
 
 use std::ops::Range;
 
+use super::deal::Deal;
 use super::shape::{Layout, Shape};
 use super::softmax::{Finish, Strip as Soften};
-use super::weigh::{Weigh, Weighed};
+use super::weigh::{TILES, Weigh, Weighed};
 use crate::gemm::{self, Onto, ROWS, Scratch, Source, Strip, pack, packed_len, strip};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
 use crate::pool;
 
 /// Queries that share one pass over the keys: their sums over values stay in the second-level cache.
-const CHUNK: usize = 32 * ROWS;
+pub(super) const CHUNK: usize = 32 * ROWS;
 
 /// Queries, keys, values and the place for the result.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ impl Tiling {
     pub(super) fn len(self, shape: &Shape) -> usize {
         let blocks = if self.resident { shape.sequence.div_ceil(self.block(shape)) } else { 1 };
         let (keys, values) = self.packed(shape);
-        blocks * (keys + values) + ROWS * self.stride(shape) + 2 * CHUNK
+        blocks * (keys + values) + TILES + ROWS * self.stride(shape) + 2 * CHUNK
     }
 }
 
@@ -93,21 +94,13 @@ pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: 
 /// # Safety
 /// As [`single`].
 pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
-    let shape = core.shape;
-    let heads = shape.batch * shape.kv_heads;
-    // Each piece packs the keys of its head again, so pieces are cut only while there are few of them.
-    let wanted = 6 * pool::threads();
-    let chunks = wanted.div_ceil(heads).clamp(1, shape.sequence.div_ceil(CHUNK));
-    let step = shape.sequence.div_ceil(chunks).next_multiple_of(ROWS);
-    let chunks = shape.sequence.div_ceil(step);
-    pool::for_each_chunk(heads * chunks, |piece| {
-        // The last rows first: under a causal mask they see the most keys.
-        let (head, chunk) = (piece / chunks, chunks - 1 - piece % chunks);
-        let from = chunk * step;
+    let deal = Deal::of(&core.shape, pool::threads());
+    pool::for_each_chunk(deal.pieces(), |piece| {
+        let (head, queries) = deal.piece(piece);
         let mut work = scratch.borrow();
-        let (b, kv) = (head / shape.kv_heads, head % shape.kv_heads);
+        let (b, kv) = (head / core.shape.kv_heads, head % core.shape.kv_heads);
         // SAFETY: the caller's promise; these rows are this piece's alone.
-        unsafe { rows(isa, core, tiling, b, kv, from..shape.sequence.min(from + step), &mut work) };
+        unsafe { rows(isa, core, tiling, b, kv, queries, &mut work) };
     });
 }
 
@@ -129,6 +122,7 @@ pub(super) unsafe fn rows(
     let (keys_len, values_len) = tiling.packed(&shape);
     let blocks = if tiling.resident { shape.sequence.div_ceil(block) } else { 1 };
     let (packed, work) = work.split_at_mut(blocks * (keys_len + values_len));
+    let (tiles, work) = work.split_at_mut(TILES);
     let (scores, work) = work.split_at_mut(ROWS * tiling.stride(&shape));
     let (top, sum) = work.split_at_mut(CHUNK);
     let pack_block = |at: usize, packed: &mut [f32]| {
@@ -169,7 +163,7 @@ pub(super) unsafe fn rows(
                 }
                 let (keys, values) = packed.split_at(keys_len);
                 // SAFETY: the caller's promise.
-                unsafe { one.meet(at * block, keys, values, scores, top, sum) };
+                unsafe { one.meet(at * block, keys, values, tiles, scores, top, sum) };
             }
             let to = core.out.1.at(b, head, chunk.start);
             // SAFETY: rows of the output that are this call's alone.
@@ -199,6 +193,7 @@ impl Chunk<'_> {
         first: usize,
         keys: &[f32],
         values: &[f32],
+        tiles: &mut [f32],
         scores: &mut [f32],
         top: &mut [f32],
         sum: &mut [f32],
@@ -233,6 +228,7 @@ impl Chunk<'_> {
                 used,
                 weights: &mut *scores,
                 stride,
+                tiles: &mut *tiles,
                 top: &mut top[at..at + rows],
                 sum: &mut sum[at..at + rows],
                 factors: &mut factors,

@@ -10,6 +10,7 @@ mod bf16;
 mod cublas;
 mod cuda;
 mod cuda_bf16;
+mod deal;
 mod fused;
 mod gpu;
 mod job;

@@ -1,22 +1,32 @@
-//! The first half of the fused form: six queries times a block of keys, and the weights made of the scores while they are still
-//! in registers.
+//! The first half of the fused form: six queries times a block of keys, and the weights made of the scores of one tile while
+//! those of the next are summed up.
 //!
 //! What is subtracted from the scores of a row need not be the largest of them: anything near it gives the same result. The
-//! first tile that a row sees settles it, and later tiles keep it, so that no score is written, read again or compared. Where
-//! that is no longer near enough, the sum of a tile's weights shows it; then this tile is taken again, and what was summed
-//! before is corrected. Only where a weight is not a number does the caller take the block again by other means
+//! first tile that a row sees settles it, and later tiles keep it, so that no score is compared with others. Where that is no
+//! longer near enough, the sum of a tile's weights shows it; then its weights are made again, and what was summed before is
+//! corrected. Only where a weight is not a number does the caller take the block again by other means
 //! ([`super::softmax::Strip`]), which knows what becomes of infinite scores.
 #![allow(unsafe_code)]
 
-use std::ops::Range;
+#[cfg(test)]
+mod tests;
 
 use super::softmax::shift;
-use crate::gemm::{Panels, ROWS, each_row, most_vectors, tile_products};
+use crate::gemm::{Beside, Panels, ROWS, each_row, most_vectors, tile_products};
 use crate::lanes::{Kernel, Simd};
 
 /// Largest sum of the weights of one lane in a tile. An exponent is then at most 8, and its rounding 2.4e-7: less than that of
 /// the score it is made of.
 const MOST: f32 = 256.0;
+
+/// A score that is so much above what is subtracted makes a row settle anew: four vectors below it stay within [`MOST`].
+const FAR: f32 = 6.0;
+
+/// Scores of a tile, at most: [`ROWS`] rows of four vectors of sixteen.
+const TILE: usize = ROWS * 64;
+
+/// Scores of two tiles: one becomes weights while the other is summed up.
+pub(super) const TILES: usize = 2 * TILE;
 
 /// The numbers of the lanes.
 static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
@@ -37,6 +47,8 @@ pub(super) struct Weigh<'a> {
     /// Out: rows of weights, `stride` apart; whole vectors, zeros from what is visible on.
     pub(super) weights: &'a mut [f32],
     pub(super) stride: usize,
+    /// Place for [`TILES`] scores.
+    pub(super) tiles: &'a mut [f32],
     /// The score that is subtracted from those of each row; -inf where none is settled.
     pub(super) top: &'a mut [f32],
     /// Sum of the weights of each row so far.
@@ -84,9 +96,59 @@ struct Rows<S: Simd, const M: usize> {
     shift: [f32; M],
     factors: [f32; M],
     sum: [S::F; M],
-    /// Whether the next tile has a say in the tops.
-    settle: bool,
     corrected: bool,
+}
+
+/// A tile of scores.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Its first key, and how many vectors of them.
+    first: usize,
+    vectors: usize,
+    /// Which of the two places it has.
+    place: usize,
+}
+
+/// Makes weights of the scores of a tile that every row sees as a whole.
+struct Work<'a, S: Simd, const M: usize> {
+    tile: Tile,
+    scores: &'a [f32],
+    weights: &'a mut [f32],
+    stride: usize,
+    factor: f32,
+    shift: &'a [f32; M],
+    /// Out: sums of the weights.
+    sum: &'a mut [S::F; M],
+}
+
+impl<S: Simd, const M: usize> Beside<S> for Work<'_, S, M> {
+    const ANY: bool = true;
+    #[inline(always)]
+    fn row<const I: usize>(&mut self, s: S) {
+        // Where the number is known, the vectors of a row wait side by side.
+        if self.tile.vectors == 4 { self.vectors::<I>(s, 4) } else { self.vectors::<I>(s, self.tile.vectors) }
+    }
+}
+
+impl<S: Simd, const M: usize> Work<'_, S, M> {
+    #[inline(always)]
+    fn vectors<const I: usize>(&mut self, s: S, vectors: usize) {
+        let scores = &self.scores[I * vectors * S::LANES..][..vectors * S::LANES];
+        let weights = &mut self.weights[I * self.stride + self.tile.first..][..vectors * S::LANES];
+        let mut sum = s.splat(0.0);
+        for j in 0..vectors {
+            let weight = weight(s, s.load(&scores[j * S::LANES..]), self.factor, self.shift[I]);
+            s.store(&mut weights[j * S::LANES..], weight);
+            sum = s.add(sum, weight);
+        }
+        self.sum[I] = sum;
+    }
+}
+
+/// The weight of a score. Not fused, so that the top score itself has a weight of 1.
+#[inline(always)]
+fn weight<S: Simd>(s: S, score: S::F, factor: f32, shift: f32) -> S::F {
+    s.near_exp2(s.sub(s.mul(score, s.splat(factor)), s.splat(shift)))
 }
 
 impl Weigh<'_> {
@@ -99,33 +161,36 @@ impl Weigh<'_> {
             shift: top.map(|top| shift(top, self.factor)),
             factors: [1.0; M],
             sum: [s.splat(0.0); M],
-            settle: top.contains(&f32::NEG_INFINITY),
             corrected: false,
         };
         assert!(self.weights.len() >= (M - 1) * self.stride + self.count.next_multiple_of(S::LANES));
         let mut at = 0;
-        for panel in Panels::new(self.count, S::LANES, most) {
+        let mut before: Option<Tile> = None;
+        for (number, panel) in Panels::new(self.count, S::LANES, most).enumerate() {
             if panel.first >= self.used {
                 break;
             }
             let size = self.head * panel.vectors * S::LANES;
             let keys = &self.keys[at..at + size];
             at += size;
-            loop {
-                let near = match panel.vectors {
-                    1 => self.tile::<S, M, 1>(s, keys, panel.first, &mut rows),
-                    2 if most >= 2 => self.tile::<S, M, 2>(s, keys, panel.first, &mut rows),
-                    3 if most >= 3 => self.tile::<S, M, 3>(s, keys, panel.first, &mut rows),
-                    4 if most >= 4 => self.tile::<S, M, 4>(s, keys, panel.first, &mut rows),
-                    vectors => unreachable!("a panel of {vectors} vectors"),
-                };
-                // Once more at most: what is settled by a tile is near enough for it.
-                if near || rows.settle {
-                    break;
-                }
-                rows.settle = true;
+            let tile = Tile { first: panel.first, vectors: panel.vectors, place: number % 2 };
+            let made = match panel.vectors {
+                1 => self.scores::<S, M, 1>(s, keys, tile, before, &rows.shift),
+                2 if most >= 2 => self.scores::<S, M, 2>(s, keys, tile, before, &rows.shift),
+                3 if most >= 3 => self.scores::<S, M, 3>(s, keys, tile, before, &rows.shift),
+                4 if most >= 4 => self.scores::<S, M, 4>(s, keys, tile, before, &rows.shift),
+                vectors => unreachable!("a panel of {vectors} vectors"),
+            };
+            if let Some(before) = before {
+                self.finish(s, before, made, &mut rows);
             }
-            rows.settle = rows.top.contains(&f32::NEG_INFINITY);
+            if rows.top.contains(&f32::NEG_INFINITY) {
+                self.settle(s, tile, &mut rows);
+            }
+            before = Some(tile);
+        }
+        if let Some(before) = before {
+            self.finish(s, before, None, &mut rows);
         }
         let sum: [f32; M] = std::array::from_fn(|i| s.sum(rows.sum[i]));
         if sum.iter().any(|sum| sum.is_nan()) {
@@ -139,101 +204,126 @@ impl Weigh<'_> {
         if rows.corrected { Weighed::Corrected } else { Weighed::Kept }
     }
 
-    /// `M` rows times `N` vectors of keys. False where the tops are too far below: then nothing but weights of this tile was
-    /// written.
+    /// Whether every row sees all keys of the tile.
     #[inline(always)]
-    fn tile<S: Simd, const M: usize, const N: usize>(
+    fn whole<S: Simd>(&self, tile: Tile) -> bool {
+        tile.first + tile.vectors * S::LANES <= self.visible[0]
+    }
+
+    /// `M` rows times `N` vectors of keys, into the tile's place. Weights of the tile before meanwhile, where every row sees all
+    /// of it; returns their sums.
+    #[inline(always)]
+    fn scores<S: Simd, const M: usize, const N: usize>(
         &mut self,
         s: S,
         keys: &[f32],
-        first: usize,
-        rows: &mut Rows<S, M>,
-    ) -> bool {
+        tile: Tile,
+        before: Option<Tile>,
+        shift: &[f32; M],
+    ) -> Option<[S::F; M]> {
         assert!(keys.len() >= self.head * N * S::LANES);
-        // SAFETY: `fused` promises that M queries of `head` values exist; so many steps of keys were just seen.
-        let scores = unsafe { tile_products::<S, M, N>(s, self.q, self.q_stride, keys.as_ptr(), self.head) };
-        if rows.settle {
-            // By way of the place for the weights.
-            each_row!(M, I => {
-                let to = &mut self.weights[I * self.stride + first..][..N * S::LANES];
-                for j in 0..N {
-                    s.store(&mut to[j * S::LANES..], scores[I][j]);
-                }
-            });
-            for i in 0..M {
-                self.settle(s, i, first..first + N * S::LANES, rows);
-            }
-        }
+        let before = before.filter(|tile| self.whole::<S>(*tile));
+        let (even, odd) = self.tiles.split_at_mut(TILE);
+        let (here, there) = if tile.place == 0 { (even, odd) } else { (odd, even) };
+        let (q, stride, depth) = (self.q, self.q_stride, self.head);
         let mut sum = [s.splat(0.0); M];
-        each_row!(M, I => sum[I] = self.row(s, I, scores[I], first, rows.shift[I]));
+        // SAFETY: `fused` promises that M queries of `head` values exist; so many steps of keys were just seen.
+        let scores: [[S::F; N]; M] = unsafe {
+            if let Some(tile) = before {
+                let (stride_out, factor, weights) = (self.stride, self.factor, &mut *self.weights);
+                let mut work = Work { tile, scores: there, weights, stride: stride_out, factor, shift, sum: &mut sum };
+                tile_products(s, q, stride, keys.as_ptr(), depth, &mut work)
+            } else {
+                tile_products(s, q, stride, keys.as_ptr(), depth, &mut ())
+            }
+        };
+        each_row!(M, I => {
+            let to = &mut here[I * N * S::LANES..][..N * S::LANES];
+            for j in 0..N {
+                s.store(&mut to[j * S::LANES..], scores[I][j]);
+            }
+        });
+        before.map(|_| sum)
+    }
+
+    /// Adds a tile's weights to the sums, `made` meanwhile or now; again where the tops are too far below.
+    #[inline(always)]
+    fn finish<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, made: Option<[S::F; M]>, rows: &mut Rows<S, M>) {
+        let mut sum = match made {
+            Some(sum) => sum,
+            None => self.weights(s, tile, &rows.shift),
+        };
         let mut most = sum[0];
         for sum in &sum[1..] {
             most = s.max(most, *sum);
         }
         if s.any(s.lt(s.splat(MOST), most)) {
-            return false;
+            // Once more at most: what is settled by a tile is near enough for it.
+            self.settle(s, tile, rows);
+            sum = self.weights(s, tile, &rows.shift);
         }
         for (sum, more) in rows.sum.iter_mut().zip(sum) {
             *sum = s.add(*sum, more);
         }
-        true
     }
 
-    /// Weights of a row of a tile; returns their sum.
+    /// All weights of a tile; returns their sums.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "the vector is an index of more than one array")]
-    fn row<S: Simd, const N: usize>(&mut self, s: S, i: usize, scores: [S::F; N], first: usize, shift: f32) -> S::F {
-        let (factor, shift) = (s.splat(self.factor), s.splat(shift));
-        let mut weights = scores;
-        for j in 0..N {
-            // Not fused, so that the top score itself has a weight of 1.
-            weights[j] = s.near_exp2(s.sub(s.mul(scores[j], factor), shift));
-        }
-        let to = &mut self.weights[i * self.stride + first..][..N * S::LANES];
-        if first + N * S::LANES <= self.visible[i] {
-            let mut sum = weights[0];
-            s.store(to, weights[0]);
-            for j in 1..N {
-                sum = s.add(sum, weights[j]);
-                s.store(&mut to[j * S::LANES..], weights[j]);
-            }
-            return sum;
-        }
-        let mut sum = s.splat(0.0);
-        for j in 0..N {
-            let weight = s.select(seen(s, self.visible[i], first + j * S::LANES), weights[j], s.splat(0.0));
-            sum = s.add(sum, weight);
-            s.store(&mut to[j * S::LANES..], weight);
+    fn weights<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, shift: &[f32; M]) -> [S::F; M] {
+        let mut sum = [s.splat(0.0); M];
+        if self.whole::<S>(tile) {
+            let (stride, factor, weights) = (self.stride, self.factor, &mut *self.weights);
+            let scores = &self.tiles[tile.place * TILE..];
+            let mut work = Work { tile, scores, weights, stride, factor, shift, sum: &mut sum };
+            each_row!(M, I => work.row::<I>(s));
+        } else {
+            each_row!(M, I => sum[I] = self.part(s, I, tile, shift[I]));
         }
         sum
     }
 
-    /// Takes a row's top from the scores that stand in the place of its weights, where they are larger, and corrects what the
-    /// block has of this row.
+    /// Weights of a row of a tile of which it does not see everything; returns their sum.
     #[inline(always)]
-    fn settle<S: Simd, const M: usize>(&mut self, s: S, i: usize, tile: Range<usize>, rows: &mut Rows<S, M>) {
-        let first = tile.start;
+    fn part<S: Simd>(&mut self, s: S, i: usize, tile: Tile, shift: f32) -> S::F {
+        let scores = &self.tiles[tile.place * TILE + i * tile.vectors * S::LANES..][..tile.vectors * S::LANES];
+        let weights = &mut self.weights[i * self.stride + tile.first..][..tile.vectors * S::LANES];
+        let mut sum = s.splat(0.0);
+        for j in (0..tile.vectors * S::LANES).step_by(S::LANES) {
+            let seen = seen(s, self.visible[i], tile.first + j);
+            let weight = s.select(seen, weight(s, s.load(&scores[j..]), self.factor, shift), s.splat(0.0));
+            sum = s.add(sum, weight);
+            s.store(&mut weights[j..], weight);
+        }
+        sum
+    }
+
+    /// Takes the tops of rows from the scores of a tile where those are far above, and corrects what the block has of such rows.
+    #[inline(always)]
+    fn settle<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, rows: &mut Rows<S, M>) {
         let nothing = s.splat(f32::NEG_INFINITY);
-        let mut top = nothing;
-        for at in tile.step_by(S::LANES) {
-            let scores = s.load(&self.weights[i * self.stride + at..]);
-            top = s.max(s.select(seen(s, self.visible[i], at), scores, nothing), top);
-        }
-        let (before, top) = (rows.top[i], s.largest(top));
-        if top <= before {
-            return;
-        }
-        rows.top[i] = top;
-        let old = std::mem::replace(&mut rows.shift[i], shift(top, self.factor));
-        if before == f32::NEG_INFINITY {
-            return;
-        }
-        rows.corrected = true;
-        let factor = (old - rows.shift[i]).exp2();
-        rows.factors[i] *= factor;
-        rows.sum[i] = s.mul(rows.sum[i], s.splat(factor));
-        for weights in self.weights[i * self.stride..][..first].chunks_exact_mut(S::LANES) {
-            s.store(weights, s.mul(s.load(weights), s.splat(factor)));
+        for i in 0..M {
+            let scores = &self.tiles[tile.place * TILE + i * tile.vectors * S::LANES..][..tile.vectors * S::LANES];
+            let mut top = nothing;
+            for j in (0..scores.len()).step_by(S::LANES) {
+                top = s.max(s.select(seen(s, self.visible[i], tile.first + j), s.load(&scores[j..]), nothing), top);
+            }
+            let (before, top) = (rows.top[i], s.largest(top));
+            let unsettled = before == f32::NEG_INFINITY;
+            if top == f32::NEG_INFINITY || (!unsettled && shift(top, self.factor) - rows.shift[i] <= FAR) {
+                continue;
+            }
+            rows.top[i] = top;
+            let old = std::mem::replace(&mut rows.shift[i], shift(top, self.factor));
+            if unsettled {
+                continue;
+            }
+            rows.corrected = true;
+            let factor = (old - rows.shift[i]).exp2();
+            rows.factors[i] *= factor;
+            rows.sum[i] = s.mul(rows.sum[i], s.splat(factor));
+            for weights in self.weights[i * self.stride..][..tile.first].chunks_exact_mut(S::LANES) {
+                s.store(weights, s.mul(s.load(weights), s.splat(factor)));
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use gpu::{Masked, Place, Products, Sees};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
-pub(crate) use tile::{Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
+pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use wgpu::{Then, word};
@@ -35,8 +35,9 @@ pub(crate) use workload::normal;
 
 /// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.
 const BLOCK: usize = 384 * 256;
-/// Columns of B that are packed together, at least.
-const COLUMNS: usize = 256;
+/// Columns of B that are packed together, at least. Few, so that sums are long: every block of steps but the first reads C again,
+/// while the rows of A that each block of columns reads again are 24 of the 280 bytes that a step takes.
+const COLUMNS: usize = 128;
 
 /// A product, by the addresses of its parts. Element (i, k) of A is at `a + i a_stride + k`, C alike.
 #[derive(Clone, Copy)]
@@ -156,7 +157,7 @@ fn cut(count: usize, m: usize, n: usize, widest: usize, wanted: usize) -> (usize
     (rows.max(1), columns)
 }
 
-/// Some rows and columns of C. `columns` holds at most [`COLUMNS`].
+/// Some rows and columns of C. `columns` holds at most as many as [`blocks`] says.
 ///
 /// # Safety
 /// As [`product`], for these rows and columns.

@@ -143,7 +143,7 @@ impl Strip<'_> {
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
         // SAFETY: `run` was promised `depth` values of `rows` rows of A; `panels` cut `b` to `packed_depth` steps of N vectors and
         // saw that `depth` is no more.
-        let sum = unsafe { products::<S, M, N>(s, self.a, self.a_stride, b.as_ptr(), self.depth) };
+        let sum = unsafe { products::<S, M, N, ()>(s, self.a, self.a_stride, b.as_ptr(), self.depth, &mut ()) };
         // Streaming needs whole vectors on lines of their own.
         let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
         let stream = self.stream && aligned;
@@ -190,35 +190,77 @@ impl Strip<'_> {
     }
 }
 
-/// `M` rows of A times a panel of `N` vectors, in registers.
+/// Work that is done beside a product, row by row: what waits for results of its own finds its place among the multiply-adds.
+/// It comes in bulk between runs of steps, not behind each of them, because the steps leave no registers for its constants.
+pub(crate) trait Beside<S: Simd> {
+    /// Whether there is any.
+    const ANY: bool;
+    /// That of row `I`. Mark it `#[inline(always)]`.
+    fn row<const I: usize>(&mut self, s: S);
+}
+
+/// Nothing.
+impl<S: Simd> Beside<S> for () {
+    const ANY: bool = false;
+    #[inline(always)]
+    fn row<const I: usize>(&mut self, _: S) {}
+}
+
+/// `M` rows of A times a panel of `N` vectors, in registers, and other work for `M` rows.
 ///
 /// # Safety
 /// `depth` values can be read of each of `M` rows of A, `a_stride` apart, and `depth` steps of `N` vectors at `b`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
-pub(crate) unsafe fn products<S: Simd, const M: usize, const N: usize>(
+pub(crate) unsafe fn products<S: Simd, const M: usize, const N: usize, B: Beside<S>>(
     s: S,
     a: *const f32,
     a_stride: usize,
     b: *const f32,
     depth: usize,
+    beside: &mut B,
 ) -> [[S::F; N]; M] {
     let mut sum = [[s.splat(0.0); N]; M];
     let rows: [*const f32; M] = std::array::from_fn(|i| a.wrapping_add(i * a_stride));
-    let mut step = b;
-    for k in 0..depth {
-        // SAFETY: step k < depth of the panel.
-        let right: [S::F; N] = std::array::from_fn(|j| unsafe { s.load_at(step.add(j * S::LANES)) });
-        for i in 0..M {
-            // SAFETY: value k < depth of row i < M.
-            let left = s.splat(unsafe { *rows[i].add(k) });
-            for j in 0..N {
-                sum[i][j] = s.mul_add(left, right[j], sum[i][j]);
+    let mut from = 0;
+    if B::ANY {
+        each_row!(M, I => {
+            let to = depth * (I + 1) / M;
+            for k in from..to {
+                // SAFETY: step k < depth.
+                unsafe { step(s, rows, k, b, &mut sum) };
             }
-        }
-        step = step.wrapping_add(N * S::LANES);
+            from = to;
+            beside.row::<I>(s);
+        });
+    }
+    for k in from..depth {
+        // SAFETY: as above.
+        unsafe { step(s, rows, k, b, &mut sum) };
     }
     sum
+}
+
+/// # Safety
+/// Value `k` of each row and step `k` of the panel at `b` can be read.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
+unsafe fn step<S: Simd, const M: usize, const N: usize>(
+    s: S,
+    rows: [*const f32; M],
+    k: usize,
+    b: *const f32,
+    sum: &mut [[S::F; N]; M],
+) {
+    let b = b.wrapping_add(k * N * S::LANES);
+    // SAFETY: the caller's promise.
+    let right: [S::F; N] = std::array::from_fn(|j| unsafe { s.load_at(b.add(j * S::LANES)) });
+    for i in 0..M {
+        // SAFETY: the caller's promise.
+        let left = s.splat(unsafe { *rows[i].add(k) });
+        for j in 0..N {
+            sum[i][j] = s.mul_add(left, right[j], sum[i][j]);
+        }
+    }
 }
 
 /// A vector, or the part of one that there is.
