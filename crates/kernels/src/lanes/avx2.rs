@@ -1,5 +1,6 @@
 //! Eight f32 a vector.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "a column of an array of rows")]
 
 use std::arch::x86_64::*;
 

@@ -3,6 +3,7 @@
 //! Several vectors go through each step together. A processor holds some sixty instructions that wait for their operands: one
 //! vector after the other, four of these chains fill it, and the units that multiply stand idle for half of the time.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
 #![allow(clippy::excessive_precision, reason = "every digit of the f32 that is meant")]
 
 use std::arch::x86_64::*;

@@ -1,6 +1,8 @@
 //! GELU of vectors, in the way that suits the instructions: x Phi(x) = max(x, 0) - h(|x|), where h(a) = a Phi(-a) comes from a
 //! table, where look-ups are quick; elsewhere Phi(-a) = 2^z(a) with a polynomial z.
 
+#![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
+
 use super::gelu_exponent;
 use super::gelu_table::{self, Table};
 use crate::lanes::Simd;

@@ -1,5 +1,7 @@
 //! Element by element: activations and sums of two arrays.
 
+#![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
+
 use super::gelu::gelu;
 use crate::lanes::{Kernel, Simd};
 

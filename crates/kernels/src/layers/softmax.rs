@@ -4,6 +4,7 @@
 //! values, and the terms of the one before are scaled and stored: memory and arithmetic are busy at the same time, and a row
 //! comes from memory once.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "rows and columns of several arrays at once")]
 
 use crate::lanes::{Kernel, Simd, ln};
 
@@ -113,16 +114,15 @@ impl<F: Copy, const ROWS: usize> State<F, ROWS> {
         terms: &mut [f32],
     ) {
         let at = |r: usize, i: usize| r * d + c + i * S::LANES;
-        let (mut v, mut peak) = ([[s.splat(0.0); COLUMNS]; ROWS], [[s.splat(0.0); COLUMNS]; ROWS]);
+        let mut v = [[s.splat(0.0); COLUMNS]; ROWS];
         for r in 0..ROWS {
             for i in 0..COLUMNS {
                 // SAFETY: as the caller promises.
                 unsafe {
                     v[r][i] = s.sub(s.load_at(x.as_ptr().add(at(r, i))), most[r]);
-                    peak[r][i] = s.load_at(ahead.as_ptr().add(at(r, i)));
+                    self.next[r] = s.max(s.load_at(ahead.as_ptr().add(at(r, i))), self.next[r]);
                 }
             }
-            self.next[r] = s.max(tree(peak[r], |a, b| s.max(a, b)), self.next[r]);
         }
         let e = s.exp_down_each(v);
         for r in 0..ROWS {
@@ -131,23 +131,11 @@ impl<F: Copy, const ROWS: usize> State<F, ROWS> {
                     // SAFETY: as the caller promises.
                     unsafe { s.store_at(terms.as_mut_ptr().add(at(r, i)), e[r][i]) };
                 }
+                // One after the other, so that the sum is the same whatever goes together.
+                self.sums[r] = s.add(self.sums[r], e[r][i]);
             }
-            self.sums[r] = s.add(self.sums[r], tree(e[r], |a, b| s.add(a, b)));
         }
     }
-}
-
-/// All of `v` put together by `of`, neighbours first.
-#[inline(always)]
-fn tree<F: Copy, const N: usize>(mut v: [F; N], of: impl Fn(F, F) -> F) -> F {
-    let mut step = 1;
-    while step < N {
-        for i in (0..N - step).step_by(2 * step) {
-            v[i] = of(v[i], v[i + step]);
-        }
-        step *= 2;
-    }
-    v[0]
 }
 
 /// Sums of e^(x - most) over each of `ROWS` rows, with `KEEP` the terms too, in `terms`; on the way the largest values of the
