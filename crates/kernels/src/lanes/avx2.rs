@@ -1,10 +1,10 @@
 //! Eight f32 a vector.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "a column of an array of rows")]
 
 use std::arch::x86_64::*;
 
-use super::Simd;
-use super::exponential::P as EXPONENTIAL;
+use super::{Simd, exponential_eighths};
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -30,26 +30,6 @@ impl Avx2 {
     }
 }
 
-/// Adding this rounds to a whole number, which then stands, 127 more, in the low nine bits: an exponent once it is shifted.
-const ROUND_TO_EXPONENT: f32 = 12_583_039.0;
-
-impl Avx2 {
-    /// (2^n, e^r - 1) with x = n ln 2 + r and |r| <= ln 2 / 2, for x within -88..=88.7 or NaN: as [`exp`](super::exp), but ln 2
-    /// in one part, whose error of 2e-9 comes in n times, and the exponent without a conversion.
-    #[inline(always)]
-    fn exp_parts(self, x: __m256) -> (__m256, __m256) {
-        let rounded = self.mul_add(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND_TO_EXPONENT));
-        let n = self.sub(rounded, self.splat(ROUND_TO_EXPONENT));
-        let r = self.neg_mul_add(n, self.splat(std::f32::consts::LN_2), x);
-        let mut p = self.splat(EXPONENTIAL[4]);
-        for c in [EXPONENTIAL[3], EXPONENTIAL[2], EXPONENTIAL[1], EXPONENTIAL[0]] {
-            p = self.mul_add(p, r, self.splat(c));
-        }
-        let power = proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(rounded))));
-        (power, self.mul_add(self.mul(r, r), p, r))
-    }
-}
-
 impl Simd for Avx2 {
     type F = __m256;
     type I = __m256i;
@@ -57,6 +37,7 @@ impl Simd for Avx2 {
     type Double = super::double::Avx2;
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
+    const QUICK_LOOK_UP: bool = false;
 
     #[inline(always)]
     fn double(self) -> Self::Double {
@@ -230,14 +211,45 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn fast_exp(self, x: __m256) -> __m256 {
-        // The operand that is returned for NaN stands second; the ends are those of the exponent: 2^-127 is 0, 2^128 infinity.
-        let (power, q) = self.exp_parts(self.min(self.splat(88.7), self.max(self.splat(-88.0), x)));
-        self.mul(power, self.add(q, self.splat(1.0)))
+        exponential_eighths::fast_exp(self, x)
+    }
+    #[inline(always)]
+    fn one_and_exp_minus<const N: usize>(self, x: [__m256; N]) -> [__m256; N] {
+        exponential_eighths::one_and_exp_minus(self, x)
     }
     #[inline(always)]
     fn exp_down(self, x: __m256) -> __m256 {
-        let (power, q) = self.exp_parts(self.max(self.splat(-88.0), x));
-        self.mul_add(power, q, power)
+        exponential_eighths::exp_down(self, x)
+    }
+    #[inline(always)]
+    fn exp_down_each<const ROWS: usize, const N: usize>(self, mut x: [[__m256; N]; ROWS]) -> [[__m256; N]; ROWS] {
+        if N > 1 {
+            for x in &mut x {
+                *x = exponential_eighths::exp_down_each(self, *x);
+            }
+            return x;
+        }
+        let mut column = [self.splat(0.0); ROWS];
+        for r in 0..ROWS {
+            column[r] = x[r][0];
+        }
+        column = exponential_eighths::exp_down_each(self, column);
+        for r in 0..ROWS {
+            x[r][0] = column[r];
+        }
+        x
+    }
+    #[inline(always)]
+    fn exp2_down_each<const N: usize>(self, x: [__m256; N]) -> [__m256; N] {
+        exponential_eighths::exp2_down(self, x)
+    }
+    #[inline(always)]
+    fn near_exp2(self, x: __m256) -> __m256 {
+        exponential_eighths::near_exp2(self, x)
+    }
+    #[inline(always)]
+    fn by_sign(self, of: __m256, negative: __m256, positive: __m256) -> __m256 {
+        proven!(_mm256_blendv_ps(positive, negative, of))
     }
     #[inline(always)]
     fn sum(self, a: __m256) -> f32 {

@@ -32,6 +32,7 @@ impl Simd for Baseline {
     const LANES: usize = 8;
     // Sixteen registers of four on the usual target.
     const REGISTERS: usize = 8;
+    const QUICK_LOOK_UP: bool = false;
 
     #[inline(always)]
     fn double(self) -> Self::Double {

@@ -4,7 +4,7 @@
 use super::Simd;
 
 /// (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2, from testdata/approximations/fit.py.
-pub(super) const P: [f32; 5] = [5.0e-1, 1.666_657_7e-1, 4.166_655_5e-2, 8.363_173e-3, 1.392_617_6e-3];
+const P: [f32; 5] = [5.0e-1, 1.666_657_7e-1, 4.166_655_5e-2, 8.363_173e-3, 1.392_617_6e-3];
 
 /// ln 2 in two parts; the first has few bits, so that its product with an exponent is exact.
 const LN2_HIGH: f32 = 0.693_359_375;

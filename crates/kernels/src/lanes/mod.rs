@@ -27,6 +27,8 @@ mod double;
 mod exp2;
 mod exponential;
 #[cfg(target_arch = "x86_64")]
+mod exponential_eighths;
+#[cfg(target_arch = "x86_64")]
 mod exponential_table;
 mod logarithm;
 #[cfg(test)]
@@ -57,6 +59,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Vectors that the processor's registers hold.
     const REGISTERS: usize;
+    /// Whether [`Simd::look_up`] is one instruction or two, not one for each lane.
+    const QUICK_LOOK_UP: bool;
 
     /// The same instructions on f64.
     fn double(self) -> Self::Double;
@@ -156,6 +160,32 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn exp_down(self, x: Self::F) -> Self::F {
         exp(self, self.max(self.splat(-105.0), x))
     }
+    /// 1 + e^-x of several vectors, within 3 units in the last place where |x| < 8, as [`Simd::fast_exp`] beyond; infinity for
+    /// -infinity, NaN for NaN. Like all functions of several vectors, it takes each step for all of them where that is quicker.
+    #[inline(always)]
+    fn one_and_exp_minus<const N: usize>(self, mut x: [Self::F; N]) -> [Self::F; N] {
+        for x in &mut x {
+            *x = self.add(self.fast_exp(self.sub(self.splat(0.0), *x)), self.splat(1.0));
+        }
+        x
+    }
+    /// [`Simd::exp_down`] of several vectors, by rows; below -87.3 anything that is not normal, 0 at -infinity.
+    #[inline(always)]
+    fn exp_down_each<const ROWS: usize, const N: usize>(self, mut x: [[Self::F; N]; ROWS]) -> [[Self::F; N]; ROWS] {
+        for x in x.as_flattened_mut() {
+            *x = self.exp_down(*x);
+        }
+        x
+    }
+    /// 2^x for x <= 0 of several vectors, within 2.5 units in the last place; below -126 anything that is not normal, 0 at
+    /// -infinity. NaN gives 0 or NaN.
+    #[inline(always)]
+    fn exp2_down_each<const N: usize>(self, mut x: [Self::F; N]) -> [Self::F; N] {
+        for x in &mut x {
+            *x = exp2_down(self, *x);
+        }
+        x
+    }
     /// 2^x, within 2.5 units in the last place and 1 at 0: the weight of a softmax by a score near its own. Below -126 it may be
     /// 0, at -infinity 0 or NaN; from 127 up anything from 2^126, or NaN; NaN stays NaN.
     #[inline(always)]
@@ -172,6 +202,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn positive_part(self, a: Self::F) -> Self::F {
         let zero = self.splat(0.0);
         self.select(self.lt(a, zero), self.mul(a, zero), a)
+    }
+
+    /// `negative` where `of` is below 0, `positive` where it is above; either for 0 and NaN.
+    #[inline(always)]
+    fn by_sign(self, of: Self::F, negative: Self::F, positive: Self::F) -> Self::F {
+        self.select(self.lt(of, self.splat(0.0)), negative, positive)
     }
 
     /// Sum over the lanes, by halves.

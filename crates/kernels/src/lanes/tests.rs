@@ -44,6 +44,11 @@ function!(FastExp, s, x, s.fast_exp(x));
 function!(Exp2, s, x, exp2(s, x));
 function!(ExpDown, s, x, s.exp_down(x));
 function!(NearExp2, s, x, s.near_exp2(x));
+function!(OneAndExpMinus, s, x, s.one_and_exp_minus([s.splat(0.0), x, s.splat(3.0)])[1]);
+function!(ExpDownEach, s, x, s.exp_down_each([[s.splat(0.0), x], [x, s.splat(-1.0)]])[1][0]);
+function!(ExpDownRows, s, x, s.exp_down_each([[s.splat(0.0)], [x], [x]])[1][0]);
+function!(Exp2DownEach, s, x, s.exp2_down_each([x, s.splat(-3.0)])[0]);
+function!(BySign, s, x, s.by_sign(x, s.splat(-1.0), s.splat(1.0)));
 function!(UpToTwo, s, x, s.abs_up_to(x, s.splat(2.0)));
 function!(PositivePart, s, x, s.positive_part(x));
 function!(Ln, s, x, ln(s, x));
@@ -131,6 +136,49 @@ fn the_exponential_below_zero_keeps_its_error_and_its_ends() {
         let ends = dispatch(isa, Map(&[f32::NEG_INFINITY, f32::NAN, 0.0, -0.0], ExpDown));
         assert_eq!((ends[0], ends[2], ends[3]), (0.0, 1.0, 1.0), "{}", isa.name());
         assert!(ends[1].is_nan());
+    }
+}
+
+#[test]
+fn exponentials_of_several_vectors_keep_their_errors_and_their_ends() {
+    const PLACE: f64 = 1.0 / (1 << 23) as f64;
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let up: Vec<f32> = (0..2_000_003).map(|i| -88.0 + 176.0 * (i as f32) / 2e6).collect();
+    let down: Vec<f32> = (0..2_000_003).map(|i| -87.2 * (i as f32) / 2e6).collect();
+    let powers: Vec<f32> = (0..2_000_003).map(|i| -126.0 * (i as f32) / 2e6).collect();
+    for isa in Isa::available() {
+        let close = |xs: &[f32], ys: Vec<f32>, exact: fn(f64) -> f64, places: f64| {
+            for (x, y) in xs.iter().zip(ys) {
+                let relative = (f64::from(y) / exact(f64::from(*x)) - 1.0).abs();
+                let bound = if x.abs() < 8.0 { places * PLACE } else { 2f64.powi(-18) };
+                assert!(relative <= bound, "{}: at {x} off by {relative:e}", isa.name());
+            }
+        };
+        close(&up, dispatch(isa, Map(&up, OneAndExpMinus)), |x| 1.0 + (-x).exp(), 3.0);
+        close(&down, dispatch(isa, Map(&down, ExpDownEach)), f64::exp, 2.0);
+        close(&down, dispatch(isa, Map(&down, ExpDownRows)), f64::exp, 2.0);
+        close(&powers, dispatch(isa, Map(&powers, Exp2DownEach)), f64::exp2, 2.5);
+
+        let low: Vec<f32> = (0..100_000).map(|i| -87.2 - 0.01 * i as f32).chain([-1e30, f32::MIN]).collect();
+        let small = |ys: Vec<f32>| ys.iter().all(|y| (0.0..=1.4e-38).contains(y));
+        assert!(
+            small(dispatch(isa, Map(&low, ExpDownEach))) && small(dispatch(isa, Map(&low, ExpDownRows))),
+            "{}",
+            isa.name()
+        );
+        let lower: Vec<f32> = low.iter().map(|x| x - 38.8).collect();
+        assert!(small(dispatch(isa, Map(&lower, Exp2DownEach))), "{}", isa.name());
+
+        let ends = dispatch(isa, Map(&[-inf, f32::MIN, nan, inf, 0.0], OneAndExpMinus));
+        assert!(ends[..2] == [inf, inf] && ends[2].is_nan() && ends[3..] == [1.0, 2.0], "{}: {ends:?}", isa.name());
+        for ends in
+            [dispatch(isa, Map(&[-inf, 0.0, nan], ExpDownEach)), dispatch(isa, Map(&[-inf, 0.0, nan], ExpDownRows))]
+        {
+            assert!(ends[..2] == [0.0, 1.0] && ends[2].is_nan(), "{}: {ends:?}", isa.name());
+        }
+        let ends = dispatch(isa, Map(&[-inf, 0.0, f32::MIN, -1.0], Exp2DownEach));
+        assert_eq!(ends, [0.0, 1.0, 0.0, 0.5], "{}", isa.name());
+        assert_eq!(dispatch(isa, Map(&[-inf, -1e-30, 1e-30, inf], BySign)), [-1.0, -1.0, 1.0, 1.0], "{}", isa.name());
     }
 }
 

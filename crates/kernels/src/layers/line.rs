@@ -1,12 +1,14 @@
 //! Element by element: activations and sums of two arrays.
 
+#![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
+
 use super::gelu::gelu;
 use crate::lanes::{Kernel, Simd};
 
 /// A function of one element of each of two arrays. One of a single array leaves the second alone.
 pub(super) trait Pair: Copy {
-    /// The function, lane by lane. Mark it `#[inline(always)]`.
-    fn of<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F;
+    /// The function, lane by lane, of several vectors at once. Mark it `#[inline(always)]`.
+    fn of<S: Simd, const N: usize>(self, s: S, a: [S::F; N], b: [S::F; N]) -> [S::F; N];
 }
 
 /// y = op(a, b) along the whole arrays.
@@ -58,28 +60,58 @@ impl<P: Pair> Kernel for Rows<'_, P> {
     }
 }
 
+/// Vectors that go through a function together.
+const TOGETHER: usize = 4;
+
 #[inline(always)]
 fn line<S: Simd, P: Pair, const STREAM: bool>(s: S, op: P, a: &[f32], b: &[f32], y: &mut [f32]) {
     let n = a.len().min(b.len()).min(y.len());
+    let (a, b, y) = (&a[..n], &b[..n], &mut y[..n]);
+    let groups = n - n % (TOGETHER * S::LANES);
+    vectors::<S, P, STREAM, TOGETHER>(s, op, &a[..groups], &b[..groups], &mut y[..groups]);
     let whole = n - n % S::LANES;
-    let (a, a_rest) = a[..n].split_at(whole);
-    let (b, b_rest) = b[..n].split_at(whole);
-    let (y, y_rest) = y[..n].split_at_mut(whole);
-    let pairs = a.chunks_exact(S::LANES).zip(b.chunks_exact(S::LANES));
-    for ((a, b), y) in pairs.zip(y.chunks_exact_mut(S::LANES)) {
-        let v = op.of(s, s.load(a), s.load(b));
-        if STREAM { s.stream(y, v) } else { s.store(y, v) }
+    vectors::<S, P, STREAM, 1>(s, op, &a[groups..whole], &b[groups..whole], &mut y[groups..whole]);
+    if whole < n {
+        let [v] = op.of(s, [s.load_part(&a[whole..], 0.0)], [s.load_part(&b[whole..], 0.0)]);
+        s.store_part(&mut y[whole..], v);
     }
-    if !y_rest.is_empty() {
-        s.store_part(y_rest, op.of(s, s.load_part(a_rest, 0.0), s.load_part(b_rest, 0.0)));
+}
+
+/// The function along slices whose length is a multiple of N vectors.
+#[inline(always)]
+fn vectors<S: Simd, P: Pair, const STREAM: bool, const N: usize>(s: S, op: P, a: &[f32], b: &[f32], y: &mut [f32]) {
+    let n = N * S::LANES;
+    for ((a, b), y) in a.chunks_exact(n).zip(b.chunks_exact(n)).zip(y.chunks_exact_mut(n)) {
+        let (mut of, mut and) = ([s.splat(0.0); N], [s.splat(0.0); N]);
+        for i in 0..N {
+            of[i] = s.load(&a[i * S::LANES..]);
+            and[i] = s.load(&b[i * S::LANES..]);
+        }
+        let v = op.of(s, of, and);
+        for i in 0..N {
+            let y = &mut y[i * S::LANES..];
+            if STREAM { s.stream(y, v[i]) } else { s.store(y, v[i]) }
+        }
     }
 }
 
 /// x / (1 + e^-x)
 #[inline(always)]
-fn swish<S: Simd>(s: S, x: S::F) -> S::F {
-    let e = s.fast_exp(s.sub(s.splat(0.0), x));
-    s.div(x, s.add(e, s.splat(1.0)))
+fn swish<S: Simd, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
+    let divisor = s.one_and_exp_minus(x);
+    for i in 0..N {
+        x[i] = s.div(x[i], divisor[i]);
+    }
+    x
+}
+
+/// A function of two vectors for each pair.
+#[inline(always)]
+fn each<S: Simd, const N: usize>(mut a: [S::F; N], b: [S::F; N], of: impl Fn(S::F, S::F) -> S::F) -> [S::F; N] {
+    for i in 0..N {
+        a[i] = of(a[i], b[i]);
+    }
+    a
 }
 
 macro_rules! pair {
@@ -89,7 +121,7 @@ macro_rules! pair {
         pub(super) struct $name $(<const $form: bool>)?;
         impl $(<const $form: bool>)? Pair for $name $(<$form>)? {
             #[inline(always)]
-            fn of<S: Simd>(self, $s: S, $a: S::F, $b: S::F) -> S::F {
+            fn of<S: Simd, const N: usize>(self, $s: S, $a: [S::F; N], $b: [S::F; N]) -> [S::F; N] {
                 $body
             }
         }
@@ -98,11 +130,11 @@ macro_rules! pair {
 
 pair!(
     /// GELU of the first; the tanh form if so.
-    Gelu<TANH>, s, a, _b, gelu::<S, TANH>(s, a)
+    Gelu<TANH>, s, a, _b, gelu::<S, TANH, N>(s, a)
 );
 pair!(
     /// GELU of the sum.
-    AddGelu<TANH>, s, a, b, gelu::<S, TANH>(s, s.add(a, b))
+    AddGelu<TANH>, s, a, b, gelu::<S, TANH, N>(s, each::<S, N>(a, b, |a, b| s.add(a, b)))
 );
 pair!(
     /// Swish of the first.
@@ -110,17 +142,17 @@ pair!(
 );
 pair!(
     /// Swish of the first, times the second.
-    SwishTimes, s, a, b, s.mul(swish(s, a), b)
+    SwishTimes, s, a, b, each::<S, N>(swish(s, a), b, |a, b| s.mul(a, b))
 );
 pair!(
     /// The sum.
-    Add, s, a, b, s.add(a, b)
+    Add, s, a, b, each::<S, N>(a, b, |a, b| s.add(a, b))
 );
 pair!(
     /// The product.
-    Multiply, s, a, b, s.mul(a, b)
+    Multiply, s, a, b, each::<S, N>(a, b, |a, b| s.mul(a, b))
 );
 pair!(
     /// The square of the difference.
-    SquaredDifference, s, a, b, { let d = s.sub(a, b); s.mul(d, d) }
+    SquaredDifference, s, a, b, each::<S, N>(a, b, |a, b| { let d = s.sub(a, b); s.mul(d, d) })
 );

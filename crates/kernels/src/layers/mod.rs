@@ -11,6 +11,7 @@
 mod cuda;
 mod data;
 mod gelu;
+mod gelu_exponent;
 mod gelu_table;
 mod gpu;
 mod job;

@@ -138,11 +138,13 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
     }
 
     /// Sums of x - shift and of its square over a row, which with `RESIDUAL` goes to the sum and to row `kept` of the scratch.
-    /// In two of each, the even and the odd vectors, since an addition takes as long as several others begin in.
+    /// Several of each, for vectors that take turns, since an addition takes as long as several others begin in: twice as many
+    /// where vectors are half as long.
     #[inline(always)]
     fn first_pass<S: Simd, const STREAM: bool>(&mut self, s: S, row: usize, kept: usize, shift: f32) -> [S::F; 2] {
         let (d, from, lanes) = (self.d, row * self.d, S::LANES);
-        let (whole, pairs) = (d - d % lanes, d - d % (2 * lanes));
+        let turns = if lanes < 16 { 4 } else { 2 };
+        let (whole, groups) = (d - d % lanes, d - d % (turns * lanes));
         let (x, residual) = (self.x.as_ptr().wrapping_add(from), self.residual.as_ptr().wrapping_add(from));
         let (sum, kept_at) = if RESIDUAL {
             (self.sum.as_mut_ptr().wrapping_add(from), self.scratch.as_mut_ptr().wrapping_add(kept * d))
@@ -150,7 +152,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             (std::ptr::null_mut(), std::ptr::null_mut())
         };
         let from_shift = s.splat(shift);
-        let (mut sums, mut squares) = ([s.splat(0.0); 2], [s.splat(0.0); 2]);
+        let (mut sums, mut squares) = ([s.splat(0.0); 4], [s.splat(0.0); 4]);
         let mut take = |i: usize, x: S::F| {
             let deviation = s.sub(x, from_shift);
             sums[i] = s.add(sums[i], deviation);
@@ -168,12 +170,16 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
                 v
             }
         };
-        for c in (0..pairs).step_by(2 * lanes) {
-            take(0, at(c));
-            take(1, at(c + lanes));
+        for c in (0..groups).step_by(turns * lanes) {
+            for i in 0..turns {
+                take(i, at(c + i * lanes));
+            }
         }
-        if pairs < whole {
-            take(0, at(pairs));
+        for i in 0..turns - 1 {
+            let c = groups + i * lanes;
+            if c < whole {
+                take(i, at(c));
+            }
         }
         if whole < d {
             let rest = from + whole..from + d;
@@ -186,7 +192,14 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             }
             take(1, v);
         }
-        [s.add(sums[0], sums[1]), s.add(squares[0], squares[1])]
+        for sums in [&mut sums, &mut squares] {
+            if turns == 4 {
+                sums[0] = s.add(sums[0], sums[2]);
+                sums[1] = s.add(sums[1], sums[3]);
+            }
+            sums[0] = s.add(sums[0], sums[1]);
+        }
+        [sums[0], squares[0]]
     }
 
     /// Mean of the first vector of a row, or of the row where that is shorter.

@@ -4,6 +4,7 @@
 //! values, and the terms of the one before are scaled and stored: memory and arithmetic are busy at the same time, and a row
 //! comes from memory once.
 #![allow(unsafe_code)]
+#![allow(clippy::needless_range_loop, reason = "rows and columns of several arrays at once")]
 
 use crate::lanes::{Kernel, Simd, ln};
 
@@ -86,6 +87,57 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
     }
 }
 
+/// Vectors of one row that go through the exponential together.
+const TOGETHER: usize = 4;
+
+/// What is kept of each of `ROWS` rows on the way along them: the largest values of rows ahead, the sums of exponentials.
+struct State<F, const ROWS: usize> {
+    next: [F; ROWS],
+    sums: [F; ROWS],
+}
+
+impl<F: Copy, const ROWS: usize> State<F, ROWS> {
+    /// `COLUMNS` vectors of each row, from column `c` on.
+    ///
+    /// # Safety
+    /// The columns are within a row of d, and x and ahead hold `ROWS` rows; for `KEEP` so does terms.
+    #[allow(clippy::too_many_arguments, reason = "the arrays of one loop")]
+    #[inline(always)]
+    unsafe fn columns<S: Simd<F = F>, const COLUMNS: usize, const KEEP: bool>(
+        &mut self,
+        s: S,
+        d: usize,
+        c: usize,
+        x: &[f32],
+        most: &[F; ROWS],
+        ahead: &[f32],
+        terms: &mut [f32],
+    ) {
+        let at = |r: usize, i: usize| r * d + c + i * S::LANES;
+        let mut v = [[s.splat(0.0); COLUMNS]; ROWS];
+        for r in 0..ROWS {
+            for i in 0..COLUMNS {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    v[r][i] = s.sub(s.load_at(x.as_ptr().add(at(r, i))), most[r]);
+                    self.next[r] = s.max(s.load_at(ahead.as_ptr().add(at(r, i))), self.next[r]);
+                }
+            }
+        }
+        let e = s.exp_down_each(v);
+        for r in 0..ROWS {
+            for i in 0..COLUMNS {
+                if KEEP {
+                    // SAFETY: as the caller promises.
+                    unsafe { s.store_at(terms.as_mut_ptr().add(at(r, i)), e[r][i]) };
+                }
+                // One after the other, so that the sum is the same whatever goes together.
+                self.sums[r] = s.add(self.sums[r], e[r][i]);
+            }
+        }
+    }
+}
+
 /// Sums of e^(x - most) over each of `ROWS` rows, with `KEEP` the terms too, in `terms`; on the way the largest values of the
 /// rows `ahead`, and the end of an earlier block.
 #[inline(always)]
@@ -108,24 +160,30 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
         }
         None => [s.splat(0.0); ROWS],
     };
-    let mut next = [s.splat(f32::NEG_INFINITY); ROWS];
-    let mut sums = [s.splat(0.0); ROWS];
-    for c in (0..whole).step_by(S::LANES) {
+    let mut state = State { next: [s.splat(f32::NEG_INFINITY); ROWS], sums: [s.splat(0.0); ROWS] };
+    // One row after the other takes several columns of it together, several rows one column of each.
+    let groups = if ROWS == 1 { d - d % (TOGETHER * S::LANES) } else { 0 };
+    for c in (0..groups).step_by(TOGETHER * S::LANES) {
+        // SAFETY: c + TOGETHER LANES <= d, and all arrays hold ROWS rows.
+        unsafe {
+            state.columns::<S, TOGETHER, KEEP>(s, d, c, x, &most, ahead, terms);
+            if let Some(finish) = &mut finish {
+                for i in 0..TOGETHER {
+                    finish.columns::<S, STREAM>(s, &inverse, d, c + i * S::LANES);
+                }
+            }
+        }
+    }
+    for c in (groups..whole).step_by(S::LANES) {
         // SAFETY: c + LANES <= d, and all arrays hold ROWS rows.
         unsafe {
-            for r in 0..ROWS {
-                next[r] = s.max(s.load_at(ahead.as_ptr().add(r * d + c)), next[r]);
-                let e = s.exp_down(s.sub(s.load_at(x.as_ptr().add(r * d + c)), most[r]));
-                if KEEP {
-                    s.store_at(terms.as_mut_ptr().add(r * d + c), e);
-                }
-                sums[r] = s.add(sums[r], e);
-            }
+            state.columns::<S, 1, KEEP>(s, d, c, x, &most, ahead, terms);
             if let Some(finish) = &mut finish {
                 finish.columns::<S, STREAM>(s, &inverse, d, c);
             }
         }
     }
+    let State { mut next, mut sums } = state;
     if whole < d {
         for r in 0..ROWS {
             let row = r * d + whole..r * d + d;
@@ -165,11 +223,10 @@ impl Kernel for Softmax<'_> {
             self.pipeline::<S, 1, true>(s, 0, rows);
             return s.fence();
         }
-        // As many rows in a block as leave three of x, two of terms and one of y in the first-level cache, and what the loop
-        // keeps of each (largest, sum, next largest, 1 / sum) in registers.
+        // Rows of a few vectors together, as many as registers hold the state of (largest, sum, next largest, 1 / sum).
         let together = match self.d {
-            ..=256 if S::REGISTERS >= 32 => 4,
-            ..=512 => 2,
+            ..=128 if S::REGISTERS >= 32 => 4,
+            ..=128 => 2,
             _ => 1,
         };
         let blocks = rows / together * together;
@@ -228,13 +285,17 @@ impl Kernel for CrossEntropy<'_> {
     type Out = f64;
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) -> f64 {
-        // Whole groups in blocks of as many rows as registers hold the state of, or of one where the rows are long; what is
-        // left row by row. From memory row by row too: several rows of one page at a time hide from the prefetcher that all
-        // of it is read (four rows of 512 took 1.8 times as long as one).
+        // Whole groups in blocks of as many rows as registers hold the state of, where a row is a few vectors; what is left and
+        // longer rows one by one. From memory row by row too: several rows of one page at a time hide from the prefetcher that
+        // all of it is read (four rows of 512 took 1.8 times as long as one, four of 256 three times).
         let together = match self.d {
-            _ if self.far => 1,
-            ..=512 if S::REGISTERS >= 32 => 4,
-            ..=512 => 2,
+            ..=128 if !self.far => {
+                if S::REGISTERS >= 32 {
+                    4
+                } else {
+                    2
+                }
+            }
             _ => 1,
         };
         let whole = if together == 1 { 0 } else { self.labels.len() / GROUP * GROUP };

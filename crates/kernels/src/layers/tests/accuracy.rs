@@ -48,6 +48,40 @@ fn gelu_and_swish_keep_their_errors() {
     }
 }
 
+/// Errors of GELU over every `step`th f32, from the bits 0 up.
+fn gelu_over_all_numbers(step: usize) {
+    // So many at a time.
+    const N: usize = 1 << 18;
+    for tanh in [false, true] {
+        for from in (0..=u32::MAX).step_by(step * N) {
+            let x: Vec<f32> = (from..=u32::MAX).step_by(step).take(N).map(f32::from_bits).collect();
+            let (case, inputs) =
+                on(Op::Gelu, std::slice::from_ref(&x), &[("form", if tanh { "tanh" } else { "exact" })]);
+            for isa in Isa::available() {
+                let y = compute(Op::Gelu, method(Way::Vector(isa)), &case, &inputs);
+                let y = y.f32("y").unwrap();
+                let finite = |x: f32| x.is_finite();
+                let all = worst(&x, y, |x| reference::gelu(x, tanh), finite);
+                let tail = worst(&x, y, |x| reference::gelu(x, tanh), |x| finite(x) && x < -1.0);
+                assert!(all <= 1e-6 && tail <= 1e-7, "{} tanh {tanh} from {}: {all:e}, {tail:e}", isa.name(), x[0]);
+                let ends = x.iter().zip(y).filter(|(x, _)| !finite(**x));
+                ends.for_each(|(x, y)| assert!(if *x > 0.0 { y == x } else { y.is_nan() }, "{} {x} {y}", isa.name()));
+            }
+        }
+    }
+}
+
+#[test]
+fn gelu_keeps_its_errors_over_all_numbers() {
+    gelu_over_all_numbers(10_007);
+}
+
+#[test]
+#[ignore = "minutes in a release build"]
+fn gelu_keeps_its_errors_for_every_number() {
+    gelu_over_all_numbers(1);
+}
+
 /// Largest error of layer normalisation against f64, for rows with a gamma of 1 and a beta of 0.
 fn norm_error(rows: &[Vec<f32>], way: Way) -> f64 {
     let (case, mut inputs) = on(Op::LayerNorm, rows, &[]);
