@@ -212,17 +212,23 @@ struct Arrays<'a> {
 }
 
 /// Rows of a piece: about [`PIECE`] elements, by the shape alone.
-fn rows_of_a_piece(shape: &Shape) -> usize {
+pub(super) fn rows_of_a_piece(shape: &Shape) -> usize {
     (PIECE / shape.dimension).max(1).next_multiple_of(ROWS)
 }
 
 /// Whether outputs are stored past the caches, and the words that say so.
 fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
-    let Way::Vector(isa) = method.way else { return (false, String::new()) };
     if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
         return (false, String::new());
     }
     let rowwise = !matches!(op, Op::Gelu | Op::Swish | Op::MseLoss | Op::SwiGlu);
+    let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
+    stores_of(method.way, shape, rowwise, 4 * (arrays * shape.elements()) as u64)
+}
+
+/// The same for an operation that reads and writes so many `bytes`, row by row or in one line.
+pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
+    let Way::Vector(isa) = way else { return (false, String::new()) };
     let why_not = match shape.stores {
         Stores::Ordinary => return (false, ", ordinary stores".into()),
         _ if isa == Isa::BASELINE => Some("the baseline has no others"),
@@ -233,8 +239,6 @@ fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
     if let Some(why) = why_not {
         return (false, format!(", ordinary stores: {why}"));
     }
-    let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
-    let bytes = 4 * (arrays * shape.elements()) as u64;
     let stores::Threshold { bytes: threshold, origin } = stores::threshold();
     let mega = |bytes: u64| bytes as f64 / 1e6;
     let (stream, than, name) = if bytes >= threshold { (true, ">=", "non-temporal") } else { (false, "<", "ordinary") };

@@ -6,7 +6,7 @@ use super::line::{self, Flat, Rows};
 use super::loss::SquaredError;
 use super::norm::{self, Norm};
 use super::op::{Op, Step};
-use super::softmax::{CrossEntropy, Softmax};
+use super::softmax::{self, CrossEntropy, Share, Softmax};
 use super::{reference, scalar};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
@@ -83,7 +83,7 @@ fn span(step: Step) -> ellwand_profile::Guard {
 }
 
 /// Room for the rows that a kernel works on, kept by each thread so that no run allocates.
-fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
+pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
     thread_local! {
         static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     }
@@ -120,7 +120,9 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
             return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, far: plan.far, y });
         }
         (Step::Whole(Op::Softmax), _) => {
-            with_scratch(Softmax::SCRATCH * d, |scratch| dispatch(isa, Softmax { x, d, y, stream, scratch }));
+            with_scratch(softmax::SCRATCH * d, |scratch| {
+                dispatch(isa, Softmax { x, d, y, stream, scratch, weigh: Share });
+            });
         }
         (Step::Whole(Op::LayerNorm), _) => {
             let [gamma, beta] = plan.vectors;

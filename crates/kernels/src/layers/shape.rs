@@ -31,6 +31,10 @@ impl Allocation {
     }
 }
 
+/// What a reader of results with fresh outputs must know.
+pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
+     which costs more than the kernel";
+
 /// How outputs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stores {

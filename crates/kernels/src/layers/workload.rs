@@ -69,11 +69,7 @@ impl Workload for Layer {
                 if shape.allocation == Allocation::Fresh
                     && !(self.op.is_loss() && shape.reduction != Reduction::None) =>
             {
-                vec![
-                    "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
-                     which costs more than the kernel"
-                        .to_string(),
-                ]
+                vec![shape::FRESH.to_string()]
             }
             _ => Vec::new(),
         }
