@@ -28,6 +28,7 @@ mod exp2;
 mod exponential;
 #[cfg(target_arch = "x86_64")]
 mod exponential_table;
+pub(crate) mod half;
 mod logarithm;
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,21 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// Every row of the square can be read at `from` and written at `to`; the two do not overlap.
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
+    /// Reads [`Simd::LANES`] bf16, exactly.
+    ///
+    /// # Safety
+    /// `x` points to so many readable values.
+    unsafe fn widen_at(self, x: *const u16) -> Self::F;
+    /// Writes the nearest bf16 of each lane, the even one of two; NaN stays NaN.
+    ///
+    /// # Safety
+    /// `y` points to [`Simd::LANES`] writable values.
+    unsafe fn narrow_at(self, y: *mut u16, v: Self::F);
+    /// As `narrow_at`, past the caches. Call [`Simd::fence`] before others read.
+    ///
+    /// # Safety
+    /// As `narrow_at`, and `y` starts at a multiple of 2 [`Simd::LANES`] bytes.
+    unsafe fn stream_narrow_at(self, y: *mut u16, v: Self::F);
 
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;

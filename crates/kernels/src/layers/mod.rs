@@ -14,6 +14,7 @@ mod data;
 mod gelu;
 mod gelu_table;
 mod gpu;
+mod half;
 mod job;
 mod line;
 mod loss;

@@ -31,13 +31,13 @@ pub(super) struct Plan<'a> {
 }
 
 /// Rows of the arrays; an array that the step does not use is empty.
-pub(super) struct Piece<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) second: &'a [f32],
+pub(super) struct Piece<'a, T = f32> {
+    pub(super) x: &'a [T],
+    pub(super) second: &'a [T],
     pub(super) labels: &'a [i64],
-    pub(super) y: &'a mut [f32],
+    pub(super) y: &'a mut [T],
     /// x + residual.
-    pub(super) sum: &'a mut [f32],
+    pub(super) sum: &'a mut [T],
 }
 
 /// How a piece is computed.
@@ -55,6 +55,11 @@ impl Way {
     /// Computes a piece; returns the sum of its losses (0 for other operations).
     pub(super) fn run(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         let _span = span(plan.step);
+        self.compute(plan, piece)
+    }
+
+    /// The same without a span, for parts of a piece.
+    pub(super) fn compute(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         match self {
             Way::Reference => reference::piece(plan, piece),
             Way::Scalar => scalar::piece(plan, piece),
@@ -64,7 +69,7 @@ impl Way {
 }
 
 /// A span over one piece, never one over a row.
-fn span(step: Step) -> ellwand_profile::Guard {
+pub(super) fn span(step: Step) -> ellwand_profile::Guard {
     use ellwand_profile::span;
     match step {
         Step::Whole(Op::LayerNorm) => span!("layer-norm"),
