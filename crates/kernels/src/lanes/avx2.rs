@@ -25,15 +25,21 @@ impl Avx2 {
 
     /// The nearest bf16 of each lane, the even one of two; NaN stays NaN.
     #[inline(always)]
-    fn narrow(self, v: __m256) -> __m128i {
+    fn narrow(self, v: __m256) -> __m256i {
         proven!({
             let bits = _mm256_castps_si256(v);
             let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-            let near = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+            let near = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
             let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v));
-            let near = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(near, _mm256_set1_epi32(0x7fff_0000), nan));
-            _mm_packus_epi32(_mm256_castsi256_si128(near), _mm256_extracti128_si256::<1>(near))
+            _mm256_srli_epi32::<16>(_mm256_blendv_epi8(near, _mm256_set1_epi32(0x7fff_0000), nan))
         })
+    }
+
+    /// The same of two vectors, side by side.
+    #[inline(always)]
+    fn narrow_two(self, a: __m256, b: __m256) -> __m256i {
+        // Packing goes by halves: the middle quarters change places.
+        proven!(_mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(self.narrow(a), self.narrow(b))))
     }
 
     /// 2^n for integral n within -126..=127; 0 for -127.
@@ -127,11 +133,16 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn narrow_at(self, y: *mut u16, v: __m256) {
-        proven!(_mm_storeu_si128(y.cast(), self.narrow(v)))
+        proven!(_mm_storeu_si128(y.cast(), _mm256_castsi256_si128(self.narrow_two(v, v))))
     }
     #[inline(always)]
-    unsafe fn stream_narrow_at(self, y: *mut u16, v: __m256) {
-        proven!(_mm_stream_si128(y.cast(), self.narrow(v)))
+    unsafe fn narrow_two_at(self, y: *mut u16, a: __m256, b: __m256) {
+        proven!(_mm256_storeu_si256(y.cast(), self.narrow_two(a, b)))
+    }
+    #[inline(always)]
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: __m256, b: __m256) {
+        debug_assert!(y.addr().is_multiple_of(32));
+        proven!(_mm256_stream_si256(y.cast(), self.narrow_two(a, b)))
     }
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {

@@ -95,9 +95,17 @@ impl Simd for Baseline {
         unsafe { y.cast::<[u16; 8]>().write(v.map(half::narrow)) }
     }
     #[inline(always)]
-    unsafe fn stream_narrow_at(self, y: *mut u16, v: Eight) {
+    unsafe fn narrow_two_at(self, y: *mut u16, a: Eight, b: Eight) {
         // SAFETY: the caller's promise.
-        unsafe { self.narrow_at(y, v) }
+        unsafe {
+            self.narrow_at(y, a);
+            self.narrow_at(y.add(8), b);
+        }
+    }
+    #[inline(always)]
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: Eight, b: Eight) {
+        // SAFETY: the caller's promise.
+        unsafe { self.narrow_two_at(y, a, b) }
     }
     #[inline(always)]
     fn add(self, a: Eight, b: Eight) -> Eight {

@@ -34,13 +34,14 @@ mod tests {
         fn run<S: Simd>(self, s: S) -> Self::Out {
             let mut wide = vec![0.0; self.0.len()];
             let mut back = crate::buffer::Buffer::filled(self.0.len(), 0_u16, crate::buffer::Pages::Heap);
-            for at in (0..self.0.len()).step_by(S::LANES) {
-                // SAFETY: the lengths are multiples of 16, and the buffer starts on a line.
+            for at in (0..self.0.len()).step_by(2 * S::LANES) {
+                // SAFETY: the lengths are multiples of 32, and the buffer starts on a line.
                 unsafe {
-                    let v = s.widen_at(self.0.as_ptr().add(at));
-                    s.store_at(wide.as_mut_ptr().add(at), v);
+                    let (a, b) = (s.widen_at(self.0.as_ptr().add(at)), s.widen_at(self.0.as_ptr().add(at + S::LANES)));
+                    s.store_at(wide.as_mut_ptr().add(at), a);
+                    s.store_at(wide.as_mut_ptr().add(at + S::LANES), b);
                     let to = back.as_mut_ptr().add(at);
-                    if self.1 { s.stream_narrow_at(to, v) } else { s.narrow_at(to, v) }
+                    if self.1 { s.stream_narrow_two_at(to, a, b) } else { s.narrow_two_at(to, a, b) }
                 }
             }
             s.fence();

@@ -100,11 +100,16 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `y` points to [`Simd::LANES`] writable values.
     unsafe fn narrow_at(self, y: *mut u16, v: Self::F);
-    /// As `narrow_at`, past the caches. Call [`Simd::fence`] before others read.
+    /// The same for `a` and then `b`, which is cheaper than one after the other.
     ///
     /// # Safety
-    /// As `narrow_at`, and `y` starts at a multiple of 2 [`Simd::LANES`] bytes.
-    unsafe fn stream_narrow_at(self, y: *mut u16, v: Self::F);
+    /// `y` points to twice [`Simd::LANES`] writable values.
+    unsafe fn narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
+    /// As `narrow_two_at`, past the caches. Call [`Simd::fence`] before others read.
+    ///
+    /// # Safety
+    /// As `narrow_two_at`, and `y` starts at a multiple of 4 [`Simd::LANES`] bytes.
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
 
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;

@@ -16,9 +16,6 @@ use crate::{pool, stores};
 /// Elements of a piece: 256 KiB, small against what a thread does in a scheduler's slice, large against the cost of dealing it.
 const PIECE: usize = 1 << 16;
 
-/// Rows of a piece are a multiple of this, so that pieces start on a vector whatever the dimension.
-const ROWS: usize = 16;
-
 /// Bytes of a cache line, which is what a streamed store should fill.
 const LINE: usize = 64;
 
@@ -220,9 +217,9 @@ struct Arrays<'a, T: Element> {
     sum: &'a Shared<'a, T>,
 }
 
-/// Rows of a piece: about [`PIECE`] elements, by the shape alone.
+/// Rows of a piece: about [`PIECE`] elements, by the shape alone, and so many that pieces start on a line whatever the dimension.
 pub(super) fn rows_of_a_piece(shape: &Shape) -> usize {
-    (PIECE / shape.dimension).max(1).next_multiple_of(ROWS)
+    (PIECE / shape.dimension).max(1).next_multiple_of(LINE / shape.precision.bytes())
 }
 
 /// Whether outputs are stored past the caches, and the words that say so.

@@ -8,6 +8,7 @@ use super::norm::{self, Norm};
 use super::op::{Op, Step};
 use super::softmax::{self, CrossEntropy, Share, Softmax};
 use super::{reference, scalar};
+use crate::buffer::{Buffer, Pages};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
 
@@ -87,16 +88,23 @@ pub(super) fn span(step: Step) -> ellwand_profile::Guard {
     }
 }
 
-/// Room for the rows that a kernel works on, kept by each thread so that no run allocates.
+/// f32 in a page of memory.
+pub(super) const PAGE: usize = 1024;
+
+/// Room for the rows that a kernel works on, kept by each thread so that no run allocates. It starts on a page, as large arrays
+/// do but for a few lines: a processor takes a load for one of what was just stored where the last twelve bits of their
+/// addresses are the same, so what a kernel stores must not run ahead of what it loads by a few vectors of a page.
 pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
     thread_local! {
-        static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+        static SCRATCH: RefCell<Buffer> = RefCell::default();
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        if scratch.len() < len {
-            scratch.resize(len, 0.0);
+        if scratch.len() < len + PAGE {
+            *scratch = Buffer::filled(len + PAGE, 0.0, Pages::Heap);
         }
-        work(&mut scratch[..len])
+        // Where nothing is known of the address, anywhere will do.
+        let skip = scratch.as_ptr().align_offset(4 * PAGE).min(PAGE);
+        work(&mut scratch[skip..skip + len])
     })
 }
 

@@ -117,8 +117,9 @@ impl Kernel for Difference<'_> {
             let gathered = &mut gathered[..y.len()];
             Flat { a, b, y: gathered, stream: false, op: scaled }.run(s);
             let whole = y.len() - y.len() % S::LANES;
-            let vectors = gathered[..whole].chunks_exact(S::LANES);
-            vectors.zip(y.chunks_exact_mut(S::LANES)).for_each(|(v, y)| s.stream(y, s.load(v)));
+            for (v, y) in gathered[..whole].chunks_exact(S::LANES).zip(y.chunks_exact_mut(S::LANES)) {
+                s.stream(y, s.load(v));
+            }
             y[whole..].copy_from_slice(&gathered[whole..]);
         }
         s.fence();
@@ -160,20 +161,23 @@ impl Kernel for EachDifference<'_> {
     }
 }
 
+/// 2 (x - target) dloss
+#[inline(always)]
+fn doubled<S: Simd>(s: S, x: S::F, target: S::F, dloss: S::F) -> S::F {
+    let difference = s.sub(x, target);
+    s.mul(s.add(difference, difference), dloss)
+}
+
 impl EachDifference<'_> {
     #[inline(always)]
     fn line<S: Simd, const STREAM: bool>(self, s: S) {
-        let of = |x, target, dloss| {
-            let difference = s.sub(x, target);
-            s.mul(s.add(difference, difference), dloss)
-        };
         let inputs = self.x.chunks(S::LANES).zip(self.target.chunks(S::LANES)).zip(self.upstream.chunks(S::LANES));
         for (((x, target), dloss), y) in inputs.zip(self.y.chunks_mut(S::LANES)) {
             if y.len() < S::LANES {
-                s.store_part(y, of(s.load_part(x, 0.0), s.load_part(target, 0.0), s.load_part(dloss, 0.0)));
+                s.store_part(y, doubled(s, s.load_part(x, 0.0), s.load_part(target, 0.0), s.load_part(dloss, 0.0)));
                 return;
             }
-            let v = of(s.load(x), s.load(target), s.load(dloss));
+            let v = doubled(s, s.load(x), s.load(target), s.load(dloss));
             if STREAM { s.stream(y, v) } else { s.store(y, v) }
         }
     }

@@ -78,6 +78,27 @@ impl Kernel for NormGradient<'_> {
     }
 }
 
+/// The sums of d, d^2, g and g d with one more of each.
+#[inline(always)]
+fn added<S: Simd>(s: S, sums: [S::F; 4], deviation: S::F, dy: S::F, gamma: S::F) -> [S::F; 4] {
+    let [all, squares, all_g, products] = sums;
+    let g = s.mul(dy, gamma);
+    [
+        s.add(all, deviation),
+        s.mul_add(deviation, deviation, squares),
+        s.add(all_g, g),
+        s.mul_add(g, deviation, products),
+    ]
+}
+
+/// The normalised x and dx.
+#[inline(always)]
+fn gradient<S: Simd>(s: S, of: &[S::F; 5], x: S::F, dy: S::F, gamma: S::F) -> (S::F, S::F) {
+    let &[shift, scale, offset, mean_g, mean_gn] = of;
+    let normal = s.mul_add(s.sub(x, shift), scale, offset);
+    (normal, s.mul(s.neg_mul_add(normal, mean_gn, s.sub(s.mul(dy, gamma), mean_g)), scale))
+}
+
 impl NormGradient<'_> {
     /// Rows `from..to` in blocks of `ROWS`, what is left row by row.
     #[inline(always)]
@@ -103,15 +124,11 @@ impl NormGradient<'_> {
             self.dx.as_mut_ptr().wrapping_add(from),
         );
         let (dgamma, dbeta) = self.scratch.split_at_mut(d);
-        let of = rows.map(|row| {
+        let mut of = [[s.splat(0.0); 5]; ROWS];
+        for (of, row) in of.iter_mut().zip(rows) {
             let Moments { shift, scale, offset } = row.moments;
-            [shift, scale, offset, row.mean_g, row.mean_gn].map(|value| s.splat(value))
-        });
-        let gradient = |of: &[S::F; 5], x, dy, gamma| {
-            let &[shift, scale, offset, mean_g, mean_gn] = of;
-            let normal = s.mul_add(s.sub(x, shift), scale, offset);
-            (normal, s.mul(s.neg_mul_add(normal, mean_gn, s.sub(s.mul(dy, gamma), mean_g)), scale))
-        };
+            *of = [s.splat(shift), s.splat(scale), s.splat(offset), s.splat(row.mean_g), s.splat(row.mean_gn)];
+        }
         for c in (0..whole).step_by(S::LANES) {
             // SAFETY: c + LANES <= d, the length of gamma and of the sums; ROWS rows are within x, dy and dx, whose rows start
             // on a vector for `STREAM`.
@@ -121,7 +138,7 @@ impl NormGradient<'_> {
                 let (mut for_gamma, mut for_beta) = (s.load_at(to_gamma), s.load_at(to_beta));
                 for (r, of) in of.iter().enumerate() {
                     let dy = s.load_at(dy.add(r * d + c));
-                    let (normal, v) = gradient(of, s.load_at(x.add(r * d + c)), dy, gamma);
+                    let (normal, v) = gradient(s, of, s.load_at(x.add(r * d + c)), dy, gamma);
                     put::<S, STREAM>(s, dx.add(r * d + c), v);
                     for_gamma = s.mul_add(dy, normal, for_gamma);
                     for_beta = s.add(for_beta, dy);
@@ -136,7 +153,7 @@ impl NormGradient<'_> {
             for (r, of) in of.iter().enumerate() {
                 let rest = from + r * d + whole..from + r * d + d;
                 let dy = s.load_part(&self.dy[rest.clone()], 0.0);
-                let (normal, v) = gradient(of, s.load_part(&self.x[rest.clone()], 0.0), dy, gamma);
+                let (normal, v) = gradient(s, of, s.load_part(&self.x[rest.clone()], 0.0), dy, gamma);
                 s.store_part(&mut self.dx[rest], v);
                 for_gamma = s.mul_add(dy, normal, for_gamma);
                 for_beta = s.add(for_beta, dy);
@@ -152,28 +169,22 @@ impl NormGradient<'_> {
         let (d, from) = (self.d, row * self.d);
         let whole = d - d % S::LANES;
         let first = S::LANES.min(d);
-        let shift: [f32; ROWS] = std::array::from_fn(|r| {
+        let (mut shift, mut from_shift) = ([0.0; ROWS], [s.splat(0.0); ROWS]);
+        for r in 0..ROWS {
             let x = &self.x[from + r * d..][..first];
-            s.sum(if first == S::LANES { s.load(x) } else { s.load_part(x, 0.0) }) / first as f32
-        });
-        let from_shift = shift.map(|shift| s.splat(shift));
+            shift[r] = s.sum(if first == S::LANES { s.load(x) } else { s.load_part(x, 0.0) }) / first as f32;
+            from_shift[r] = s.splat(shift[r]);
+        }
         // Of d, d^2, g and g d.
         let mut sums = [[s.splat(0.0); 4]; ROWS];
-        let mut take = |r: usize, x: S::F, dy: S::F, gamma: S::F| {
-            let (deviation, g) = (s.sub(x, from_shift[r]), s.mul(dy, gamma));
-            let [all, squares, all_g, products] = &mut sums[r];
-            *all = s.add(*all, deviation);
-            *squares = s.mul_add(deviation, deviation, *squares);
-            *all_g = s.add(*all_g, g);
-            *products = s.mul_add(g, deviation, *products);
-        };
         let (x, dy) = (self.x.as_ptr().wrapping_add(from), self.dy.as_ptr().wrapping_add(from));
         for c in (0..whole).step_by(S::LANES) {
             // SAFETY: c + LANES <= d, the length of gamma, and ROWS rows are within x and dy.
             unsafe {
                 let gamma = s.load_at(self.gamma.as_ptr().add(c));
                 for r in 0..ROWS {
-                    take(r, s.load_at(x.add(r * d + c)), s.load_at(dy.add(r * d + c)), gamma);
+                    let (x, dy) = (s.load_at(x.add(r * d + c)), s.load_at(dy.add(r * d + c)));
+                    sums[r] = added(s, sums[r], s.sub(x, from_shift[r]), dy, gamma);
                 }
             }
         }
@@ -182,11 +193,15 @@ impl NormGradient<'_> {
             for (r, shift) in shift.iter().enumerate() {
                 let rest = from + r * d + whole..from + r * d + d;
                 // A lane beyond the row adds nothing to any sum.
-                take(r, s.load_part(&self.x[rest.clone()], *shift), s.load_part(&self.dy[rest], 0.0), gamma);
+                let (x, dy) = (s.load_part(&self.x[rest.clone()], *shift), s.load_part(&self.dy[rest], 0.0));
+                sums[r] = added(s, sums[r], s.sub(x, from_shift[r]), dy, gamma);
             }
         }
-        std::array::from_fn(|r| {
-            let [rest, square, mean_g, mut mean_gd] = sums[r].map(|sum| s.sum(sum) / d as f32);
+        let mut rows = [Row::default(); ROWS];
+        for (r, row) in rows.iter_mut().enumerate() {
+            let [all, squares, all_g, products] = sums[r];
+            let (rest, square) = (s.sum(all) / d as f32, s.sum(squares) / d as f32);
+            let (mean_g, mut mean_gd) = (s.sum(all_g) / d as f32, s.sum(products) / d as f32);
             let moments = if rest * rest > FAR * (square - rest * rest) {
                 let of_row = from + r * d..from + (r + 1) * d;
                 let mean = shift[r] + rest;
@@ -197,8 +212,9 @@ impl NormGradient<'_> {
             };
             // n = d scale + offset
             let mean_gn = mean_gd * moments.scale + mean_g * moments.offset;
-            Row { moments, mean_g, mean_gn }
-        })
+            *row = Row { moments, mean_g, mean_gn };
+        }
+        rows
     }
 
     /// Mean of g (x - shift) over a row. Rarely needed, so kept out of the loop.

@@ -4,12 +4,13 @@
 
 use std::cell::RefCell;
 
+use crate::buffer::{Buffer, Pages};
 use crate::isa::Isa;
 use crate::lanes::half::{narrow, widen};
 use crate::lanes::{Kernel, Simd, dispatch};
 use crate::layers::line::{Gelu, Pair, SquaredDifference, Swish};
 use crate::layers::op::{Op, Step};
-use crate::layers::piece::{Piece, Plan, Way, span};
+use crate::layers::piece::{PAGE, Piece, Plan, Way, span};
 
 /// Values of x that are in f32 at a time, or one row: with as many of y they fill a first-level cache of 32 KiB.
 const ROOM: usize = 4096;
@@ -41,7 +42,7 @@ struct Flat<'a, P> {
     a: &'a [u16],
     b: &'a [u16],
     y: &'a mut [u16],
-    /// Past the caches; y starts on a vector then.
+    /// Past the caches; y starts on a line then.
     stream: bool,
     op: P,
 }
@@ -64,18 +65,20 @@ impl<P: Pair> Flat<'_, P> {
     fn line<S: Simd, const STREAM: bool>(self, s: S) {
         let Flat { a, b, y, op, .. } = self;
         let n = a.len().min(b.len()).min(y.len());
-        let whole = n - n % S::LANES;
-        for c in (0..whole).step_by(S::LANES) {
-            // SAFETY: c + LANES <= n, the length that all three have at least; `STREAM` says that y starts on a vector.
+        let pairs = n - n % (2 * S::LANES);
+        for c in (0..pairs).step_by(2 * S::LANES) {
+            // SAFETY: c + 2 LANES <= n, the length that all three have at least; `STREAM` says that y starts on a line.
             unsafe {
-                let v = op.of(s, s.widen_at(a.as_ptr().add(c)), s.widen_at(b.as_ptr().add(c)));
+                let (a, b) = (a.as_ptr().add(c), b.as_ptr().add(c));
+                let first = op.of(s, s.widen_at(a), s.widen_at(b));
+                let second = op.of(s, s.widen_at(a.add(S::LANES)), s.widen_at(b.add(S::LANES)));
                 let to = y.as_mut_ptr().add(c);
-                if STREAM { s.stream_narrow_at(to, v) } else { s.narrow_at(to, v) }
+                if STREAM { s.stream_narrow_two_at(to, first, second) } else { s.narrow_two_at(to, first, second) }
             }
         }
-        if whole < n {
-            let v = op.of(s, part(s, &a[whole..n]), part(s, &b[whole..n]));
-            store_part(s, &mut y[whole..n], v);
+        let rest = a[pairs..n].chunks(S::LANES).zip(b[pairs..n].chunks(S::LANES));
+        for ((a, b), y) in rest.zip(y[pairs..n].chunks_mut(S::LANES)) {
+            store_part(s, y, op.of(s, part(s, a), part(s, b)));
         }
     }
 }
@@ -83,7 +86,7 @@ impl<P: Pair> Flat<'_, P> {
 /// The most lanes that a vector has.
 const MOST: usize = 16;
 
-/// All of `x`, which holds fewer than a vector; 0 in the lanes beyond.
+/// All of `x`, which holds no more than a vector; 0 in the lanes beyond.
 #[inline(always)]
 fn part<S: Simd>(s: S, x: &[u16]) -> S::F {
     let mut whole = [0_u16; MOST];
@@ -92,7 +95,7 @@ fn part<S: Simd>(s: S, x: &[u16]) -> S::F {
     unsafe { s.widen_at(whole.as_ptr()) }
 }
 
-/// Writes all of `y`, which holds fewer than a vector.
+/// Writes all of `y`, which holds no more than a vector.
 #[inline(always)]
 fn store_part<S: Simd>(s: S, y: &mut [u16], v: S::F) {
     let mut whole = [0_u16; MOST];
@@ -114,21 +117,24 @@ impl Kernel for SquaredError<'_> {
     fn run<S: Simd>(self, s: S) -> f64 {
         let mut total = 0.0;
         for (x, target) in self.x.chunks(BLOCK).zip(self.target.chunks(BLOCK)) {
-            let mut sums = [s.splat(0.0); 4];
-            let mut take = |i: usize, x: S::F, target: S::F| {
-                let difference = s.sub(x, target);
-                sums[i] = s.mul_add(difference, difference, sums[i]);
-            };
-            let whole = x.len() - x.len() % S::LANES;
-            for c in (0..whole).step_by(S::LANES) {
-                // SAFETY: c + LANES is within both, whose lengths are the same.
-                let (x, target) = unsafe { (s.widen_at(x.as_ptr().add(c)), s.widen_at(target.as_ptr().add(c))) };
-                take(c / S::LANES % 4, x, target);
+            let mut sums = [s.splat(0.0); 2];
+            let pairs = x.len() - x.len() % (2 * S::LANES);
+            for c in (0..pairs).step_by(2 * S::LANES) {
+                // SAFETY: c + 2 LANES is within both, whose lengths are the same.
+                unsafe {
+                    let (x, target) = (x.as_ptr().add(c), target.as_ptr().add(c));
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let at = i * S::LANES;
+                        let difference = s.sub(s.widen_at(x.add(at)), s.widen_at(target.add(at)));
+                        *sum = s.mul_add(difference, difference, *sum);
+                    }
+                }
             }
-            if whole < x.len() {
-                take(0, part(s, &x[whole..]), part(s, &target[whole..]));
+            for (x, target) in x[pairs..].chunks(S::LANES).zip(target[pairs..].chunks(S::LANES)) {
+                let difference = s.sub(part(s, x), part(s, target));
+                sums[0] = s.mul_add(difference, difference, sums[0]);
             }
-            total += f64::from(s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3]))));
+            total += f64::from(s.sum(s.add(sums[0], sums[1])));
         }
         total
     }
@@ -142,7 +148,7 @@ fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64],
     let wide = if y.is_empty() { 0 } else { d * y.len() / x.len() };
     let near = Plan { stream: false, far: false, ..*plan };
     let mut total = 0.0;
-    with_room(rows * d, |room| {
+    with_room(rows * d, |mut room| {
         for (from, x) in x.chunks(rows * d).enumerate().map(|(i, x)| (i * rows, x)) {
             let to = from + x.len() / d;
             let [wide_x, wide_second, wide_y] = room.each_mut().map(|array| &mut array[..x.len()]);
@@ -164,14 +170,21 @@ fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64],
     total
 }
 
-/// Room for x, the second array and y, kept by each thread so that no run allocates.
-fn with_room(len: usize, work: impl FnOnce(&mut [Vec<f32>; 3])) {
+/// Room for x, the second array and y, each of which starts as far into a page as the others (see
+/// [`with_scratch`](super::super::piece::with_scratch)), kept by each thread so that no run allocates.
+fn with_room(len: usize, work: impl FnOnce([&mut [f32]; 3])) {
     thread_local! {
-        static ROOM: RefCell<[Vec<f32>; 3]> = const { RefCell::new([Vec::new(), Vec::new(), Vec::new()]) };
+        static ROOM: RefCell<Buffer> = RefCell::default();
     }
+    let each = len.next_multiple_of(PAGE);
     ROOM.with_borrow_mut(|room| {
-        room.iter_mut().filter(|array| array.len() < len).for_each(|array| array.resize(len, 0.0));
-        work(room);
+        if room.len() < 3 * each + PAGE {
+            *room = Buffer::filled(3 * each + PAGE, 0.0, Pages::Heap);
+        }
+        let skip = room.as_ptr().align_offset(4 * PAGE).min(PAGE);
+        let (x, rest) = room[skip..].split_at_mut(each);
+        let (second, y) = rest.split_at_mut(each);
+        work([x, second, y]);
     });
 }
 
@@ -200,7 +213,7 @@ impl Kernel for Widen<'_> {
 struct Narrow<'a> {
     from: &'a [f32],
     to: &'a mut [u16],
-    /// Past the caches; `to` starts on a vector then.
+    /// Past the caches; `to` starts on a line then.
     stream: bool,
 }
 
@@ -210,16 +223,17 @@ impl Kernel for Narrow<'_> {
     fn run<S: Simd>(self, s: S) {
         let Narrow { from, to, stream } = self;
         let n = from.len().min(to.len());
-        let whole = n - n % S::LANES;
-        for c in (0..whole).step_by(S::LANES) {
-            // SAFETY: c + LANES is within both; `stream` says that `to` starts on a vector.
+        let pairs = n - n % (2 * S::LANES);
+        for c in (0..pairs).step_by(2 * S::LANES) {
+            // SAFETY: c + 2 LANES is within both; `stream` says that `to` starts on a line.
             unsafe {
-                let (v, to) = (s.load_at(from.as_ptr().add(c)), to.as_mut_ptr().add(c));
-                if stream { s.stream_narrow_at(to, v) } else { s.narrow_at(to, v) }
+                let (a, b) = (s.load_at(from.as_ptr().add(c)), s.load_at(from.as_ptr().add(c + S::LANES)));
+                let to = to.as_mut_ptr().add(c);
+                if stream { s.stream_narrow_two_at(to, a, b) } else { s.narrow_two_at(to, a, b) }
             }
         }
-        if whole < n {
-            store_part(s, &mut to[whole..n], s.load_part(&from[whole..n], 0.0));
+        for (from, to) in from[pairs..n].chunks(S::LANES).zip(to[pairs..n].chunks_mut(S::LANES)) {
+            store_part(s, to, if from.len() == S::LANES { s.load(from) } else { s.load_part(from, 0.0) });
         }
         if stream {
             s.fence();
