@@ -5,7 +5,7 @@
 //! and nothing cancels in it.
 
 use crate::lanes::{Kernel, Simd};
-use crate::layers::line::{Flat, Pair};
+use crate::layers::line::Pair;
 
 /// erfc(z) = (c1 t + .. + c5 t^5) e^(-z^2) with t = 1 / (1 + p z), within 1.5e-7 for z >= 0 (M. Abramowitz and I. A. Stegun,
 /// Handbook of Mathematical Functions, 1964, 7.1.26); the coefficients halved, for Phi(-a) = erfc(a / sqrt 2) / 2.
@@ -90,48 +90,12 @@ impl Pair for SwishSlope {
 }
 
 /// (x - target) times a factor.
-pub(super) struct Difference<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) target: &'a [f32],
-    pub(super) factor: f32,
-    pub(super) y: &'a mut [f32],
-    /// Past the caches; y starts on a vector then.
-    pub(super) stream: bool,
-}
-
-/// Values that a difference which goes past the caches gathers before it stores them: a page. With so little to compute, reads
-/// and streamed stores one by one make the memory turn round between them.
-const GATHERED: usize = 1024;
-
-impl Kernel for Difference<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let scaled = Scaled { factor: self.factor };
-        if !self.stream {
-            return Flat { a: self.x, b: self.target, y: self.y, stream: false, op: scaled }.run(s);
-        }
-        let mut gathered = [0.0; GATHERED];
-        let parts = self.x.chunks(GATHERED).zip(self.target.chunks(GATHERED));
-        for ((a, b), y) in parts.zip(self.y.chunks_mut(GATHERED)) {
-            let gathered = &mut gathered[..y.len()];
-            Flat { a, b, y: gathered, stream: false, op: scaled }.run(s);
-            let whole = y.len() - y.len() % S::LANES;
-            for (v, y) in gathered[..whole].chunks_exact(S::LANES).zip(y.chunks_exact_mut(S::LANES)) {
-                s.stream(y, s.load(v));
-            }
-            y[whole..].copy_from_slice(&gathered[whole..]);
-        }
-        s.fence();
-    }
-}
-
 #[derive(Clone, Copy)]
-struct Scaled {
-    factor: f32,
+pub(super) struct ScaledDifference {
+    pub(super) factor: f32,
 }
 
-impl Pair for Scaled {
+impl Pair for ScaledDifference {
     #[inline(always)]
     fn of<S: Simd>(self, s: S, x: S::F, target: S::F) -> S::F {
         s.mul(s.sub(x, target), s.splat(self.factor))

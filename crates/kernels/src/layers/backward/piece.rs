@@ -1,6 +1,6 @@
 //! One piece of the work: whole rows of every array, and the ways of computing it.
 
-use super::line::{Difference, EachDifference, GeluSlope, SwishSlope};
+use super::line::{EachDifference, GeluSlope, ScaledDifference, SwishSlope};
 use super::loss::LessLabel;
 use super::norm::{self, NormGradient};
 use super::op::Op;
@@ -71,8 +71,8 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) {
         (Op::Gelu, true) => dispatch(isa, Flat { a: x, b: upstream, y, stream, op: GeluSlope::<true> }),
         (Op::Swish, _) => dispatch(isa, Flat { a: x, b: upstream, y, stream, op: SwishSlope }),
         (Op::MseLoss, _) if upstream.is_empty() => {
-            let factor = (2.0 * plan.factor) as f32;
-            dispatch(isa, Difference { x, target, factor, y, stream });
+            let op = ScaledDifference { factor: (2.0 * plan.factor) as f32 };
+            dispatch(isa, Flat { a: x, b: target, y, stream, op });
         }
         (Op::MseLoss, _) => dispatch(isa, EachDifference { x, target, upstream, y, stream }),
         (Op::CrossEntropyLoss, _) => with_scratch(softmax::SCRATCH * d, |scratch| {
