@@ -1,4 +1,4 @@
-//! Memory for f32 with an explicit policy: whose pages they are decides more than any kernel does.
+//! Memory with an explicit policy: whose pages they are decides more than any kernel does.
 //!
 //! A first touch of a 4 KiB page costs the system about as long as moving 40 KiB does. `Heap` is what the allocator of the
 //! program gives, which hands large blocks back to the system at once and faults them in again; `Huge` asks the system for
@@ -23,10 +23,23 @@ pub(crate) enum Pages {
     Huge,
 }
 
-/// f32 that start on an [`ALIGNMENT`] boundary.
+/// A number that memory can be filled with.
+///
+/// # Safety
+/// Any bits of its size are a value.
+pub(crate) unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+// SAFETY: any four bytes are an f32.
+unsafe impl Plain for f32 {}
+// SAFETY: any eight bytes are an f64.
+unsafe impl Plain for f64 {}
+// SAFETY: any two bytes are a u16.
+unsafe impl Plain for u16 {}
+
+/// Values that start on an [`ALIGNMENT`] boundary.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    start: NonNull<f32>,
+pub(crate) struct Buffer<T: Plain = f32> {
+    start: NonNull<T>,
     len: usize,
     /// What to give back: the layout of a block of the allocator, or the bytes of a mapping.
     held: Held,
@@ -44,37 +57,37 @@ enum Held {
 }
 
 // SAFETY: a buffer owns its memory, as a Vec does.
-unsafe impl Send for Buffer {}
-// SAFETY: shared access is to a slice of f32 only.
-unsafe impl Sync for Buffer {}
+unsafe impl<T: Plain> Send for Buffer<T> {}
+// SAFETY: shared access is to a slice of plain values only.
+unsafe impl<T: Plain> Sync for Buffer<T> {}
 
-impl Buffer {
+impl<T: Plain> Buffer<T> {
     /// `len` values that are about to be written: what stands there before is anything.
     ///
     /// # Panics
     /// Where the allocator has no memory, as `Vec` does.
-    pub(crate) fn unwritten(len: usize, pages: Pages) -> Buffer {
-        let bytes = len.checked_mul(size_of::<f32>()).expect("the planner refuses what cannot be addressed");
+    pub(crate) fn unwritten(len: usize, pages: Pages) -> Self {
+        let bytes = len.checked_mul(size_of::<T>()).expect("the planner refuses what cannot be addressed");
         if bytes == 0 {
-            return Buffer { start: NonNull::dangling(), len: 0, held: Held::Nothing };
+            return Self { start: NonNull::dangling(), len: 0, held: Held::Nothing };
         }
         #[cfg(target_os = "linux")]
         if pages == Pages::Huge
-            && let Some(buffer) = Buffer::mapped(len, bytes)
+            && let Some(buffer) = Self::mapped(len, bytes)
         {
             return buffer;
         }
         let _ = pages;
         let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("the planner refuses what cannot be addressed");
         // SAFETY: the layout is not empty.
-        let Some(start) = NonNull::new(unsafe { alloc(layout) }.cast::<f32>()) else {
+        let Some(start) = NonNull::new(unsafe { alloc(layout) }.cast::<T>()) else {
             std::alloc::handle_alloc_error(layout)
         };
-        Buffer { start, len, held: Held::Block(layout) }
+        Self { start, len, held: Held::Block(layout) }
     }
 
     #[cfg(target_os = "linux")]
-    fn mapped(len: usize, bytes: usize) -> Option<Buffer> {
+    fn mapped(len: usize, bytes: usize) -> Option<Self> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
         // Room to start on a huge page.
         let whole = bytes.checked_add(2 * HUGE_PAGE)? / HUGE_PAGE * HUGE_PAGE;
@@ -86,48 +99,48 @@ impl Buffer {
         let _ = unsafe { madvise(mapping, whole, MmapAdvise::MADV_HUGEPAGE) };
         let skip = mapping.cast::<u8>().as_ptr().align_offset(HUGE_PAGE);
         // SAFETY: skip < HUGE_PAGE, and `whole` holds `bytes` beyond it.
-        let start = unsafe { mapping.cast::<u8>().add(skip) }.cast::<f32>();
-        Some(Buffer { start, len, held: Held::Mapping { start: mapping, bytes: whole } })
+        let start = unsafe { mapping.cast::<u8>().add(skip) }.cast::<T>();
+        Some(Self { start, len, held: Held::Mapping { start: mapping, bytes: whole } })
     }
 
     /// A buffer that holds `values`.
-    pub(crate) fn of(values: &[f32], pages: Pages) -> Buffer {
-        let mut buffer = Buffer::unwritten(values.len(), pages);
+    pub(crate) fn of(values: &[T], pages: Pages) -> Self {
+        let mut buffer = Self::unwritten(values.len(), pages);
         buffer.copy_from_slice(values);
         buffer
     }
 
     /// A buffer of `len` times `value`, every page touched.
-    pub(crate) fn filled(len: usize, value: f32, pages: Pages) -> Buffer {
-        let mut buffer = Buffer::unwritten(len, pages);
+    pub(crate) fn filled(len: usize, value: T, pages: Pages) -> Self {
+        let mut buffer = Self::unwritten(len, pages);
         buffer.fill(value);
         buffer
     }
 }
 
-impl Default for Buffer {
+impl<T: Plain> Default for Buffer<T> {
     fn default() -> Self {
-        Buffer::unwritten(0, Pages::Heap)
+        Self::unwritten(0, Pages::Heap)
     }
 }
 
-impl std::ops::Deref for Buffer {
-    type Target = [f32];
-    fn deref(&self) -> &[f32] {
-        // SAFETY: `start` points to `len` f32 of this buffer's own; any bits are an f32, and whoever makes an unwritten
+impl<T: Plain> std::ops::Deref for Buffer<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` points to `len` values of this buffer's own; any bits are one, and whoever makes an unwritten
         // buffer writes before it reads.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
-impl std::ops::DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [f32] {
+impl<T: Plain> std::ops::DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Buffer {
+impl<T: Plain> Drop for Buffer<T> {
     fn drop(&mut self) {
         match self.held {
             Held::Nothing => {}
@@ -141,17 +154,17 @@ impl Drop for Buffer {
 }
 
 /// A slice of which several threads write pieces that do not overlap.
-pub(crate) struct Shared<'a> {
-    start: *mut f32,
+pub(crate) struct Shared<'a, T: Plain = f32> {
+    start: *mut T,
     len: usize,
-    life: std::marker::PhantomData<&'a mut [f32]>,
+    life: std::marker::PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: `piece` is the only access, and its caller keeps pieces apart.
-unsafe impl Sync for Shared<'_> {}
+unsafe impl<T: Plain> Sync for Shared<'_, T> {}
 
-impl<'a> Shared<'a> {
-    pub(crate) fn new(values: &'a mut [f32]) -> Self {
+impl<'a, T: Plain> Shared<'a, T> {
+    pub(crate) fn new(values: &'a mut [T]) -> Self {
         Self { start: values.as_mut_ptr(), len: values.len(), life: std::marker::PhantomData }
     }
 
@@ -160,7 +173,7 @@ impl<'a> Shared<'a> {
     /// # Safety
     /// No two pieces that live at the same time overlap.
     #[allow(clippy::mut_from_ref, reason = "the caller keeps pieces apart")]
-    pub(crate) unsafe fn piece(&self, from: usize, to: usize) -> &mut [f32] {
+    pub(crate) unsafe fn piece(&self, from: usize, to: usize) -> &mut [T] {
         let (from, to) = (from.min(self.len), to.min(self.len));
         // SAFETY: within the slice, and exclusive by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to.saturating_sub(from)) }

@@ -9,6 +9,7 @@ use ellwand_core::{Port, Ports};
 use super::job::{Job, Way};
 use super::shape::Shape;
 use super::{Task, arrays};
+use crate::lanes::half::{narrow as bits, widen as value};
 
 /// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
 const UNIT: f64 = 1.0 / 512.0;
@@ -19,21 +20,6 @@ pub(super) const INPUTS: [&str; 3] = ["q", "k", "v"];
 const OUTPUT: &str = "context";
 /// What the reference adds: the root of the sum of squares of weight times value, for every value of the output.
 const SPREAD: &str = "context-spread";
-
-/// The value of some bits.
-fn value(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
-
-/// The nearest bf16, the even one of two; NaN stays NaN.
-fn bits(value: f32) -> u16 {
-    if value.is_nan() {
-        return 0x7fff;
-    }
-    let bits = value.to_bits();
-    // The greatest finite values round to infinity, as they do on a device.
-    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
-}
 
 fn widen(from: &[u16], to: &mut [f32]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = value(*from));

@@ -23,6 +23,25 @@ impl Avx2 {
         proven!(_mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
     }
 
+    /// The nearest bf16 of each lane, the even one of two; NaN stays NaN.
+    #[inline(always)]
+    fn narrow(self, v: __m256) -> __m256i {
+        proven!({
+            let bits = _mm256_castps_si256(v);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let near = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v));
+            _mm256_srli_epi32::<16>(_mm256_blendv_epi8(near, _mm256_set1_epi32(0x7fff_0000), nan))
+        })
+    }
+
+    /// The same of two vectors, side by side.
+    #[inline(always)]
+    fn narrow_two(self, a: __m256, b: __m256) -> __m256i {
+        // Packing goes by halves: the middle quarters change places.
+        proven!(_mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(self.narrow(a), self.narrow(b))))
+    }
+
     /// 2^n for integral n within -126..=127; 0 for -127.
     #[inline(always)]
     fn power_of_two(self, n: __m256i) -> __m256 {
@@ -88,6 +107,23 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         proven!(super::transpose::eight(from, from_stride, to, to_stride))
+    }
+    #[inline(always)]
+    unsafe fn widen_at(self, x: *const u16) -> __m256 {
+        proven!(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(x.cast())))))
+    }
+    #[inline(always)]
+    unsafe fn narrow_at(self, y: *mut u16, v: __m256) {
+        proven!(_mm_storeu_si128(y.cast(), _mm256_castsi256_si128(self.narrow_two(v, v))))
+    }
+    #[inline(always)]
+    unsafe fn narrow_two_at(self, y: *mut u16, a: __m256, b: __m256) {
+        proven!(_mm256_storeu_si256(y.cast(), self.narrow_two(a, b)))
+    }
+    #[inline(always)]
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: __m256, b: __m256) {
+        debug_assert!(y.addr().is_multiple_of(32));
+        proven!(_mm256_stream_si256(y.cast(), self.narrow_two(a, b)))
     }
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {

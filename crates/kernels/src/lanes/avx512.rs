@@ -17,6 +17,39 @@ impl Avx512 {
     }
 }
 
+impl Avx512 {
+    /// The nearest bf16 of each lane, the even one of two, in the upper half of the lane; NaN stays NaN.
+    #[inline(always)]
+    fn narrow(self, v: __m512) -> __m512i {
+        proven!({
+            let bits = _mm512_castps_si512(v);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(v, v);
+            let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+            _mm512_mask_add_epi32(_mm512_set1_epi32(0x7fff_0000), number, bits, up)
+        })
+    }
+
+    /// The same of two vectors, side by side.
+    #[inline(always)]
+    fn narrow_two(self, a: __m512, b: __m512) -> __m512i {
+        // SAFETY: 64 bytes.
+        let upper_halves = unsafe { _mm512_loadu_si512(UPPER_HALVES.as_ptr().cast()) };
+        proven!(_mm512_permutex2var_epi16(self.narrow(a), upper_halves, self.narrow(b)))
+    }
+}
+
+/// Where the upper halves of the lanes of two vectors stand among their halves.
+static UPPER_HALVES: [u16; 32] = {
+    let mut at = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        at[i] = 2 * i as u16 + 1;
+        i += 1;
+    }
+    at
+};
+
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {
     debug_assert!(n < 16);
@@ -81,6 +114,26 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
         proven!(super::transpose::sixteen(from, from_stride, to, to_stride))
+    }
+    #[inline(always)]
+    unsafe fn widen_at(self, x: *const u16) -> __m512 {
+        proven!({
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        })
+    }
+    #[inline(always)]
+    unsafe fn narrow_at(self, y: *mut u16, v: __m512) {
+        proven!(_mm256_storeu_si256(y.cast(), _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(self.narrow(v)))))
+    }
+    #[inline(always)]
+    unsafe fn narrow_two_at(self, y: *mut u16, a: __m512, b: __m512) {
+        proven!(_mm512_storeu_si512(y.cast(), self.narrow_two(a, b)))
+    }
+    #[inline(always)]
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: __m512, b: __m512) {
+        debug_assert!(y.addr().is_multiple_of(64));
+        proven!(_mm512_stream_si512(y.cast(), self.narrow_two(a, b)))
     }
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {

@@ -1,6 +1,6 @@
 //! Eight f32 in an array: what every target can do, left to the compiler.
 
-use super::Simd;
+use super::{Simd, half};
 
 /// Needs no proof.
 #[derive(Clone, Copy)]
@@ -84,6 +84,29 @@ impl Simd for Baseline {
                 unsafe { *to.add(j * to_stride + i) = *from.add(i * from_stride + j) };
             }
         }
+    }
+    #[inline(always)]
+    unsafe fn widen_at(self, x: *const u16) -> Eight {
+        // SAFETY: the caller's promise; an array of u16 needs no more alignment than one.
+        unsafe { x.cast::<[u16; 8]>().read() }.map(half::widen)
+    }
+    #[inline(always)]
+    unsafe fn narrow_at(self, y: *mut u16, v: Eight) {
+        // SAFETY: the caller's promise.
+        unsafe { y.cast::<[u16; 8]>().write(v.map(half::narrow)) }
+    }
+    #[inline(always)]
+    unsafe fn narrow_two_at(self, y: *mut u16, a: Eight, b: Eight) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.narrow_at(y, a);
+            self.narrow_at(y.add(8), b);
+        }
+    }
+    #[inline(always)]
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: Eight, b: Eight) {
+        // SAFETY: the caller's promise.
+        unsafe { self.narrow_two_at(y, a, b) }
     }
     #[inline(always)]
     fn add(self, a: Eight, b: Eight) -> Eight {

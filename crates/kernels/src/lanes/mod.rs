@@ -30,6 +30,7 @@ mod exponential;
 mod exponential_eighths;
 #[cfg(target_arch = "x86_64")]
 mod exponential_table;
+pub(crate) mod half;
 mod logarithm;
 #[cfg(test)]
 mod tests;
@@ -93,6 +94,26 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// Every row of the square can be read at `from` and written at `to`; the two do not overlap.
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
+    /// Reads [`Simd::LANES`] bf16, exactly.
+    ///
+    /// # Safety
+    /// `x` points to so many readable values.
+    unsafe fn widen_at(self, x: *const u16) -> Self::F;
+    /// Writes the nearest bf16 of each lane, the even one of two; NaN stays NaN.
+    ///
+    /// # Safety
+    /// `y` points to [`Simd::LANES`] writable values.
+    unsafe fn narrow_at(self, y: *mut u16, v: Self::F);
+    /// The same for `a` and then `b`, which is cheaper than one after the other.
+    ///
+    /// # Safety
+    /// `y` points to twice [`Simd::LANES`] writable values.
+    unsafe fn narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
+    /// As `narrow_two_at`, past the caches. Call [`Simd::fence`] before others read.
+    ///
+    /// # Safety
+    /// As `narrow_two_at`, and `y` starts at a multiple of 4 [`Simd::LANES`] bytes.
+    unsafe fn stream_narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
 
     /// a + b
     fn add(self, a: Self::F, b: Self::F) -> Self::F;

@@ -14,7 +14,7 @@ use crate::pool;
 const STREAM: usize = 1 << 16;
 
 /// Normal values of a spread around a mean. `array` tells arrays of the same seed apart.
-fn normal(shape: &[usize], mean: f32, spread: f32, seed: u64, array: u64) -> Result<Tensor, InputError> {
+pub(super) fn normal(shape: &[usize], mean: f32, spread: f32, seed: u64, array: u64) -> Result<Tensor, InputError> {
     let mut x = Tensor::zeros(Dtype::F32, shape)?;
     let values = x.f32_mut()?;
     pool::run(|| {
@@ -128,7 +128,7 @@ pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result
 }
 
 /// A shape as batch, sequence and dimension.
-fn three(shape: &[usize]) -> [usize; 3] {
+pub(super) fn three(shape: &[usize]) -> [usize; 3] {
     match shape {
         [] => [0, 0, 0],
         [d] => [1, 1, *d],
@@ -138,7 +138,7 @@ fn three(shape: &[usize]) -> [usize; 3] {
 }
 
 /// The first `inner` of every `stride` values, `outer` times.
-fn leading<T: Copy>(values: &[T], stride: usize, inner: usize, outer: usize) -> Vec<T> {
+pub(super) fn leading<T: Copy>(values: &[T], stride: usize, inner: usize, outer: usize) -> Vec<T> {
     values.chunks(stride.max(1)).take(outer).flat_map(|chunk| &chunk[..inner]).copied().collect()
 }
 

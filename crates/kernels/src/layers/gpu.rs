@@ -4,7 +4,7 @@
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Tensors};
 
 use super::op::Op;
-use super::shape::{Allocation, Reduction, Shape};
+use super::shape::{Allocation, Precision, Reduction, Shape};
 use crate::device::{Arg, Buffer, GpuError, Job, gpu};
 
 /// The kernels of one kind, which add themselves to a job.
@@ -49,8 +49,11 @@ fn prepare<K: Kernels>(
     inputs: &Tensors,
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
-    let gpu = gpu(device)?;
     let shape = Shape::of(case)?;
+    if shape.precision != Precision::F32 {
+        return Err(PrepareError::Unsupported("the kernels for GPUs take arrays of f32: precision=f32".into()));
+    }
+    let gpu = gpu(device)?;
     if shape.allocation != Allocation::Reused {
         return Err(PrepareError::Unsupported("on a GPU arrays are made once: allocation=reused".into()));
     }

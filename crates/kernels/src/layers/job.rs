@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
 
+use super::half::Element;
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
-use super::shape::{Allocation, Reduction, Shape, Stores};
+use super::shape::{Allocation, Precision, Reduction, Shape, Stores};
 use crate::buffer::{Buffer, Shared};
 use crate::isa::Isa;
 use crate::{pool, stores};
@@ -15,8 +16,8 @@ use crate::{pool, stores};
 /// Elements of a piece: 256 KiB, small against what a thread does in a scheduler's slice, large against the cost of dealing it.
 const PIECE: usize = 1 << 16;
 
-/// Rows of a piece are a multiple of this, so that pieces start on a vector whatever the dimension.
-const ROWS: usize = 16;
+/// Bytes of a cache line, which is what a streamed store should fill.
+const LINE: usize = 64;
 
 /// One way of computing an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,10 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
     let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn(Isa) -> Way| {
         let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
             let method = Method { way: way(Isa::of(case)?), parallel, unfused };
-            Ok(Box::new(Job::new(op, method, case, inputs)?))
+            Ok(match Shape::of(case)?.precision {
+                Precision::F32 => Box::new(Job::<f32>::new(op, method, case, inputs)?),
+                Precision::Bf16 => Box::new(Job::<u16>::new(op, method, case, inputs)?),
+            })
         });
         if parallel { row.many_threads() } else { row }
     };
@@ -50,7 +54,7 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
     all
 }
 
-/// Lengths of the outputs in f32: y and sum.
+/// Lengths of the outputs in values: y and sum.
 fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
     let y = match (op, shape.reduction) {
         (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 0,
@@ -60,21 +64,21 @@ fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
     [y, if op == Op::ResidualLayerNorm { y } else { 0 }]
 }
 
-/// One operation of one case, with its arrays.
-pub(super) struct Job {
+/// One operation of one case, with its arrays: of f32, or of u16 that hold bf16.
+pub(super) struct Job<T: Element = f32> {
     op: Op,
     method: Method,
     shape: Shape,
     /// Extents of x as they were given.
     extents: Vec<usize>,
-    x: Buffer,
-    second: Buffer,
+    x: Buffer<T>,
+    second: Buffer<T>,
     vectors: [Buffer; 2],
     labels: Vec<i64>,
-    y: Buffer,
-    sum: Buffer,
+    y: Buffer<T>,
+    sum: Buffer<T>,
     /// Between the passes of an unfused pair.
-    between: Buffer,
+    between: Buffer<T>,
     /// Sum of the losses of each piece, as the bits of an f64.
     partial: Vec<AtomicU64>,
     loss: f32,
@@ -82,23 +86,25 @@ pub(super) struct Job {
     stores: String,
 }
 
-impl Job {
+impl<T: Element> Job<T> {
     /// Arrays for a case, copied under its allocation policy.
-    pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
+    pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Self, PrepareError> {
         let shape = Shape::of(case)?;
         let x = inputs.get("x")?;
         if x.len() != shape.elements() {
             return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
         }
         let pages = shape.allocation.pages();
-        let array = |name: Option<&str>| -> Result<Buffer, InputError> {
-            Ok(Buffer::of(name.map_or(Ok(&[][..]), |name| inputs.f32(name))?, pages))
+        let array = |name: Option<&str>| -> Result<Buffer<T>, InputError> {
+            Ok(Buffer::of(name.map_or(Ok(&[][..]), |name| T::array(inputs, name))?, pages))
         };
-        let vector = |i: usize| array(op.vectors().get(i).map(|(name, _, _)| *name));
+        let vector = |i: usize| -> Result<Buffer, InputError> {
+            Ok(Buffer::of(op.vectors().get(i).map_or(Ok(&[][..]), |(name, _, _)| inputs.f32(name))?, pages))
+        };
         let [y, sum] = output_lengths(op, &shape);
         let between = if method.unfused && op != Op::ResidualLayerNorm { shape.elements() } else { 0 };
         let (stream, stores) = choose_stores(op, method, &shape);
-        Ok(Job {
+        Ok(Self {
             op,
             method,
             extents: x.shape().to_vec(),
@@ -106,9 +112,9 @@ impl Job {
             second: array(op.second().map(|(name, _)| name))?,
             vectors: [vector(0)?, vector(1)?],
             labels: if op.has_labels() { inputs.get("labels")?.i64()?.to_vec() } else { Vec::new() },
-            y: Buffer::filled(y, 0.0, pages),
-            sum: Buffer::filled(sum, 0.0, pages),
-            between: Buffer::filled(between, 0.0, pages),
+            y: Buffer::filled(y, T::ZERO, pages),
+            sum: Buffer::filled(sum, T::ZERO, pages),
+            between: Buffer::filled(between, T::ZERO, pages),
             partial: (0..shape.rows().div_ceil(rows_of_a_piece(&shape))).map(|_| AtomicU64::new(0)).collect(),
             loss: 0.0,
             shape,
@@ -149,7 +155,7 @@ impl Job {
     }
 
     /// One step over all pieces.
-    fn pass(&self, step: Step, arrays: &Arrays<'_>) {
+    fn pass(&self, step: Step, arrays: &Arrays<'_, T>) {
         let d = self.shape.dimension;
         let plan = Plan {
             step,
@@ -158,7 +164,7 @@ impl Job {
             tanh: self.shape.tanh,
             each: self.op.is_loss() && self.shape.reduction == Reduction::None,
             stream: self.stream,
-            far: 4 * self.shape.elements() as u64 > stores::threshold().bytes,
+            far: (self.shape.precision.bytes() * self.shape.elements()) as u64 > stores::threshold().bytes,
             vectors: [&self.vectors[0], &self.vectors[1]],
         };
         let rows = rows_of_a_piece(&self.shape);
@@ -176,7 +182,7 @@ impl Job {
                     sum: arrays.sum.piece(from * d, to * d),
                 }
             };
-            let loss = self.method.way.run(&plan, piece);
+            let loss = T::run(self.method.way, &plan, piece);
             self.partial[i].store(loss.to_bits(), Relaxed);
         };
         match self.method.parallel {
@@ -188,67 +194,73 @@ impl Job {
     /// The arrays of the output ports.
     pub(super) fn outputs(&self) -> Result<Tensors, InputError> {
         if !self.op.is_loss() {
-            let outputs = Tensors::new().with("y", Tensor::new(&self.extents, &self.y[..])?);
+            let outputs = Tensors::new().with("y", T::tensor(&self.extents, &self.y)?);
             return Ok(match self.op {
-                Op::ResidualLayerNorm => outputs.with("sum", Tensor::new(&self.extents, &self.sum[..])?),
+                Op::ResidualLayerNorm => outputs.with("sum", T::tensor(&self.extents, &self.sum)?),
                 _ => outputs,
             });
         }
         let loss = match (self.op, self.shape.reduction) {
             (_, Reduction::Mean | Reduction::Sum) => Tensor::new(&[], &[self.loss][..])?,
-            (Op::CrossEntropyLoss, _) => Tensor::new(&self.extents[..self.extents.len() - 1], &self.y[..])?,
-            _ => Tensor::new(&self.extents, &self.y[..])?,
+            (Op::CrossEntropyLoss, _) => T::tensor(&self.extents[..self.extents.len() - 1], &self.y)?,
+            _ => T::tensor(&self.extents, &self.y)?,
         };
         Ok(Tensors::new().with("loss", loss))
     }
 }
 
 /// What a step reads and writes.
-struct Arrays<'a> {
-    x: &'a Shared<'a>,
-    second: &'a Shared<'a>,
-    y: &'a Shared<'a>,
-    sum: &'a Shared<'a>,
+struct Arrays<'a, T: Element> {
+    x: &'a Shared<'a, T>,
+    second: &'a Shared<'a, T>,
+    y: &'a Shared<'a, T>,
+    sum: &'a Shared<'a, T>,
 }
 
-/// Rows of a piece: about [`PIECE`] elements, by the shape alone.
-fn rows_of_a_piece(shape: &Shape) -> usize {
-    (PIECE / shape.dimension).max(1).next_multiple_of(ROWS)
+/// Rows of a piece: about [`PIECE`] elements, by the shape alone, and so many that pieces start on a line whatever the dimension.
+pub(super) fn rows_of_a_piece(shape: &Shape) -> usize {
+    (PIECE / shape.dimension).max(1).next_multiple_of(LINE / shape.precision.bytes())
 }
 
 /// Whether outputs are stored past the caches, and the words that say so.
 fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
-    let Way::Vector(isa) = method.way else { return (false, String::new()) };
     if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
         return (false, String::new());
     }
     let rowwise = !matches!(op, Op::Gelu | Op::Swish | Op::MseLoss | Op::SwiGlu);
+    let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
+    stores_of(method.way, shape, rowwise, (shape.precision.bytes() * arrays * shape.elements()) as u64)
+}
+
+/// The same for an operation that reads and writes so many `bytes`, row by row or in one line.
+pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
+    let Way::Vector(isa) = way else { return (false, String::new()) };
     let why_not = match shape.stores {
         Stores::Ordinary => return (false, ", ordinary stores".into()),
         _ if isa == Isa::BASELINE => Some("the baseline has no others"),
-        _ if rowwise && !shape.dimension.is_multiple_of(ROWS) => Some("rows do not start on a vector"),
+        _ if rowwise && !(shape.precision.bytes() * shape.dimension).is_multiple_of(LINE) => {
+            Some("rows do not start on a vector")
+        }
         Stores::NonTemporal => return (true, ", non-temporal stores".into()),
         Stores::Auto => None,
     };
     if let Some(why) = why_not {
         return (false, format!(", ordinary stores: {why}"));
     }
-    let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
-    let bytes = 4 * (arrays * shape.elements()) as u64;
     let stores::Threshold { bytes: threshold, origin } = stores::threshold();
     let mega = |bytes: u64| bytes as f64 / 1e6;
     let (stream, than, name) = if bytes >= threshold { (true, ">=", "non-temporal") } else { (false, "<", "ordinary") };
     (stream, format!(", {name} stores: {:.1} MB {than} {:.1} MB, {origin}", mega(bytes), mega(threshold)))
 }
 
-impl Prepared for Job {
+impl<T: Element> Prepared for Job<T> {
     fn run(&mut self) {
         self.compute();
     }
 
     fn poison(&mut self) {
         for output in [&mut self.y, &mut self.sum, &mut self.between] {
-            output.fill(f32::NAN);
+            output.fill(T::NAN);
         }
         self.partial.iter().for_each(|partial| partial.store(f64::NAN.to_bits(), Relaxed));
         self.loss = f32::NAN;
@@ -273,7 +285,7 @@ impl Prepared for Job {
             Some(1) => ", 1 thread: too few rows for more".into(),
             Some(threads) => format!(", {threads} threads"),
         };
-        let passes = if self.method.unfused { ", two passes" } else { "" };
+        let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
         let pages = match self.shape.allocation {
             Allocation::Reused => "",
             Allocation::Arena => ", huge pages",

@@ -8,12 +8,14 @@
 //! or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a normalisation or
 //! softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole row is -inf.
 
+mod backward;
 mod cuda;
 mod data;
 mod gelu;
 mod gelu_exponent;
 mod gelu_table;
 mod gpu;
+mod half;
 mod job;
 mod line;
 mod loss;
@@ -50,4 +52,5 @@ pub fn register(registry: &mut Registry) {
             registry.implementation(row);
         }
     }
+    backward::register(registry);
 }

@@ -28,14 +28,14 @@ pub(super) struct Norm<'a, const RESIDUAL: bool> {
 pub(super) const SCRATCH: usize = 2;
 
 /// (mean - shift)^2 over the variance, above which the digits that the correction costs begin to count.
-const FAR: f32 = 1.0;
+pub(super) const FAR: f32 = 1.0;
 
 /// What the second pass does to a row: ((x - shift) scale + offset) gamma + beta.
 #[derive(Clone, Copy, Default)]
-struct Moments {
-    shift: f32,
-    scale: f32,
-    offset: f32,
+pub(super) struct Moments {
+    pub(super) shift: f32,
+    pub(super) scale: f32,
+    pub(super) offset: f32,
 }
 
 impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
@@ -221,14 +221,14 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
 /// # Safety
 /// `to` points to LANES writable f32; for `STREAM` it is aligned as [`Simd::stream`] wants it.
 #[inline(always)]
-unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::F) {
+pub(super) unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::F) {
     // SAFETY: as the caller promises.
     unsafe { if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) } }
 }
 
 /// Moments from the mean of x - shift and of its square.
 #[inline(always)]
-fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
+pub(super) fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
     let variance = square - rest * rest;
     // Rounding may leave less than nothing of a constant row; NaN stays.
     let variance = if variance < 0.0 { 0.0 } else { variance };
@@ -239,7 +239,7 @@ fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
 /// Moments about `shift`, which is the mean but for its rounding. Rarely needed, so kept out of the loop.
 #[cold]
 #[inline(always)]
-fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
+pub(super) fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
     let (mut sum, mut square) = (s.splat(0.0), s.splat(0.0));
     for part in x.chunks(S::LANES) {
         let x = if part.len() == S::LANES { s.load(part) } else { s.load_part(part, shift) };

@@ -106,6 +106,11 @@ impl Op {
         matches!(self, Op::LayerNorm | Op::ResidualLayerNorm)
     }
 
+    /// Whether its arrays may be in bf16.
+    pub(super) fn has_precision(self) -> bool {
+        self.unfused().is_none()
+    }
+
     /// The steps of the unfused form of a fused pair: the first into an array between, the second from there.
     pub(super) fn unfused(self) -> Option<[Step; 2]> {
         match self {

@@ -6,8 +6,9 @@ use super::line::{self, Flat, Rows};
 use super::loss::SquaredError;
 use super::norm::{self, Norm};
 use super::op::{Op, Step};
-use super::softmax::{CrossEntropy, Softmax};
+use super::softmax::{self, CrossEntropy, Share, Softmax};
 use super::{reference, scalar};
+use crate::buffer::{Buffer, Pages};
 use crate::isa::Isa;
 use crate::lanes::dispatch;
 
@@ -31,13 +32,13 @@ pub(super) struct Plan<'a> {
 }
 
 /// Rows of the arrays; an array that the step does not use is empty.
-pub(super) struct Piece<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) second: &'a [f32],
+pub(super) struct Piece<'a, T = f32> {
+    pub(super) x: &'a [T],
+    pub(super) second: &'a [T],
     pub(super) labels: &'a [i64],
-    pub(super) y: &'a mut [f32],
+    pub(super) y: &'a mut [T],
     /// x + residual.
-    pub(super) sum: &'a mut [f32],
+    pub(super) sum: &'a mut [T],
 }
 
 /// How a piece is computed.
@@ -55,6 +56,11 @@ impl Way {
     /// Computes a piece; returns the sum of its losses (0 for other operations).
     pub(super) fn run(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         let _span = span(plan.step);
+        self.compute(plan, piece)
+    }
+
+    /// The same without a span, for parts of a piece.
+    pub(super) fn compute(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         match self {
             Way::Reference => reference::piece(plan, piece),
             Way::Scalar => scalar::piece(plan, piece),
@@ -64,7 +70,7 @@ impl Way {
 }
 
 /// A span over one piece, never one over a row.
-fn span(step: Step) -> ellwand_profile::Guard {
+pub(super) fn span(step: Step) -> ellwand_profile::Guard {
     use ellwand_profile::span;
     match step {
         Step::Whole(Op::LayerNorm) => span!("layer-norm"),
@@ -82,16 +88,23 @@ fn span(step: Step) -> ellwand_profile::Guard {
     }
 }
 
-/// Room for the rows that a kernel works on, kept by each thread so that no run allocates.
-fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
+/// f32 in a page of memory.
+pub(super) const PAGE: usize = 1024;
+
+/// Room for the rows that a kernel works on, kept by each thread so that no run allocates. It starts on a page, as large arrays
+/// do but for a few lines: a processor takes a load for one of what was just stored where the last twelve bits of their
+/// addresses are the same, so what a kernel stores must not run ahead of what it loads by a few vectors of a page.
+pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
     thread_local! {
-        static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+        static SCRATCH: RefCell<Buffer> = RefCell::default();
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        if scratch.len() < len {
-            scratch.resize(len, 0.0);
+        if scratch.len() < len + PAGE {
+            *scratch = Buffer::filled(len + PAGE, 0.0, Pages::Heap);
         }
-        work(&mut scratch[..len])
+        // Where nothing is known of the address, anywhere will do.
+        let skip = scratch.as_ptr().align_offset(4 * PAGE).min(PAGE);
+        work(&mut scratch[skip..skip + len])
     })
 }
 
@@ -120,7 +133,9 @@ fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
             return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, far: plan.far, y });
         }
         (Step::Whole(Op::Softmax), _) => {
-            with_scratch(Softmax::SCRATCH * d, |scratch| dispatch(isa, Softmax { x, d, y, stream, scratch }));
+            with_scratch(softmax::SCRATCH * d, |scratch| {
+                dispatch(isa, Softmax { x, d, y, stream, scratch, weigh: Share });
+            });
         }
         (Step::Whole(Op::LayerNorm), _) => {
             let [gamma, beta] = plan.vectors;

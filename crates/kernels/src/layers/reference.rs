@@ -4,7 +4,7 @@ use super::op::{Op, Step};
 use super::piece::{Piece, Plan};
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits in the tail.
-fn phi(x: f64) -> f64 {
+pub(super) fn phi(x: f64) -> f64 {
     libm::erfc(-x / std::f64::consts::SQRT_2) / 2.0
 }
 
@@ -35,7 +35,7 @@ fn norm(x: &[f64], plan: &Plan<'_>, y: &mut [f32]) {
 }
 
 /// The largest value and the sum of e^(x - largest); NaN where PyTorch's log-sum-exp of a row is NaN.
-fn log_sum(x: &[f32]) -> (f64, f64) {
+pub(super) fn log_sum(x: &[f32]) -> (f64, f64) {
     let most = x.iter().copied().fold(f64::NEG_INFINITY, |most, x| most.max(f64::from(x)));
     (most, x.iter().map(|x| (f64::from(*x) - most).exp()).sum())
 }

@@ -41,7 +41,7 @@ fn rows(x: &[f32], row: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     }
 }
 
-fn largest(x: &[f32]) -> f32 {
+pub(super) fn largest(x: &[f32]) -> f32 {
     x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 

@@ -31,6 +31,28 @@ impl Allocation {
     }
 }
 
+/// How values of arrays of the shape of x are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Precision {
+    F32,
+    /// 16 bits in memory, computed with in f32.
+    Bf16,
+}
+
+impl Precision {
+    /// Bytes of a value.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Precision::F32 => 4,
+            Precision::Bf16 => 2,
+        }
+    }
+}
+
+/// What a reader of results with fresh outputs must know.
+pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
+     which costs more than the kernel";
+
 /// How outputs are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stores {
@@ -50,6 +72,7 @@ pub(super) struct Shape {
     pub(super) reduction: Reduction,
     pub(super) allocation: Allocation,
     pub(super) stores: Stores,
+    pub(super) precision: Precision,
 }
 
 impl Shape {
@@ -86,6 +109,7 @@ impl Shape {
                 Some("non-temporal") => Stores::NonTemporal,
                 _ => Stores::Auto,
             },
+            precision: if case.text("precision") == Some("bf16") { Precision::Bf16 } else { Precision::F32 },
         };
         let bytes = [shape.batch, shape.sequence, shape.dimension].iter().try_fold(4_usize, |n, by| n.checked_mul(*by));
         match bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) {
@@ -152,6 +176,14 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
     ));
     axes.push(Isa::axis());
     axes
+}
+
+/// The axis of the operations that can keep their arrays in bf16. It joined them later: at its default a case is what it was.
+pub(super) fn precision() -> Axis {
+    let about = "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32";
+    let mut axis = Axis::choice("precision", about, &["f32", "bf16"], "f32");
+    axis.neutral = Some("f32".into());
+    axis
 }
 
 /// Named sizes.

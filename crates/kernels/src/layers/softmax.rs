@@ -28,10 +28,10 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     most.map(|most| s.largest(most))
 }
 
-/// A block whose exponentials are known: terms / sum goes to y.
+/// A block whose exponentials are known: terms times the factor of their row goes to y.
 struct Finish<'a, const ROWS: usize> {
     terms: &'a [f32],
-    sums: [f32; ROWS],
+    factors: [f32; ROWS],
     y: &'a mut [f32],
 }
 
@@ -41,11 +41,11 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
     /// # Safety
     /// c + LANES is within a row, and terms and y hold `ROWS` rows; for `STREAM`, rows of y start on a vector.
     #[inline(always)]
-    unsafe fn columns<S: Simd, const STREAM: bool>(&mut self, s: S, inverse: &[S::F; ROWS], d: usize, c: usize) {
-        for (r, inverse) in inverse.iter().enumerate() {
+    unsafe fn columns<S: Simd, const STREAM: bool>(&mut self, s: S, factors: &[S::F; ROWS], d: usize, c: usize) {
+        for (r, factor) in factors.iter().enumerate() {
             // SAFETY: as the caller promises.
             unsafe {
-                let v = s.mul(s.load_at(self.terms.as_ptr().add(r * d + c)), *inverse);
+                let v = s.mul(s.load_at(self.terms.as_ptr().add(r * d + c)), *factor);
                 let to = self.y.as_mut_ptr().add(r * d + c);
                 if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) }
             }
@@ -54,12 +54,12 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
 
     /// The columns beyond the last whole vector.
     #[inline(always)]
-    fn rest<S: Simd>(&mut self, s: S, inverse: &[S::F; ROWS], d: usize) {
+    fn rest<S: Simd>(&mut self, s: S, factors: &[S::F; ROWS], d: usize) {
         let whole = d - d % S::LANES;
         if whole < d {
-            for (r, inverse) in inverse.iter().enumerate() {
+            for (r, factor) in factors.iter().enumerate() {
                 let tail = r * d + whole..r * d + d;
-                s.store_part(&mut self.y[tail.clone()], s.mul(s.load_part(&self.terms[tail], 0.0), *inverse));
+                s.store_part(&mut self.y[tail.clone()], s.mul(s.load_part(&self.terms[tail], 0.0), *factor));
             }
         }
     }
@@ -70,20 +70,20 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
     }
 
     #[inline(always)]
-    fn inverse<S: Simd>(&self, s: S) -> [S::F; ROWS] {
-        self.sums.map(|sum| s.splat(1.0 / sum))
+    fn factors<S: Simd>(&self, s: S) -> [S::F; ROWS] {
+        self.factors.map(|factor| s.splat(factor))
     }
 
     /// The whole block.
     #[inline(always)]
     fn all<S: Simd, const STREAM: bool>(mut self, s: S, d: usize) {
         self.check(d);
-        let inverse = self.inverse(s);
+        let factors = self.factors(s);
         for c in (0..d - d % S::LANES).step_by(S::LANES) {
             // SAFETY: c + LANES <= d; the lengths were checked.
-            unsafe { self.columns::<S, STREAM>(s, &inverse, d, c) };
+            unsafe { self.columns::<S, STREAM>(s, &factors, d, c) };
         }
-        self.rest(s, &inverse, d);
+        self.rest(s, &factors, d);
     }
 }
 
@@ -153,10 +153,10 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
     assert!(x.len() >= ROWS * d && ahead.len() >= ROWS * d && (!KEEP || terms.len() >= ROWS * d));
     let whole = d - d % S::LANES;
     let most = most.map(|most| s.splat(most));
-    let inverse = match &finish {
+    let factors = match &finish {
         Some(finish) => {
             finish.check(d);
-            finish.inverse(s)
+            finish.factors(s)
         }
         None => [s.splat(0.0); ROWS],
     };
@@ -179,7 +179,7 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
         unsafe {
             state.columns::<S, 1, KEEP>(s, d, c, x, &most, ahead, terms);
             if let Some(finish) = &mut finish {
-                finish.columns::<S, STREAM>(s, &inverse, d, c);
+                finish.columns::<S, STREAM>(s, &factors, d, c);
             }
         }
     }
@@ -196,29 +196,50 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
             sums[r] = s.add(sums[r], e);
         }
         if let Some(finish) = &mut finish {
-            finish.rest(s, &inverse, d);
+            finish.rest(s, &factors, d);
         }
     }
     (sums.map(|sum| s.sum(sum)), next.map(|next| s.largest(next)))
 }
 
-/// Softmax of every row.
-pub(super) struct Softmax<'a> {
+/// What becomes of the exponentials of a row and their sum.
+pub(super) trait Weigh: Copy {
+    /// The factors by which the terms of `ROWS` rows from `row` on are scaled, given their sums; may change the terms.
+    fn factors<const ROWS: usize>(&self, row: usize, sums: [f32; ROWS], terms: &mut [f32]) -> [f32; ROWS];
+}
+
+/// Weights that sum to 1.
+#[derive(Clone, Copy)]
+pub(super) struct Share;
+
+impl Weigh for Share {
+    #[inline(always)]
+    fn factors<const ROWS: usize>(&self, _: usize, sums: [f32; ROWS], _: &mut [f32]) -> [f32; ROWS] {
+        sums.map(|sum| 1.0 / sum)
+    }
+}
+
+/// Softmax of every row, or what `weigh` makes of its terms.
+pub(super) struct Softmax<'a, W> {
     pub(super) x: &'a [f32],
     pub(super) d: usize,
     pub(super) y: &'a mut [f32],
     /// Past the caches; every row of y starts on a vector then.
     pub(super) stream: bool,
-    /// [`Softmax::SCRATCH`] rows.
+    /// [`SCRATCH`] rows.
     pub(super) scratch: &'a mut [f32],
+    pub(super) weigh: W,
 }
 
-impl Kernel for Softmax<'_> {
+/// Rows of scratch that a softmax needs: two blocks of terms.
+pub(super) const SCRATCH: usize = 8;
+
+impl<W: Weigh> Kernel for Softmax<'_, W> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let rows = self.x.len() / self.d;
-        assert!(self.y.len() == self.x.len() && self.scratch.len() >= Self::SCRATCH * self.d);
+        assert!(self.y.len() == self.x.len() && self.scratch.len() >= SCRATCH * self.d);
         if self.stream {
             self.pipeline::<S, 1, true>(s, 0, rows);
             return s.fence();
@@ -239,10 +260,7 @@ impl Kernel for Softmax<'_> {
     }
 }
 
-impl Softmax<'_> {
-    /// Rows of scratch: two blocks of terms.
-    pub(super) const SCRATCH: usize = 8;
-
+impl<W: Weigh> Softmax<'_, W> {
     /// Rows `from..to` in blocks of `ROWS`, which divides their number.
     #[inline(always)]
     fn pipeline<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, from: usize, to: usize) {
@@ -256,14 +274,18 @@ impl Softmax<'_> {
         let y = &mut self.y[from * d..to * d];
         let ahead = |at: usize| if at + n < x.len() { &x[at + n..] } else { &x[at..] };
         let most = largest::<S, ROWS>(s, x, d);
-        let (mut sums, mut most) = exponentials::<S, ROWS, true, STREAM>(s, d, x, most, ahead(0), terms, None);
+        let weigh = self.weigh;
+        let (sums, mut most) = exponentials::<S, ROWS, true, STREAM>(s, d, x, most, ahead(0), terms, None);
+        let mut factors = weigh.factors(from, sums, terms);
         for at in (n..x.len()).step_by(n) {
             std::mem::swap(&mut terms, &mut before);
-            let finish = Finish { terms: before, sums, y: &mut y[at - n..at] };
+            let finish = Finish { terms: before, factors, y: &mut y[at - n..at] };
+            let sums;
             (sums, most) = exponentials::<S, ROWS, true, STREAM>(s, d, &x[at..], most, ahead(at), terms, Some(finish));
+            factors = weigh.factors(from + at / d, sums, terms);
         }
         let last = x.len() - n;
-        Finish { terms, sums, y: &mut y[last..] }.all::<S, STREAM>(s, d);
+        Finish { terms, factors, y: &mut y[last..] }.all::<S, STREAM>(s, d);
     }
 }
 

@@ -1,12 +1,15 @@
 //! The workloads of the group `layers`.
 
-use ellwand_core::{Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Work, Workload};
+use ellwand_core::verdict::compare;
+use ellwand_core::{
+    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Verdict, Work, Workload,
+};
 
-use super::data;
 use super::job::{Job, Method};
 use super::op::Op;
 use super::piece::Way;
-use super::shape::{self, Allocation, Reduction, Shape};
+use super::shape::{self, Allocation, Precision, Reduction, Shape};
+use super::{data, half};
 use crate::isa::Isa;
 
 /// One operation.
@@ -18,21 +21,24 @@ pub(super) struct Layer {
 
 impl Layer {
     pub(super) fn new(op: Op) -> Self {
-        Self { op, axes: shape::axes(op), sizes: shape::sizes() }
+        let mut axes = shape::axes(op);
+        axes.extend(op.has_precision().then(shape::precision));
+        Self { op, axes, sizes: shape::sizes() }
     }
 }
 
 /// Bytes that must be read and written.
 fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
     let (n, rows, d) = (shape.elements() as u64, shape.rows() as u64, shape.dimension as u64);
-    let read = 4 * n * (1 + u64::from(op.second().is_some()))
+    let value = shape.precision.bytes() as u64;
+    let read = value * n * (1 + u64::from(op.second().is_some()))
         + 4 * d * op.vectors().len() as u64
         + if op.has_labels() { 8 * rows } else { 0 };
     let written = match (op, shape.reduction) {
         (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 4,
-        (Op::CrossEntropyLoss, Reduction::None) => 4 * rows,
-        (Op::ResidualLayerNorm, _) => 8 * n,
-        _ => 4 * n,
+        (Op::CrossEntropyLoss, Reduction::None) => value * rows,
+        (Op::ResidualLayerNorm, _) => 2 * value * n,
+        _ => value * n,
     };
     (read, written)
 }
@@ -69,11 +75,7 @@ impl Workload for Layer {
                 if shape.allocation == Allocation::Fresh
                     && !(self.op.is_loss() && shape.reduction != Reduction::None) =>
             {
-                vec![
-                    "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
-                     which costs more than the kernel"
-                        .to_string(),
-                ]
+                vec![shape::FRESH.to_string()]
             }
             _ => Vec::new(),
         }
@@ -87,7 +89,7 @@ impl Workload for Layer {
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(between)
     }
 
-    fn ports(&self, _: &Case) -> Ports {
+    fn ports(&self, case: &Case) -> Ports {
         let x = "[batch, sequence, dimension] or any shape";
         let port = |name, dtype, shape, about, required| Port { name, dtype, shape, about, required };
         let about_x = if self.op.has_labels() { "logits" } else { "values; rows are along the last axis" };
@@ -109,7 +111,8 @@ impl Workload for Layer {
             ],
             _ => vec![port("y", Dtype::F32, "as x", "the result", true)],
         };
-        Ports { inputs, outputs }
+        let ports = Ports { inputs, outputs };
+        if precision(case) == Precision::Bf16 { half::ports(case, ports) } else { ports }
     }
 
     /// Cases that differ in how they are computed or reduced get the same arrays, and so do the operations.
@@ -119,16 +122,23 @@ impl Workload for Layer {
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
-        data::seeded(self.op, &Shape::of(case)?, seed)
+        let arrays = data::seeded(self.op, &Shape::of(case)?, seed)?;
+        if precision(case) == Precision::Bf16 { half::narrowed(arrays) } else { Ok(arrays) }
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
-        data::adopt(self.op, case, given, fit)
+        if precision(case) == Precision::F32 {
+            return data::adopt(self.op, case, given, fit);
+        }
+        let (case, arrays) = data::adopt(self.op, case, half::widened(given)?, fit)?;
+        Ok((case, half::narrowed(arrays)?))
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let method = Method { way: Way::Reference, parallel: true, unfused: false };
-        let mut job = Job::new(self.op, method, case, inputs)
+        let wide = if precision(case) == Precision::Bf16 { half::widened(inputs.clone())? } else { inputs.clone() };
+        // In f32 whatever the case says: what is rounded to bf16 is held against what was not.
+        let mut job = Job::<f32>::new(self.op, method, case, &wide)
             .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;
         job.compute();
         job.outputs()
@@ -141,7 +151,25 @@ impl Workload for Layer {
         Work::items("elements", n).flops(self.op.flops() * n as f64).bytes(read, written)
     }
 
-    fn tolerance(&self, _: &Case) -> Tolerance {
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        let tolerance = self.tolerance_in_f32();
+        if precision(case) == Precision::Bf16 { half::tolerance(tolerance) } else { tolerance }
+    }
+
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        match precision(case) {
+            Precision::F32 => compare(expected, got, self.tolerance_in_f32()),
+            Precision::Bf16 => half::judge(self.tolerance_in_f32(), &self.ports(case), expected, got),
+        }
+    }
+
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+impl Layer {
+    fn tolerance_in_f32(&self) -> Tolerance {
         match self.op {
             Op::LayerNorm | Op::ResidualLayerNorm => Tolerance::Close { absolute: 2e-6, relative: 1e-6 },
             // Small weights carry the error of an exponential far from 1.
@@ -150,8 +178,9 @@ impl Workload for Layer {
             _ => Tolerance::Close { absolute: 1e-6, relative: 1e-6 },
         }
     }
+}
 
-    fn baseline(&self) -> &str {
-        "scalar"
-    }
+/// What a case keeps its arrays in.
+fn precision(case: &Case) -> Precision {
+    Shape::of(case).map_or(Precision::F32, |shape| shape.precision)
 }

@@ -82,7 +82,7 @@ fn a_run_that_computes_nothing_is_seen() {
         let case = case(op, [1, 2, 16], &[]);
         let layer = Layer::new(op);
         let inputs = layer.inputs(&case, 1).unwrap();
-        let mut job = Job::new(op, method(Way::Scalar), &case, &inputs).unwrap();
+        let mut job = Job::<f32>::new(op, method(Way::Scalar), &case, &inputs).unwrap();
         job.compute();
         ellwand_core::Prepared::poison(&mut job);
         let expected = layer.reference(&case, &inputs).unwrap();
@@ -95,7 +95,7 @@ fn what_ran_tells_instructions_stores_and_pages() {
     let told = |op, isa, more: &[(&str, &str)]| {
         let case = case(op, [1, 4, 20], more);
         let inputs = Layer::new(op).inputs(&case, 1).unwrap();
-        ellwand_core::Prepared::what_ran(&Job::new(op, method(Way::Vector(isa)), &case, &inputs).unwrap())
+        ellwand_core::Prepared::what_ran(&Job::<f32>::new(op, method(Way::Vector(isa)), &case, &inputs).unwrap())
     };
     let best = Isa::best();
     let small = told(Op::Gelu, best, &[]);
@@ -119,7 +119,7 @@ fn what_is_too_small_for_several_threads_says_that_it_ran_on_one() {
         let inputs = Layer::new(Op::LayerNorm).inputs(&case, 1).unwrap();
         let with = |parallel| {
             let method = Method { parallel, ..method(Way::Vector(Isa::best())) };
-            Job::new(Op::LayerNorm, method, &case, &inputs).unwrap()
+            Job::<f32>::new(Op::LayerNorm, method, &case, &inputs).unwrap()
         };
         assert_eq!(with(true).threads(), Some(threads), "{shape:?}");
         assert_eq!(with(true).what_ran().contains("1 thread:"), threads == 1, "{}", with(true).what_ran());

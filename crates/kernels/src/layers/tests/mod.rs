@@ -3,6 +3,7 @@
 mod accuracy;
 mod agreement;
 mod given;
+mod half;
 mod laws;
 
 use ellwand_core::{Case, Tensor, Tensors, Value, Workload};
@@ -38,7 +39,7 @@ fn method(way: Way) -> Method {
 }
 
 fn compute(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
-    let mut job = Job::new(op, method, case, inputs).unwrap();
+    let mut job = Job::<f32>::new(op, method, case, inputs).unwrap();
     ellwand_core::Prepared::poison(&mut job);
     job.compute();
     job.outputs().unwrap()

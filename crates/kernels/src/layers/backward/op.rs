@@ -1,0 +1,116 @@
+//! The operations: names, arrays, work.
+
+use crate::layers::op::Op as Forward;
+use crate::layers::shape::{Reduction, Shape};
+
+/// One workload of the group: the gradient of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    LayerNorm,
+    Gelu,
+    Swish,
+    MseLoss,
+    CrossEntropyLoss,
+}
+
+/// What shape the gradient of what follows has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upstream {
+    /// That of x.
+    Whole,
+    /// One value a row.
+    Rows,
+    /// One value, of a loss that is reduced.
+    One,
+}
+
+impl Op {
+    pub(super) const ALL: [Op; 5] = [Op::LayerNorm, Op::Gelu, Op::Swish, Op::MseLoss, Op::CrossEntropyLoss];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Op::LayerNorm => "layer-norm-backward",
+            Op::Gelu => "gelu-backward",
+            Op::Swish => "swish-backward",
+            Op::MseLoss => "mse-loss-backward",
+            Op::CrossEntropyLoss => "cross-entropy-loss-backward",
+        }
+    }
+
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Op::LayerNorm => "gradients of layer normalisation: dx, dgamma and dbeta",
+            Op::Gelu => "gradient of GELU: dy (Phi(x) + x phi(x)), or that of the tanh approximation",
+            Op::Swish => "gradient of Swish (SiLU): dy s (1 + x (1 - s)) with s = 1 / (1 + e^-x)",
+            Op::MseLoss => "gradient of the squared error: 2 (x - target) dloss, over the number of values for a mean",
+            Op::CrossEntropyLoss => {
+                "gradient of cross-entropy: (softmax(x) - 1 at the label) dloss, over the rows for a mean"
+            }
+        }
+    }
+
+    /// The operation that this is the gradient of.
+    pub(super) fn forward(self) -> Forward {
+        match self {
+            Op::LayerNorm => Forward::LayerNorm,
+            Op::Gelu => Forward::Gelu,
+            Op::Swish => Forward::Swish,
+            Op::MseLoss => Forward::MseLoss,
+            Op::CrossEntropyLoss => Forward::CrossEntropyLoss,
+        }
+    }
+
+    /// Name of the gradient of what follows.
+    pub(super) fn upstream_name(self) -> &'static str {
+        if self.forward().is_loss() { "dloss" } else { "dy" }
+    }
+
+    pub(super) fn upstream(self, reduction: Reduction) -> Upstream {
+        match (self, reduction) {
+            (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => Upstream::One,
+            (Op::CrossEntropyLoss, Reduction::None) => Upstream::Rows,
+            _ => Upstream::Whole,
+        }
+    }
+
+    pub(super) fn has_parameters(self) -> bool {
+        self == Op::LayerNorm
+    }
+
+    /// Whether it goes row by row.
+    pub(super) fn rowwise(self) -> bool {
+        matches!(self, Op::LayerNorm | Op::CrossEntropyLoss)
+    }
+
+    /// Floating-point operations an element, as the formula is written: exponentials, roots and the error function count one.
+    fn flops(self, shape: &Shape) -> f64 {
+        match self {
+            Op::LayerNorm => 16.0,
+            Op::Gelu if shape.tanh => 18.0,
+            Op::Gelu => 10.0,
+            Op::Swish => 9.0,
+            Op::MseLoss if shape.reduction == Reduction::None => 3.0,
+            Op::MseLoss => 2.0,
+            Op::CrossEntropyLoss => 6.0,
+        }
+    }
+
+    /// Operations of a case.
+    pub(super) fn operations(self, shape: &Shape) -> f64 {
+        self.flops(shape) * shape.elements() as f64
+    }
+
+    /// Bytes that must be read and written.
+    pub(super) fn traffic(self, shape: &Shape) -> (u64, u64) {
+        let (n, rows, d) = (shape.elements() as u64, shape.rows() as u64, shape.dimension as u64);
+        let upstream = match self.upstream(shape.reduction) {
+            Upstream::Whole => 4 * n,
+            Upstream::Rows => 4 * rows,
+            Upstream::One => 4,
+        };
+        let (parameters, gradients) = if self.has_parameters() { (4 * d, 8 * d) } else { (0, 0) };
+        let target = if self == Op::MseLoss { 4 * n } else { 0 };
+        let labels = if self == Op::CrossEntropyLoss { 8 * rows } else { 0 };
+        (4 * n + upstream + parameters + target + labels, 4 * n + gradients)
+    }
+}

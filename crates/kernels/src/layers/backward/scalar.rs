@@ -1,0 +1,97 @@
+//! The gradients as plain loops over f32, with sums in f64: what one writes without thinking of the machine. The compiler may
+//! vectorise what it can.
+
+use super::op::Op;
+use super::piece::{Piece, Plan};
+use crate::layers::scalar::largest;
+
+/// The derivative of GELU; of the exact form by erfc, of the other by the logistic function.
+fn gelu_slope(x: f32, tanh: bool) -> f32 {
+    use std::f32::consts::{FRAC_1_SQRT_2, PI};
+    if !tanh {
+        return 0.5 * libm::erfcf(-x * FRAC_1_SQRT_2) + x * (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
+    }
+    let scale = 2.0 * (2.0 / PI).sqrt();
+    // Far out the cubic would overflow against a derivative of 0; there the slope is that at the limit. NaN stays, and
+    // infinity gives NaN by the last term.
+    let near = x.clamp(-20.0, 20.0);
+    let inner = scale * (near + 0.044_715 * near * near * near);
+    let inner_slope = scale * (1.0 + 3.0 * 0.044_715 * near * near);
+    // (1 + tanh u) / 2 = 1 / (1 + e^-2u), without cancellation.
+    let (above, below) = (1.0 / (1.0 + (-inner).exp()), 1.0 / (1.0 + inner.exp()));
+    above + near * inner_slope * above * below + 0.0 * x
+}
+
+fn swish_slope(x: f32) -> f32 {
+    let s = 1.0 / (1.0 + (-x).exp());
+    s * (1.0 + x * (1.0 - s))
+}
+
+fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]) {
+    let count = x.len() as f64;
+    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
+    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / count;
+    let inverse = 1.0 / (variance + f64::from(plan.eps)).sqrt();
+    let normal = |x: f32| (f64::from(x) - mean) * inverse;
+    let (mut sum, mut product) = (0.0, 0.0);
+    for ((x, dy), gamma) in x.iter().zip(dy).zip(plan.gamma) {
+        let g = f64::from(dy * gamma);
+        sum += g;
+        product += g * normal(*x);
+    }
+    let (mean_g, mean_gn) = (sum / count, product / count);
+    let (dgamma, dbeta) = sums.split_at_mut(plan.d);
+    for (c, ((x, dy), gamma)) in x.iter().zip(dy).zip(plan.gamma).enumerate() {
+        let normal = normal(*x);
+        dx[c] = ((f64::from(dy * gamma) - mean_g - normal * mean_gn) * inverse) as f32;
+        dgamma[c] += f64::from(*dy) * normal;
+        dbeta[c] += f64::from(*dy);
+    }
+}
+
+/// Writes f(a, b) for every element.
+fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((a, b), y) in a.iter().zip(b).zip(y) {
+        *y = f(*a, *b);
+    }
+}
+
+/// Computes a piece.
+pub(super) fn piece(plan: &Plan<'_>, piece: Piece<'_>) {
+    let Piece { x, target, upstream, labels, dx, sums } = piece;
+    let (d, factor) = (plan.d, plan.factor as f32);
+    match plan.op {
+        Op::Gelu => pairs(x, upstream, dx, |x, dy| dy * gelu_slope(x, plan.tanh)),
+        Op::Swish => pairs(x, upstream, dx, |x, dy| dy * swish_slope(x)),
+        Op::MseLoss if upstream.is_empty() => {
+            let factor = (2.0 * plan.factor) as f32;
+            pairs(x, target, dx, |x, target| (x - target) * factor);
+        }
+        Op::MseLoss => {
+            pairs(x, target, dx, |x, target| 2.0 * (x - target));
+            dx.iter_mut().zip(upstream).for_each(|(dx, dloss)| *dx *= dloss);
+        }
+        Op::CrossEntropyLoss => {
+            for (row, ((x, label), dx)) in x.chunks(d).zip(labels).zip(dx.chunks_mut(d)).enumerate() {
+                let most = largest(x);
+                let mut sum = 0.0_f64;
+                for (x, dx) in x.iter().zip(&mut *dx) {
+                    *dx = (x - most).exp();
+                    sum += f64::from(*dx);
+                }
+                let inverse = (1.0 / sum) as f32;
+                let factor = upstream.get(row).copied().unwrap_or(factor);
+                for (c, dx) in dx.iter_mut().enumerate() {
+                    let is_label = if c as i64 == *label { 1.0 } else { 0.0 };
+                    *dx = (*dx * inverse - is_label) * factor;
+                }
+            }
+        }
+        Op::LayerNorm => {
+            sums.fill(0.0);
+            for ((x, dy), dx) in x.chunks(d).zip(upstream.chunks(d)).zip(dx.chunks_mut(d)) {
+                norm(x, dy, plan, dx, sums);
+            }
+        }
+    }
+}
