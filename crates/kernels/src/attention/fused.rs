@@ -188,6 +188,7 @@ impl Chunk<'_> {
     ///
     /// # Safety
     /// As [`single`], for these rows.
+    #[allow(clippy::too_many_arguments, reason = "keys, values, working memory and what is kept of the rows")]
     unsafe fn meet(
         &self,
         first: usize,

@@ -68,7 +68,7 @@ fn weights_stand_to_one_another_as_the_scores_say_however_far_apart_those_are() 
     for isa in Isa::available() {
         // Multiples of 1/16, which sums of products keep as they are.
         let noise = |row: usize, key: usize, spread: usize| {
-            ((row * 7919 + key * 104_729 + 12_345) * 2_654_435_761 >> 7) as u16 as usize % (32 * spread + 1)
+            (((row * 7919 + key * 104_729 + 12_345) * 2_654_435_761) >> 7) as u16 as usize % (32 * spread + 1)
         };
         for spread in [1, 10, 60, 300] {
             for (count, less) in [(5, 0), (64, 3), (130, 1), (300, 0), (512, 1)] {
