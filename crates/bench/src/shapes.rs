@@ -70,7 +70,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let parts = parts.clamp(1, MOST_PARTS).min(loaded.max(1));
     let wanted = [0, 1].map(|arm| {
         let iterations = each[arm] * parts;
-        Slot { iterations, parts, cost_ns: (iterations as f64 * times[arm]) as u64 }
+        Slot { parts, ..Slot::whole(iterations, (iterations as f64 * times[arm]) as u64) }
     });
     let as_it_is = |arm: usize| {
         let (slot, wanted) = (seen[arm].slot, wanted[arm]);
@@ -96,7 +96,7 @@ mod tests {
     const SLOT: u64 = 200_000;
 
     fn seen(iteration_ns: f64, iterations: u64, parts: u64) -> Seen {
-        let slot = Slot { iterations, parts, cost_ns: (iteration_ns * iterations as f64) as u64 };
+        let slot = Slot { parts, ..Slot::whole(iterations, (iteration_ns * iterations as f64) as u64) };
         Seen { slot, iteration_ns, most: u64::MAX, finest_part_ns: Some(10_000) }
     }
 

@@ -169,7 +169,7 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
             state.columns::<S, TOGETHER, KEEP>(s, d, c, x, &most, ahead, terms);
             if let Some(finish) = &mut finish {
                 for i in 0..TOGETHER {
-                    finish.columns::<S, STREAM>(s, &inverse, d, c + i * S::LANES);
+                    finish.columns::<S, STREAM>(s, &factors, d, c + i * S::LANES);
                 }
             }
         }

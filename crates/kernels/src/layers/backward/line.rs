@@ -73,8 +73,12 @@ pub(super) struct GeluSlope<const TANH: bool>;
 
 impl<const TANH: bool> Pair for GeluSlope<TANH> {
     #[inline(always)]
-    fn of<S: Simd>(self, s: S, x: S::F, dy: S::F) -> S::F {
-        s.mul(dy, if TANH { gelu_tanh(s, x) } else { gelu(s, x) })
+    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], dy: [S::F; N]) -> [S::F; N] {
+        let mut y = x;
+        for i in 0..N {
+            y[i] = s.mul(dy[i], if TANH { gelu_tanh(s, x[i]) } else { gelu(s, x[i]) });
+        }
+        y
     }
 }
 
@@ -84,8 +88,12 @@ pub(super) struct SwishSlope;
 
 impl Pair for SwishSlope {
     #[inline(always)]
-    fn of<S: Simd>(self, s: S, x: S::F, dy: S::F) -> S::F {
-        s.mul(dy, swish(s, x))
+    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], dy: [S::F; N]) -> [S::F; N] {
+        let mut y = x;
+        for i in 0..N {
+            y[i] = s.mul(dy[i], swish(s, x[i]));
+        }
+        y
     }
 }
 
@@ -97,8 +105,12 @@ pub(super) struct ScaledDifference {
 
 impl Pair for ScaledDifference {
     #[inline(always)]
-    fn of<S: Simd>(self, s: S, x: S::F, target: S::F) -> S::F {
-        s.mul(s.sub(x, target), s.splat(self.factor))
+    fn of<S: Simd, const N: usize>(self, s: S, x: [S::F; N], target: [S::F; N]) -> [S::F; N] {
+        let mut y = x;
+        for i in 0..N {
+            y[i] = s.mul(s.sub(x[i], target[i]), s.splat(self.factor));
+        }
+        y
     }
 }
 

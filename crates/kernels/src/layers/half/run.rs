@@ -70,15 +70,19 @@ impl<P: Pair> Flat<'_, P> {
             // SAFETY: c + 2 LANES <= n, the length that all three have at least; `STREAM` says that y starts on a line.
             unsafe {
                 let (a, b) = (a.as_ptr().add(c), b.as_ptr().add(c));
-                let first = op.of(s, s.widen_at(a), s.widen_at(b));
-                let second = op.of(s, s.widen_at(a.add(S::LANES)), s.widen_at(b.add(S::LANES)));
+                let [first, second] = op.of(
+                    s,
+                    [s.widen_at(a), s.widen_at(a.add(S::LANES))],
+                    [s.widen_at(b), s.widen_at(b.add(S::LANES))],
+                );
                 let to = y.as_mut_ptr().add(c);
                 if STREAM { s.stream_narrow_two_at(to, first, second) } else { s.narrow_two_at(to, first, second) }
             }
         }
         let rest = a[pairs..n].chunks(S::LANES).zip(b[pairs..n].chunks(S::LANES));
         for ((a, b), y) in rest.zip(y[pairs..n].chunks_mut(S::LANES)) {
-            store_part(s, y, op.of(s, part(s, a), part(s, b)));
+            let [v] = op.of(s, [part(s, a)], [part(s, b)]);
+            store_part(s, y, v);
         }
     }
 }
