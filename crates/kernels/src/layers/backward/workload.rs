@@ -232,10 +232,10 @@ fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: imp
 /// What errors of layer normalisation's gradients are held against.
 ///
 /// dx = (g - mean(g) - n mean(g n)) / s with s the standard deviation: g and the two means, of which by Cauchy and Schwarz
-/// neither is above the root mean square q of g, are computed to a few units in the last place and n to that of the largest of
-/// the row, so the scale of a row is the largest of |g| + q (1 + |n|), over s. Rounding errors of a sum over rows add up like
-/// its terms would with random signs: the scale of a column is the root of the sum of their squares, of dy n with 1 more for
-/// n^2, since its error does not fall below that of the largest, and of dy.
+/// neither is above the root mean square q of g, are computed to a few units in the last place, so the scale of a row is the
+/// largest of |g| + q (1 + |n|), over s. Rounding errors of a sum over rows add up as its terms would with random signs: the
+/// scale of a column is the root of the sum of squares, of dy for dbeta, and for dgamma of dy sqrt(1 + n^2), since n errs by
+/// what its row makes of it even where it is small itself.
 fn scales(shape: &Shape, inputs: &Tensors) -> Result<[Vec<f32>; 3], InputError> {
     let d = shape.dimension;
     let (x, dy, gamma) = (inputs.f32("x")?, inputs.f32("dy")?, inputs.f32("gamma")?);

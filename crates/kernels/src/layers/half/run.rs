@@ -1,5 +1,5 @@
-//! Pieces in bf16: element by element straight from and to memory, row by row through a few rows of f32 in the first-level
-//! cache.
+//! Pieces in bf16: element by element straight from and to memory, row by row through a few rows of f32 that stay in the
+//! caches.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use crate::layers::line::{Gelu, Pair, SquaredDifference, Swish};
 use crate::layers::op::{Op, Step};
 use crate::layers::piece::{PAGE, Piece, Plan, Way, span};
 
-/// Values of x that are in f32 at a time, or one row: with as many of y they fill a first-level cache of 32 KiB.
+/// Values of x that are in f32 at a time, or one row: 16 KiB, and as many of y.
 const ROOM: usize = 4096;
 
 /// Values whose squares are summed in f32 before the sum goes to f64, as for arrays of f32.
