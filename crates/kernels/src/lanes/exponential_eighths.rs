@@ -138,7 +138,7 @@ pub(super) fn exp_down_each<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m
     x
 }
 
-/// As [`Simd::exp2_down`].
+/// As [`Simd::exp2_down_each`].
 #[inline(always)]
 pub(super) fn exp2_down<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m256; N] {
     for x in &mut x {
