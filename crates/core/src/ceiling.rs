@@ -159,7 +159,7 @@ pub struct Roof {
     pub ceiling: Ceiling,
 }
 
-/// The limit that binds `work` on a machine with `ceilings`: the larger of its [`traffic`], and its operations at the
+/// The limit that binds `work` on a machine with `ceilings`: the larger of its [`traffic()`], and its operations at the
 /// multiply-add peak of their type (f32, or f64 where they must be); all of them of the `device` that it ran on, with what
 /// its `caches` held. `None` when nothing fitting was measured.
 pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str, caches: Caches) -> Option<Roof> {
