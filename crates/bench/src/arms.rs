@@ -111,17 +111,17 @@ impl Arms<'_> {
     fn block(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<Taken, NoDecision> {
         let first = self.basis.is_none();
         let (taken, opened) = self.take(coin, longer)?;
-        let seen = [BASELINE, CANDIDATE].map(|arm| seen(&opened[arm], &taken.samples[arm]));
-        match shapes::alike(seen, SLOT_NS).filter(|_| first) {
-            Some(alike) => {
-                for (spec, slot) in [&self.sides.baseline, &self.sides.candidate].into_iter().zip(alike) {
-                    self.known.slots.insert(spec.key(), slot);
-                }
-                self.basis = None;
-                Ok(self.take(coin, longer)?.0)
-            }
-            None => Ok(taken),
+        if !first {
+            return Ok(taken);
         }
+        let seen = [BASELINE, CANDIDATE].map(|arm| seen(&opened[arm], &taken.samples[arm]));
+        let Some(alike) = shapes::alike(seen, SLOT_NS) else { return Ok(taken) };
+        for (spec, slot) in [&self.sides.baseline, &self.sides.candidate].into_iter().zip(alike) {
+            self.known.slots.insert(spec.key(), slot);
+        }
+        // Which time is judged follows from what an iteration takes, and that is known better now.
+        self.basis = None;
+        Ok(self.take(coin, longer)?.0)
     }
 
     fn take(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<(Taken, Vec<Opened>), NoDecision> {
