@@ -77,7 +77,10 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert_eq!(lines(&record).len(), 10);
     assert!(lines(&record)[6].starts_with("{\"kind\":\"run\""), "{}", lines(&record)[6]);
 
-    here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(), &["another seed, effort or state of the caches"]);
+    here.refused(
+        &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
+        &["another seed, effort or state of the caches"],
+    );
     assert_eq!(here.sweep(&["-o", "out", "--overwrite"]).code, Some(0));
 }
 

@@ -275,22 +275,27 @@ impl<T: Element> Prepared for Job<T> {
     }
 
     fn what_ran(&self) -> String {
-        let way = match self.method.way {
-            Way::Reference => "f64",
-            Way::Scalar => "f32 loops",
-            Way::Vector(isa) => isa.name(),
-        };
-        let threads = match self.threads() {
-            None => String::new(),
-            Some(1) => ", 1 thread: too few rows for more".into(),
-            Some(threads) => format!(", {threads} threads"),
-        };
         let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
-        let pages = match self.shape.allocation {
-            Allocation::Reused => "",
-            Allocation::Arena => ", huge pages",
-            Allocation::Fresh => ", fresh outputs",
-        };
-        format!("{way}{threads}{passes}{}{pages}", self.stores)
+        told(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
     }
+}
+
+/// What ran, in words: the way, the threads of one with several, the passes, the stores, the pages.
+pub(super) fn told(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
+    let way = match way {
+        Way::Reference => "f64",
+        Way::Scalar => "f32 loops",
+        Way::Vector(isa) => isa.name(),
+    };
+    let threads = match threads {
+        None => String::new(),
+        Some(1) => ", 1 thread: too few rows for more".into(),
+        Some(threads) => format!(", {threads} threads"),
+    };
+    let pages = match allocation {
+        Allocation::Reused => "",
+        Allocation::Arena => ", huge pages",
+        Allocation::Fresh => ", fresh outputs",
+    };
+    format!("{way}{threads}{passes}{stores}{pages}")
 }

@@ -7,7 +7,7 @@ use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
 use crate::buffer::{Buffer, Shared};
 use crate::isa::Isa;
-use crate::layers::job::{rows_of_a_piece, stores_of};
+use crate::layers::job::{rows_of_a_piece, stores_of, told};
 use crate::layers::op::Op as Forward;
 use crate::layers::piece::Way;
 use crate::layers::shape::{Allocation, Reduction, Shape};
@@ -241,21 +241,6 @@ impl Prepared for Job {
     }
 
     fn what_ran(&self) -> String {
-        let way = match self.method.way {
-            Way::Reference => "f64",
-            Way::Scalar => "f32 loops",
-            Way::Vector(isa) => isa.name(),
-        };
-        let threads = match self.threads() {
-            None => String::new(),
-            Some(1) => ", 1 thread: too few rows for more".into(),
-            Some(threads) => format!(", {threads} threads"),
-        };
-        let pages = match self.shape.allocation {
-            Allocation::Reused => "",
-            Allocation::Arena => ", huge pages",
-            Allocation::Fresh => ", fresh outputs",
-        };
-        format!("{way}{threads}{}{pages}", self.stores)
+        told(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
     }
 }
