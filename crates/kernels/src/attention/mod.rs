@@ -86,6 +86,10 @@ impl Task {
     }
 }
 
+/// Largest score for which the tolerances stand as they are. A score in f32 is wrong by so much of the products behind it, and a
+/// weight by as much of itself as its score is wrong: beyond this the tolerance grows with the largest score there can be.
+const USUAL_SCORE: f64 = 16.0;
+
 struct Attention {
     task: Task,
     axes: Vec<Axis>,
@@ -172,7 +176,8 @@ impl Workload for Attention {
         let (read, written) = arrays::bytes(self.task, &s, Precision::of(case));
         Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written)
     }
-    /// For outputs whose largest value is at most 1; [`Workload::judge`] scales the absolute part with the largest output. In
+    /// For outputs whose largest value is at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute part
+    /// with both. In
     /// bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
     fn tolerance(&self, case: &Case) -> Tolerance {
         if Precision::of(case) == Precision::Bf16 {
@@ -189,7 +194,7 @@ impl Workload for Attention {
         };
         Tolerance::Close { absolute, relative: 1e-6 }
     }
-    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+    fn judge(&self, case: &Case, inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         if Precision::of(case) == Precision::Bf16 {
             return bf16::judge(expected, got);
         }
@@ -198,12 +203,20 @@ impl Workload for Attention {
             .filter_map(|(_, tensor)| tensor.f32().ok())
             .flat_map(|values| values.iter().copied().filter(|v| v.is_finite()))
             .fold(1.0_f32, |largest, v| largest.max(v.abs()));
-        match self.tolerance(case) {
-            Tolerance::Close { absolute, relative } => {
-                compare(expected, got, Tolerance::Close { absolute: absolute * f64::from(largest), relative })
-            }
-            tolerance => compare(expected, got, tolerance),
+        let Tolerance::Close { absolute, relative } = self.tolerance(case) else {
+            return compare(expected, got, self.tolerance(case));
+        };
+        let within = |times: f64| {
+            let absolute = absolute * f64::from(largest) * times;
+            compare(expected, got, Tolerance::Close { absolute, relative })
+        };
+        let verdict = within(1.0);
+        if verdict.passed {
+            return verdict;
         }
+        // Only now, since it takes the projections once more.
+        let score = Shape::of(case).and_then(|s| reference::largest_score(self.task, &s, inputs)).unwrap_or(0.0);
+        if score > USUAL_SCORE { within(score / USUAL_SCORE) } else { verdict }
     }
     fn baseline(&self) -> &str {
         match self.task {

@@ -96,6 +96,21 @@ impl Core<'_> {
         (0..self.shape.positions() * self.shape.heads).into_par_iter().flat_map_iter(of).collect()
     }
 
+    /// See [`largest_score`].
+    fn largest_score(&self) -> f64 {
+        let longest = |of: (&[f64], Layout), heads: usize| {
+            let rows = (0..self.shape.positions() * heads).map(|at| {
+                let (b, head, row) =
+                    (at / (heads * self.shape.sequence), at / self.shape.sequence % heads, at % self.shape.sequence);
+                let row = self.row(of, b, head, row);
+                dot(row, row)
+            });
+            // f64::max passes over what is no number.
+            rows.filter(|square| square.is_finite()).fold(0.0, f64::max).sqrt()
+        };
+        longest(self.q, self.shape.heads) * longest(self.k, self.shape.kv_heads) * self.shape.scale()
+    }
+
     fn attend(&self, at: usize) -> Vec<f64> {
         self.sum(at, &softmax(&self.scores(at), self.visible(at)))
     }
@@ -144,6 +159,13 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + inner.tanh())
 }
 
+/// The core over queries, keys and values side by side, as the projection leaves them.
+fn projected<'a>(shape: &'a Shape, lengths: &'a [i64], qkv: &'a [f64]) -> Core<'a> {
+    let layout = Layout::together(shape, shape.projected());
+    let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
+    Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) }
+}
+
 /// Projections around the core: [batch, sequence, dimension] in and out.
 fn attention(
     shape: &Shape,
@@ -152,9 +174,7 @@ fn attention(
     get: &impl Fn(&str) -> Result<Vec<f64>, InputError>,
 ) -> Result<Vec<f64>, InputError> {
     let qkv = linear(x, &get("w_qkv")?, &get("b_qkv")?);
-    let layout = Layout::together(shape, shape.projected());
-    let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
-    let core = Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) };
+    let core = projected(shape, lengths, &qkv);
     let apart = core.rows(|at| core.attend(at));
     let mut context = vec![0.0; apart.len()];
     let to = Layout::together(shape, shape.dimension);
@@ -163,6 +183,26 @@ fn attention(
         context[to.at(b, head, position)..][..row.len()].copy_from_slice(row);
     }
     Ok(linear(&context, &get("w_out")?, &get("b_out")?))
+}
+
+/// No score is larger, whatever signs its products have: the longest query times the longest key (Cauchy and Schwarz), scaled. 0
+/// for tasks that make no scores and weights of their own.
+pub(super) fn largest_score(task: Task, shape: &Shape, inputs: &Tensors) -> Result<f64, InputError> {
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let whole = |x: &[f64]| -> Result<f64, InputError> {
+        let qkv = pool::run(|| Ok::<_, InputError>(linear(x, &get("w_qkv")?, &get("b_qkv")?)))?;
+        Ok(projected(shape, &[], &qkv).largest_score())
+    };
+    Ok(match task {
+        Task::Core => {
+            let (q, k) = (get("q")?, get("k")?);
+            let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+            Core { shape, lengths: &[], q: (&q, queries), k: (&k, keys), v: (&k, keys) }.largest_score()
+        }
+        Task::Whole => whole(&get("x")?)?,
+        Task::Layer => whole(&layer_norm(&get("x")?, &get("gamma_1")?, &get("beta_1")?))?,
+        Task::Qkv | Task::Scores | Task::Softmax | Task::WeightedSum | Task::Output => 0.0,
+    })
 }
 
 /// The output of a task.

@@ -299,6 +299,41 @@ fn rows_of_a_softmax_add_up_to_one_for_scores_of_any_size() {
     }
 }
 
+/// The array `name` times `factor`.
+fn scaled(mut inputs: Tensors, name: &str, factor: f32) -> Tensors {
+    let array = inputs.take(name).unwrap();
+    let values: Vec<f32> = array.f32().unwrap().iter().map(|x| x * factor).collect();
+    inputs.insert(name, Tensor::new(array.shape(), &values[..]).unwrap());
+    inputs
+}
+
+#[test]
+fn large_scores_are_judged_by_what_f32_can_tell_of_them() {
+    let registry = registry();
+    for (name, array) in [("attention-core", "q"), ("attention", "w_qkv"), ("transformer-layer", "gamma_1")] {
+        let workload = registry.find(name).unwrap();
+        let case = case(&registry, name, [1, 200, 128, 2, 0], "none");
+        for factor in [1.0, 10.0, 30.0] {
+            let inputs = scaled(workload.inputs(&case, 7).unwrap(), array, factor);
+            let expected = workload.reference(&case, &inputs).unwrap();
+            for row in here(&registry, name) {
+                let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                ready.run();
+                let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
+                assert!(verdict.passed, "{row:?} {factor}: {}", verdict.detail);
+            }
+            // What is wrong by a thousandth is wrong, however large the scores are.
+            let (output, values) = expected.iter().next().unwrap();
+            let mut values = values.f32().unwrap().to_vec();
+            let largest = values.iter().fold(1.0_f32, |largest, y| largest.max(y.abs()));
+            values[5] += 1e-3 * largest;
+            let wrong =
+                Tensors::new().with(output, Tensor::new(expected.get(output).unwrap().shape(), &values[..]).unwrap());
+            assert!(!workload.judge(&case, &inputs, &expected, &wrong).passed, "{name} {factor}");
+        }
+    }
+}
+
 #[test]
 fn a_key_that_is_not_a_number_reaches_the_rows_that_see_it_and_no_others() {
     let shape = Shape { batch: 1, sequence: 40, dimension: 16, heads: 1, kv_heads: 1, mask: Mask::Causal };
