@@ -40,13 +40,6 @@ const ENOUGH_ROUNDS: u64 = 6;
 const LONG_BLOCK: Duration = Duration::from_millis(40);
 /// The same of a longer block.
 const LONGEST_BLOCK: Duration = Duration::from_millis(320);
-/// Slots that an arm takes at a turn where turns are waited for: a few of them cost no more waiting than one, and say more.
-const SLOTS_A_TURN: u32 = 4;
-/// How much longer than its slots a round takes where turns are waited for.
-const WAITED: u32 = 4;
-/// Longest turn of several slots, in nanoseconds: what a process may use on a busy machine before it is another one's turn
-/// (Linux's base slice is 3 ms).
-const TURN_NS: u64 = 2_000_000;
 /// From this time of an iteration on nearly every slot meets a context switch, and processor time is judged.
 const LONG_NS: u64 = 1_000_000;
 /// From this time of an iteration on a process makes no run that is not timed but its first: what a run finds in the caches
@@ -155,34 +148,25 @@ impl Arms<'_> {
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
         let budget = if longer { LONGER_SLOTS_NS } else { BLOCK_SLOTS_NS };
-        let rounds: u64 = (budget / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
+        let rounds = (budget / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let longest = if longer { LONGEST_BLOCK } else { LONG_BLOCK };
-        let several = all.iter().all(|opened| opened.takes_several)
-            && costs.iter().all(|cost| cost.saturating_mul(SLOTS_A_TURN.into()) <= TURN_NS);
-        let (mut round, mut turn) = (0, 1);
         let start = Instant::now();
-        while round < rounds && (round < times * ENOUGH_ROUNDS || start.elapsed() <= longest) {
+        for round in 0..rounds {
+            if round >= times * ENOUGH_ROUNDS && start.elapsed() > longest {
+                break;
+            }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
-                let taken = if turn == 1 {
-                    // The last of few long runs is the one that is judged afterwards.
-                    block.slot(arm, long && round + 1 == rounds)?.map(|sample| vec![sample])
-                } else {
-                    block.slots(arm, turn)?
-                };
-                let Some(taken) = taken else { return Err(now_ended(&block, arm, ARMS[arm])) };
-                samples[arm].extend((round as u32..).zip(taken).map(|(round, sample)| Sample {
-                    round,
-                    position: position as u32,
-                    ..sample
-                }));
-            }
-            round += u64::from(turn);
-            let slots = Duration::from_nanos(costs.iter().sum::<u64>().saturating_mul(round));
-            if several && turn == 1 && start.elapsed() > WAITED * slots {
-                turn = SLOTS_A_TURN;
+                // The last of few long runs is the one that is judged afterwards.
+                let judged = long && round + 1 == rounds;
+                match block.slot(arm, judged)? {
+                    Some(sample) => {
+                        samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
+                    }
+                    None => return Err(now_ended(&block, arm, ARMS[arm])),
+                }
             }
         }
         if let Some(gone) = block.all_again()?.iter().position(Option::is_none) {

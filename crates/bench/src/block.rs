@@ -145,20 +145,6 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Takes several slots of an arm, one after the other, with one message there and back; `None` when the arm has ended. For
-    /// arms that [take several](Opened::takes_several).
-    ///
-    /// # Errors
-    /// When the user interrupts.
-    pub fn slots(&mut self, arm: usize, count: u32) -> Result<Option<Vec<Sample>>, Interrupted> {
-        let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
-        let limit = self.limits.slot(opened.slot.cost_ns.saturating_mul(count.into()));
-        match self.arms[arm].ask(&Ask::Slots { count }, limit, self.interrupt)? {
-            Some(Answer::Slots { samples }) if samples.len() == count as usize => Ok(Some(samples)),
-            other => self.arms[arm].unexpected(other),
-        }
-    }
-
     /// Judges an arm again: the last slot if it was taken for that, otherwise it spoils the outputs and runs once more; `None` when the arm has ended or ends so.
     ///
     /// # Errors

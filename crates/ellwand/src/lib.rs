@@ -51,18 +51,14 @@ pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
     std::process::exit(cli::bench(&args, &registry.into()))
 }
 
-/// A registry with the devices found here and nothing to measure yet.
+/// A registry with the processor, how other devices are found, and nothing to measure yet. [`run`] looks for those of CUDA; the
+/// processes it measures in look only for what they need.
 pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
     registry.device(Arc::new(bench::Cpu::described(cli::cpu_description)));
-    match kernels::device::find_cuda() {
-        Ok(found) => found.into_iter().for_each(|device| {
-            registry.device(device);
-        }),
-        Err(why) => {
-            registry.absent(core::DeviceKind::Cuda, why);
-        }
-    }
+    // Where there is a driver, starting it takes a third of a second; where there is none, asking the loader for each of its
+    // names takes 2 ms, which is as long as all else that a worker begins with.
+    registry.on_request(core::DeviceKind::Cuda, "it has not been looked for", kernels::device::find_cuda);
     // Looking for adapters loads drivers, one of which brings a compiler and runs on the processor: nobody who measures
     // something else should have that in the process.
     let unsought = "it is only looked for when asked for (--device wgpu)";
@@ -70,7 +66,7 @@ pub fn devices() -> core::Registry {
     registry
 }
 
-/// The built-in workloads, their implementations and the devices found here.
+/// The built-in workloads, their implementations, and devices as [`devices`] has them.
 pub fn registry() -> core::Registry {
     let mut registry = devices();
     kernels::register(&mut registry);

@@ -5,13 +5,12 @@
 //! machine: measured where someone measured it, else three quarters of the last-level cache.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Environment variable that overrides the threshold, in bytes.
 pub const OVERRIDE: &str = "ELLWAND_NON_TEMPORAL_BYTES";
 
-/// 0 means that nothing was measured.
-static MEASURED: AtomicU64 = AtomicU64::new(0);
+/// Says what was measured, if anything was.
+static MEASURED: OnceLock<fn() -> Option<u64>> = OnceLock::new();
 
 /// From where on non-temporal stores pay, and who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,28 +21,30 @@ pub struct Threshold {
     pub origin: &'static str,
 }
 
-/// Tells the kernels of this process from how many bytes, read and written together, non-temporal stores were measured to
-/// pay. 0 forgets it.
-pub fn measured(bytes: u64) {
-    MEASURED.store(bytes, Relaxed);
+/// Tells the kernels of this process whom to ask from how many bytes, read and written together, non-temporal stores were
+/// measured to pay. The first to be named is asked, once, when a kernel wants to know: most never do.
+pub fn measured_by(ask: fn() -> Option<u64>) {
+    let _ = MEASURED.set(ask);
 }
 
 /// The threshold of this machine.
 #[must_use]
 pub fn threshold() -> Threshold {
     static GIVEN: OnceLock<Option<u64>> = OnceLock::new();
+    static KNOWN: OnceLock<Option<u64>> = OnceLock::new();
     static CACHE: OnceLock<Option<u64>> = OnceLock::new();
     let given = *GIVEN.get_or_init(|| std::env::var(OVERRIDE).ok().and_then(|text| text.trim().parse().ok()));
+    let measured = *KNOWN.get_or_init(|| MEASURED.get().and_then(|ask| ask()));
     let last_level = *CACHE.get_or_init(last_level_cache);
-    choose(given, MEASURED.load(Relaxed), last_level)
+    choose(given, measured, last_level)
 }
 
-fn choose(given: Option<u64>, measured: u64, last_level: Option<u64>) -> Threshold {
+fn choose(given: Option<u64>, measured: Option<u64>, last_level: Option<u64>) -> Threshold {
     match (given, measured, last_level) {
         (Some(bytes), _, _) => Threshold { bytes, origin: "as the environment says" },
-        (None, 1.., _) => Threshold { bytes: measured, origin: "measured on this machine" },
-        (None, 0, Some(cache)) => Threshold { bytes: cache / 4 * 3, origin: "3/4 of the last-level cache" },
-        (None, 0, None) => Threshold { bytes: 24 << 20, origin: "assumed: the caches are unknown" },
+        (None, Some(bytes), _) => Threshold { bytes, origin: "measured on this machine" },
+        (None, None, Some(cache)) => Threshold { bytes: cache / 4 * 3, origin: "3/4 of the last-level cache" },
+        (None, None, None) => Threshold { bytes: 24 << 20, origin: "assumed: the caches are unknown" },
     }
 }
 
@@ -68,10 +69,10 @@ mod tests {
 
     #[test]
     fn what_was_given_beats_what_was_measured_beats_the_cache() {
-        let all = choose(Some(1), 2, Some(4));
+        let all = choose(Some(1), Some(2), Some(4));
         assert_eq!((all.bytes, all.origin), (1, "as the environment says"));
-        assert_eq!(choose(None, 2, Some(4)).bytes, 2);
-        assert_eq!(choose(None, 0, Some(32 << 20)).bytes, 24 << 20);
-        assert_eq!(choose(None, 0, None).origin, "assumed: the caches are unknown");
+        assert_eq!(choose(None, Some(2), Some(4)).bytes, 2);
+        assert_eq!(choose(None, None, Some(32 << 20)).bytes, 24 << 20);
+        assert_eq!(choose(None, None, None).origin, "assumed: the caches are unknown");
     }
 }

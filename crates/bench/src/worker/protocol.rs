@@ -21,11 +21,6 @@ pub enum Ask {
         #[serde(default)]
         judged: bool,
     },
-    /// Take so many slots, one after the other. Answered by [`Answer::Slots`]; not known to older programs.
-    Slots {
-        /// How many.
-        count: u32,
-    },
     /// Judge again and read the last probes. Outputs are spoilt and one more run is made, unless that was done for a slot. Answered by [`Answer::Judged`].
     Again,
     /// Go away. Not answered.
@@ -113,12 +108,6 @@ pub enum Answer {
         #[serde(with = "slot")]
         sample: Sample,
     },
-    /// Slots were taken.
-    Slots {
-        /// They, in order.
-        #[serde(with = "slot::several")]
-        samples: Vec<Sample>,
-    },
     /// It still answers right.
     Judged(Box<Judged>),
     /// It is over; there will be no further answer.
@@ -145,9 +134,6 @@ pub struct Opened {
     /// Shortest part of a slot that its device can tell; not told by older programs.
     #[serde(default)]
     pub finest_part_ns: Option<u64>,
-    /// Whether it takes several slots when asked once; not told by older programs, which do not.
-    #[serde(default)]
-    pub takes_several: bool,
     /// What really ran.
     pub what_ran: String,
     /// Digest of the outputs, which were judged right.
@@ -188,55 +174,19 @@ mod slot {
         state: SlotState,
     }
 
-    impl From<&Sample> for Wire {
-        fn from(sample: &Sample) -> Self {
-            let Sample {
-                iterations,
-                wall_ns,
-                cpu_ns,
-                device_ns,
-                switches,
-                faults,
-                waits,
-                parts,
-                fastest_ns,
-                state,
-                ..
-            } = *sample;
-            Self { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
-        }
-    }
-
-    impl From<Wire> for Sample {
-        fn from(wire: Wire) -> Self {
-            let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state } =
-                wire;
-            let rest = Self::default();
-            Self { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..rest }
-        }
-    }
-
     pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
-        Wire::from(sample).serialize(serializer)
+        let Sample {
+            iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..
+        } = *sample;
+        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
+            .serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-        Wire::deserialize(deserializer).map(Sample::from)
-    }
-
-    /// The same for several.
-    pub(super) mod several {
-        use super::{Deserialize, Deserializer, Sample, Serializer, Wire};
-
-        pub(in super::super) fn serialize<S: Serializer>(samples: &[Sample], serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_seq(samples.iter().map(Wire::from))
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Vec<Sample>, D::Error> {
-            Ok(Vec::<Wire>::deserialize(deserializer)?.into_iter().map(Sample::from).collect())
-        }
+        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state } =
+            Wire::deserialize(deserializer)?;
+        let rest = Sample::default();
+        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..rest })
     }
 }
 
@@ -275,14 +225,9 @@ mod tests {
             caches: Caches::Cold,
             ..Open::default()
         };
-        for ask in [
-            Ask::Open(Box::new(open)),
-            Ask::Slot { judged: false },
-            Ask::Slot { judged: true },
-            Ask::Slots { count: 4 },
-            Ask::Again,
-            Ask::Close,
-        ] {
+        for ask in
+            [Ask::Open(Box::new(open)), Ask::Slot { judged: false }, Ask::Slot { judged: true }, Ask::Again, Ask::Close]
+        {
             let line = serde_json::to_string(&ask).unwrap();
             assert!(!line.contains('\n'), "one line: {line}");
             let back: Ask = serde_json::from_str(&line).unwrap();
@@ -300,7 +245,6 @@ mod tests {
             slot: Slot::whole(3, 4),
             most_iterations: Some(5),
             finest_part_ns: Some(6),
-            takes_several: true,
             what_ran: "avx2".into(),
             digest: u64::MAX,
             verdict: verdict.clone(),
@@ -316,7 +260,6 @@ mod tests {
             ..Sample::default()
         };
         there_and_back(&Answer::Slot { sample });
-        there_and_back(&Answer::Slots { samples: vec![sample, Sample::default()] });
         there_and_back(&Answer::Judged(Box::new(Judged {
             digest: 1,
             readings: Vec::new(),

@@ -59,9 +59,6 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
         }
         let answered = match ask {
             Ask::Slot { judged } => arm.slot(judged).map(|sample| Answer::Slot { sample }),
-            Ask::Slots { count } => {
-                (0..count).map(|_| arm.slot(false)).collect::<Result<_, _>>().map(|samples| Answer::Slots { samples })
-            }
             Ask::Again => {
                 arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
             }
@@ -170,7 +167,6 @@ impl Arm {
             slot,
             most_iterations: Some(prepared.most_iterations()),
             finest_part_ns: device.finest_part_ns(),
-            takes_several: true,
             what_ran: prepared.what_ran(),
             digest,
             verdict,

@@ -4,12 +4,10 @@ use ellwand_core::{Ceiling, CeilingKind};
 
 /// Tells the kernels of this process what `machine` measured here, if it did.
 pub(super) fn tell_kernels() {
-    // Every worker does this: it must cost next to nothing.
-    let environment = ellwand_bench::environment::facts();
-    let ceilings = super::ceilings::kept(&environment).unwrap_or_default();
-    if let Some(bytes) = crossing(&ceilings) {
-        ellwand_kernels::stores::measured(bytes);
-    }
+    ellwand_kernels::stores::measured_by(|| {
+        let environment = ellwand_bench::environment::facts();
+        crossing(&super::ceilings::kept(&environment).unwrap_or_default())
+    });
 }
 
 fn crossing(ceilings: &[Ceiling]) -> Option<u64> {

@@ -50,6 +50,11 @@ pub(crate) fn cpu_description() -> String {
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    // Before anything else is made: three of these begin every block of a comparison.
+    if args.get(1).is_some_and(|word| word == ellwand_bench::worker::COMMAND) && args.len() == 2 {
+        crossing::tell_kernels();
+        return code(worker::worker(registry));
+    }
     let matches = match command::command(registry).try_get_matches_from(&args) {
         Ok(matches) => matches,
         Err(error) => {
@@ -60,9 +65,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let registry = &with_devices_asked_for(registry, &line, matches.subcommand_name());
-    if let Some(("run" | "apply" | "compare" | ellwand_bench::worker::COMMAND, _)) = matches.subcommand() {
-        crossing::tell_kernels();
-    }
+    crossing::tell_kernels();
     let outcome = match matches.subcommand() {
         Some(("list", matches)) => list::list(registry, matches),
         Some(("run", matches)) => run::run(registry, matches, line),
@@ -78,16 +81,21 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),
     };
+    code(outcome)
+}
+
+fn code(outcome: Outcome) -> i32 {
     match outcome {
         Ok(exit) => exit.code(),
         Err(failure) => failure.tell(),
     }
 }
 
-/// The registry with those devices that are only found on request, where the command line mentions them or `list`
+/// The registry with the devices of CUDA, and with those devices that are only found on request, where the command line mentions them or `list`
 /// shows them all; `machine` looks for them itself when it has measured.
 fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<&str>) -> Registry {
     let mut registry = registry.clone();
+    registry.look_for(DeviceKind::Cuda);
     let all = command == Some("list");
     let name = DeviceKind::Wgpu.to_string();
     if all || line.iter().skip(1).any(|word| word.contains(&name)) {
