@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
-use crate::compare::{ARMS, BASELINE, Basis, CANDIDATE, Decision, NoDecision, Taken, Terms, over_blocks};
+use crate::compare::{ARMS, BASELINE, Basis, CANDIDATE, Decision, NoDecision, Rounds, Taken, Terms, over_blocks};
 use crate::shapes::{self, Seen};
 use crate::worker::{Limits, Opened};
 
@@ -89,7 +89,7 @@ pub fn compare(
         what_ran: Default::default(),
         readings: Default::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin, longer| arms.block(coin, longer))?;
+    let mut decision = over_blocks(terms, on_block, &mut |coin, rounds| arms.block(coin, rounds))?;
     decision.what_ran = arms.what_ran;
     decision.readings = arms.readings;
     Ok(decision)
@@ -108,9 +108,9 @@ struct Arms<'a> {
 impl Arms<'_> {
     /// The next block that counts. The first one tells whether both are asked alike; if not, it does not count and they are from
     /// then on. That depends on who is faster by how much, and not on who is called the candidate: the coin stays fair.
-    fn block(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<Taken, NoDecision> {
+    fn block(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds) -> Result<Taken, NoDecision> {
         let first = self.basis.is_none();
-        let (taken, opened) = self.take(coin, longer)?;
+        let (taken, opened) = self.take(coin, wanted)?;
         if !first {
             return Ok(taken);
         }
@@ -121,10 +121,11 @@ impl Arms<'_> {
         }
         // Which time is judged follows from what an iteration takes, and that is known better now.
         self.basis = None;
-        Ok(self.take(coin, longer)?.0)
+        Ok(self.take(coin, wanted)?.0)
     }
 
-    fn take(&mut self, coin: &mut ChaCha8Rng, longer: bool) -> Result<(Taken, Vec<Opened>), NoDecision> {
+    fn take(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds) -> Result<(Taken, Vec<Opened>), NoDecision> {
+        let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
         let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
         let mut costs = [0; ARMS.len()];
@@ -144,16 +145,19 @@ impl Arms<'_> {
             }
             all.push(opened.clone());
         }
-        let times = if longer { LONGER } else { 1 };
         let long = costs.iter().all(|cost| *cost >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
-        let budget = if longer { LONGER_SLOTS_NS } else { BLOCK_SLOTS_NS };
-        let rounds = (budget / costs.iter().sum::<u64>().max(1)).clamp(fewest, times * ROUNDS.1);
+        let most = |budget_ns: u64, most: u64| (budget_ns / costs.iter().sum::<u64>().max(1)).clamp(fewest, most);
+        let (usual, many) = (most(BLOCK_SLOTS_NS, ROUNDS.1), most(LONGER_SLOTS_NS, LONGER * ROUNDS.1));
+        let (rounds, enough, longest) = match wanted {
+            Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
+            Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
+            Rounds::About(rounds) => ((rounds as u64).clamp(usual, many), ENOUGH_ROUNDS, LONGEST_BLOCK),
+        };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
-        let longest = if longer { LONGEST_BLOCK } else { LONG_BLOCK };
         let start = Instant::now();
         for round in 0..rounds {
-            if round >= times * ENOUGH_ROUNDS && start.elapsed() > longest {
+            if round >= enough && start.elapsed() > longest {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
@@ -169,14 +173,16 @@ impl Arms<'_> {
                 }
             }
         }
+        let in_rounds = start.elapsed();
         if let Some(gone) = block.all_again()?.iter().position(Option::is_none) {
             return Err(now_ended(&block, gone, ARMS[gone]));
         }
         block.close();
+        let spent_s = [begin.elapsed() - in_rounds, in_rounds].map(|time| time.as_secs_f64());
         // Beside the fastest part stands the whole slot. Its processor time knows nothing of the neighbours, so that a slow
         // mode of the code itself shows; with several threads only elapsed time means anything.
         let beside = if self.single() { Basis::Cpu } else { Basis::Wall };
-        Ok((Taken { samples, basis: self.basis.unwrap_or(beside), beside }, all))
+        Ok((Taken { samples, basis: self.basis.unwrap_or(beside), beside, spent_s }, all))
     }
 
     fn single(&self) -> bool {

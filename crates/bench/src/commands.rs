@@ -51,7 +51,7 @@ pub fn compare(
                 samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
             }
         }
-        Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall })
+        Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall, spent_s: [0.0; 2] })
     })?;
     if same_output {
         judged(commands, same_output, terms.limits.open, interrupt)?;

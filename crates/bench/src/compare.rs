@@ -12,7 +12,8 @@ use std::time::Instant;
 use ellwand_core::reading::Reading;
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::stats::{
-    Change, Difference, LOOKS, Rule, StatsError, block_scatter, block_value, decide, evidence, mean_interval, median,
+    Change, Difference, LOOKS, Rule, StatsError, best_rounds, block_scatter, block_value, decide, evidence,
+    mean_interval, median,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -240,6 +241,19 @@ pub(crate) struct Taken {
     pub(crate) basis: Basis,
     /// Which time the side questions are about.
     pub(crate) beside: Basis,
+    /// Seconds before its rounds, and in them; zeros where that is not told.
+    pub(crate) spent_s: [f64; 2],
+}
+
+/// How many rounds the next block should have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rounds {
+    /// As many as make the start of processes and the slots take as long as each other on a quiet machine.
+    Usual,
+    /// Many, to see what is rare.
+    Many,
+    /// About so many, since rounds scatter.
+    About(f64),
 }
 
 /// What is carried from block to block.
@@ -250,16 +264,22 @@ struct Sofar {
     samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
-    /// What the value of each block owes to its rounds ([`block_scatter`]), where it has enough of them.
-    scatter: Vec<f64>,
+    /// What the value of each block owes to its rounds ([`block_scatter`]), where it has enough of them, and how many those were.
+    scatter: Vec<(f64, f64)>,
+    /// Seconds before the rounds of all blocks, and in them; and the rounds.
+    spent_s: [f64; 2],
+    rounds: usize,
 }
 
-/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears whether the block
-/// should have more rounds: slow modes are suspected, or the blocks scatter because their rounds do.
+/// What is worth the change of a plan: so many times as many rounds as blocks had so far.
+const WORTH: f64 = 1.5;
+
+/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears how many
+/// rounds the block should have: more where slow modes are suspected, or where blocks scatter because their rounds do.
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(usize, usize),
-    take: &mut dyn FnMut(&mut ChaCha8Rng, bool) -> Result<Taken, NoDecision>,
+    take: &mut dyn FnMut(&mut ChaCha8Rng, Rounds) -> Result<Taken, NoDecision>,
 ) -> Result<Decision, NoDecision> {
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
@@ -271,19 +291,25 @@ pub(crate) fn over_blocks(
         times: Default::default(),
         disturbed: [0; 2],
         scatter: Vec::new(),
+        spent_s: [0.0; 2],
+        rounds: 0,
     };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
-    let mut longer = false;
+    let mut rounds = Rounds::Usual;
     loop {
-        sofar.add(&take(&mut coin, longer)?)?;
+        sofar.add(&take(&mut coin, rounds)?)?;
         on_block(sofar.blocks.len(), most);
         if looks.contains(&sofar.blocks.len()) {
             let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
             if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
                 return Ok(decision);
             }
-            longer = decision.suspicious(terms.rule.rope()) || sofar.scatters(&decision.change, terms.rule.rope());
+            rounds = if decision.suspicious(terms.rule.rope()) {
+                Rounds::Many
+            } else {
+                sofar.worth(&decision.change, terms.rule.rope())
+            };
         }
     }
 }
@@ -307,21 +333,34 @@ impl Decision {
 }
 
 impl Sofar {
-    /// Whether more rounds a block would decide sooner than more blocks: nothing is decided, and half of what blocks scatter by
-    /// is the scatter of their own rounds (neighbours that want the same memory), not that of processes. This may depend on the
-    /// blocks so far, as the weights of the side questions do: the sign of the next block is a fair coin given them.
-    fn scatters(&self, change: &Change, rope: f64) -> bool {
-        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
-        // Of any confidence: only the deviation is read.
-        let between = mean_interval(&main, 0.99).map_or(f64::NAN, |interval| interval.sd.powi(2));
-        let within = self.scatter.iter().map(|scatter| scatter * scatter).sum::<f64>() / main.len() as f64;
+    /// Whether other rounds a block than before would decide sooner than as many blocks: nothing is decided, and what blocks
+    /// scatter by is the scatter of their own rounds (neighbours that want the same memory) more than that of processes, for
+    /// what each costs here and now. This may depend on the blocks so far, as the weights of the side questions do: the sign of
+    /// the next block is a fair coin given them.
+    fn worth(&self, change: &Change, rope: f64) -> Rounds {
         // What lies beyond the region already wants evidence, which blocks bring and rounds do not.
         let shown = change.low > 1.0 + rope || change.high < 1.0 / (1.0 + rope);
-        matches!(change.difference, Difference::Undecided { .. }) && !shown && within > 0.5 * between
+        if !matches!(change.difference, Difference::Undecided { .. }) || shown || self.scatter.is_empty() {
+            return Rounds::Usual;
+        }
+        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
+        let blocks = main.len() as f64;
+        // Of any confidence: only the deviation is read.
+        let all = mean_interval(&main, 0.99).map_or(f64::NAN, |interval| interval.sd.powi(2));
+        let count = self.scatter.len() as f64;
+        let of_rounds = self.scatter.iter().map(|(scatter, _)| scatter * scatter).sum::<f64>() / count;
+        let within = self.scatter.iter().map(|(scatter, rounds)| scatter * scatter * rounds).sum::<f64>() / count;
+        let [start, each] = [self.spent_s[0] / blocks, self.spent_s[1] / self.rounds.max(1) as f64];
+        match best_rounds(within, all - of_rounds, start, each) {
+            Some(best) if best > WORTH * self.rounds as f64 / blocks => Rounds::About(best),
+            _ => Rounds::Usual,
+        }
     }
 
     fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
-        let Taken { samples, basis, beside } = taken;
+        let Taken { samples, basis, beside, spent_s } = taken;
+        self.rounds += samples[BASELINE].len();
+        self.spent_s = [self.spent_s[0] + spent_s[0], self.spent_s[1] + spent_s[1]];
         self.basis = *basis;
         let main: Vec<Vec<f64>> = samples.iter().map(|samples| basis.values(samples)).collect();
         let slots: Vec<Vec<f64>> =
@@ -338,7 +377,8 @@ impl Sofar {
             p90,
             mean,
         });
-        self.scatter.extend(block_scatter(&main[BASELINE], &main[CANDIDATE]));
+        let scatter = block_scatter(&main[BASELINE], &main[CANDIDATE]);
+        self.scatter.extend(scatter.map(|scatter| (scatter, main[BASELINE].len() as f64)));
         for (times, main) in self.times.iter_mut().zip(&main) {
             times.extend_from_slice(main);
         }

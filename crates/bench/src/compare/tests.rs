@@ -31,8 +31,10 @@ fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -
 fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
     let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
     let samples = [samples(baseline), samples(candidate), samples(control)];
-    over_blocks(&terms, &mut |_, _| {}, &mut |_, _| Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu }))
-        .unwrap()
+    over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
+        Ok(Taken { samples: samples.clone(), basis, beside: Basis::Cpu, spent_s: [0.0; 2] })
+    })
+    .unwrap()
 }
 
 #[test]
@@ -86,39 +88,49 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
         let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
         let mut heard = Vec::new();
-        over_blocks(&terms, &mut |_, _| {}, &mut |_, suspicious| {
-            heard.push(suspicious);
-            Ok(Taken { samples: samples.clone(), basis: Basis::Fastest, beside: Basis::Cpu })
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, rounds| {
+            heard.push(rounds);
+            Ok(Taken { samples: samples.clone(), basis: Basis::Fastest, beside: Basis::Cpu, spent_s: [0.0; 2] })
         })
         .unwrap();
         heard
     };
-    assert_eq!(heard(&[1.02e-4; 4]), [false; 8], "all of it is slower");
-    assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[5..8], [false, true, true], "some of it is");
-    assert_eq!(heard(&[1e-4; 4]), [false; 6]);
+    let (usual, many) = (Rounds::Usual, Rounds::Many);
+    assert_eq!(heard(&[1.02e-4; 4]), [usual; 8], "all of it is slower");
+    assert_eq!(heard(&[1e-4, 1e-4, 1e-4, 2e-4])[5..8], [usual, many, many], "some of it is");
+    assert_eq!(heard(&[1e-4; 4]), [usual; 6]);
 }
 
 #[test]
 fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
-    // Rounds scatter by five per cent and processes by nothing, or the other way round.
-    let heard = |rounds: f64, processes: f64| {
+    // Rounds scatter by so much, and processes; starting them takes as long as so many rounds.
+    let heard = |rounds: f64, processes: f64, start: f64| {
         let terms = Terms::new(0.01, 0.01, Some(12), Limits::default(), 1).unwrap();
         let (mut heard, mut block) = (Vec::new(), 0);
-        over_blocks(&terms, &mut |_, _| {}, &mut |_, longer| {
-            heard.push(longer);
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, wanted| {
+            heard.push(wanted);
             block += 1;
             let off = processes * [-1.0, 1.0, 0.5, -0.5, 0.8, -0.8][block % 6];
-            let slots: Vec<f64> = (0..12)
-                .map(|round| 1e-4 * (off + rounds * f64::from((7 * round + 5 * block as i32) % 12 - 6) / 6.0).exp())
-                .collect();
-            let samples = [samples(&[1e-4; 12]), samples(&slots), samples(&[1e-4; 12])];
-            Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Fastest })
+            // The same times in all arms but for `off`, in another order: nothing hides beside the fastest.
+            let slots = |off: f64, stride: i32| -> Vec<f64> {
+                let at = |round: i32| f64::from((stride * round + 5 * block as i32) % 12 - 6) / 6.0;
+                (0..12).map(|round| 1e-4 * (off + rounds * at(round)).exp()).collect()
+            };
+            let samples = [samples(&slots(0.0, 5)), samples(&slots(off, 7)), samples(&slots(0.0, 11))];
+            let spent_s = [1e-3 * start, 1e-3 * 12.0];
+            Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Fastest, spent_s })
         })
         .unwrap();
         heard
     };
-    assert!(heard(0.05, 0.02)[6..].iter().all(|longer| *longer));
-    assert!(heard(0.0001, 0.02).iter().all(|longer| !longer));
+    let usual = |heard: &[Rounds]| heard.iter().all(|rounds| *rounds == Rounds::Usual);
+    let noisy = heard(0.05, 0.02, 20.0);
+    assert!(usual(&noisy[..6]));
+    for rounds in &noisy[6..] {
+        assert!(matches!(rounds, Rounds::About(about) if *about > 18.0), "{rounds:?}");
+    }
+    assert!(usual(&heard(0.05, 0.04, 1.0)), "a round costs as much as all processes");
+    assert!(usual(&heard(0.0001, 0.02, 20.0)), "only processes scatter");
 }
 
 #[test]

@@ -43,6 +43,15 @@ pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
 }
 
+/// Rounds a block that tell the mean over blocks best for the time they take, where the value of a block of n rounds has the
+/// variance `between` + `within` / n, starting a block takes `start` and a round `each`, in any unit: the root of
+/// within / between x start / each (Kalibera and Jones 2013, section 6). Infinity where blocks scatter by their rounds alone; `None` where
+/// a variance of rounds, or a time, is not positive and finite.
+pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
+    let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();
+    known.then(|| (within / between.max(0.0) * (start / each)).sqrt())
+}
+
 /// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanInterval {
@@ -141,6 +150,24 @@ mod tests {
         assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one round out of line tells nothing");
         assert_eq!(block_scatter(&ones, &ones), Some(0.0));
         assert_eq!((block_scatter(&ones[..5], &slots[..5]), block_scatter(&ones, &slots[..8])), (None, None));
+    }
+
+    #[test]
+    fn rounds_are_best_where_neither_more_nor_fewer_would_tell_sooner() {
+        // The variance of the mean over the blocks that a time holds.
+        let variance = |rounds: f64| (0.25 + 4.0 / rounds) * (18.0 + 0.5 * rounds);
+        let best = best_rounds(4.0, 0.25, 18.0, 0.5).unwrap();
+        assert!((best - 24.0).abs() < 1e-12, "{best}");
+        for rounds in [1.0, 6.0, 23.0, 25.0, 96.0] {
+            assert!(variance(rounds) > variance(best), "{rounds}");
+        }
+        assert_eq!(best_rounds(4.0, -0.1, 18.0, 0.5), Some(f64::INFINITY));
+        for none in
+            [best_rounds(0.0, 1.0, 1.0, 1.0), best_rounds(1.0, f64::NAN, 1.0, 1.0), best_rounds(1.0, 1.0, 0.0, 1.0)]
+        {
+            assert_eq!(none, None);
+        }
+        assert_eq!(best_rounds(1.0, 1.0, 1.0, f64::NAN), None);
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod verdict;
 #[cfg(test)]
 mod simulation;
 
-pub use blocks::{MeanInterval, block_scatter, block_value, mean_interval};
+pub use blocks::{MeanInterval, best_rounds, block_scatter, block_value, mean_interval};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
