@@ -241,7 +241,7 @@ pub(crate) struct Taken {
     pub(crate) basis: Basis,
     /// Which time the side questions are about.
     pub(crate) beside: Basis,
-    /// Seconds before its rounds, and in them; zeros where that is not told.
+    /// Seconds outside of its rounds (processes start, are judged and end), and in them; zeros where that is not told.
     pub(crate) spent_s: [f64; 2],
 }
 
@@ -266,7 +266,7 @@ struct Sofar {
     disturbed: [u64; 2],
     /// What the value of each block owes to its rounds ([`block_scatter`]), where it has enough of them, and how many those were.
     scatter: Vec<(f64, f64)>,
-    /// Seconds before the rounds of all blocks, and in them; and the rounds.
+    /// Seconds outside of the rounds of all blocks, and in them; and the rounds.
     spent_s: [f64; 2],
     rounds: usize,
 }

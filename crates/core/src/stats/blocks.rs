@@ -45,7 +45,7 @@ pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
 
 /// Rounds a block that tell the mean over blocks best for the time they take, where the value of a block of n rounds has the
 /// variance `between` + `within` / n, starting a block takes `start` and a round `each`, in any unit: the root of
-/// within / between x start / each (Kalibera and Jones 2013, section 6). Infinity where blocks scatter by their rounds alone; `None` where
+/// within / between x start / each (Kalibera and Jones 2013). Infinity where blocks scatter by their rounds alone; `None` where
 /// a variance of rounds, or a time, is not positive and finite.
 pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
     let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();

@@ -177,8 +177,7 @@ impl Workload for Attention {
         Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written)
     }
     /// For outputs whose largest value is at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute part
-    /// with both. In
-    /// bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
+    /// with both. In bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
     fn tolerance(&self, case: &Case) -> Tolerance {
         if Precision::of(case) == Precision::Bf16 {
             return bf16::tolerance();
