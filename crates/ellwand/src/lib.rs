@@ -56,8 +56,8 @@ pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
 pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
     registry.device(Arc::new(bench::Cpu::described(cli::cpu_description)));
-    // Where there is a driver, starting it takes a third of a second; where there is none, asking the loader for each of its
-    // names takes 2 ms, which is as long as all else that a worker begins with.
+    // Where there is no driver, asking the loader for each of its names takes 2 ms, as long as all else that a worker begins
+    // with; where there is one, it is started.
     registry.on_request(core::DeviceKind::Cuda, "it has not been looked for", kernels::device::find_cuda);
     // Looking for adapters loads drivers, one of which brings a compiler and runs on the processor: nobody who measures
     // something else should have that in the process.

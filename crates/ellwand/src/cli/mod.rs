@@ -50,7 +50,7 @@ pub(crate) fn cpu_description() -> String {
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    // Before anything else is made: three of these begin every block of a comparison.
+    // Before a command line is made and parsed: three of these begin every block of a comparison.
     if args.get(1).is_some_and(|word| word == ellwand_bench::worker::COMMAND) && args.len() == 2 {
         crossing::tell_kernels();
         return code(worker::worker(registry));
@@ -78,7 +78,6 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
             diagnosis::diagnosis(registry, matches)
         }
         Some(("selfcheck", matches)) => selfcheck::selfcheck(matches),
-        Some((ellwand_bench::worker::COMMAND, _)) => worker::worker(registry),
         _ => Ok(Exit::Usage),
     };
     code(outcome)
@@ -91,8 +90,8 @@ fn code(outcome: Outcome) -> i32 {
     }
 }
 
-/// The registry with the devices of CUDA, and with those devices that are only found on request, where the command line mentions them or `list`
-/// shows them all; `machine` looks for them itself when it has measured.
+/// The registry with the devices of CUDA, and with those of Vulkan where the command line mentions them or `list` shows them
+/// all; `machine` looks for these itself when it has measured.
 fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<&str>) -> Registry {
     let mut registry = registry.clone();
     registry.look_for(DeviceKind::Cuda);
