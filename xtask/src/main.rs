@@ -3,6 +3,7 @@
 
 mod check;
 mod cuda;
+mod figures;
 mod gpu;
 mod readme;
 mod revisions;
@@ -28,6 +29,7 @@ cargo xtask TASK
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given
+  figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   triton         compiles the Triton kernels into the user's cache, where programs find them; needs no GPU
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["check", "--only", proofs] => check::proofs(proofs).and_then(|proofs| check::only(&proofs)),
         ["gpu"] => gpu::prepare(gpu::HERE),
         ["gpu", architectures] => gpu::prepare(architectures),
+        ["figures", folder] => figures::figures(folder),
         ["triton"] => triton::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),

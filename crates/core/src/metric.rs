@@ -31,6 +31,14 @@ pub const METRICS: &[Metric] = &[
         of: |_, sample, _| Some(sample.seconds()),
     },
     Metric {
+        id: "wall-time",
+        title: "wall time",
+        unit: "s",
+        better: Better::Lower,
+        about: "elapsed time of one iteration by the clock on the wall: on a device, to enqueue it and after that to run it",
+        of: |_, sample, _| Some(sample.wall_ns as f64 * 1e-9 / sample.iterations.max(1) as f64),
+    },
+    Metric {
         id: "cpu-time",
         title: "CPU time",
         unit: "s",

@@ -275,6 +275,20 @@ fn unavailable_is_never_zero() {
 }
 
 #[test]
+fn wall_time_has_a_column_where_a_device_has_a_clock_of_its_own() {
+    let mut record = common::small_record();
+    assert!(!text(&report(&[record.clone()], &Options::default()), "table").contains("wall time"));
+    let sample = &mut record.measurements[0].samples;
+    sample.iter_mut().for_each(|sample| sample.device_ns = Some(sample.wall_ns / 2));
+    let report = report(&[record], &Options { width: Some(200), ..Options::default() });
+    let (table, json) = (text(&report, "table"), text(&report, "json"));
+    assert!(table.contains("wall time"), "{table}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let of = |id: &str| json["workloads"][0]["rows"][0]["metrics"][id]["median"].as_f64().unwrap();
+    assert!((of("wall-time") / of("time") - 2.0).abs() < 0.01);
+}
+
+#[test]
 fn below_resolution_is_said_in_every_format() {
     let report = small(None);
     assert!(text(&report, "table").contains("below resolution (0.400 ns)"));

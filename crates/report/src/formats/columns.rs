@@ -11,6 +11,7 @@ use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 fn ranks(id: &str) -> (u8, Option<u8>) {
     match id {
         "time" => (0, Some(6)),
+        "wall-time" => (3, None),
         "throughput" => (4, None),
         "roofline-fraction" => (5, None),
         "bandwidth" => (6, None),
@@ -43,7 +44,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     if rows.iter().any(|row| row.caches != rows[0].caches) {
         columns.push(Column::new("caches", false, 1, rows.iter().map(|row| row.caches.word().to_string()).collect()));
     }
-    for metric in &report.metrics {
+    for metric in report.metrics.iter().filter(|metric| !repeats_time(metric, rows)) {
         metric_columns(metric, section, &mut columns, &mut missing);
     }
     speedup_columns(section, &mut columns, &mut missing);
@@ -57,6 +58,12 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
         columns.push(Column::new("note", false, 2, notes));
     }
     (columns, missing)
+}
+
+/// Whether a metric says of every row what its time says: the clock on the wall where no device has one of its own.
+fn repeats_time(metric: &MetricInfo, rows: &[Row]) -> bool {
+    let median = |row: &Row, id: &str| row.metric(id).and_then(|value| value.stats).map(|stats| stats.median);
+    metric.id == "wall-time" && rows.iter().all(|row| median(row, metric.id) == median(row, "time"))
 }
 
 /// What stands where there is no value: a dash where nothing was measured, since the row says so already.

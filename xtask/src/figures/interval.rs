@@ -1,0 +1,92 @@
+//! Medians with their intervals, and what becomes of them in ratios.
+
+/// A median and an interval that holds it with 99 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Median {
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Median {
+    /// Of samples, by order statistics: between two of them lies the median as surely as a fair coin tells. `None` where there
+    /// are too few to be that sure.
+    pub(super) fn of(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        // P(the median lies below the k-th smallest) = P(fewer than k heads in n tosses), for k from 1.
+        let mut tail = 0.5_f64.powi(i32::try_from(n).ok()?);
+        let mut each = tail;
+        let mut k = 0;
+        while tail <= 0.005 && k < n / 2 {
+            k += 1;
+            each *= (n - k + 1) as f64 / k as f64;
+            tail += each;
+        }
+        let low = *sorted.get(k.checked_sub(1)?)?;
+        let middle = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+        Some(Self { value: middle, low, high: sorted[n - k] })
+    }
+
+    /// `amount` in this time: a rate.
+    pub(super) fn rate(self, amount: f64) -> Self {
+        Self { value: amount / self.value, low: amount / self.high, high: amount / self.low }
+    }
+
+    /// This as a multiple of `other`. Both are known apart from one another, so that the ends are held against each other.
+    pub(super) fn over(self, other: Self) -> Self {
+        Self { value: self.value / other.value, low: self.low / other.high, high: self.high / other.low }
+    }
+}
+
+/// What is wanted of a figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Wanted {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Wanted {
+    /// Whether the whole interval says so, or says the contrary.
+    pub(super) fn judged(self, is: Median) -> &'static str {
+        let (surely, surely_not) = match self {
+            Self::AtLeast(goal) => (is.low >= goal, is.high < goal),
+            Self::AtMost(goal) => (is.high <= goal, is.low > goal),
+        };
+        match (surely, surely_not) {
+            (true, _) => "reached",
+            (_, true) => "short",
+            _ => "undecided",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_leaves_out_as_many_samples_as_a_coin_allows() {
+        let all: Vec<f64> = (1..=30).rev().map(f64::from).collect();
+        let median = Median::of(&all).unwrap();
+        // Fewer than 8 heads in 30 tosses: 0.26 %; fewer than 9: 0.81 %.
+        assert_eq!(median, Median { value: 15.5, low: 8.0, high: 23.0 });
+        assert_eq!(Median::of(&all[..7]), None, "seven samples are never so sure");
+        assert_eq!(Median::of(&all[..8]).unwrap().low, 23.0);
+    }
+
+    #[test]
+    fn ratios_hold_the_far_ends_against_each_other_and_goals_want_the_whole_interval() {
+        let time = Median { value: 2.0, low: 1.0, high: 4.0 };
+        assert_eq!(time.rate(8.0), Median { value: 4.0, low: 2.0, high: 8.0 });
+        let share = time.over(Median { value: 4.0, low: 2.0, high: 8.0 });
+        assert_eq!(share, Median { value: 0.5, low: 0.125, high: 2.0 });
+        let judged = |wanted: Wanted| wanted.judged(share);
+        assert_eq!(judged(Wanted::AtLeast(0.1)), "reached");
+        assert_eq!(judged(Wanted::AtLeast(1.0)), "undecided");
+        assert_eq!(judged(Wanted::AtLeast(3.0)), "short");
+        assert_eq!(judged(Wanted::AtMost(2.0)), "reached");
+        assert_eq!(judged(Wanted::AtMost(0.1)), "short");
+    }
+}

@@ -1,0 +1,217 @@
+//! What `run.sh` left in its folder: the rows of records through `ellwand report`, the lines of the peers, and how each part
+//! ended.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::interval::Median;
+
+/// A row of a report, or a line of a peer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// The part of the script that it is from.
+    pub(super) part: String,
+    /// `cuda`, `torch.compile` ..
+    pub(super) who: String,
+    /// Workload, or what the peer calls the same.
+    pub(super) what: String,
+    /// Parameters of the case; of a peer, what it says of itself.
+    pub(super) params: Value,
+    /// Seconds; why there are none otherwise.
+    pub(super) time: Result<Median, String>,
+    /// Seconds by the clock on the wall, and the fastest and slowest tenth of the time.
+    pub(super) wall: Option<Median>,
+    pub(super) spread: Option<[f64; 2]>,
+    pub(super) bytes: f64,
+    pub(super) flops: f64,
+}
+
+/// Everything in a folder.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) rows: Vec<Row>,
+    /// Verdicts of comparisons, by part.
+    pub(super) verdicts: BTreeMap<String, Vec<String>>,
+    /// How a part ended and why, where that is no plain `ok`.
+    pub(super) ended: BTreeMap<String, String>,
+    /// Name of the card, as the records have it.
+    pub(super) device: Option<String>,
+}
+
+impl Results {
+    /// Reads a folder. A part without a record is none here; why it has none is in `ended`.
+    pub(super) fn read(folder: &Path) -> Result<Self> {
+        let mut all = Self::default();
+        let parts = folder.join("parts.tsv");
+        let text = fs::read_to_string(&parts)
+            .with_context(|| format!("{}: expected the folder that run.sh of target/gpu wrote", parts.display()))?;
+        for line in text.lines().skip(1) {
+            let mut cells = line.split('\t');
+            if let (Some(part), Some(outcome), _, why) = (cells.next(), cells.next(), cells.next(), cells.next())
+                && outcome != "ok"
+            {
+                all.ended.insert(part.into(), format!("{outcome}: {}", why.unwrap_or("")));
+            }
+        }
+        let mut folders: Vec<PathBuf> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        folders.sort();
+        for part in folders.iter().filter(|path| path.is_dir()) {
+            if let Some(record) = record(part)? {
+                let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                all.add_report(&name, &reported(&record)?);
+            }
+        }
+        if let Ok(lines) = fs::read_to_string(folder.join("peers.jsonl")) {
+            lines.lines().for_each(|line| all.rows.extend(peer(line)));
+        }
+        Ok(all)
+    }
+
+    fn add_report(&mut self, part: &str, report: &Value) {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        for section in list(&report["workloads"]) {
+            let what = word(&section["workload"]);
+            self.rows.extend(list(&section["rows"]).iter().map(|row| ours(part, &what, row)));
+        }
+        let verdicts: Vec<String> = list(&report["comparisons"]).iter().map(|one| word(&one["verdict"])).collect();
+        if !verdicts.is_empty() {
+            self.verdicts.insert(part.into(), verdicts);
+        }
+        for device in list(&report["runs"]).iter().flat_map(|run| list(&run["environment"]["devices"])) {
+            if word(&device[0]).starts_with("cuda") {
+                self.device.get_or_insert(word(&device[1]));
+            }
+        }
+    }
+
+    /// Rows of a part, or of all parts, for a workload.
+    pub(super) fn of<'a>(&'a self, part: &'a str, what: &'a str) -> impl Iterator<Item = &'a Row> + 'a {
+        self.rows.iter().filter(move |row| (part.is_empty() || row.part == part) && row.what == what)
+    }
+
+    /// Why a part has no figure.
+    pub(super) fn why(&self, part: &str) -> String {
+        self.ended.get(part).cloned().unwrap_or_else(|| "not measured".into())
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_string()
+}
+
+/// The record of a part, unpacked where the script packed and cut it.
+fn record(part: &Path) -> Result<Option<PathBuf>> {
+    let plain = part.join("record.jsonl");
+    if plain.exists() {
+        return Ok(Some(plain));
+    }
+    let mut pieces: Vec<PathBuf> = fs::read_dir(part)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("record.jsonl.gz")))
+        .collect();
+    pieces.sort();
+    if pieces.is_empty() {
+        return Ok(None);
+    }
+    let packed = std::env::temp_dir().join(format!("ellwand-figures-{}.gz", std::process::id()));
+    let whole = pieces.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?.concat();
+    fs::write(&packed, whole)?;
+    let said = Command::new("gzip").arg("-dc").arg(&packed).output().context("gzip")?;
+    fs::remove_file(&packed)?;
+    if !said.status.success() {
+        bail!("{}: {}", part.display(), String::from_utf8_lossy(&said.stderr));
+    }
+    let unpacked = std::env::temp_dir().join(format!("ellwand-figures-{}.jsonl", std::process::id()));
+    fs::write(&unpacked, said.stdout)?;
+    Ok(Some(unpacked))
+}
+
+/// The report of a record, as the program prints it.
+fn reported(record: &Path) -> Result<Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let said = Command::new(cargo)
+        .args(["run", "--release", "--quiet", "-p", "ellwand", "--", "report"])
+        .arg(record)
+        .args(["--format", "json"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !said.status.success() {
+        bail!("{}: its report cannot be made", record.display());
+    }
+    serde_json::from_slice(&said.stdout).with_context(|| record.display().to_string())
+}
+
+fn ours(part: &str, what: &str, row: &Value) -> Row {
+    let median = |metric: &str| {
+        let of = |name: &str| row["metrics"][metric][name].as_f64();
+        Some(Median { value: of("median")?, low: of("low")?, high: of("high")? })
+    };
+    let time = &row["metrics"]["time"];
+    let work = &row["work"];
+    let amount = |name: &str| work[name].as_f64().unwrap_or(0.0);
+    let why = || format!("{} {}", word(&row["status"]["word"]), word(&row["status"]["reason"])).trim().to_string();
+    Row {
+        part: part.into(),
+        who: word(&row["implementation"]),
+        what: what.into(),
+        params: row["params"].clone(),
+        time: median("time").ok_or_else(why),
+        wall: median("wall-time"),
+        spread: time["p10"].as_f64().zip(time["p90"].as_f64()).map(|(low, high)| [low, high]),
+        bytes: amount("bytes_read") + amount("bytes_written"),
+        flops: amount("flops"),
+    }
+}
+
+/// A line of `peers.jsonl`; lines about the machine are none.
+fn peer(line: &str) -> Option<Row> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let samples: Vec<f64> = line["ns"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    let samples: Vec<f64> = samples.iter().map(|ns| ns * 1e-9).collect();
+    let amount = |name: &str| line[name].as_f64().unwrap_or(0.0);
+    let (bytes, flops) = (amount("bytes"), amount("flops"));
+    Some(Row {
+        part: "peers".into(),
+        who: line["library"].as_str()?.to_string(),
+        what: line["op"].as_str()?.to_string(),
+        time: Median::of(&samples).ok_or_else(|| word(&line["outcome"])),
+        wall: None,
+        spread: None,
+        params: line,
+        bytes,
+        flops,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_reports_and_lines_of_peers_become_the_same() {
+        let row = json!({
+            "implementation": "cuda", "params": {"dimension": 4}, "status": {"word": "measured", "reason": null},
+            "work": {"bytes_read": 30, "bytes_written": 10, "flops": 5.0},
+            "metrics": {"time": {"median": 2.0, "low": 1.0, "high": 3.0, "p10": 0.5, "p90": 4.0}},
+        });
+        let row = ours("gelu", "gelu", &row);
+        assert_eq!(row.time, Ok(Median { value: 2.0, low: 1.0, high: 3.0 }));
+        assert_eq!((row.bytes, row.flops, row.spread, row.wall), (40.0, 5.0, Some([0.5, 4.0]), None));
+        let failed = json!({"implementation": "cuda", "status": {"word": "failed", "reason": "no memory"}});
+        assert_eq!(ours("gelu", "gelu", &failed).time, Err("failed no memory".into()));
+        let ns: Vec<u32> = (1..=30).collect();
+        let line = json!({"library": "torch", "op": "gelu", "outcome": "measured", "bytes": 8, "ns": ns});
+        let line = peer(&line.to_string()).unwrap();
+        assert!((line.time.unwrap().value - 15.5e-9).abs() < 1e-18);
+        let broken = peer(r#"{"library": "jax", "op": "gelu", "outcome": "failed: x"}"#).unwrap();
+        assert_eq!(broken.time, Err("failed: x".into()));
+        assert_eq!(peer(r#"{"torch": "2.11"}"#), None);
+    }
+}
