@@ -30,7 +30,7 @@ pub struct Ready {
     pub prepared: Box<dyn Prepared>,
     /// Time to prepare it.
     pub prepare_ns: u64,
-    /// Time of its first run.
+    /// Time of its first run on the wall: what it loads and compiles then is waited for too.
     pub first_run_ns: u64,
     /// What the judge said.
     pub verdict: Verdict,
@@ -42,7 +42,7 @@ pub struct Ran {
     pub prepared: Box<dyn Prepared>,
     /// Time to prepare it.
     pub prepare_ns: u64,
-    /// Time of its first run.
+    /// Time of its first run on the wall: what it loads and compiles then is waited for too.
     pub first_run_ns: u64,
 }
 
@@ -110,7 +110,7 @@ pub fn first_run(
         });
     });
     flatten(ran)?;
-    Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.device_ns.unwrap_or(first.wall_ns) })
+    Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.wall_ns })
 }
 
 /// Spoils the outputs, runs once more and judges: what was timed must still be right.

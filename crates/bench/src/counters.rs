@@ -48,7 +48,12 @@ mod linux {
 
     fn open(kind: Kind) -> io::Result<Vec<Counter>> {
         let one = |thread| builder(kind).observe_pid(thread).any_cpu().build();
-        let mut counters = threads()?.into_iter().map(one).collect::<io::Result<Vec<_>>>()?;
+        // A thread that has ended since it was listed has nothing to count.
+        let ended = |made: &io::Result<Counter>| {
+            made.as_ref().is_err_and(|error| error.raw_os_error().map(Errno::from_raw) == Some(Errno::ESRCH))
+        };
+        let made = threads()?.into_iter().map(one).filter(|made| !ended(made));
+        let mut counters = made.collect::<io::Result<Vec<_>>>()?;
         // Begun together, so that opening one is not in the count of another.
         counters.iter_mut().try_for_each(Counter::enable)?;
         Ok(counters)

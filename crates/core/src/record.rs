@@ -392,7 +392,7 @@ pub struct Measurement {
     pub check: Option<Verdict>,
     /// Time to make it ready.
     pub prepare_ns: Option<u64>,
-    /// Time of the very first run.
+    /// Time of the very first run, by the clock on the wall.
     pub first_run_ns: Option<u64>,
     /// Raw samples.
     #[serde(with = "samples")]

@@ -216,7 +216,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     let seconds = |ns: u64| ns as f64 / 1e9;
     let below_resolution = m.outcome.is_measured() && m.below_resolution();
     let metrics = stats::metrics(m, environment);
-    let steady = metrics.iter().find(|metric| metric.id == "time").and_then(|metric| metric.stats);
+    let steady = metrics.iter().find(|metric| metric.id == "wall-time").and_then(|metric| metric.stats);
     // A clock that did not move says that the run was shorter than a step of it, not that it took no time.
     let first_run_s = m.first_run_ns.filter(|ns| *ns > 0).map(seconds);
     let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);

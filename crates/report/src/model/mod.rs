@@ -177,9 +177,9 @@ pub struct Row {
     pub resolution_s: Option<f64>,
     /// Time to make it ready, in seconds.
     pub prepare_s: Option<f64>,
-    /// Time of the very first run, in seconds.
+    /// Time of the very first run by the clock on the wall, in seconds.
     pub first_run_s: Option<f64>,
-    /// First run over the median of the steady state.
+    /// First run over the median of the steady state, both on the wall.
     pub first_over_steady: Option<f64>,
     /// One entry per metric, in the order of [`Report::metrics`].
     #[serde(serialize_with = "metrics_as_map")]
