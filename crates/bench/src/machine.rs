@@ -1,10 +1,12 @@
 //! The ceilings of this machine, measured by ordinary workloads that say which limit they measure.
 
+use std::sync::Arc;
+
 use ellwand_core::axis::{Axis, Domain};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::ceiling::{Ceiling, CeilingKind};
 use ellwand_core::device::DeviceKind;
-use ellwand_core::implementation::Parallelism;
+use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
 use ellwand_core::record::{Cache, Environment, Measurement, Sample};
 use ellwand_core::registry::Registry;
@@ -20,6 +22,12 @@ pub const BYTES_AXIS: &str = "bytes";
 
 /// Name of the axis by which a calibration workload says how often one iteration goes over these bytes.
 pub const PASSES_AXIS: &str = "passes";
+
+/// Name of the axis by which a calibration workload says how many groups of chains are computed side by side.
+pub const GROUPS_AXIS: &str = "groups";
+
+/// Groups that fill a device. The multiprocessors of usual ones (108, 132) divide it, so that none is idle at the end.
+const GROUPS_OF_DEVICE: i64 = 4752;
 
 /// Bytes that all threads together move in one iteration at least: handing out the work is a ceiling of its own (waking),
 /// and must not hide the bandwidth of small caches.
@@ -42,32 +50,41 @@ pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
     footprints
 }
 
+/// Bytes at which the bandwidth of a device is measured: in its caches, at their edge, and in its memory. The last is several
+/// times what caches of devices hold (60 MB), so that little is left in them between two passes.
+const FOOTPRINTS_OF_DEVICE: [(u64, u64); 3] = [(4 << 20, 1), (32 << 20, 1), (512 << 20, 1)];
+
 /// The calibration cells of a registry: every workload that says it measures a ceiling, with every word of its axes, at
-/// every footprint it can take. One thread and all threads are different cells, because all threads have more cache.
+/// every footprint it can take. One thread and all threads are different cells, because all threads have more cache; devices
+/// have footprints and numbers of chains of their own, and no cell where they are not there.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let mut cells = Vec::new();
+    let here = footprints(environment);
     for workload in registry.workloads() {
+        let all = registry.implementations(workload.name()).into_iter();
         for threads in [Parallelism::Single, Parallelism::Many] {
-            let implementations: Vec<_> = registry
-                .implementations(workload.name())
-                .into_iter()
-                .filter(|implementation| implementation.parallelism == threads)
-                // What is found on request may be software on the same processor, and no run without the request has it.
-                .filter(|implementation| implementation.needs != DeviceKind::Wgpu)
-                .cloned()
-                .collect();
-            if implementations.is_empty() {
-                continue;
-            }
-            for case in calibration_cases(workload.as_ref(), environment, threads) {
-                if workload.ceiling(&case).is_some() {
-                    let implementations = implementations.clone();
-                    cells.push(Cell { workload: workload.clone(), case, implementations });
-                }
-            }
+            let cpu = all.clone().filter(|one| one.needs == DeviceKind::Cpu && one.parallelism == threads);
+            add(&mut cells, workload, calibration_cases(workload.as_ref(), &here, threads), cpu.cloned().collect());
         }
+        // What is found on request may be software on the same processor, and no run without the request has it.
+        let devices = all.filter(|one| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok());
+        let mut cases = calibration_cases(workload.as_ref(), &FOOTPRINTS_OF_DEVICE, Parallelism::Single);
+        if workload.axes().iter().any(|axis| axis.name == GROUPS_AXIS) {
+            cases.iter_mut().for_each(|case| case.set(GROUPS_AXIS, Value::Int(GROUPS_OF_DEVICE)));
+        }
+        add(&mut cells, workload, cases, devices.cloned().collect());
     }
     cells
+}
+
+/// Adds a cell for each case that measures a ceiling, where there is anything to measure it with.
+fn add(cells: &mut Vec<Cell>, workload: &Arc<dyn Workload>, cases: Vec<Case>, implementations: Vec<Implementation>) {
+    if implementations.is_empty() {
+        return;
+    }
+    let cases = cases.into_iter().filter(|case| workload.ceiling(case).is_some());
+    let cell = |case| Cell { workload: workload.clone(), case, implementations: implementations.clone() };
+    cells.extend(cases.map(cell));
 }
 
 /// Bytes at which devices found on request are measured: more than their caches hold, and what one array may have on all of them.
@@ -75,11 +92,12 @@ const ON_REQUEST: i64 = 128 << 20;
 
 /// The calibration cells of devices that are found on request and were looked for: one of each task, out of their memory.
 pub fn cells_on_request(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    let cell = |workload: &std::sync::Arc<dyn Workload>| {
+    let cell = |workload: &Arc<dyn Workload>| {
         let all = registry.implementations(workload.name()).into_iter();
         let there = |one: &&_| registry.device_for(one).is_ok_and(|device| device.kind() == DeviceKind::Wgpu);
         let implementations: Vec<_> = all.filter(there).cloned().collect();
-        let mut case = calibration_cases(workload.as_ref(), environment, Parallelism::Single).pop()?;
+        let footprints = footprints(environment);
+        let mut case = calibration_cases(workload.as_ref(), &footprints, Parallelism::Single).pop()?;
         case.set(BYTES_AXIS, Value::Int(ON_REQUEST));
         let measures = !implementations.is_empty() && workload.ceiling(&case).is_some();
         measures.then(|| Cell { workload: workload.clone(), case, implementations })
@@ -87,7 +105,7 @@ pub fn cells_on_request(registry: &Registry, environment: &Environment) -> Vec<C
     registry.workloads().iter().filter_map(cell).collect()
 }
 
-fn calibration_cases(workload: &dyn Workload, environment: &Environment, threads: Parallelism) -> Vec<Case> {
+fn calibration_cases(workload: &dyn Workload, footprints: &[(u64, u64)], threads: Parallelism) -> Vec<Case> {
     let mut cases = vec![Case::new(workload.name(), Vec::new())];
     for axis in workload.axes() {
         let bytes = match &axis.domain {
@@ -95,9 +113,9 @@ fn calibration_cases(workload: &dyn Workload, environment: &Environment, threads
             _ => None,
         };
         let values: Vec<Value> = match (bytes, &axis.domain) {
-            (Some((min, max)), _) => footprints(environment)
-                .into_iter()
-                .map(|(bytes, copies)| bytes * if threads == Parallelism::Many { copies } else { 1 })
+            (Some((min, max)), _) => footprints
+                .iter()
+                .map(|&(bytes, copies)| bytes * if threads == Parallelism::Many { copies } else { 1 })
                 .map(|bytes| Value::Int((bytes as i64).clamp(min, max)))
                 .collect(),
             (None, Domain::Choice(_)) => axis.default.clone(),

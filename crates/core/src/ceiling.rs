@@ -29,6 +29,8 @@ pub enum CeilingKind {
     Fma,
     /// f64 multiply-adds in registers.
     FmaF64,
+    /// Multiply-adds in products of bf16 matrices with sums in f32, by units made for them.
+    ProductsBf16,
     /// Cost of calling something that does nothing.
     Call,
     /// Time of one load whose address is the result of the load before.
@@ -47,13 +49,14 @@ pub enum CeilingKind {
 
 impl CeilingKind {
     /// Every kind.
-    pub const ALL: [CeilingKind; 13] = [
+    pub const ALL: [CeilingKind; 14] = [
         CeilingKind::Copy,
         CeilingKind::Triad,
         CeilingKind::Read,
         CeilingKind::Fill,
         CeilingKind::Fma,
         CeilingKind::FmaF64,
+        CeilingKind::ProductsBf16,
         CeilingKind::Call,
         CeilingKind::Latency,
         CeilingKind::PageFault,
@@ -67,7 +70,7 @@ impl CeilingKind {
     pub fn unit(self) -> &'static str {
         match self {
             CeilingKind::Copy | CeilingKind::Triad | CeilingKind::Read | CeilingKind::Fill => "B/s",
-            CeilingKind::Fma | CeilingKind::FmaF64 => "FLOP/s",
+            CeilingKind::Fma | CeilingKind::FmaF64 | CeilingKind::ProductsBf16 => "FLOP/s",
             CeilingKind::Call
             | CeilingKind::Latency
             | CeilingKind::PageFault
@@ -87,6 +90,7 @@ impl CeilingKind {
             CeilingKind::Fill => "fill",
             CeilingKind::Fma => "f32 FMA",
             CeilingKind::FmaF64 => "f64 FMA",
+            CeilingKind::ProductsBf16 => "bf16 products",
             CeilingKind::Call => "call",
             CeilingKind::Latency => "latency",
             CeilingKind::PageFault => "page fault",
@@ -180,10 +184,16 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device:
     }
 }
 
-/// The multiply-add peak of the type in which the operations of `work` must be done.
+/// The multiply-add peak of the type in which the operations of `work` must be done. Products of bf16 are held against the
+/// peak of units made for them where that was measured. Where it was not, a processor widens them to f32 and is held against
+/// that; of a device nobody knows how much faster its own units are.
 pub fn operations(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
-    let kind = if work.double { CeilingKind::FmaF64 } else { CeilingKind::Fma };
-    best(ceilings.iter().filter(|c| c.kind == kind && allowed(c, parallelism)))
+    let of = |kind| best(ceilings.iter().filter(|c| c.kind == kind && allowed(c, parallelism)));
+    match (work.double, work.bf16) {
+        (true, _) => of(CeilingKind::FmaF64),
+        (_, true) => of(CeilingKind::ProductsBf16).or_else(|| of(CeilingKind::Fma).filter(|c| c.device == processor())),
+        _ => of(CeilingKind::Fma),
+    }
 }
 
 /// The smallest measured cost of a kind without a footprint (a call, a page fault, a wake-up).
@@ -265,6 +275,21 @@ pub(super) mod tests {
         machine.push(ceiling(CeilingKind::FmaF64, 0, 50e9));
         assert_eq!(of(&machine, &dense.clone().double(true)), Some(20.0));
         assert_eq!(of(&machine, &dense), Some(10.0));
+    }
+
+    #[test]
+    fn products_of_bf16_are_held_against_units_made_for_them_where_there_are_any() {
+        let dense = Work::items("elements", 1).flops(1e12).bf16(true);
+        let mut machine = machine();
+        let kind = |machine: &[Ceiling], work: &Work| {
+            roof(machine, work, Parallelism::Single, "cpu", Caches::Warm).map(|roof| (roof.ceiling.kind, roof.limit_s))
+        };
+        assert_eq!(kind(&machine, &dense), Some((CeilingKind::Fma, 10.0)));
+        machine.push(ceiling(CeilingKind::ProductsBf16, 0, 1000e9));
+        assert_eq!(kind(&machine, &dense), Some((CeilingKind::ProductsBf16, 1.0)));
+        assert_eq!(kind(&machine, &dense.clone().bf16(false)), Some((CeilingKind::Fma, 10.0)));
+        let device = [Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Fma, 0, 1e13) }];
+        assert!(roof(&device, &dense, Parallelism::Single, "cuda:0", Caches::Warm).is_none(), "not measured");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub struct Work {
     /// Whether the operations must be done in f64, of which a processor does fewer a second.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub double: bool,
+    /// Whether the operations are multiply-adds in products of bf16 matrices, for which many a device has units of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bf16: bool,
 }
 
 impl Work {
@@ -36,6 +39,7 @@ impl Work {
             bytes_written: 0,
             working_set: None,
             double: false,
+            bf16: false,
         }
     }
 
@@ -50,6 +54,13 @@ impl Work {
     #[must_use]
     pub fn double(mut self, double: bool) -> Self {
         self.double = double;
+        self
+    }
+
+    /// States whether the operations are products of bf16 matrices with sums in f32.
+    #[must_use]
+    pub fn bf16(mut self, bf16: bool) -> Self {
+        self.bf16 = bf16;
         self
     }
 

@@ -182,3 +182,31 @@ fn distortion_is_drawn_against_rate_where_the_rate_varies() {
     record.measurements.iter_mut().for_each(|m| m.readings.retain(|reading| reading.id != "snr"));
     assert!(drawn(&record).contains("mean squared error (log scale)"));
 }
+
+#[test]
+fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
+    use ellwand_core::{CeilingKind, Work};
+    let case = common::lattice_case("w", 10);
+    let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);
+    let mut run = common::run();
+    // The device is a hundred times as fast in everything.
+    let theirs: Vec<_> = run.environment.ceilings.iter().filter(|c| c.device == "cpu").cloned().collect();
+    run.environment.ceilings.extend(theirs.into_iter().map(|mut ceiling| {
+        ceiling.device = "cuda:0".into();
+        ceiling.value *= 100.0;
+        ceiling
+    }));
+    let peak = run.environment.ceilings.iter().find(|c| c.kind == CeilingKind::Fma && c.device == "cpu").unwrap().value;
+    let simd = common::measured(&case, "simd", 2e-6, work.clone());
+    let mut cuda = common::measured(&case, "cuda", 1e-6, work);
+    cuda.device = "cuda:0".into();
+    let report = Report::from_records(&[common::through_text(&run, &[simd, cuda])], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let of = |name: &str| plots.iter().find(|plot| plot.name == name).map(|plot| plot.svg.clone());
+    let (cpu, device) = (of("roofline-one-thread").unwrap(), of("roofline-cuda-0").unwrap());
+    assert!(cpu.contains("simd") && !cpu.contains("cuda"), "{cpu}");
+    assert!(device.contains("cuda") && !device.contains("simd"), "{device}");
+    let label = |value: f64| format!("peak, {:.0}", value * 1e-9);
+    assert!(cpu.contains(&label(peak)) && !device.contains(&format!("{} GFLOP/s", label(peak))), "{peak}");
+    assert!(device.contains("memory, ") && !cpu.contains("memory, "), "{device}");
+}

@@ -174,7 +174,8 @@ impl Workload for Attention {
     fn work(&self, case: &Case) -> Work {
         let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
         let (read, written) = arrays::bytes(self.task, &s, Precision::of(case));
-        Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written)
+        let bf16 = Precision::of(case) == Precision::Bf16;
+        Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written).bf16(bf16)
     }
     /// For outputs whose largest value is at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute part
     /// with both. In bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).

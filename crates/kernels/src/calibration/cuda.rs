@@ -1,4 +1,4 @@
-//! The calibration tasks on a GPU. `fma` has no row here: its 3072 chains do not fill a GPU, and would pass for its ceiling.
+//! The calibration tasks on a GPU that are about memory and launches; multiply-adds are in `fma.rs`.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 

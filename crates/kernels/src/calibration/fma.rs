@@ -2,17 +2,18 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, CeilingKind, Device, DeviceKind, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 
+use crate::device::{Arg, Buffer, Grid, Job, Source, gpu, whole};
 use crate::isa::{Isa, Set};
 use crate::pool;
 
 /// Independent chains: 12 vectors of 16, enough to cover the latency of two units of any width.
 const LANES: usize = 192;
-/// Groups of chains, to be dealt out to threads.
-const GROUPS: usize = 16;
+/// Groups of chains, to be dealt out to threads, unless a case says otherwise: a device has thousands of them under way.
+const GROUPS: i64 = 16;
 const A: f64 = 0.999;
 const B: f64 = 0.001;
 
@@ -23,6 +24,9 @@ struct Fma {
 impl Fma {
     fn steps(case: &Case) -> usize {
         usize::try_from(case.int("steps").unwrap_or(1)).unwrap_or(1)
+    }
+    fn chains(case: &Case) -> usize {
+        LANES * usize::try_from(case.int("groups").unwrap_or(GROUPS)).unwrap_or(1)
     }
     fn double(case: &Case) -> bool {
         case.text("precision") == Some("f64")
@@ -42,22 +46,27 @@ impl Workload for Fma {
     fn axes(&self) -> &[Axis] {
         &self.axes
     }
-    fn footprint(&self, _: &Case) -> u64 {
-        1 << 20
+    fn footprint(&self, case: &Case) -> u64 {
+        // Inputs, outputs and the reference, of 8 bytes at most.
+        (1 << 20) + 32 * Self::chains(case) as u64
     }
     fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
-        let x: Vec<f64> = (0..LANES * GROUPS).map(|lane| lane as f64 / (LANES * GROUPS) as f64).collect();
+        let chains = Self::chains(case);
+        let x: Vec<f64> = (0..chains).map(|lane| lane as f64 / chains as f64).collect();
         Ok(Tensors::new().with("x", in_precision(case, &x)))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let (a, b) = if Self::double(case) { (A, B) } else { (f64::from(A as f32), f64::from(B as f32)) };
-        let after = |x: f64| (0..Self::steps(case)).fold(x, |x, _| x * a + b);
-        let y: Vec<f64> = inputs.get("x")?.data().to_f64().into_iter().map(after).collect();
+        let mut y: Vec<f64> = inputs.get("x")?.data().to_f64();
+        // Group by group, so that chains wait side by side and not for one another.
+        for group in y.chunks_mut(LANES) {
+            (0..Self::steps(case)).for_each(|_| group.iter_mut().for_each(|x| *x = *x * a + b));
+        }
         Ok(Tensors::new().with("y", in_precision(case, &y)))
     }
     fn work(&self, case: &Case) -> Work {
-        let chains = LANES * GROUPS * Self::steps(case);
-        Work::items("multiply-adds", chains as u64).flops(2.0 * chains as f64).double(Self::double(case))
+        let all = Self::chains(case) * Self::steps(case);
+        Work::items("multiply-adds", all as u64).flops(2.0 * all as f64).double(Self::double(case))
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         // Rounding errors of f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last place.
@@ -222,11 +231,58 @@ pub(super) fn register(registry: &mut Registry) {
     let steps = Axis::int("steps", "multiply-adds of each chain", 1, 1 << 24, 4096);
     let mut precision = Axis::choice("precision", "type of the numbers", &["f32", "f64"], "f32").sweep(["f32", "f64"]);
     precision.neutral = Some("f32".into());
-    registry.workload(Fma { axes: vec![steps, precision] });
+    let mut groups = Axis::int("groups", "groups of 192 chains: 4752 fill a GPU", 1, 1 << 20, GROUPS);
+    groups.neutral = Some(GROUPS.into());
+    registry.workload(Fma { axes: vec![steps, precision, groups] });
     let row = |name: &str, about: &str, parallel: bool| {
         let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| prepare(parallel, case, inputs);
         Implementation::cpu("fma", name, about, prepared)
     };
     registry.implementation(row("simd", "fused multiply-adds in vector registers", false));
     registry.implementation(row("parallel", "the same on all threads", true).many_threads());
+    let about = "a chain a thread; as many groups as fill the device (--groups)";
+    let device = Implementation::cpu("fma", "cuda", about, on_device);
+    registry.implementation(Implementation { needs: DeviceKind::Cuda, ..device });
+}
+
+/// The kernels.
+pub(crate) static SOURCE: Source = Source { name: "fma.cu", text: include_str!("fma.cu"), options: &[] };
+
+/// The chains on a GPU, a block a group.
+fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let mut job = Job::new(gpu);
+    let x = inputs.get("x")?;
+    let steps = whole(Fma::steps(case));
+    let grid = Grid::line(x.len().div_ceil(LANES), LANES as u32);
+    let y = job.output("y", x.dtype(), x.shape(), 0)?;
+    if Fma::double(case) {
+        let from = job.hold(Buffer::of_f64(gpu, x.f64()?)?);
+        job.launch(&SOURCE, "fma_double", grid, vec![from, y, Arg::F64(A), Arg::F64(B), whole(x.len()), steps])?;
+    } else {
+        let from = job.hold(Buffer::of_f32(gpu, x.f32()?)?);
+        let [a, b] = [A, B].map(|factor| Arg::F32(factor as f32));
+        job.launch(&SOURCE, "fma_single", grid, vec![from, y, a, b, whole(x.len()), steps])?;
+    }
+    Ok(job.boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Registry, Value};
+
+    use crate::{device::judge, testing};
+
+    #[test]
+    fn chains_on_a_device_are_right_whatever_their_number() {
+        let mut registry = Registry::new();
+        crate::calibration::register(&mut registry);
+        for (precision, groups, steps) in [("f32", 1, 1), ("f32", 16, 33), ("f64", 3, 100), ("f32", 5, 4096)] {
+            let set =
+                [("steps", Value::Int(steps)), ("precision", Value::from(precision)), ("groups", Value::Int(groups))];
+            let case = testing::case(&registry, "fma", &set);
+            let inputs = registry.find("fma").unwrap().inputs(&case, 1).unwrap();
+            judge(&registry, &case, &inputs);
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod wgpu;
 use ellwand_core::Registry;
 
 pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use fma::SOURCE as CUDA_FMA;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 

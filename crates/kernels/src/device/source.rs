@@ -47,6 +47,7 @@ pub fn sources() -> Vec<&'static Source> {
     vec![
         &super::gate::SOURCE,
         &crate::calibration::CUDA,
+        &crate::calibration::CUDA_FMA,
         &crate::lattice::CUDA,
         &crate::layers::CUDA,
         &crate::gemm::CUDA,

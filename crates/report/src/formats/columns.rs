@@ -120,7 +120,9 @@ fn binding(row: &Row) -> String {
     match &row.roof {
         Some(roof) if roof.memory_bound && !roof.ceiling.level.is_empty() => format!(" {}", roof.ceiling.level),
         Some(roof) if roof.memory_bound => " copy".to_string(),
-        Some(roof) if roof.ceiling.kind == CeilingKind::FmaF64 => " f64 FMA".to_string(),
+        Some(roof) if [CeilingKind::FmaF64, CeilingKind::ProductsBf16].contains(&roof.ceiling.kind) => {
+            format!(" {}", roof.ceiling.kind.title())
+        }
         Some(_) => " FMA".to_string(),
         None => String::new(),
     }

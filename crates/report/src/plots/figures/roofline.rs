@@ -1,6 +1,6 @@
 //! The roofline (Williams, Waterman, Patterson 2009): measurements below the measured roofs of their own machine.
 
-use ellwand_core::ceiling::operations;
+use ellwand_core::ceiling::{of_device, operations};
 use ellwand_core::{Ceiling, CeilingKind, Parallelism, Work};
 
 use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
@@ -9,15 +9,45 @@ use super::{footer, style};
 use crate::model::{Report, Row, Section};
 use crate::units::human;
 
-/// One figure a run and number of threads: rows whose required operations and bytes are both known.
+/// Whose measurements a figure holds: a device, and on the processor a number of threads.
+struct Place<'a> {
+    device: &'a str,
+    threads: Parallelism,
+    /// In the name of the file, and in the title.
+    words: [String; 2],
+}
+
+impl Place<'_> {
+    fn holds(&self, device: &str, threads: Parallelism) -> bool {
+        device == self.device && (device != CPU || threads == self.threads)
+    }
+}
+
+const CPU: &str = "cpu";
+
+/// The places of a run: one thread and all threads of the processor, then every other device that something ran on.
+fn places(report: &Report, run: usize) -> Vec<Place<'_>> {
+    let place = |threads, word: &str| Place { device: CPU, threads, words: [word.replace(' ', "-"), word.to_string()] };
+    let mut places = vec![place(Parallelism::Single, "one thread"), place(Parallelism::Many, "all threads")];
+    for row in report.workloads.iter().flat_map(|section| &section.rows).filter(|row| row.run == run) {
+        if places.iter().all(|place| place.device != row.device) {
+            let words = [row.device.replace(':', "-"), row.device.clone()];
+            places.push(Place { device: &row.device, threads: Parallelism::Many, words });
+        }
+    }
+    places
+}
+
+/// One figure a run and place: rows whose required operations and bytes are both known, below the roofs of that place.
 pub(super) fn figures(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for index in 0..report.runs.len() {
-        for (threads, word) in [(Parallelism::Single, "one thread"), (Parallelism::Many, "all threads")] {
+        for place in places(report, index) {
             let number = if report.runs.len() > 1 { format!("-{}", index + 1) } else { String::new() };
-            let Some(panel) = panel(report, index, threads, names) else { continue };
+            let Some(panel) = panel(report, index, &place, names) else { continue };
+            let [file, word] = &place.words;
             figures.push(Figure {
-                name: format!("roofline-{}{number}", word.replace(' ', "-")),
+                name: format!("roofline-{file}{number}"),
                 title: format!("roofline, {word}: speed against operations a byte"),
                 subtitle: "roofs: multiply-add peak, and the best measured stream at each cache level · required bytes and operations".into(),
                 footer: footer(report, "medians, whiskers p10–p90, names at the fastest of each"),
@@ -38,14 +68,15 @@ fn intensity(row: &Row) -> Option<f64> {
     (row.work.flops > 0.0 && bytes > 0.0).then(|| row.work.flops / bytes)
 }
 
-fn panel(report: &Report, run: usize, threads: Parallelism, names: &[(String, usize)]) -> Option<Lines> {
+fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize)]) -> Option<Lines> {
     let mut points: Vec<Series> = Vec::new();
-    let named = named(report, run, threads);
-    let mut double = false;
+    let named = named(report, run, place);
+    let (mut double, mut bf16) = (false, false);
     for section in &report.workloads {
-        for row in rows(section, run, threads) {
+        for row in rows(section, run, place) {
             let Some((x, speed)) = intensity(row).zip(row.stats("compute")) else { continue };
             double |= row.work.double;
+            bf16 |= row.work.bf16;
             let label = named.iter().find(|(known, _)| std::ptr::eq(*known, row)).map(|(_, label)| label.clone());
             let point = Point { x, y: speed.median, low: speed.p10, high: speed.p90, label };
             match points.iter_mut().find(|series| series.label == row.implementation) {
@@ -61,10 +92,10 @@ fn panel(report: &Report, run: usize, threads: Parallelism, names: &[(String, us
     }
     let all = || points.iter().flat_map(|series| &series.points).map(|point| point.x);
     let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
-    let ceilings = &report.runs[run].environment.ceilings;
+    let ceilings = &*of_device(&report.runs[run].environment.ceilings, place.device);
     let single = Work::items("", 0);
-    let peak = operations(ceilings, &single, threads)?.value;
-    let roofs = roofs(ceilings, threads);
+    let peak = operations(ceilings, &single, place.threads)?.value;
+    let roofs = roofs(ceilings, place);
     let slowest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::min)?;
     let (left, right) = (low / 2.0, (high * 2.0).max(2.0 * peak / slowest));
     let roof = |number: usize, label: String, path: Vec<(f64, f64)>| Series {
@@ -80,8 +111,11 @@ fn panel(report: &Report, run: usize, threads: Parallelism, names: &[(String, us
     // A slope ends where it meets the peak.
     let fastest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::max)?;
     let mut series = vec![flat(0, CeilingKind::Fma.title(), peak, fastest)];
-    if let Some(ceiling) = operations(ceilings, &single.double(true), threads).filter(|_| double) {
-        series.push(flat(5, CeilingKind::FmaF64.title(), ceiling.value, fastest));
+    let others = [(double, 5, single.clone().double(true)), (bf16, 6, single.bf16(true))];
+    for (_, number, work) in others.into_iter().filter(|(there, ..)| *there) {
+        // Products that are widened are held against the first peak.
+        let ceiling = operations(ceilings, &work, place.threads).filter(|ceiling| ceiling.kind != CeilingKind::Fma);
+        series.extend(ceiling.map(|ceiling| flat(number, ceiling.kind.title(), ceiling.value, fastest)));
     }
     for (index, (level, bandwidth)) in roofs.into_iter().enumerate() {
         let from = left.min(peak / bandwidth / 2.0);
@@ -106,20 +140,21 @@ fn panel(report: &Report, run: usize, threads: Parallelism, names: &[(String, us
     })
 }
 
-fn rows(section: &Section, run: usize, threads: Parallelism) -> impl Iterator<Item = &Row> {
-    section.rows.iter().filter(move |row| row.run == run && row.parallelism == threads && row.measured())
+fn rows<'a>(section: &'a Section, run: usize, place: &'a Place<'_>) -> impl Iterator<Item = &'a Row> {
+    let there = move |row: &&Row| row.run == run && place.holds(&row.device, row.parallelism) && row.measured();
+    section.rows.iter().filter(there)
 }
 
 /// What has a name in the plot. Markers say which implementation a point is of, and cases of one workload lie close
 /// together, so that a workload is named once, at its fastest point; where there are few points, at the fastest of every case.
-fn named(report: &Report, run: usize, threads: Parallelism) -> Vec<(&Row, String)> {
-    let points = report.workloads.iter().map(|section| rows(section, run, threads).count()).sum::<usize>();
+fn named<'a>(report: &'a Report, run: usize, place: &'a Place<'_>) -> Vec<(&'a Row, String)> {
+    let points = report.workloads.iter().map(|section| rows(section, run, place).count()).sum::<usize>();
     let several = report.workloads.len() > 1;
-    let mut named: Vec<(&Row, String)> = Vec::new();
+    let mut named: Vec<(&'a Row, String)> = Vec::new();
     for section in &report.workloads {
         let speed = |row: &Row| row.median("compute").unwrap_or(0.0);
-        let mut best: Vec<&Row> = Vec::new();
-        for row in rows(section, run, threads).filter(|row| intensity(row).is_some()) {
+        let mut best: Vec<&'a Row> = Vec::new();
+        for row in rows(section, run, place).filter(|row| intensity(row).is_some()) {
             match best.iter_mut().find(|known| points > FEW || known.case == row.case) {
                 Some(known) if speed(row) > speed(known) => *known = row,
                 Some(_) => {}
@@ -140,20 +175,30 @@ fn named(report: &Report, run: usize, threads: Parallelism) -> Vec<(&Row, String
     named
 }
 
-/// The best stream of each cache level, fastest level first.
-fn roofs(ceilings: &[Ceiling], threads: Parallelism) -> Vec<(String, f64)> {
+/// The best stream of each cache level, fastest level first. Of a device it is not known which cache a footprint fits: its
+/// memory is where most bytes were moved, and what is faster than that is some cache.
+fn roofs(ceilings: &[Ceiling], place: &Place<'_>) -> Vec<(String, f64)> {
     let mut roofs: Vec<(String, f64)> = Vec::new();
     let streams = ceilings.iter().filter(|c| {
-        c.parallelism == threads
+        place.holds(&c.device, c.parallelism)
             && !c.level.is_empty()
             && matches!(c.kind, CeilingKind::Copy | CeilingKind::Triad | CeilingKind::Read)
     });
+    let most = streams.clone().map(|ceiling| ceiling.footprint_bytes).max().unwrap_or(0);
     for ceiling in streams {
-        match roofs.iter_mut().find(|(level, _)| *level == ceiling.level) {
+        let level = match ceiling.footprint_bytes {
+            _ if place.device == CPU => ceiling.level.clone(),
+            bytes if bytes == most => "memory".to_string(),
+            _ => "cache".to_string(),
+        };
+        match roofs.iter_mut().find(|(known, _)| *known == level) {
             Some((_, value)) => *value = value.max(ceiling.value),
-            None => roofs.push((ceiling.level.clone(), ceiling.value)),
+            None => roofs.push((level, ceiling.value)),
         }
     }
     roofs.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Small copies on a device are bound by launches: a cache that is no faster than memory is no roof.
+    let memory = roofs.iter().find(|(level, _)| level == "memory").map_or(0.0, |(_, value)| *value);
+    roofs.retain(|(level, value)| level != "cache" || *value > memory);
     roofs
 }
