@@ -13,10 +13,18 @@ events, its samples are wall time around a series, and say so. Arrays of the ele
 import argparse
 import json
 import math
+import sys
 import time
 
-import torch
-from torch.nn import functional as F
+# The code of `ellwand` for: nothing was measured.
+NOTHING = 6
+
+try:
+    import torch
+    from torch.nn import functional as F
+except ImportError as why:
+    print(f"PyTorch is not here: {why}")
+    sys.exit(NOTHING)
 
 # Batch, sequence, dimension: an array of 134 MB. `run.sh` gives the same to `ellwand run`.
 LAYER = (64, 512, 1024)
@@ -31,7 +39,8 @@ class Peers:
         self.asked, self.out = asked, open(asked.out, "a", encoding="utf-8")
         self.cuda = torch.cuda.is_available()
         if not self.cuda and not asked.small:
-            raise SystemExit("PyTorch sees no GPU here")
+            print(f"PyTorch {torch.__version__} sees no GPU here")
+            sys.exit(NOTHING)
         self.device = torch.device("cuda" if self.cuda else "cpu")
         self.end = time.monotonic() + asked.seconds
 

@@ -12,7 +12,7 @@ mod watch;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::panic::catch_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cudarc::driver::result::{self, DriverError};
@@ -68,8 +68,13 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     found.unwrap_or_else(|_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into()))
 }
 
-/// CUDA 12.0: the first whose driver loads machine code of compilers up to 12.9; newer code is refused by the driver itself.
-const OLDEST_DRIVER: i32 = 12_000;
+/// CUDA 12.8: the first whose driver has every function that is called here (`cuEventElapsedTime_v2` is the newest); machine
+/// code of a newer compiler is refused by the driver itself.
+const OLDEST_DRIVER: i32 = 12_080;
+
+/// Errors after which a context answers every call with the same, until the process ends: uncorrectable memory and link errors,
+/// and kernels that touched what they must not, ran too long, or failed otherwise.
+const FOR_GOOD: [u32; 11] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719];
 
 /// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
 const USUAL_SHARED: u32 = 48 << 10;
@@ -107,6 +112,8 @@ struct Cuda {
     nvml: Option<Nvml>,
     /// Bytes held by buffers.
     held: Held,
+    /// What failed for good.
+    lost: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -188,6 +195,7 @@ impl Cuda {
             state: Mutex::default(),
             nvml: nvml::bus(device).and_then(|bus| Nvml::open(&bus).ok()),
             held: Held::default(),
+            lost: OnceLock::new(),
         })
     }
 
@@ -197,9 +205,23 @@ impl Cuda {
         format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
     }
 
+    /// What an error of a call becomes. One that stays is remembered: the driver gives it to whoever calls next, who has no
+    /// part in it.
+    fn failed(&self, call: &'static str) -> impl Fn(DriverError) -> GpuError {
+        move |error| {
+            if FOR_GOOD.contains(&(error.0 as u32)) {
+                let _ = self.lost.set(words(error));
+            }
+            self::call(call)(error)
+        }
+    }
+
     /// Makes the context current on this thread and the state ours.
     fn enter(&self) -> Result<MutexGuard<'_, State>, GpuError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = self.lost.get() {
+            return Err(GpuError::Lost { first: first.clone() });
+        }
         // SAFETY: the context was retained when the device was opened.
         unsafe { result::ctx::set_current(self.context) }.map_err(call("cuCtxSetCurrent"))?;
         Ok(state)
@@ -225,7 +247,7 @@ impl Cuda {
         }
         let (image, origin) = compile::cached(source, &self.arch())?;
         // SAFETY: a whole image made by the compiler for this architecture.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(call("cuModuleLoadData"))?;
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(self.failed("cuModuleLoadData"))?;
         state.modules.insert(source.name, (module as usize, origin));
         Ok(module as usize)
     }
@@ -234,7 +256,7 @@ impl Cuda {
         let module = self.load(state, source)? as sys::CUmodule;
         let c_name = CString::new(name).unwrap_or_default();
         // SAFETY: the module is never unloaded.
-        let function = unsafe { result::module::get_function(module, c_name) }.map_err(call("cuModuleGetFunction"))?;
+        let function = unsafe { result::module::get_function(module, c_name) }.map_err(self.failed("cuModuleGetFunction"))?;
         Ok(function as usize)
     }
 
@@ -259,7 +281,7 @@ impl Cuda {
                 &mut pointers,
             )
         }
-        .map_err(call("cuLaunchKernel"))
+        .map_err(self.failed("cuLaunchKernel"))
     }
 
     /// Records the end where something is being timed, and lets the stream go.
@@ -270,12 +292,12 @@ impl Cuda {
         // SAFETY: event and stream live as long as the process.
         let recorded = unsafe { result::event::record(self.events[1], self.stream) };
         self.open_gate(state);
-        recorded.map_err(call("cuEventRecord"))
+        recorded.map_err(self.failed("cuEventRecord"))
     }
 
     fn wait(&self) -> Result<(), GpuError> {
         // SAFETY: the stream lives as long as the process.
-        unsafe { result::stream::synchronize(self.stream) }.map_err(call("cuStreamSynchronize"))
+        unsafe { result::stream::synchronize(self.stream) }.map_err(self.failed("cuStreamSynchronize"))
     }
 }
 
@@ -298,39 +320,40 @@ impl Backend for Cuda {
                 let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
                 Err(GpuError::Memory { wanted: bytes as u64, free })
             }
-            Err(error) => Err(call("cuMemAlloc")(error)),
+            Err(error) => Err(self.failed("cuMemAlloc")(error)),
         }
     }
 
     fn free(&self, address: u64) {
-        let Ok(mut state) = self.enter_disturbing() else { return };
-        if let Some(bytes) = state.sizes.remove(&address) {
-            self.held.give(bytes);
-            // Work that still uses it comes first. After a failed kernel the context is lost, and its memory with it.
-            let _ = self.wait();
-            // SAFETY: allocated by `alloc` and freed once, since its size was still known.
-            let _ = unsafe { result::free_sync(address) };
-        }
+        let known = self.state.lock().unwrap_or_else(PoisonError::into_inner).sizes.remove(&address);
+        let Some(bytes) = known else { return };
+        self.held.give(bytes);
+        // After a failed kernel the context is lost, and its memory with it.
+        let Ok(_state) = self.enter_disturbing() else { return };
+        // Work that still uses it comes first.
+        let _ = self.wait();
+        // SAFETY: allocated by `alloc` and freed once, since its size was still known.
+        let _ = unsafe { result::free_sync(address) };
     }
 
     fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
         self.wait()?;
         // SAFETY: a buffer of at least this length (`Buffer` sees to it); nothing runs.
-        unsafe { result::memcpy_htod_sync(to, from) }.map_err(call("cuMemcpyHtoD"))
+        unsafe { result::memcpy_htod_sync(to, from) }.map_err(self.failed("cuMemcpyHtoD"))
     }
 
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
         self.wait()?;
         // SAFETY: as above.
-        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(call("cuMemcpyDtoH"))
+        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(self.failed("cuMemcpyDtoH"))
     }
 
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
         let _state = self.enter()?;
         // SAFETY: as above; in the order of the stream.
-        unsafe { result::memset_d8_async(at, byte, bytes, self.stream) }.map_err(call("cuMemsetD8Async"))
+        unsafe { result::memset_d8_async(at, byte, bytes, self.stream) }.map_err(self.failed("cuMemsetD8Async"))
     }
 
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {

@@ -76,6 +76,15 @@ pub enum GpuError {
         /// Most bytes.
         limit: u64,
     },
+    /// The device answers this process no longer.
+    #[error(
+        "the device answers this process no longer: an earlier kernel failed with {first}; whoever ran then is to blame, and \
+         other processes (a run without --in-process has one for each implementation) still have the device"
+    )]
+    Lost {
+        /// What failed first.
+        first: String,
+    },
     /// A kernel's source does not compile; the compiler's messages with file and line.
     #[error("{source_name} does not compile for {arch}:\n{log}")]
     Compile {

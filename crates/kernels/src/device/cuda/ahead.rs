@@ -7,7 +7,7 @@ use std::time::Instant;
 use cudarc::driver::result;
 
 use super::super::{GpuError, Kernel, Source, triton};
-use super::{Cuda, State, call};
+use super::{Cuda, State};
 
 impl Cuda {
     /// Loads a kernel of Triton's, once.
@@ -20,10 +20,10 @@ impl Cuda {
         let found = triton::find(source, name, &self.arch())?;
         // SAFETY: an ELF image that is whole by its manifest; the driver checks that it is for this architecture.
         let module = unsafe { result::module::load_data(found.cubin.as_ptr().cast()) };
-        let module = module.map_err(call("cuModuleLoadData"))?;
+        let module = module.map_err(self.failed("cuModuleLoadData"))?;
         let entry = CString::new(found.entry).unwrap_or_default();
         // SAFETY: the module is never unloaded.
-        let function = unsafe { result::module::get_function(module, entry) }.map_err(call("cuModuleGetFunction"))?;
+        let function = unsafe { result::module::get_function(module, entry) }.map_err(self.failed("cuModuleGetFunction"))?;
         let handle = function as usize;
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {} ahead of time", found.compiler);

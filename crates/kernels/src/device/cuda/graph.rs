@@ -4,7 +4,7 @@
 use cudarc::driver::{result, sys};
 
 use super::super::{GpuError, Launch};
-use super::{Cuda, call};
+use super::Cuda;
 
 impl Cuda {
     /// Captures launches on the stream and makes a graph of them.
@@ -15,18 +15,18 @@ impl Cuda {
         }
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the process; no other thread enters while the state is locked.
-        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(call("cuStreamBeginCapture"))?;
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(self.failed("cuStreamBeginCapture"))?;
         let queued = launches.iter().try_for_each(|(kernel, grid, args)| self.enqueue(kernel.handle, *grid, args));
         // SAFETY: the capture that was just begun, which must end whatever became of the launches.
-        let graph = unsafe { result::stream::end_capture(self.stream) }.map_err(call("cuStreamEndCapture"));
+        let graph = unsafe { result::stream::end_capture(self.stream) }.map_err(self.failed("cuStreamEndCapture"));
         queued?;
         let graph = graph?;
         // SAFETY: a graph that was just made; the executable one does not need it any longer.
         unsafe {
             let made = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
             let _ = sys::cuGraphDestroy(graph);
-            let made = made.map_err(call("cuGraphInstantiate"))?;
-            sys::cuGraphUpload(made, self.stream).result().map_err(call("cuGraphUpload"))?;
+            let made = made.map_err(self.failed("cuGraphInstantiate"))?;
+            sys::cuGraphUpload(made, self.stream).result().map_err(self.failed("cuGraphUpload"))?;
             Ok(made as usize)
         }
     }
@@ -37,7 +37,7 @@ impl Cuda {
         // SAFETY: made by `graph` and not yet forgotten.
         unsafe { sys::cuGraphLaunch(graph as sys::CUgraphExec, self.stream) }
             .result()
-            .map_err(call("cuGraphLaunch"))?;
+            .map_err(self.failed("cuGraphLaunch"))?;
         if state.gate().launched() {
             self.open_gate(&state);
         }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cudarc::driver::{result, sys};
 
 use super::super::{GpuError, Grid, TensorMap, Tiles};
-use super::{Cuda, State, USUAL_SHARED, call};
+use super::{Cuda, State, USUAL_SHARED};
 
 impl Cuda {
     /// Registers, local and shared memory of a kernel.
@@ -31,7 +31,7 @@ impl Cuda {
         let which = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function belongs to a module that is never unloaded.
         unsafe { result::function::set_function_attribute(kernel as sys::CUfunction, which, bytes) }
-            .map_err(call("cuFuncSetAttribute"))?;
+            .map_err(self.failed("cuFuncSetAttribute"))?;
         state.allowed.insert(kernel, grid.shared);
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Cuda {
             )
         }
         .result()
-        .map_err(call("cuTensorMapEncodeTiled"))?;
+        .map_err(self.failed("cuTensorMapEncodeTiled"))?;
         Ok(TensorMap(map.opaque))
     }
 }

@@ -5,7 +5,7 @@ use cudarc::driver::result;
 
 use super::super::gate::{self, Gate};
 use super::super::{Arg, GpuError, Grid};
-use super::{Cuda, call};
+use super::Cuda;
 
 impl Cuda {
     /// Closes the gate and records the beginning.
@@ -32,7 +32,7 @@ impl Cuda {
         if recorded.is_err() && state.gate().disturbed() {
             self.open_gate(&state);
         }
-        recorded.map_err(call("cuEventRecord"))
+        recorded.map_err(self.failed("cuEventRecord"))
     }
 
     /// The time between the events, where nothing disturbed it.
@@ -45,7 +45,7 @@ impl Cuda {
         self.wait()?;
         // SAFETY: both events were recorded on the stream that has just been waited for.
         let ms =
-            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(call("cuEventElapsedTime"))?;
+            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(self.failed("cuEventElapsedTime"))?;
         Ok(Some((f64::from(ms) * 1e6).round() as u64))
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use super::super::GpuError;
-use super::{Cuda, call};
+use super::Cuda;
 
 impl Cuda {
     /// Page-locked memory.
@@ -14,7 +14,7 @@ impl Cuda {
         let _state = self.enter_disturbing()?;
         let mut at: *mut c_void = std::ptr::null_mut();
         // SAFETY: one out-parameter; the context is current.
-        unsafe { sys::cuMemHostAlloc(&raw mut at, bytes, 0) }.result().map_err(call("cuMemHostAlloc"))?;
+        unsafe { sys::cuMemHostAlloc(&raw mut at, bytes, 0) }.result().map_err(self.failed("cuMemHostAlloc"))?;
         Ok(at as u64)
     }
 
@@ -45,7 +45,7 @@ impl Cuda {
                 ("cuMemcpyDtoHAsync", sys::cuMemcpyDtoHAsync_v2(at, device, bytes, self.stream))
             }
         };
-        said.result().map_err(call(name))?;
+        said.result().map_err(self.failed(name))?;
         if state.gate().launched() {
             self.open_gate(&state);
         }

@@ -4,6 +4,7 @@
 //! cannot: anything about time, races between blocks, and how the device's compiler rounds a division or an exponential.
 #![allow(unsafe_code)]
 
+mod library;
 mod tests;
 mod tile_tests;
 
@@ -11,15 +12,13 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
+use library::{Unmade, compiler};
 
 use super::cublas::{self, Cublas};
 use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
-
-const HEADER: &str = concat!(include_str!("emulate.h"), include_str!("tensor.h"), include_str!("hopper.h"));
 
 /// Bytes before and behind every buffer that nobody may write.
 const GUARD: usize = 256;
@@ -96,58 +95,16 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes + 2 * GUARD, 256).expect("sizes of tests are small")
 }
 
-/// The C++ compiler, where there is one.
-pub(crate) fn compiler() -> Option<&'static str> {
-    static FOUND: OnceLock<Option<&'static str>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let works = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
-        ["g++", "c++", "clang++"].into_iter().find(works)
-    })
-}
-
 /// Compiles a source for the processor, unless that has been done.
 fn build(source: &Source) -> Result<PathBuf, GpuError> {
-    let mut text = format!("#line 1 \"emulate.h\"\n{HEADER}\n{}\n", source.whole());
-    for kernel in source.kernels() {
-        text += &format!("EMULATE_KERNEL({kernel})\n");
-    }
-    build_text(source.name, &text)
+    library::kernels(source.name, &source.whole(), &source.kernels()).map_err(|error| unmade(source.name, error))
 }
 
-/// Compiles C++ into a library under the name of its source and its text.
-fn build_text(name: &str, text: &str) -> Result<PathBuf, GpuError> {
-    // Threads of one test program take turns; other programs write files of their own and rename them.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiler = compiler().ok_or_else(|| GpuError::Absent("no C++ compiler was found".into()))?;
-    let hash =
-        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/emulation");
-    let folder = std::fs::create_dir_all(&folder).map_or_else(|_| std::env::temp_dir(), |()| folder);
-    let made = folder.join(format!("{name}-{hash:016x}.so"));
-    if made.exists() {
-        return Ok(made);
+fn unmade(name: &str, error: Unmade) -> GpuError {
+    match error {
+        Unmade::Absent(why) => GpuError::Absent(why),
+        Unmade::Refused(log) => GpuError::Compile { source_name: name.into(), arch: "the processor".into(), log },
     }
-    let own = folder.join(format!("{name}-{hash:016x}-{}", std::process::id()));
-    // Appended: `with_extension` would take everything behind the first name away, and all processes would share a file.
-    let (input, output) =
-        (PathBuf::from(format!("{}.cpp", own.display())), PathBuf::from(format!("{}.so", own.display())));
-    let absent = |error: std::io::Error| GpuError::Absent(format!("{}: {error}", folder.display()));
-    std::fs::write(&input, text).map_err(absent)?;
-    let said = Command::new(compiler)
-        // No contraction into fused operations: a source that wants one says so.
-        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-o"])
-        .arg(&output)
-        .arg(&input)
-        .output()
-        .map_err(absent)?;
-    let _ = std::fs::remove_file(&input);
-    if !said.status.success() {
-        let log = String::from_utf8_lossy(&said.stderr).into_owned();
-        return Err(GpuError::Compile { source_name: name.into(), arch: "the processor".into(), log });
-    }
-    std::fs::rename(&output, &made).map_err(absent)?;
-    Ok(made)
 }
 
 impl Backend for Emulation {
@@ -222,7 +179,8 @@ impl Backend for Emulation {
         let products = match self.products.get() {
             Some(products) => products,
             None => {
-                let opened = Cublas::open(&build_text("cublas", include_str!("cublas.cpp"))?)?;
+                let opened = library::plain("cublas", include_str!("cublas.cpp"));
+                let opened = Cublas::open(&opened.map_err(|error| unmade("cublas.cpp", error))?)?;
                 opened.enqueue_on(std::ptr::null_mut(), 0)?;
                 self.products.get_or_init(|| opened)
             }

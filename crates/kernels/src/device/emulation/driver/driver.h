@@ -1,0 +1,171 @@
+// A driver of CUDA that executes on the processor, for rehearsals of everything on the host's side: streams are threads with
+// queues, kernels are those of the emulation, and what a real driver refuses is refused here. Nothing that it times says
+// anything about a GPU, and its device says so by its name.
+//
+// Knobs, by the environment:
+//   REHEARSAL_KERNELS=FOLDER    where the emulated sources lie (NAME.cu.so); the driver's own folder otherwise
+//   REHEARSAL_DEVICES=N         devices (1)
+//   REHEARSAL_MEMORY=BYTES      memory of each (4 GiB)
+//   REHEARSAL_SEED=N            in which order threads take their turns (0 forward, 1 backward, else drawn)
+//   REHEARSAL_FAIL=KERNEL:CODE[:NTH[:BLOCKS]]   the NTH launch of a kernel (of so many blocks) fails with this error
+//   REHEARSAL_HANG=KERNEL[:NTH[:BLOCKS]]        .. never ends
+//   REHEARSAL_SLOW_US=N         every piece of work takes so much longer
+//   REHEARSAL_LOG=FILE          what was asked, line by line; `misuse` where a program relies on what no driver promises
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+namespace rehearsal {
+
+enum Result {
+    ok = 0,
+    invalid_value = 1,
+    out_of_memory = 2,
+    not_initialized = 3,
+    no_device = 100,
+    invalid_device = 101,
+    invalid_image = 200,
+    invalid_context = 201,
+    no_binary = 209,
+    invalid_handle = 400,
+    not_found = 500,
+    not_ready = 600,
+    illegal_address = 700,
+    out_of_resources = 701,
+    launch_failed = 719,
+    not_supported = 801,
+    capture_unsupported = 900,
+    capture_invalidated = 901,
+    capture_unmatched = 903,
+    captured_event = 907,
+};
+
+// A piece of work in a stream.
+struct Work {
+    std::string what;
+    std::function<int()> run;
+};
+
+// A gate that was queued and is not over: closed while its word is behind its ticket.
+struct Closed {
+    const volatile uint32_t* opened;
+    uint32_t ticket;
+    bool closed() const { return int32_t(*opened - ticket) < 0; }
+};
+
+struct Context;
+
+struct Stream {
+    Context* context = nullptr;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Work> queue;
+    bool busy = false;
+    std::deque<Closed> gates;
+    // A capture that was begun: what came since, and whether something spoiled it.
+    bool capturing = false, spoiled = false;
+    std::thread::id capturer;
+    std::vector<Work> captured;
+};
+
+struct Event {
+    // How often it was recorded, and the last of them that the stream has come to.
+    unsigned asked = 0;
+    std::atomic<unsigned> over{0};
+    bool captured = false;
+    std::chrono::steady_clock::time_point at;
+};
+
+struct Parameter {
+    unsigned offset, bytes;
+};
+
+struct Function {
+    std::string name;
+    std::vector<Parameter> parameters;
+    unsigned registers = 0, local = 0, shared = 0, most_threads = 1024, dynamic = 0;
+    const char* (*entry)(void**, const unsigned*, const unsigned*, unsigned, unsigned) = nullptr;
+    bool gate = false;
+    unsigned launches = 0;
+};
+
+struct Module {
+    std::map<std::string, std::unique_ptr<Function>> functions;
+};
+
+struct Graph {
+    std::vector<Work> nodes;
+};
+
+struct Context {
+    int device = 0;
+    bool retained = false;
+    // The first error of work that was under way: everything afterwards says the same.
+    std::atomic<int> lost{ok};
+    std::map<uint64_t, size_t> memory;
+    size_t held = 0;
+    std::set<Stream*> streams;
+};
+
+// The state of the driver. It is never destroyed, since threads may still look at it when the process ends.
+struct Driver {
+    std::mutex mutex;
+    bool started = false;
+    std::deque<Context> contexts;
+    std::set<void*> handles;
+    std::map<uint64_t, size_t> pinned;
+};
+Driver& driver();
+
+long knob(const char* name, long otherwise);
+// Writes a line to the log.
+void note(const char* kind, const std::string& what);
+inline int misuse(const std::string& what, int code) {
+    note("misuse", what);
+    return code;
+}
+
+// The context of this thread, unless the driver was not started, there is none, or it was lost; otherwise why not.
+int current(Context*& context);
+bool is_handle(const void* handle);
+
+// Whether a call is legal while this thread captures: one that is not spoils the capture.
+int outside_capture(Context& context, const char* call);
+// Queues work, or adds it to the capture.
+int enqueue(Context& context, void* stream, Work work);
+// Waits until a stream is idle or the context is lost.
+int wait_for(Context& context, Stream& stream, const char* call);
+// Waits for all streams, as calls do that no stream orders.
+int wait_for_all(Context& context, const char* call);
+bool idle(Context& context);
+
+// Whether a range lies within one allocation.
+bool on_device(Context& context, uint64_t at, size_t bytes);
+bool is_pinned(uint64_t at, size_t bytes);
+// Which guard of an allocation was written over; empty where none was.
+std::string damage(Context& context);
+
+// Runs a kernel and says what became of it.
+int execute(Context& context, Stream& stream, Function& function, const unsigned* grid, const unsigned* block, unsigned shared,
+            unsigned char* parameters, unsigned nth);
+// Runs the body where a wild access ends the kernel and not the process.
+int sheltered(const std::function<int()>& body);
+
+}  // namespace rehearsal
