@@ -93,7 +93,7 @@ class Peers:
         ns = [round(each) for each in ns]
         middle = sorted(ns)[len(ns) // 2]
         rates = {unit: round(about[name] / middle, 1) for name, unit in [("bytes", "GB/s"), ("flops", "GFLOP/s")] if name in about}
-        self.say(library=library, op=op, outcome="measured", error=wrong, calls=calls, median_ns=middle, clock="device" if wait is None else "wall",
+        self.say(library=library, op=op, outcome="measured", error=wrong, calls=calls, median_ns=middle, clock="device" if wait is None and self.cuda else "wall",
                  **rates, **about, ns=ns)
 
 

@@ -14,7 +14,8 @@ pub(crate) enum Proof {
     Cuda,
     /// Every Triton kernel compiles within its budget, runs on Triton's interpreter and is judged.
     Triton,
-    /// Every portable kernel runs on the processor and is judged; the tests skip that where there is no C++ compiler.
+    /// Every portable kernel runs on the processor and is judged, and so does the program on a driver that executes there; the
+    /// tests skip that where there is no C++ compiler, or none for kernels.
     Emulation,
     /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
@@ -42,7 +43,12 @@ fn prove(proof: Proof) -> Result<()> {
                 bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");
             }
             let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
-            cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])
+            cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])?;
+            // The program on a driver that executes on the processor, which loads what the compiler makes for Hopper.
+            let libraries = cuda::libraries()?;
+            let libraries = libraries.to_str().context("the compiler lies in a folder whose name is no text")?;
+            let program = ["test", "--quiet", "-p", "ellwand", "--test", "rehearsal"];
+            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", libraries)])
         }
         Proof::Vulkan => {
             let tests = ["wgpu", "device::vulkan", "lattice::tests::cuda"];

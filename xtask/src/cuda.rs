@@ -31,7 +31,7 @@ pub(crate) fn cache() -> Result<PathBuf> {
 }
 
 /// The folder that holds the compiler's libraries; fetched into the user's cache, outside the clone, where it is not there.
-fn libraries() -> Result<PathBuf> {
+pub(crate) fn libraries() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
         return Ok(PathBuf::from(given));
     }

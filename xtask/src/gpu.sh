@@ -55,18 +55,22 @@ told() { # PART OUTCOME SECONDS REASON
 
 # Nothing is ever said here: who reads from it sleeps without a process of his own beside what is measured.
 exec {idle}<> <(:)
+# Who ends this script ends what it is running.
+running=
+trap '[ -z "$running" ] || kill "$running" 2> /dev/null; exit 143' HUP INT TERM
 
 # bounded SECONDS FILE COMMAND..: its exit code; 137 when it was killed, 99 when even that did not end it.
 bounded() {
     local seconds=$1 file=$2 began=$SECONDS pid
     shift 2
     timeout --kill-after=3 "$seconds" "$@" > "$file" 2>&1 < /dev/null &
-    pid=$!
+    pid=$! running=$!
     # A process inside a driver that hangs cannot be killed, and nobody must wait for it.
     while kill -0 "$pid" 2> /dev/null; do
         [ $((SECONDS - began)) -le $((seconds + 6)) ] || return 99
         read -r -t 0.1 -u "$idle" _
     done
+    running=
     wait "$pid"
 }
 
@@ -82,6 +86,14 @@ lighten() {
             gzip -9 -f "$file" && [ "$(wc -c < "$file.gz")" -gt 1000000 ] && split -b 1000000 "$file.gz" "$file.gz." && rm "$file.gz"
         fi
     done
+}
+
+# What a part said of a failure, or of why nothing was measured: the first row or message that tells of one, else its last line.
+why() { # PART
+    local said
+    said=$(grep -aEm 1 '^! .* (failed|wrong|unsupported): |^error: |^test .* FAILED$|panicked at' "$out/$1.txt")
+    [ -n "$said" ] || said=$(tail -n 1 "$out/$1.txt")
+    printf '%s' "$said" | tr '\t' ' ' | cut -c 1-300
 }
 
 # part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt; no longer than its group has.
@@ -111,8 +123,8 @@ part() {
             told "$name" timeout $((SECONDS - began)) "$absent"
             ;;
         124 | 137) told "$name" timeout $((SECONDS - began)) "stopped after $seconds s; what it said is in $name.txt" ;;
-        6) told "$name" unsupported $((SECONDS - began)) "nothing was measured; why is in $name.txt" ;;
-        *) told "$name" failed $((SECONDS - began)) "exit code $code; what it said is in $name.txt" ;;
+        6) told "$name" unsupported $((SECONDS - began)) "nothing was measured, see $name.txt: $(why "$name")" ;;
+        *) told "$name" failed $((SECONDS - began)) "exit code $code, see $name.txt: $(why "$name")" ;;
     esac
     lighten "$name"
 }
@@ -131,20 +143,44 @@ measured() {
     fi
 }
 
+# tests NAME SECONDS FILTER..: tests of kernels. A kernel that fails takes the device away from all tests of its process, and one
+# that hangs lets none of them tell which: where something broke, up to eight tests that did not end well run again alone.
+tests() {
+    local name=$1 seconds=$2 test number=0
+    shift 2
+    part "$name" "$seconds" bin/kernel-tests "$@"
+    [ "$outcome" = failed ] || [ "$outcome" = timeout ] || return
+    [ -z "$absent" ] || return
+    # Those that never began because of the limit are among them.
+    bounded 10 "$out/$name.list" bin/kernel-tests --list "$@"
+    for test in $(sed -n 's/: test$//p' "$out/$name.list"); do
+        grep -aqF "test $test ... ok" "$out/$name.txt" && continue
+        [ "$number" -lt 8 ] || break
+        number=$((number + 1))
+        part "$name-$number-${test##*::}" 10 bin/kernel-tests --exact "$test"
+    done
+    rm -f "$out/$name.list"
+    outcome=failed
+}
+
 verify() {
     export ELLWAND_REQUIRE=cuda
     # What Hopper alone has runs for the first time where a test hangs: it must not take the others along.
-    part conformance 80 bin/kernel-tests cuda --skip cuda_bf16
-    part conformance-bf16 30 bin/kernel-tests cuda_bf16
+    tests conformance 80 cuda --skip cuda_bf16
+    tests conformance-bf16 30 cuda_bf16
     [ "$outcome" = ok ] || bf16=cuda,triton
     # The kernels of Triton and the library's products, likewise.
-    part conformance-triton 40 bin/kernel-tests triton
-    part conformance-cublas 30 bin/kernel-tests cublas
+    tests conformance-triton 40 triton
+    tests conformance-cublas 30 cublas
     # Memory accesses and shared memory watched.
     part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
     part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
     unset ELLWAND_REQUIRE
-    part check 60 bin/ellwand check --device cuda
+    # A group each: what hangs takes no more than its own along.
+    for workloads in calibration lattice kde transformer; do
+        part "check-$workloads" 20 bin/ellwand check "$workloads" --device cuda
+    done
+    part check-layers 60 bin/ellwand check layers --device cuda
 }
 
 measure() {
@@ -188,6 +224,8 @@ measure() {
     for workload in attention-softmax attention-core; do
         measured "$workload" 25 "$workload" parallel,cuda,triton --size realistic
     done
+    # What the device did, by its own records, in a timeline.
+    part spans 15 bin/ellwand run transformer-layer -i cuda,cuda-graph --size tiny --spans --no-plot --overwrite -o "$out/spans"
     # An array of 8 MB, which the second-level cache holds, out of it and out of memory.
     for caches in warm cold; do
         measured "gelu-$caches" 10 gelu cuda --form exact --batch 4 --sequence 512 --dimension 1024 --caches "$caches"

@@ -264,10 +264,10 @@ fn finish(
         Exit::Interrupted
     } else if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
         Exit::Wrong
-    } else if !fates.iter().any(Fate::is_measured) {
-        Exit::Nothing
     } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
         Exit::Error
+    } else if !fates.iter().any(Fate::is_measured) {
+        Exit::Nothing
     } else if budgets::broken(&verdicts) && text(matches, "fail-on") != Some("never") {
         Exit::Regression
     } else {

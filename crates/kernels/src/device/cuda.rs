@@ -10,7 +10,7 @@ mod transfer;
 mod watch;
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -24,7 +24,7 @@ use super::cupti::Cupti;
 use super::gate::Gate;
 use super::held::{Held, Memory};
 use super::nvml::{self, Nvml};
-use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles, compile};
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
 
 /// The devices of the driver by their index.
 ///
@@ -239,25 +239,6 @@ impl Cuda {
     fn open_gate(&self, state: &State) {
         // SAFETY: pinned memory that lives as long as the process; the kernel reads it as volatile.
         unsafe { self.opened.write_volatile(state.ticket) };
-    }
-
-    fn load(&self, state: &mut State, source: &'static Source) -> Result<usize, GpuError> {
-        if let Some((module, _)) = state.modules.get(source.name) {
-            return Ok(*module);
-        }
-        let (image, origin) = compile::cached(source, &self.arch())?;
-        // SAFETY: a whole image made by the compiler for this architecture.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(self.failed("cuModuleLoadData"))?;
-        state.modules.insert(source.name, (module as usize, origin));
-        Ok(module as usize)
-    }
-
-    fn function(&self, state: &mut State, source: &'static Source, name: &str) -> Result<usize, GpuError> {
-        let module = self.load(state, source)? as sys::CUmodule;
-        let c_name = CString::new(name).unwrap_or_default();
-        // SAFETY: the module is never unloaded.
-        let function = unsafe { result::module::get_function(module, c_name) }.map_err(self.failed("cuModuleGetFunction"))?;
-        Ok(function as usize)
     }
 
     /// Enqueues one launch.

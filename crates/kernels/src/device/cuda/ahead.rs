@@ -21,10 +21,7 @@ impl Cuda {
         // SAFETY: an ELF image that is whole by its manifest; the driver checks that it is for this architecture.
         let module = unsafe { result::module::load_data(found.cubin.as_ptr().cast()) };
         let module = module.map_err(self.failed("cuModuleLoadData"))?;
-        let entry = CString::new(found.entry).unwrap_or_default();
-        // SAFETY: the module is never unloaded.
-        let function = unsafe { result::module::get_function(module, entry) }.map_err(self.failed("cuModuleGetFunction"))?;
-        let handle = function as usize;
+        let handle = self.entry(module, CString::new(found.entry).unwrap_or_default())?;
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {} ahead of time", found.compiler);
         let fixed = Some(found.fixed);

@@ -1,14 +1,44 @@
 //! What the driver knows of kernels, and arrays as the copy engine of Hopper sees them.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 
 use cudarc::driver::{result, sys};
 
-use super::super::{GpuError, Grid, TensorMap, Tiles};
+use super::super::{GpuError, Grid, Source, TensorMap, Tiles, compile};
 use super::{Cuda, State, USUAL_SHARED};
 
 impl Cuda {
+    /// The module of a source, compiled where that has not happened yet.
+    fn load(&self, state: &mut State, source: &'static Source) -> Result<usize, GpuError> {
+        if let Some((module, _)) = state.modules.get(source.name) {
+            return Ok(*module);
+        }
+        let (image, origin) = compile::cached(source, &self.arch())?;
+        // SAFETY: a whole image made by the compiler for this architecture.
+        let module =
+            unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(self.failed("cuModuleLoadData"))?;
+        state.modules.insert(source.name, (module as usize, origin));
+        Ok(module as usize)
+    }
+
+    /// A kernel of a source.
+    pub(super) fn function(&self, state: &mut State, source: &'static Source, name: &str) -> Result<usize, GpuError> {
+        let module = self.load(state, source)? as sys::CUmodule;
+        self.entry(module, CString::new(name).unwrap_or_default())
+    }
+
+    /// A kernel of a module, loaded now: left to its first launch, loading may wait for the device, which a closed gate may
+    /// be holding back.
+    pub(super) fn entry(&self, module: sys::CUmodule, name: CString) -> Result<usize, GpuError> {
+        // SAFETY: the module is never unloaded.
+        let function =
+            unsafe { result::module::get_function(module, name) }.map_err(self.failed("cuModuleGetFunction"))?;
+        // SAFETY: as above.
+        unsafe { sys::cuFuncLoad(function) }.result().map_err(self.failed("cuFuncLoad"))?;
+        Ok(function as usize)
+    }
+
     /// Registers, local and shared memory of a kernel.
     pub(super) fn resources(&self, function: usize) -> Option<String> {
         use sys::CUfunction_attribute_enum as A;

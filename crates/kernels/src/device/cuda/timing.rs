@@ -44,8 +44,8 @@ impl Cuda {
         }
         self.wait()?;
         // SAFETY: both events were recorded on the stream that has just been waited for.
-        let ms =
-            unsafe { result::event::elapsed(self.events[0], self.events[1]) }.map_err(self.failed("cuEventElapsedTime"))?;
+        let ms = unsafe { result::event::elapsed(self.events[0], self.events[1]) }
+            .map_err(self.failed("cuEventElapsedTime"))?;
         Ok(Some((f64::from(ms) * 1e6).round() as u64))
     }
 }

@@ -71,7 +71,8 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     for (file, text) in files {
         std::fs::write(own.join(file), text).map_err(absent)?;
     }
-    let sources = files.iter().map(|(file, _)| own.join(file)).filter(|file| file.extension().is_some_and(|e| e == "cpp"));
+    let sources =
+        files.iter().map(|(file, _)| own.join(file)).filter(|file| file.extension().is_some_and(|e| e == "cpp"));
     let said = Command::new(compiler)
         .args(["-std=c++17", "-shared", "-fPIC"])
         .args(options)
@@ -90,12 +91,10 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     fate.map(|()| made)
 }
 
-/// Makes a folder that `LD_LIBRARY_PATH` can name: the driver of rehearsals in the place of NVIDIA's, its management library, a
-/// library of products, and the kernels of `sources` (name, whole text, kernels).
+/// The driver of rehearsals.
 #[allow(dead_code)]
-pub(crate) fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result<(), Unmade> {
-    let absent = |error: std::io::Error| Unmade::Absent(format!("{}: {error}", folder.display()));
-    let driver = [
+pub(crate) fn driver() -> Result<PathBuf, Unmade> {
+    let files = [
         ("driver.h", include_str!("driver/driver.h")),
         ("device.cpp", include_str!("driver/device.cpp")),
         ("graph.cpp", include_str!("driver/graph.cpp")),
@@ -104,24 +103,32 @@ pub(crate) fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) ->
         ("module.cpp", include_str!("driver/module.cpp")),
         ("stream.cpp", include_str!("driver/stream.cpp")),
     ];
-    let options = ["-O1", "-Wall", "-Wextra", "-pthread", "-fvisibility=hidden"];
+    build("driver", &files, &["-O1", "-Wall", "-Wextra", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"])
+}
+
+/// Makes a folder that `LD_LIBRARY_PATH` can name: the driver of rehearsals in the place of NVIDIA's, its management library, a
+/// library of products, and the kernels of `sources` (name, whole text, kernels).
+#[allow(dead_code)]
+pub(crate) fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result<(), Unmade> {
+    let absent = |error: std::io::Error| Unmade::Absent(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(absent)?;
     let place = |made: PathBuf, name: &str| {
         let at = folder.join(name);
         let _ = std::fs::remove_file(&at);
         std::fs::copy(made, at).map(|_| ()).map_err(absent)
     };
-    place(build("driver", &driver, &[&options[..], &["-Wl,-soname,libcuda.so.1"]].concat())?, "libcuda.so.1")?;
+    place(driver()?, "libcuda.so.1")?;
     // The loader is asked for this name first; one file under two names is one library.
     let also = folder.join("libcuda.so");
     let _ = std::fs::remove_file(&also);
     #[cfg(unix)]
     std::os::unix::fs::symlink("libcuda.so.1", also).map_err(absent)?;
-    place(build("nvml", &[("nvml.cpp", include_str!("driver/nvml.cpp"))], &options[..3])?, "libnvidia-ml.so.1")?;
+    let management = [("nvml.cpp", include_str!("driver/nvml.cpp"))];
+    place(build("nvml", &management, &["-O1", "-Wall", "-Wextra"])?, "libnvidia-ml.so.1")?;
     let products = [("products.cpp", include_str!("driver/products.cpp")), ("cublas.h", include_str!("cublas.cpp"))];
-    place(build("products", &products, &["-O2", "-Wl,--allow-shlib-undefined"])?, "libcublas.so.13")?;
-    for (name, whole, kernels_of) in sources {
-        place(kernels(name, whole, kernels_of)?, &format!("{name}.so"))?;
+    place(build("products", &products, &["-O2"])?, "libcublas.so.13")?;
+    for (name, whole, names) in sources {
+        place(kernels(name, whole, names)?, &format!("{name}.so"))?;
     }
     Ok(())
 }

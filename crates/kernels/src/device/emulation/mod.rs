@@ -4,6 +4,7 @@
 //! cannot: anything about time, races between blocks, and how the device's compiler rounds a division or an exponential.
 #![allow(unsafe_code)]
 
+mod driver_tests;
 mod library;
 mod tests;
 mod tile_tests;

@@ -102,7 +102,7 @@ struct Function {
     std::vector<Parameter> parameters;
     unsigned registers = 0, local = 0, shared = 0, most_threads = 1024, dynamic = 0;
     const char* (*entry)(void**, const unsigned*, const unsigned*, unsigned, unsigned) = nullptr;
-    bool gate = false;
+    bool gate = false, loaded = false;
     unsigned launches = 0;
 };
 

@@ -149,6 +149,10 @@ API cuLaunchKernel(void* handle, unsigned x, unsigned y, unsigned z, unsigned i,
         std::memcpy(copied.get() + function->parameters[at].offset, arguments[at], function->parameters[at].bytes);
     }
     const unsigned nth = ++function->launches;
+    // The first launch of a kernel loads it, unless that was asked for before, and loading may wait for all that runs.
+    if (!function->loaded && !idle(*context))
+        if (const int code = wait_for_all(*context, "loading a kernel at its first launch")) return code;
+    function->loaded = true;
     auto* to = static_cast<Stream*>(stream);
     if (function->gate && is_handle(stream) && !to->capturing) {
         uint64_t opened;

@@ -161,6 +161,16 @@ API cuModuleGetFunction(void** function, void* module, const char* name) {
     return ok;
 }
 
+API cuFuncLoad(void* handle) {
+    Context* context;
+    if (const int code = current(context)) return code;
+    Function* function = function_of(handle);
+    if (!function) return misuse("cuFuncLoad: the function is none", invalid_handle);
+    if (const int code = outside_capture(*context, "cuFuncLoad")) return code;
+    function->loaded = true;
+    return wait_for_all(*context, "cuFuncLoad");
+}
+
 API cuFuncGetAttribute(int* value, int which, void* handle) {
     Context* context;
     if (const int code = current(context)) return code;
