@@ -115,7 +115,7 @@ fn a_run_has_device_times_and_says_that_it_is_a_rehearsal() {
     );
     let ran = rehearsal.run(&line, &[("REHEARSAL_SLOWED", "0x20")]);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
-    assert!(ran.stdout.contains("cuda-graph"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("cuda-graph") && ran.stdout.contains("cuda:0: REHEARSAL ON"), "{}", ran.stdout);
     let rows = rehearsal.rows();
     assert_eq!(rows.len(), 2);
     for row in &rows {

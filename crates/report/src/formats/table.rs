@@ -19,6 +19,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         let load = run.environment.load.map_or_else(String::new, |load| format!(" · load {load:.2}"));
         let line = format!("{place}{}{load} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        // Which GPU rows are about is as much a part of them as the processor is of the others.
+        let ran_on = |id: &str| {
+            let mut rows = report.workloads.iter().flat_map(|section| &section.rows);
+            rows.any(|row| row.run == index && row.device == id)
+        };
+        for (id, about) in run.environment.devices.iter().filter(|(id, _)| id != "cpu" && ran_on(id)) {
+            let line = format!("{place}{}: {}", crate::units::clean(id), crate::units::clean(about));
+            writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
+        }
         writeln!(out, "{}", paint(&wrap(&run.trust, width, 2), Tone::Faint, color))?;
     }
     verdicts(report, out)?;
