@@ -52,7 +52,7 @@ pub(crate) fn plain(name: &str, text: &str) -> Result<PathBuf, Unmade> {
 
 /// Compiles files into a library under its name and what it is made of, unless that has been done.
 fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf, Unmade> {
-    // Threads of one test program take turns; other programs write files of their own and rename them.
+    // Threads of one program take turns, and programs do for the same library; each writes files of its own and renames them.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let compiler = compiler().ok_or_else(|| Unmade::Absent("no C++ compiler was found".into()))?;
@@ -61,6 +61,12 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/emulation");
     let folder = std::fs::create_dir_all(&folder).map_or_else(|_| std::env::temp_dir(), |()| folder);
     let made = folder.join(format!("{name}-{hash:016x}.so"));
+    if made.exists() {
+        return Ok(made);
+    }
+    // Where files cannot be locked the library is made twice, and nothing else happens.
+    let lock = std::fs::File::create(folder.join(format!("{name}.lock")));
+    let _held = lock.inspect(|file| drop(file.lock()));
     if made.exists() {
         return Ok(made);
     }
