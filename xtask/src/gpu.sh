@@ -91,7 +91,9 @@ lighten() {
 # What a part said of a failure, or of why nothing was measured: the first row or message that tells of one, else its last line.
 why() { # PART
     local said
-    said=$(grep -aEm 1 '^! .* (failed|wrong|unsupported): |^error: |^test .* FAILED$|panicked at' "$out/$1.txt")
+    # A test's own words stand in the line behind its place.
+    said=$(grep -aA 1 -m 1 'panicked at' "$out/$1.txt" | tail -n 1)
+    [ -n "$said" ] || said=$(grep -aEm 1 '^! .* (failed|wrong|unsupported): |^error: |^  [a-z0-9-]+ +(failed|wrong)  ' "$out/$1.txt")
     [ -n "$said" ] || said=$(tail -n 1 "$out/$1.txt")
     printf '%s' "$said" | tr '\t' ' ' | cut -c 1-300
 }
