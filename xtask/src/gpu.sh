@@ -93,7 +93,9 @@ why() { # PART
     local said
     # A test's own words stand in the line behind its place.
     said=$(grep -aA 1 -m 1 'panicked at' "$out/$1.txt" | tail -n 1)
-    [ -n "$said" ] || said=$(grep -aEm 1 '^! .* (failed|wrong|unsupported): |^error: |^  [a-z0-9-]+ +(failed|wrong)  ' "$out/$1.txt")
+    # Who lost the device to somebody else is not the reason.
+    [ -n "$said" ] || said=$(grep -aE '^! .* (failed|wrong|unsupported): |^error: |^  [a-z0-9-]+ +(failed|wrong)  ' "$out/$1.txt" |
+        grep -avm 1 'answers this process no longer')
     [ -n "$said" ] || said=$(tail -n 1 "$out/$1.txt")
     printf '%s' "$said" | tr '\t' ' ' | cut -c 1-300
 }
