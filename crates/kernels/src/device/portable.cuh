@@ -13,6 +13,18 @@ typedef unsigned long long u64;
 #define SHARED_BYTES(name) extern __shared__ __align__(16) u8 name[]
 #define NOT_A_NUMBER __int_as_float(0x7fffffff)
 #define INFINITE __int_as_float(0x7f800000)
+
+// 2^z, at most 2^-22 of it off, and 1 / x, at most 2^-23 of it off, in one instruction each. Subnormal numbers count as 0.
+__device__ __forceinline__ float quick_power(float z) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(z));
+    return y;
+}
+__device__ __forceinline__ float quick_inverse(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 #endif
 
 #define WHOLE_WARP 0xffffffffu

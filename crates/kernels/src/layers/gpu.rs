@@ -7,6 +7,13 @@ use super::op::Op;
 use super::shape::{Allocation, Precision, Reduction, Shape};
 use crate::device::{Arg, Buffer, GpuError, Job, gpu};
 
+/// Where losses of rows go: each to an array, or their sum, times a number, to one value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Losses {
+    Each(Arg),
+    Sum(Arg, f64),
+}
+
 /// The kernels of one kind, which add themselves to a job.
 pub(crate) trait Kernels: 'static {
     /// What the rows are called, and what they need.
@@ -18,17 +25,21 @@ pub(crate) trait Kernels: 'static {
     /// `kernel` over `n` elements: y from x and, where the operation has one, a second array.
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError>;
 
-    /// Partial sums that `squared_error_sums` makes of `n` elements.
-    fn sums(job: &Job, n: usize) -> usize;
+    /// The sum of squared errors of `n` elements of x and the target, times `scale`: the last array. `come` is a word that is 0
+    /// before and after.
+    fn mse(job: &mut Job, arrays: [Arg; 3], come: Arg, n: usize, scale: f64) -> Result<(), GpuError>;
 
-    /// These sums, of `n` elements of x and the target.
-    fn squared_error_sums(job: &mut Job, arrays: [Arg; 3], n: usize) -> Result<(), GpuError>;
+    /// The cross-entropy of x and labels.
+    fn cross_entropy(
+        job: &mut Job,
+        arrays: [Arg; 2],
+        losses: Losses,
+        come: Arg,
+        rows: [usize; 2],
+    ) -> Result<(), GpuError>;
 
-    /// The loss from `count` partial sums.
-    fn reduce_sums(job: &mut Job, arrays: [Arg; 2], count: usize, scale: f64) -> Result<(), GpuError>;
-
-    /// `kernel` over `rows` of so many values: softmax and cross-entropy.
-    fn rows(job: &mut Job, kernel: &str, arrays: &[Arg], rows: [usize; 2]) -> Result<(), GpuError>;
+    /// The softmax y of x.
+    fn softmax(job: &mut Job, arrays: [Arg; 2], rows: [usize; 2]) -> Result<(), GpuError>;
 
     /// The layer norm y of x with gamma and beta, or of x + residual, which then goes to the second of `residual`.
     fn norm(
@@ -86,11 +97,9 @@ fn prepare<K: Kernels>(
             K::elements(&mut job, "squared_errors", x, second, loss, n)?;
         }
         (Op::MseLoss, target) => {
-            let count = K::sums(&job, n);
-            let sums = job.scratch(8 * count)?;
             let loss = job.output("loss", Dtype::F32, &[], 0)?;
-            K::squared_error_sums(&mut job, [x, target.unwrap_or(x), sums], n)?;
-            K::reduce_sums(&mut job, [sums, loss], count, scale(n))?;
+            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            K::mse(&mut job, [x, target.unwrap_or(x), loss], come, n, scale(n))?;
         }
         (Op::LayerNorm | Op::ResidualLayerNorm, residual) => {
             let (gamma, beta) = (input(&mut job, "gamma")?, input(&mut job, "beta")?);
@@ -103,22 +112,18 @@ fn prepare<K: Kernels>(
         }
         (Op::Softmax, _) => {
             let y = job.output("y", Dtype::F32, &extents, 0)?;
-            K::rows(&mut job, "softmax", &[x, y], [rows, d])?;
+            K::softmax(&mut job, [x, y], [rows, d])?;
         }
         (Op::CrossEntropyLoss, _) => {
             let labels: Vec<u64> = inputs.get("labels")?.i64()?.iter().map(|&label| label as u64).collect();
             let labels = job.hold(Buffer::of_u64(gpu, &labels)?);
-            let sums = job.scratch(8 * rows)?;
             let losses = if each {
-                job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?
+                Losses::Each(job.output("loss", Dtype::F32, &extents[..extents.len() - 1], 0)?)
             } else {
-                job.scratch(4 * rows)?
+                Losses::Sum(job.output("loss", Dtype::F32, &[], 0)?, scale(rows))
             };
-            K::rows(&mut job, "cross_entropy", &[x, labels, sums, losses], [rows, d])?;
-            if !each {
-                let loss = job.output("loss", Dtype::F32, &[], 0)?;
-                K::reduce_sums(&mut job, [sums, loss], rows, scale(rows))?;
-            }
+            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            K::cross_entropy(&mut job, [x, labels], losses, come, [rows, d])?;
         }
         (Op::BiasGelu, _) => {
             let bias = input(&mut job, "bias")?;
@@ -150,9 +155,30 @@ mod tests {
     use crate::device::{judge, judge_triton};
     use crate::testing::{self, judged_on_wgpu};
 
-    /// One value; less than a warp; odd rows; rows shorter and longer than a block or group, and than what a block keeps in
-    /// registers.
-    const SHAPES: [[i64; 3]; 6] = [[1, 1, 1], [1, 3, 5], [2, 3, 33], [1, 7, 255], [1, 2, 768], [1, 1, 5001]];
+    /// One value; less than a warp; odd rows. Every form that holds rows, with rows that fill it and that do not, in vectors and
+    /// value by value; rows longer than all of them.
+    const SHAPES: [[i64; 3]; 16] = [
+        [1, 1, 1],
+        [1, 3, 5],
+        [2, 17, 33],
+        [1, 37, 64],
+        [1, 7, 100],
+        [1, 7, 127],
+        [1, 19, 256],
+        [1, 5, 255],
+        [1, 2, 768],
+        [1, 5, 1024],
+        [1, 3, 1025],
+        [1, 2, 4096],
+        [1, 1, 5001],
+        [1, 1, 12_000],
+        [1, 1, 8195],
+        [1, 1, 20_480],
+    ];
+
+    /// So many values that a thread takes several vectors and blocks go round: as vectors of whole rows, and of odd rows with a
+    /// tail.
+    const MANY: [[i64; 3]; 3] = [[1, 101, 252], [1, 201, 250], [1, 3101, 3]];
 
     /// Tiles of 64 that are full, odd and of few rows; every larger tile with a tail; steps of odd rows.
     const TILES: [[i64; 3]; 10] = [
@@ -168,12 +194,22 @@ mod tests {
         [1, 2, 4112],
     ];
 
+    fn as_drawn(_: &mut [f32]) {}
+
+    /// NaN, infinity and large values, one to a row where rows are long, so that rows without any stay.
+    fn special(x: &mut [f32]) {
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 90.0, -90.0, 1e-40, -0.0];
+        for (value, at) in special.iter().zip((0..x.len()).step_by(61)) {
+            x[at] = *value;
+        }
+    }
+
     fn judged_one(
         registry: &Registry,
         op: Op,
         [batch, sequence, dimension]: [i64; 3],
         more: &[(&str, &str)],
-        spoil: bool,
+        spoil: fn(&mut [f32]),
         judge: impl Fn(&Registry, &Case, &Tensors),
     ) {
         let mut set = vec![
@@ -184,21 +220,14 @@ mod tests {
         set.extend(more.iter().map(|(name, value)| (*name, Value::from(*value))));
         let case = testing::case(registry, op.name(), &set);
         let mut inputs = registry.find(op.name()).unwrap().inputs(&case, 3).unwrap();
-        if spoil {
-            let mut x = inputs.take("x").unwrap();
-            let values = x.f32_mut().unwrap();
-            let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 90.0, -90.0, 1e-40, -0.0];
-            // One to a row where rows are long, so that rows without any stay.
-            for (value, at) in special.iter().zip((0..values.len()).step_by(61)) {
-                values[at] = *value;
-            }
-            inputs.insert("x", x);
-        }
+        let mut x = inputs.take("x").unwrap();
+        spoil(x.f32_mut().unwrap());
+        inputs.insert("x", x);
         judge(registry, &case, &inputs);
     }
 
-    /// Every operation in all its forms, with inputs as they are drawn, or with NaN, infinity and large values among them.
-    fn judged(shapes: &[[i64; 3]], spoil: bool, judge: impl Fn(&Registry, &Case, &Tensors)) {
+    /// Every operation in all its forms.
+    fn judged(shapes: &[[i64; 3]], spoil: fn(&mut [f32]), judge: impl Fn(&Registry, &Case, &Tensors)) {
         let mut registry = Registry::new();
         crate::layers::register(&mut registry);
         for op in Op::ALL {
@@ -215,17 +244,39 @@ mod tests {
 
     #[test]
     fn cuda_is_judged_right_at_every_shape_in_every_order() {
-        judged(&SHAPES, false, |registry, case, inputs| drop(judge(registry, case, inputs)));
+        judged(&SHAPES, as_drawn, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn cuda_is_judged_right_where_threads_take_several_vectors() {
+        judged(&MANY, as_drawn, |registry, case, inputs| drop(judge(registry, case, inputs)));
     }
 
     #[test]
     fn cuda_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
-        judged(&SHAPES, true, |registry, case, inputs| drop(judge(registry, case, inputs)));
+        judged(&[&SHAPES[..], &MANY[..1]].concat(), special, |registry, case, inputs| {
+            drop(judge(registry, case, inputs))
+        });
+    }
+
+    #[test]
+    fn cuda_normalises_rows_far_from_0() {
+        let mut registry = Registry::new();
+        crate::layers::register(&mut registry);
+        for shape in SHAPES {
+            let far: [fn(&mut [f32]); 2] =
+                [|x| x.iter_mut().for_each(|x| *x += 1e4), |x| x.iter_mut().for_each(|x| *x -= 3e5)];
+            for far in far {
+                judged_one(&registry, Op::LayerNorm, shape, &[], far, |registry, case, inputs| {
+                    drop(judge(registry, case, inputs));
+                });
+            }
+        }
     }
 
     #[test]
     fn triton_is_judged_right_in_every_tile_and_beyond_them() {
-        judged(&TILES, false, judge_triton);
+        judged(&TILES, as_drawn, judge_triton);
     }
 
     #[test]
@@ -235,22 +286,22 @@ mod tests {
         for (op, shape) in
             [(Op::MseLoss, [2, 130, 160]), (Op::MseLoss, [2, 131, 161]), (Op::CrossEntropyLoss, [2, 700, 3])]
         {
-            judged_one(&registry, op, shape, &[], false, judge_triton);
+            judged_one(&registry, op, shape, &[], as_drawn, judge_triton);
         }
     }
 
     #[test]
     fn triton_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
-        judged(&[[2, 9, 33], [1, 7, 176], [1, 2, 4112]], true, judge_triton);
+        judged(&[[2, 9, 33], [1, 7, 176], [1, 2, 4112]], special, judge_triton);
     }
 
     #[test]
     fn wgpu_is_judged_right_at_every_shape() {
-        judged(&SHAPES, false, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
+        judged(&SHAPES, as_drawn, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
     }
 
     #[test]
     fn wgpu_puts_nan_infinity_and_large_values_where_the_reference_has_them() {
-        judged(&SHAPES, true, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
+        judged(&SHAPES, special, |registry, case, inputs| judged_on_wgpu(registry, case, inputs, |_, _| {}));
     }
 }

@@ -1,6 +1,6 @@
 //! The layer operations as Triton kernels (`layers.py`), compiled ahead of time: f32, with sums of losses in f64.
 
-use super::gpu::Kernels;
+use super::gpu::{Kernels, Losses};
 use crate::device::{Arg, GpuError, Grid, Job, Source, whole};
 
 /// The kernels.
@@ -55,23 +55,38 @@ impl Kernels for Triton {
         job.launch(&SOURCE, &variant(kernel, n), line(n.div_ceil(BLOCK)), args)
     }
 
-    fn sums(_: &Job, n: usize) -> usize {
-        n.div_ceil(STEPS * BLOCK)
-    }
-
-    fn squared_error_sums(job: &mut Job, [x, target, sums]: [Arg; 3], n: usize) -> Result<(), GpuError> {
+    fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], _: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
+        let programs = n.div_ceil(STEPS * BLOCK);
+        let sums = job.scratch(8 * programs)?;
         let args = vec![x, target, sums, Arg::U64(n as u64)];
-        job.launch(&SOURCE, &variant("squared_error_sums", n), line(Self::sums(job, n)), args)
+        job.launch(&SOURCE, &variant("squared_error_sums", n), line(programs), args)?;
+        job.launch(&SOURCE, "reduce_sums", line(1), vec![sums, loss, whole(programs), Arg::F64(scale)])
     }
 
-    fn reduce_sums(job: &mut Job, [sums, loss]: [Arg; 2], count: usize, scale: f64) -> Result<(), GpuError> {
-        job.launch(&SOURCE, "reduce_sums", line(1), vec![sums, loss, whole(count), Arg::F64(scale)])
+    fn cross_entropy(
+        job: &mut Job,
+        [x, labels]: [Arg; 2],
+        losses: Losses,
+        _: Arg,
+        rows: [usize; 2],
+    ) -> Result<(), GpuError> {
+        let sums = job.scratch(8 * rows[0])?;
+        let each = if let Losses::Each(each) = losses { each } else { job.scratch(4 * rows[0])? };
+        let [count, d] = counted(rows)?;
+        let (kernel, rows_each) = by_row("cross_entropy", rows[1]);
+        job.launch(&SOURCE, &kernel, line(rows[0].div_ceil(rows_each)), vec![x, labels, sums, each, count, d])?;
+        match losses {
+            Losses::Each(_) => Ok(()),
+            Losses::Sum(loss, scale) => {
+                job.launch(&SOURCE, "reduce_sums", line(1), vec![sums, loss, whole(rows[0]), Arg::F64(scale)])
+            }
+        }
     }
 
-    fn rows(job: &mut Job, kernel: &str, arrays: &[Arg], rows: [usize; 2]) -> Result<(), GpuError> {
-        let args = [arrays, &counted(rows)?].concat();
-        let (kernel, each) = by_row(kernel, rows[1]);
-        job.launch(&SOURCE, &kernel, line(rows[0].div_ceil(each)), args)
+    fn softmax(job: &mut Job, [x, y]: [Arg; 2], rows: [usize; 2]) -> Result<(), GpuError> {
+        let [count, d] = counted(rows)?;
+        let (kernel, each) = by_row("softmax", rows[1]);
+        job.launch(&SOURCE, &kernel, line(rows[0].div_ceil(each)), vec![x, y, count, d])
     }
 
     fn norm(

@@ -2,7 +2,7 @@
 
 use ellwand_core::DeviceKind;
 
-use super::gpu::Kernels;
+use super::gpu::{Kernels, Losses};
 use crate::device::{Arg, GpuError, Grid, Job, Source, whole};
 
 /// The kernels.
@@ -49,21 +49,34 @@ impl Kernels for Wgpu {
         job.launch(&SOURCE, kernel, spread(n), args(n, 1, 0.0, second.is_some(), &arrays))
     }
 
-    fn sums(_: &Job, n: usize) -> usize {
-        n.div_ceil(SPREAD).clamp(1, MOST_GROUPS)
+    fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], _: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
+        let grid = Grid::line(n.div_ceil(SPREAD).clamp(1, MOST_GROUPS), SPREAD as u32);
+        let count = grid.blocks[0] as usize;
+        let sums = job.scratch(8 * count)?;
+        job.launch(&SOURCE, "squared_error_sums", grid, args(n, 1, 0.0, true, &[x, target, sums]))?;
+        job.launch(&SOURCE, "reduce_sums", spread(1), args(count, 1, scale as f32, false, &[sums, loss]))
     }
 
-    fn squared_error_sums(job: &mut Job, arrays: [Arg; 3], n: usize) -> Result<(), GpuError> {
-        let grid = Grid::line(Self::sums(job, n), SPREAD as u32);
-        job.launch(&SOURCE, "squared_error_sums", grid, args(n, 1, 0.0, true, &arrays))
+    fn cross_entropy(
+        job: &mut Job,
+        [x, labels]: [Arg; 2],
+        losses: Losses,
+        _: Arg,
+        [rows, d]: [usize; 2],
+    ) -> Result<(), GpuError> {
+        let sums = job.scratch(8 * rows)?;
+        let each = if let Losses::Each(each) = losses { each } else { job.scratch(4 * rows)? };
+        job.launch(&SOURCE, "cross_entropy", by_row(rows), args(rows, d, 0.0, false, &[x, labels, sums, each]))?;
+        match losses {
+            Losses::Each(_) => Ok(()),
+            Losses::Sum(loss, scale) => {
+                job.launch(&SOURCE, "reduce_sums", spread(1), args(rows, 1, scale as f32, false, &[sums, loss]))
+            }
+        }
     }
 
-    fn reduce_sums(job: &mut Job, arrays: [Arg; 2], count: usize, scale: f64) -> Result<(), GpuError> {
-        job.launch(&SOURCE, "reduce_sums", spread(1), args(count, 1, scale as f32, false, &arrays))
-    }
-
-    fn rows(job: &mut Job, kernel: &str, arrays: &[Arg], [rows, d]: [usize; 2]) -> Result<(), GpuError> {
-        job.launch(&SOURCE, kernel, by_row(rows), args(rows, d, 0.0, false, arrays))
+    fn softmax(job: &mut Job, arrays: [Arg; 2], [rows, d]: [usize; 2]) -> Result<(), GpuError> {
+        job.launch(&SOURCE, "softmax", by_row(rows), args(rows, d, 0.0, false, &arrays))
     }
 
     fn norm(

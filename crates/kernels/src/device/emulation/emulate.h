@@ -420,6 +420,11 @@ template <class T> inline T atomicOr(T* at, T by) { T old = *at; *at = old | by;
 template <class T> inline T atomicMin(T* at, T by) { T old = *at; *at = std::min(old, by); return old; }
 template <class T> inline T atomicMax(T* at, T by) { T old = *at; *at = std::max(old, by); return old; }
 
+// Counts up to `most` and begins again at 0.
+inline unsigned atomicInc(unsigned* at, unsigned most) { unsigned old = *at; *at = old >= most ? 0 : old + 1; return old; }
+inline void __threadfence() {}
+
+template <class T> inline T __ldcg(const T* at) { return *at; }
 template <class T> inline T __ldg(const T* at) { return *at; }
 template <class T> inline T __ldcs(const T* at) { return *at; }
 template <class T> inline void __stcs(T* at, T value) { *at = value; }
@@ -430,6 +435,13 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float x) { return std::exp(x); }
+// As wrong as the device may be, up or down as the bits fall; what is subnormal is 0 there.
+inline float emulated_off(float y, float by) {
+    if (std::fabs(y) < 1.17549435e-38f) return std::copysign(0.0f, y);
+    return emulate::bits(y) % 3 == 0 ? y * (1.0f + by) : emulate::bits(y) % 3 == 1 ? y * (1.0f - by) : y;
+}
+inline float quick_power(float z) { return z == 0.0f ? 1.0f : emulated_off(std::exp2(z), 0x1p-22f); }
+inline float quick_inverse(float x) { return emulated_off(1.0f / x, 0x1p-23f); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline int __float_as_int(float x) { return emulate::value<int>(emulate::bits(x)); }
 inline unsigned __float_as_uint(float x) { return emulate::value<unsigned>(emulate::bits(x)); }
