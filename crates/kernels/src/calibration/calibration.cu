@@ -4,8 +4,33 @@ extern "C" __global__ void null_call(u8* called) {
     *called = 1;
 }
 
-// n words of 8 bytes. Two at a time, since 16 bytes are the widest access; the arrays begin on a multiple of 256.
-extern "C" __global__ void copy_words(const u64* x, u64* y, u64 n) {
+// Threads of a block, and words of 16 bytes that a thread copies where it copies several.
+constexpr u32 BLOCK = 256, SEVERAL = 4;
+
+// n words of 8 bytes. Two at a time, since 16 bytes are the widest access; the arrays begin on a multiple of 256. A block takes a
+// piece of its own, with all loads of a thread in flight before its first store; or a word a thread, where the grid has one for
+// each.
+extern "C" __launch_bounds__(256, 8) __global__ void copy_words(const u64* x, u64* y, u64 n) {
+    const u64 pairs = n / 2;
+    const bool one = static_cast<u64>(gridDim.x) * BLOCK >= pairs;
+    const u64 begin = static_cast<u64>(blockIdx.x) * (one ? BLOCK : SEVERAL * BLOCK);
+    const uint4* from = reinterpret_cast<const uint4*>(x) + begin + threadIdx.x;
+    uint4* to = reinterpret_cast<uint4*>(y) + begin + threadIdx.x;
+    if (!one && begin + SEVERAL * BLOCK <= pairs) {
+        const uint4 a = from[0], b = from[BLOCK], c = from[2 * BLOCK], d = from[3 * BLOCK];
+        to[0] = a;
+        to[BLOCK] = b;
+        to[2 * BLOCK] = c;
+        to[3 * BLOCK] = d;
+        return;
+    }
+#pragma unroll 1
+    for (u32 i = 0; i < (one ? BLOCK : SEVERAL * BLOCK) && begin + i + threadIdx.x < pairs; i += BLOCK) to[i] = from[i];
+    if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0 && n % 2) y[n - 1] = x[n - 1];
+}
+
+// The same by a grid as large as the GPU holds, which goes over the arrays in a loop.
+extern "C" __global__ void copy_words_looping(const u64* x, u64* y, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
     const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint4* from = reinterpret_cast<const uint4*>(x);
@@ -49,8 +74,8 @@ __device__ __forceinline__ u64 block_sum(u64 sum) {
     return sum;
 }
 
-// One sum a block; a second launch with a single block adds them up. Blocks are whole warps.
-extern "C" __global__ void sum_words(const u64* x, u64* sums, u64 n) {
+// One sum a block; the block that comes last adds them up and leaves `come` at 0. Blocks are whole warps.
+extern "C" __launch_bounds__(256, 8) __global__ void sum_words(const u64* x, u64* sums, u32* come, u64* y, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
     const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
     const ulonglong2* from = reinterpret_cast<const ulonglong2*>(x);
@@ -65,5 +90,17 @@ extern "C" __global__ void sum_words(const u64* x, u64* sums, u64 n) {
     for (; k < pairs; k += step) sum += from[k].x + from[k].y;
     if (start == 0 && n % 2) sum += x[n - 1];
     sum = block_sum(sum);
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+    __shared__ u32 before;
+    if (threadIdx.x == 0) {
+        sums[blockIdx.x] = sum;
+        __threadfence();
+        before = atomicInc(come, gridDim.x - 1);
+    }
+    __syncthreads();
+    if (before + 1 != gridDim.x) return;
+    __threadfence();
+    sum = 0;
+    for (u32 block = threadIdx.x; block < gridDim.x; block += blockDim.x) sum += __ldcg(sums + block);
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) *y = sum;
 }
