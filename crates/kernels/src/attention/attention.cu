@@ -21,25 +21,73 @@ __device__ __forceinline__ float larger(float a, float b) {
     return b > a ? b : a;
 }
 
-// Softmax over the columns that a row sees, 0 beyond; a warp a row. Rows are of [batch, heads, n].
-extern "C" __global__ void softmax_rows(const float* scores, const i64* lengths, float* weights, u32 n, u32 heads, u32 sees, u64 rows) {
+// Vector i of a lane of a row that sees `visible` columns: -inf in those beyond.
+template <bool WIDE> __device__ __forceinline__ float4 read_seen(const Four<WIDE>& four, const float* row, u32 visible) {
+    float4 v = four.read(row, visible, -INFINITE);
+    if (WIDE) {
+        const u32 column = four.own + four.ahead;
+        if (column + 1 >= visible) v.y = -INFINITE;
+        if (column + 2 >= visible) v.z = -INFINITE;
+        if (column + 3 >= visible) v.w = -INFINITE;
+    }
+    return v;
+}
+
+// 0 in the columns beyond, whatever the others are.
+template <bool WIDE> __device__ __forceinline__ void write_seen(const Four<WIDE>& four, float* row, u32 visible, u32 n, float4 v) {
+    const u32 column = four.own + four.ahead;
+    if (column >= visible) v.x = 0.0f;
+    if (column + four.step >= visible) v.y = 0.0f;
+    if (column + 2 * four.step >= visible) v.z = 0.0f;
+    if (column + 3 * four.step >= visible) v.w = 0.0f;
+    four.write(row, n, v);
+}
+
+// The weights of a row by a warp, which holds it in registers where it fits, and reads it twice where it does not.
+template <bool WIDE> __device__ __forceinline__ void soften(const float* x, float* y, u32 visible, u32 n, u32 lane) {
+    constexpr u32 vectors = WIDE ? 8 : 4, step = 128 * vectors;
+    Exponentials own = {-INFINITE, 0.0f};
+    if (n <= step) {
+        float4 v[vectors];
+#pragma unroll
+        for (u32 i = 0; i < vectors; ++i) v[i] = read_seen(Four<WIDE>(i, lane, 32), x, visible);
+        own = exponentials(v);
+        const Exponentials all = over_row<32>(own);
+        const float factor = all.sum == 0.0f ? 0.0f : quick_exponential(own.most - base_of(all.most)) * quick_inverse(all.sum);
+#pragma unroll
+        for (u32 i = 0; i < vectors; ++i) write_seen(Four<WIDE>(i, lane, 32), y, visible, n, v[i] * factor);
+        return;
+    }
+    for (u32 at = 0; at < visible; at += step) {
+        float4 v[vectors];
+#pragma unroll
+        for (u32 i = 0; i < vectors; ++i) v[i] = read_seen(Four<WIDE>(i, lane, 32), x + at, visible - at);
+        own = joined(own, exponentials(v));
+    }
+    const Exponentials all = over_row<32>(own);
+    const float base = base_of(all.most), inverse = all.sum == 0.0f ? 0.0f : quick_inverse(all.sum);
+    for (u32 at = 0; at < n; at += step) {
+        const u32 here = visible > at ? visible - at : 0;
+        float4 v[vectors];
+#pragma unroll
+        for (u32 i = 0; i < vectors; ++i) v[i] = read_seen(Four<WIDE>(i, lane, 32), x + at, here);
+#pragma unroll
+        for (u32 i = 0; i < vectors; ++i) write_seen(Four<WIDE>(i, lane, 32), y + at, here, n - at, quick_exponential(v[i], base) * inverse);
+    }
+}
+
+// Softmax over the columns that a row sees, 0 beyond, in place where both are the same array; a warp a row. Rows are of
+// [batch, heads, n].
+extern "C" __launch_bounds__(256, 4) __global__ void softmax_rows(const float* scores, const i64* lengths, float* weights, u32 n, u32 heads, u32 sees, u64 rows) {
     const u32 lane = threadIdx.x % 32;
     const u64 row = static_cast<u64>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= rows) return;
     const u32 visible = seen(sees, lengths, static_cast<u32>(row / n / heads), static_cast<u32>(row % n), n);
-    const float* const x = scores + row * n;
-    float* const y = weights + row * n;
-    float most = -INFINITE;
-    for (u32 k = lane; k < visible; k += 32) most = larger(most, x[k]);
-#pragma unroll
-    for (u32 by = 16; by > 0; by /= 2) most = larger(most, __shfl_xor_sync(WHOLE_WARP, most, by));
-    if (most == -INFINITE) most = 0.0f;
-    float sum = 0.0f;
-    for (u32 k = lane; k < visible; k += 32) sum += expf(x[k] - most);
-#pragma unroll
-    for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
-    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (u32 k = lane; k < n; k += 32) y[k] = k < visible ? expf(x[k] - most) * inverse : 0.0f;
+    if (n % 4 == 0) {
+        soften<true>(scores + row * n, weights + row * n, visible, n, lane);
+    } else {
+        soften<false>(scores + row * n, weights + row * n, visible, n, lane);
+    }
 }
 
 // Copies 64 rows of `head` values to shared memory of `pitch` values a row; zeros where there is nothing.

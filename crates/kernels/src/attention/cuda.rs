@@ -10,7 +10,11 @@ use crate::gemm::{Place, Products};
 use crate::layers;
 
 /// The kernels.
-pub(crate) static SOURCE: Source = Source { name: "attention.cu", text: include_str!("attention.cu"), options: &[] };
+pub(crate) static SOURCE: Source = Source {
+    name: "attention.cu",
+    text: concat!(include_str!("../layers/rows.cuh"), include_str!("attention.cu")),
+    options: &[],
+};
 
 const THREADS: u32 = 256;
 /// Queries and keys of a block of the fused kernel.

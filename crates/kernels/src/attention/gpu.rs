@@ -286,6 +286,11 @@ mod tests {
     }
 
     #[test]
+    fn cuda_softmax_is_judged_right_for_rows_that_no_warp_holds() {
+        judged(CUDA, &[Task::Softmax], &[[1, 1028, 8, 1, 1], [1, 517, 8, 1, 1]], &MASKS);
+    }
+
+    #[test]
     fn cuda_fused_core_is_judged_right_for_heads_of_every_kernel() {
         judged(CUDA, &[Task::Core], &SIZES[..5], &MASKS);
         judged(CUDA, &[Task::Core], &HEADS[..3], &MASKS);
