@@ -8,8 +8,9 @@ pub(crate) static SOURCE: Source =
     Source { name: "layers.cu", text: concat!(include_str!("rows.cuh"), include_str!("layers.cu")), options: &[] };
 
 const THREADS: u32 = 256;
-/// Blocks that a multiprocessor holds at once, for kernels that loop; vectors that would leave it idle in part otherwise.
+/// Blocks that a multiprocessor may hold at once, and that it holds of the kernel `mse`, which loops.
 const RESIDENT: u32 = 8;
+const LOOPING: u32 = 6;
 
 /// The forms that hold rows: values of the longest wide row, threads of a row, threads of a block. A row whose length is no
 /// multiple of 4 may have half as many values.
@@ -53,7 +54,7 @@ impl Kernels for Cuda {
     }
 
     fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], come: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
-        let most = (RESIDENT * job.multiprocessors()) as usize;
+        let most = (LOOPING * job.multiprocessors()) as usize;
         let grid = Grid::line((n / 4).div_ceil(THREADS as usize).clamp(1, most), THREADS);
         let sums = job.scratch(8 * grid.blocks[0] as usize)?;
         job.launch(&SOURCE, "mse", grid, vec![x, target, sums, come, loss, Arg::U64(n as u64), Arg::F64(scale)])

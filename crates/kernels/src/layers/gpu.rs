@@ -98,7 +98,7 @@ fn prepare<K: Kernels>(
         }
         (Op::MseLoss, target) => {
             let loss = job.output("loss", Dtype::F32, &[], 0)?;
-            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            let come = job.hold(Buffer::of_u64(gpu, &[0])?);
             K::mse(&mut job, [x, target.unwrap_or(x), loss], come, n, scale(n))?;
         }
         (Op::LayerNorm | Op::ResidualLayerNorm, residual) => {
@@ -122,7 +122,7 @@ fn prepare<K: Kernels>(
             } else {
                 Losses::Sum(job.output("loss", Dtype::F32, &[], 0)?, scale(rows))
             };
-            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            let come = job.hold(Buffer::of_u64(gpu, &[0])?);
             K::cross_entropy(&mut job, [x, labels], losses, come, [rows, d])?;
         }
         (Op::BiasGelu, _) => {
@@ -180,18 +180,26 @@ mod tests {
     /// tail.
     const MANY: [[i64; 3]; 3] = [[1, 101, 252], [1, 201, 250], [1, 3101, 3]];
 
-    /// Tiles of 64 that are full, odd and of few rows; every larger tile with a tail; steps of odd rows.
-    const TILES: [[i64; 3]; 10] = [
+    /// Tiles of 64 that are full, odd and of few rows; every larger tile, of rows of both kinds, with a tail; steps of both.
+    const TILES: [[i64; 3]; 18] = [
         [1, 1, 1],
         [1, 3, 5],
-        [2, 9, 33],
-        [3, 7, 64],
-        [1, 5, 176],
-        [1, 3, 400],
-        [1, 2, 768],
+        [2, 19, 33],
+        [3, 23, 64],
+        [1, 9, 176],
+        [1, 9, 100],
+        [1, 5, 400],
+        [1, 3, 768],
+        [1, 3, 1000],
+        [1, 2, 1536],
         [1, 2, 4000],
+        [1, 2, 2051],
         [1, 1, 5001],
         [1, 2, 4112],
+        [1, 1, 8192],
+        [1, 1, 12_000],
+        [1, 1, 16_400],
+        [1, 1, 9000],
     ];
 
     fn as_drawn(_: &mut [f32]) {}
@@ -257,6 +265,19 @@ mod tests {
         judged(&[&SHAPES[..], &MANY[..1]].concat(), special, |registry, case, inputs| {
             drop(judge(registry, case, inputs))
         });
+    }
+
+    #[test]
+    fn cuda_blocks_that_go_on_to_another_row_get_its_loss_right() {
+        let mut registry = Registry::new();
+        crate::layers::register(&mut registry);
+        for shape in [[1, 101, 1028], [1, 27, 4100], [1, 14, 8193]] {
+            for more in [&[][..], &[("reduction", "none")]] {
+                judged_one(&registry, Op::CrossEntropyLoss, shape, more, as_drawn, |registry, case, inputs| {
+                    drop(judge(registry, case, inputs));
+                });
+            }
+        }
     }
 
     #[test]

@@ -113,8 +113,8 @@ template <int WHAT> __device__ __forceinline__ void biased(const float* x, const
     }
 }
 
-extern "C" __launch_bounds__(256, 6) __global__ void bias_gelu(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_exactly>(x, bias, y, rows, d); }
-extern "C" __launch_bounds__(256, 6) __global__ void bias_gelu_approximate(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_by_tanh>(x, bias, y, rows, d); }
+extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_exactly>(x, bias, y, rows, d); }
+extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu_approximate(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_by_tanh>(x, bias, y, rows, d); }
 
 // Puts the sum of a block, which its first thread holds, beside those of the others. The last block to come adds all of them up in
 // the order of their numbers, whichever it is, and leaves `come` at 0 for the next launch.
@@ -129,8 +129,13 @@ template <u32 THREADS> __device__ __forceinline__ void finish(double part, doubl
     if (before + 1 != gridDim.x) return;
     __threadfence();
     double total = 0.0;
-#pragma unroll 8
-    for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS) total += __ldcg(sums + k);
+    for (u32 at = threadIdx.x; at < gridDim.x; at += 4 * THREADS) {
+        double some[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) some[i] = at + i * THREADS < gridDim.x ? __ldcg(sums + at + i * THREADS) : 0.0;
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) total += some[i];
+    }
     total = over_row<THREADS, 1>(total, 0.0, Add());
     if (threadIdx.x == 0) *loss = static_cast<float>(total * scale);
 }
@@ -141,7 +146,7 @@ __device__ __forceinline__ float squares(float4 a, float4 b) {
 }
 
 // The sum of squared differences, times `scale`: eight of them at a time in f32, those sums in f64.
-extern "C" __launch_bounds__(256, 8) __global__ void mse(const float* x, const float* target, double* sums, u32* come, float* loss, u64 n, double scale) {
+extern "C" __launch_bounds__(256, 6) __global__ void mse(const float* x, const float* target, double* sums, u32* come, float* loss, u64 n, double scale) {
     const u64 step = static_cast<u64>(gridDim.x) * BLOCK, vectors = n / 4;
     const float4* from = reinterpret_cast<const float4*>(x);
     const float4* with = reinterpret_cast<const float4*>(target);
@@ -184,15 +189,19 @@ template <u32 THREADS, u32 VECTORS, bool RESIDUAL, bool WIDE> __device__ __force
     const u64 at = place.row * d;
     float4 v[VECTORS];
     float total = 0.0f;
+    // Loads do not pass stores: blocks of 512 threads have registers for half of two arrays.
+    constexpr u32 batch = RESIDUAL && THREADS >= 512 && VECTORS > 1 ? VECTORS / 2 : VECTORS;
 #pragma unroll
-    for (u32 i = 0; i < VECTORS; ++i) {
-        const Four<WIDE> four(i, place.lane, THREADS);
-        v[i] = four.read(x + at, here, 0.0f);
-        if (RESIDUAL) v[i] = v[i] + four.read(residual + at, here, 0.0f);
-    }
-    if (RESIDUAL) {
+    for (u32 begin = 0; begin < VECTORS; begin += batch) {
 #pragma unroll
-        for (u32 i = 0; i < VECTORS; ++i) Four<WIDE>(i, place.lane, THREADS).write(sum + at, here, v[i]);
+        for (u32 i = begin; i < begin + batch; ++i) {
+            const Four<WIDE> four(i, place.lane, THREADS);
+            v[i] = four.read(x + at, here, 0.0f);
+            if (RESIDUAL) v[i] = v[i] + four.read(residual + at, here, 0.0f);
+        }
+        if (RESIDUAL)
+#pragma unroll
+            for (u32 i = begin; i < begin + batch; ++i) Four<WIDE>(i, place.lane, THREADS).write(sum + at, here, v[i]);
     }
 #pragma unroll
     for (u32 i = 0; i < VECTORS; ++i) total += sum_of(v[i]);
@@ -204,7 +213,9 @@ template <u32 THREADS, u32 VECTORS, bool RESIDUAL, bool WIDE> __device__ __force
 #pragma unroll
     for (u32 i = 0; i < VECTORS; ++i) {
         const Four<WIDE> four(i, place.lane, THREADS);
-        const float4 g = four.read_constant(gamma, here), b = four.read_constant(beta, here);
+        // Nor have they any for loads that pass the stores below.
+        const float4 g = THREADS < 512 ? four.read_constant(gamma, here) : four.read(gamma, here, 0.0f);
+        const float4 b = THREADS < 512 ? four.read_constant(beta, here) : four.read(beta, here, 0.0f);
         four.write(y + at, here, found.of(v[i], g, b));
     }
 }
@@ -269,13 +280,13 @@ template <bool RESIDUAL> __device__ __forceinline__ void norm_long(NORM) {
 extern "C" __launch_bounds__(256, 8) __global__ void layer_norm_64(NORM) { norm<8, 2, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(256, 4) __global__ void layer_norm_256(NORM) { norm<16, 4, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 8) __global__ void layer_norm_1024(NORM) { norm<32, 8, false>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(128, 8) __global__ void layer_norm_4096(NORM) { norm<128, 8, false>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(128, 7) __global__ void layer_norm_4096(NORM) { norm<128, 8, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(512, 2) __global__ void layer_norm_16384(NORM) { norm<512, 8, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(1024, 1) __global__ void layer_norm_long(NORM) { norm_long<false>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(256, 8) __global__ void residual_layer_norm_64(NORM) { norm<8, 2, true>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(256, 4) __global__ void residual_layer_norm_256(NORM) { norm<16, 4, true>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(128, 6) __global__ void residual_layer_norm_1024(NORM) { norm<32, 8, true>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(128, 6) __global__ void residual_layer_norm_4096(NORM) { norm<128, 8, true>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(256, 6) __global__ void residual_layer_norm_64(NORM) { norm<8, 2, true>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(256, 3) __global__ void residual_layer_norm_256(NORM) { norm<16, 4, true>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(128, 5) __global__ void residual_layer_norm_1024(NORM) { norm<32, 8, true>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(128, 5) __global__ void residual_layer_norm_4096(NORM) { norm<128, 8, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(512, 2) __global__ void residual_layer_norm_16384(NORM) { norm<512, 8, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(1024, 1) __global__ void residual_layer_norm_long(NORM) { norm_long<true>(NORM_ARGUMENTS); }
 
@@ -360,6 +371,8 @@ template <u32 THREADS, u32 VECTORS, bool LONG, bool WIDE> __device__ __forceinli
             if (losses) losses[place.row] = value;
             total += value;
         }
+        // The next row's sums go to the memory that these were read from.
+        if (THREADS > 32) __syncthreads();
     }
     if (loss) finish<block_threads>(over_row<block_threads, 0>(total, 0.0, Add()), sums, come, loss, scale);
 }

@@ -3,6 +3,8 @@
 Activations and squared errors go element by element; normalisation, softmax and cross-entropy hold as many whole rows as
 fit a tile, and go over rows beyond the largest tile in steps. NaN and infinity do as in the CUDA kernels.
 
+Losses are added up by the program that comes last, in the order of rows.
+
 The interpreter computes exponentials and quotients to the last bit; the machine's are a few units in the last place off
 (`ex2.approx`, `div.full`), which the tolerances leave room for: an argument of -16 costs an exponential a relative 1e-6.
 """
@@ -14,20 +16,27 @@ from variants import F32, F64, I64, Variant, both
 
 @triton.jit
 def gelu_exact(x):
-    # erf cancels in the tail; what is lost there is absolute (3e-8 x), and the tolerance is absolute there too.
-    return 0.5 * x * (1.0 + tl.erf(x * 0.70710678118654752))
+    # x Phi(x) by Phi(-|x|) = 2^z(|x|), z a polynomial (`gelu_exponent.rs`): the tail keeps its digits.
+    a = tl.abs(x)
+    z = a * -8.080689327e-07 + 4.486267426e-05
+    z = z * a - 8.323653019e-04
+    z = z * a + 8.240508847e-03
+    z = z * a - 5.360808223e-02
+    z = z * a - 4.586718976e-01
+    z = z * a - 1.151204824e00
+    p = tl.exp2(z * a - 1.0)
+    return x * tl.where(x > 0.0, 1.0 - p, p)
 
 
 @triton.jit
 def gelu_tanh(x):
-    inner = 0.79788456080286536 * (x + 0.044715 * x * x * x)
-    # x (1 + tanh u) / 2 = x / (1 + e^-2u), without cancellation.
-    return x / (1.0 + tl.exp(-2.0 * inner))
+    # x (1 + tanh u) / 2 = x / (1 + e^-2u), without cancellation; u = sqrt(2 / pi) (x + 0.044715 x^3), times -2 log2 e.
+    return x / (1.0 + tl.exp2(x * (x * x * -0.10294323958 - 2.30220819814)))
 
 
 @triton.jit
 def swish_of(x):
-    return x / (1.0 + tl.exp(-x))
+    return x / (1.0 + tl.exp2(x * -1.44269504089))
 
 
 @triton.jit
@@ -69,8 +78,25 @@ def biased(x, bias, y, rows, d, TANH: tl.constexpr, ROWS: tl.constexpr, BLOCK: t
 
 
 @triton.jit
-def squared_error_sums(x, target, sums, n, STEPS: tl.constexpr, BLOCK: tl.constexpr):
-    """The sum of squared differences of STEPS x BLOCK values: one sum a program, in f64."""
+def finish(part, sums, come, loss, scale, BLOCK: tl.constexpr):
+    """Puts the sum of a program beside those of the others. The last program to come adds all of them up in the order of their
+    numbers, and leaves `come` at 0 for the next launch."""
+    tl.store(sums + tl.program_id(0), part)
+    # One thread has stored the sum, and maybe another counts.
+    tl.debug_barrier()
+    programs = tl.num_programs(0)
+    if tl.atomic_add(come, 1, sem="acq_rel") == programs - 1:
+        total = tl.zeros([BLOCK], dtype=tl.float64)
+        for start in range(0, programs, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            total += tl.load(sums + at, mask=at < programs, other=0.0, cache_modifier=".cg")
+        tl.store(loss, (tl.sum(total, axis=0) * scale).to(tl.float32))
+        tl.store(come, 0)
+
+
+@triton.jit
+def mse(x, target, sums, come, loss, n, scale, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+    """The sum of squared differences, times `scale`: of STEPS x BLOCK values a program, whose sums are added up in f64."""
     start = tl.program_id(0).to(tl.int64) * (STEPS * BLOCK)
     part = tl.zeros([BLOCK], dtype=tl.float32)
     for step in range(STEPS):
@@ -78,17 +104,7 @@ def squared_error_sums(x, target, sums, n, STEPS: tl.constexpr, BLOCK: tl.conste
         mask = at < n
         difference = tl.load(x + at, mask=mask, other=0.0) - tl.load(target + at, mask=mask, other=0.0)
         part += difference * difference
-    tl.store(sums + tl.program_id(0), tl.sum(part.to(tl.float64), axis=0))
-
-
-@triton.jit
-def reduce_sums(sums, loss, n, scale, BLOCK: tl.constexpr):
-    """Adds n sums up and scales them: one program."""
-    total = tl.zeros([BLOCK], dtype=tl.float64)
-    for start in range(0, n, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        total += tl.load(sums + at, mask=at < n, other=0.0)
-    tl.store(loss, (tl.sum(total, axis=0) * scale).to(tl.float32))
+    finish(tl.sum(part.to(tl.float64), axis=0), sums, come, loss, scale, 2048)
 
 
 @triton.jit
@@ -188,36 +204,44 @@ def softmax_long(x, y, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def cross_entropy(x, labels, sums, losses, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """The loss of each of ROWS rows of at most BLOCK logits, as f64 for the sum and as f32."""
+def cross_entropy(x, labels, losses, sums, come, loss, rows, d, each, scale, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """The losses of ROWS rows of at most BLOCK logits: each to `losses`, or the sum of all, times `scale`, to `loss`;
+    `each` says which."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < rows
     column = tl.arange(0, BLOCK)
     start = row.to(tl.int64) * d
     mask = inside[:, None] & (column < d)[None, :]
-    value = tl.load(x + start[:, None] + column[None, :], mask=mask, other=float("-inf"))
-    most = tl.where(inside, tl.max(value, axis=1), 0.0)
-    total = tl.sum(tl.where(mask, tl.exp(value - most[:, None]), 0.0), axis=1)
+    logits = tl.load(x + start[:, None] + column[None, :], mask=mask, other=float("-inf"))
     label = tl.load(labels + row, mask=inside, other=0)
     given = tl.load(x + start + label, mask=inside, other=0.0)
-    loss = tl.log(tl.where(inside, total, 1.0)) + (most - given)
-    tl.store(sums + row, loss.to(tl.float64), mask=inside)
-    tl.store(losses + row, loss, mask=inside)
+    most = tl.where(inside, tl.max(logits, axis=1), 0.0)
+    total = tl.sum(tl.where(mask, tl.exp(logits - most[:, None]), 0.0), axis=1)
+    value = tl.log(tl.where(inside, total, 1.0)) + (most - given)
+    if each:
+        tl.store(losses + row, value, mask=inside)
+    else:
+        finish(tl.sum(tl.where(inside, value, 0.0).to(tl.float64), axis=0), sums, come, loss, scale, 2048)
 
 
 @triton.jit
-def cross_entropy_long(x, labels, sums, losses, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+def cross_entropy_long(x, labels, losses, sums, come, loss, rows, d, each, scale, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """The same for one row of any length."""
     number = tl.program_id(0)
     row = number.to(tl.int64) * d
     most, total = log_sum(x, row, d, BLOCK)
-    loss = tl.log(total) + (most - tl.load(x + row + tl.load(labels + number)))
-    tl.store(sums + number, loss.to(tl.float64))
-    tl.store(losses + number, loss)
+    value = tl.log(total) + (most - tl.load(x + row + tl.load(labels + number)))
+    if each:
+        tl.store(losses + number, value)
+    else:
+        finish(value.to(tl.float64), sums, come, loss, scale, 2048)
 
 
-# Values and rows of a tile, and its warps. Rows that are no multiple of 16 values take the smallest tile or go in steps.
-TILES = [(64, 16, 4), (256, 4, 4), (512, 2, 4), (1024, 1, 4), (4096, 1, 8)]
+# Values and rows of a tile, and its warps: 16 values a thread, of rows that long 32. Of rows that are no multiple of 16 values
+# some tiles are there, and steps beyond them.
+TILES = [(64, 32, 4), (256, 8, 4), (512, 4, 4), (1024, 2, 4), (2048, 1, 4), (4096, 1, 8), (8192, 1, 8), (16384, 1, 16)]
+ODD = [64, 256, 1024, 4096]
+STEP = (4096, 8)
 ELEMENTS = ["gelu", "gelu_approximate", "swish", "swiglu", "add", "squared_errors"]
 
 
@@ -227,24 +251,25 @@ def by_row(name, fn, long, types, sixteens, constants):
     for block, rows, warps in TILES:
         rest = dict(constants=dict(constants, ROWS=rows, BLOCK=block), warps=warps)
         pair = both(f"{name}_{block}", fn, types, sixteens, **rest)
-        all += pair if block == TILES[0][0] else pair[1:]
-    rest = dict(constants=dict(constants, ROWS=1, BLOCK=TILES[-1][0]), warps=TILES[-1][2])
+        all += pair if block in ODD else pair[1:]
+    block, warps = STEP
+    rest = dict(constants=dict(constants, ROWS=1, BLOCK=block), warps=warps)
     return all + both(f"{name}_long", long, types, sixteens, **rest)
 
 
-VARIANTS = [Variant("reduce_sums", reduce_sums, dict(sums=F64, loss=F32, n="i32", scale="fp64"), dict(BLOCK=1024))]
+VARIANTS = []
 for op in ELEMENTS:
     types = dict(x=F32, second=F32, y=F32, n="i64")
-    VARIANTS += both(op, elements, types, types, constants=dict(OP=op, BLOCK=1024))
+    VARIANTS += both(op, elements, types, types, constants=dict(OP=op, BLOCK=2048))
 for name, tanh in [("bias_gelu", False), ("bias_gelu_approximate", True)]:
     types = dict(x=F32, bias=F32, y=F32, rows="i32", d="i32")
-    VARIANTS += both(name, biased, types, ["x", "bias", "y", "d"], constants=dict(TANH=tanh, ROWS=4, BLOCK=256))
-types = dict(x=F32, target=F32, sums=F64, n="i64")
-VARIANTS += both("squared_error_sums", squared_error_sums, types, types, constants=dict(STEPS=16, BLOCK=1024))
+    VARIANTS += both(name, biased, types, ["x", "bias", "y", "d"], constants=dict(TANH=tanh, ROWS=8, BLOCK=256))
+types = dict(x=F32, target=F32, sums=F64, come=I64, loss=F32, n="i64", scale="fp64")
+VARIANTS += both("mse", mse, types, ["x", "target", "n"], constants=dict(STEPS=4, BLOCK=2048))
 for name, residual in [("layer_norm", False), ("residual_layer_norm", True)]:
     types = dict(x=F32, residual=F32, gamma=F32, beta=F32, y=F32, total=F32, rows="i32", d="i32", eps="fp32")
     sixteens = ["x", "residual", "gamma", "beta", "y", "total", "d"]
     VARIANTS += by_row(name, layer_norm, layer_norm_long, types, sixteens, dict(RESIDUAL=residual))
 VARIANTS += by_row("softmax", softmax, softmax_long, dict(x=F32, y=F32, rows="i32", d="i32"), ["x", "y", "d"], {})
-types = dict(x=F32, labels=I64, sums=F64, losses=F32, rows="i32", d="i32")
-VARIANTS += by_row("cross_entropy", cross_entropy, cross_entropy_long, types, ["x", "labels", "sums", "losses", "d"], {})
+types = dict(x=F32, labels=I64, losses=F32, sums=F64, come=I64, loss=F32, rows="i32", d="i32", each="i32", scale="fp64")
+VARIANTS += by_row("cross_entropy", cross_entropy, cross_entropy_long, types, ["x", "d"], {})

@@ -84,8 +84,8 @@ template <u32 LANES, class T, class F> __device__ __forceinline__ T over_lanes(T
     return value;
 }
 
-// What the threads of a row hold, combined; each gets it. Blocks are whole warps. Calls take turns between two slots at least, so
-// that one barrier a call is enough.
+// What the threads of a row hold, combined; each gets it. Blocks are whole warps. Each call of a kernel has a slot of its own, so
+// that one barrier is enough; who calls again in a loop needs another between.
 template <u32 THREADS, u32 SLOT, class T, class F> __device__ __forceinline__ T over_row(T value, T none, F combine) {
     value = over_lanes<THREADS < 32 ? THREADS : 32>(value, combine);
     if constexpr (THREADS > 32) {
@@ -138,13 +138,13 @@ struct Exponentials {
 // Those of all threads of a row.
 template <u32 THREADS> __device__ __forceinline__ Exponentials over_row(Exponentials own) {
     constexpr u32 lanes = THREADS < 32 ? THREADS : 32;
-    auto joined = [](Exponentials e) {
+    auto reduced = [](Exponentials e) {
         Exponentials all;
         all.most = over_lanes<lanes>(e.most, Larger());
         all.sum = over_lanes<lanes>(e.sum * quick_exponential(e.most - base_of(all.most)), Add());
         return all;
     };
-    own = joined(own);
+    own = reduced(own);
     if constexpr (THREADS > 32) {
         __shared__ float most[32], sums[32];
         const u32 k = threadIdx.x;
@@ -156,7 +156,7 @@ template <u32 THREADS> __device__ __forceinline__ Exponentials over_row(Exponent
         const bool there = k % 32 < THREADS / 32;
         own.most = there ? most[k % 32] : -INFINITE;
         own.sum = there ? sums[k % 32] : 0.0f;
-        own = joined(own);
+        own = reduced(own);
     }
     return own;
 }
@@ -187,6 +187,12 @@ template <u32 VECTORS> __device__ __forceinline__ Exponentials exponentials(floa
     return own;
 }
 
+// Those of two lots of values.
+__device__ __forceinline__ Exponentials joined(Exponentials a, Exponentials b) {
+    const float most = fmaxf(a.most, b.most), base = base_of(most);
+    return {most, a.sum * quick_exponential(a.most - base) + b.sum * quick_exponential(b.most - base)};
+}
+
 // The exponentials of a row of any length, by a block: each thread goes on from what it has.
 template <u32 THREADS, u32 VECTORS, bool WIDE> __device__ __forceinline__ Exponentials exponentials_of_long(const float* row, u32 d) {
     Exponentials own = {-INFINITE, 0.0f};
@@ -194,10 +200,7 @@ template <u32 THREADS, u32 VECTORS, bool WIDE> __device__ __forceinline__ Expone
         float4 v[VECTORS];
 #pragma unroll
         for (u32 i = 0; i < VECTORS; ++i) v[i] = Four<WIDE>(i, threadIdx.x, THREADS).read(row + at, d - at, -INFINITE);
-        const Exponentials more = exponentials(v);
-        const float most = fmaxf(own.most, more.most), base = base_of(most);
-        own.sum = own.sum * quick_exponential(own.most - base) + more.sum * quick_exponential(more.most - base);
-        own.most = most;
+        own = joined(own, exponentials(v));
     }
     return over_row<THREADS>(own);
 }

@@ -7,12 +7,22 @@ use crate::device::{Arg, GpuError, Grid, Job, Source, whole};
 pub(crate) static SOURCE: Source = Source { name: "layers.py", text: include_str!("layers.py"), options: &[] };
 
 /// Values of an element-wise program, and of a step of the squared errors, of which a program takes `STEPS`.
-const BLOCK: usize = 1024;
-const STEPS: usize = 16;
+const BLOCK: usize = 2048;
+const STEPS: usize = 4;
 /// Rows and columns of a program that adds a bias.
-const BIASED: [usize; 2] = [4, 256];
-/// Values and rows of the tiles that rows fit into, as in `layers.py`.
-const TILES: [(usize, usize); 5] = [(64, 16), (256, 4), (512, 2), (1024, 1), (4096, 1)];
+const BIASED: [usize; 2] = [8, 256];
+/// Values and rows of the tiles that rows fit into, and whether one is there for rows that are no multiple of 16 values, as in
+/// `layers.py`.
+const TILES: [(usize, usize, bool); 8] = [
+    (64, 32, true),
+    (256, 8, true),
+    (512, 4, false),
+    (1024, 2, true),
+    (2048, 1, false),
+    (4096, 1, true),
+    (8192, 1, false),
+    (16_384, 1, false),
+];
 
 /// The name of the variant for sizes that are multiples of 16, or not. Arrays begin at multiples of 256 bytes.
 fn variant(kernel: &str, size: usize) -> String {
@@ -21,10 +31,8 @@ fn variant(kernel: &str, size: usize) -> String {
 
 /// The variant of a kernel by rows for rows of `d` values, and how many rows a program takes.
 fn by_row(kernel: &str, d: usize) -> (String, usize) {
-    // Rows that are no multiple of 16 values have the smallest tile alone.
-    let tiles = if d.is_multiple_of(16) { &TILES[..] } else { &TILES[..1] };
-    match tiles.iter().find(|(block, _)| d <= *block) {
-        Some((block, rows)) => (variant(&format!("{kernel}_{block}"), d), *rows),
+    match TILES.iter().find(|(block, _, odd)| d <= *block && (*odd || d.is_multiple_of(16))) {
+        Some((block, rows, _)) => (variant(&format!("{kernel}_{block}"), d), *rows),
         None => (variant(&format!("{kernel}_long"), d), 1),
     }
 }
@@ -55,32 +63,30 @@ impl Kernels for Triton {
         job.launch(&SOURCE, &variant(kernel, n), line(n.div_ceil(BLOCK)), args)
     }
 
-    fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], _: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
+    fn mse(job: &mut Job, [x, target, loss]: [Arg; 3], come: Arg, n: usize, scale: f64) -> Result<(), GpuError> {
         let programs = n.div_ceil(STEPS * BLOCK);
         let sums = job.scratch(8 * programs)?;
-        let args = vec![x, target, sums, Arg::U64(n as u64)];
-        job.launch(&SOURCE, &variant("squared_error_sums", n), line(programs), args)?;
-        job.launch(&SOURCE, "reduce_sums", line(1), vec![sums, loss, whole(programs), Arg::F64(scale)])
+        let args = vec![x, target, sums, come, loss, Arg::U64(n as u64), Arg::F64(scale)];
+        job.launch(&SOURCE, &variant("mse", n), line(programs), args)
     }
 
     fn cross_entropy(
         job: &mut Job,
         [x, labels]: [Arg; 2],
         losses: Losses,
-        _: Arg,
+        come: Arg,
         rows: [usize; 2],
     ) -> Result<(), GpuError> {
-        let sums = job.scratch(8 * rows[0])?;
-        let each = if let Losses::Each(each) = losses { each } else { job.scratch(4 * rows[0])? };
         let [count, d] = counted(rows)?;
-        let (kernel, rows_each) = by_row("cross_entropy", rows[1]);
-        job.launch(&SOURCE, &kernel, line(rows[0].div_ceil(rows_each)), vec![x, labels, sums, each, count, d])?;
-        match losses {
-            Losses::Each(_) => Ok(()),
-            Losses::Sum(loss, scale) => {
-                job.launch(&SOURCE, "reduce_sums", line(1), vec![sums, loss, whole(rows[0]), Arg::F64(scale)])
-            }
-        }
+        let (to, each, scale) = match losses {
+            Losses::Each(to) => (to, 1, 1.0),
+            Losses::Sum(to, scale) => (to, 0, scale),
+        };
+        let (kernel, together) = by_row("cross_entropy", rows[1]);
+        let programs = rows[0].div_ceil(together);
+        let sums = job.scratch(8 * programs)?;
+        let args = vec![x, labels, to, sums, come, to, count, d, Arg::U32(each), Arg::F64(scale)];
+        job.launch(&SOURCE, &kernel, line(programs), args)
     }
 
     fn softmax(job: &mut Job, [x, y]: [Arg; 2], rows: [usize; 2]) -> Result<(), GpuError> {
