@@ -17,7 +17,7 @@ const LOOPING: u32 = 6;
 const FORMS: [(usize, u32, u32); 5] =
     [(64, 8, 256), (256, 16, 256), (1024, 32, 128), (4096, 128, 128), (16_384, 512, 512)];
 /// Threads of a block that goes over a row in steps.
-const LONG: u32 = 1024;
+const LONG: u32 = 512;
 
 /// The kernel for rows of `d` values, and a block for as many rows as it takes.
 fn by_row(kernel: &str, [rows, d]: [usize; 2]) -> (String, Grid) {

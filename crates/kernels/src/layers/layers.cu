@@ -270,9 +270,9 @@ template <u32 THREADS, u32 VECTORS, bool RESIDUAL> __device__ __forceinline__ vo
 }
 template <bool RESIDUAL> __device__ __forceinline__ void norm_long(NORM) {
     if (d % 4 == 0) {
-        norm_long<1024, 4, RESIDUAL, true>(NORM_ARGUMENTS);
+        norm_long<512, 4, RESIDUAL, true>(NORM_ARGUMENTS);
     } else {
-        norm_long<1024, 2, RESIDUAL, false>(NORM_ARGUMENTS);
+        norm_long<512, 2, RESIDUAL, false>(NORM_ARGUMENTS);
     }
 }
 
@@ -282,13 +282,13 @@ extern "C" __launch_bounds__(256, 4) __global__ void layer_norm_256(NORM) { norm
 extern "C" __launch_bounds__(128, 8) __global__ void layer_norm_1024(NORM) { norm<32, 8, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 7) __global__ void layer_norm_4096(NORM) { norm<128, 8, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(512, 2) __global__ void layer_norm_16384(NORM) { norm<512, 8, false>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(1024, 1) __global__ void layer_norm_long(NORM) { norm_long<false>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(512, 2) __global__ void layer_norm_long(NORM) { norm_long<false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(256, 6) __global__ void residual_layer_norm_64(NORM) { norm<8, 2, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(256, 3) __global__ void residual_layer_norm_256(NORM) { norm<16, 4, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 5) __global__ void residual_layer_norm_1024(NORM) { norm<32, 8, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 5) __global__ void residual_layer_norm_4096(NORM) { norm<128, 8, true>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(512, 2) __global__ void residual_layer_norm_16384(NORM) { norm<512, 8, true>(NORM_ARGUMENTS); }
-extern "C" __launch_bounds__(1024, 1) __global__ void residual_layer_norm_long(NORM) { norm_long<true>(NORM_ARGUMENTS); }
+extern "C" __launch_bounds__(512, 2) __global__ void residual_layer_norm_long(NORM) { norm_long<true>(NORM_ARGUMENTS); }
 
 #define SOFTMAX const float *x, float *y, u64 rows, u32 d
 
@@ -333,11 +333,11 @@ extern "C" __launch_bounds__(256, 5) __global__ void softmax_256(SOFTMAX) { soft
 extern "C" __launch_bounds__(128, 8) __global__ void softmax_1024(SOFTMAX) { soften<32, 8>(x, y, rows, d); }
 extern "C" __launch_bounds__(128, 8) __global__ void softmax_4096(SOFTMAX) { soften<128, 8>(x, y, rows, d); }
 extern "C" __launch_bounds__(512, 2) __global__ void softmax_16384(SOFTMAX) { soften<512, 8>(x, y, rows, d); }
-extern "C" __launch_bounds__(1024, 1) __global__ void softmax_long(SOFTMAX) {
+extern "C" __launch_bounds__(512, 3) __global__ void softmax_long(SOFTMAX) {
     if (d % 4 == 0) {
-        softmax_of_long<1024, 4, true>(x, y, rows, d);
+        softmax_of_long<512, 4, true>(x, y, rows, d);
     } else {
-        softmax_of_long<1024, 2, false>(x, y, rows, d);
+        softmax_of_long<512, 2, false>(x, y, rows, d);
     }
 }
 
@@ -392,4 +392,4 @@ extern "C" __launch_bounds__(256, 5) __global__ void cross_entropy_256(LOSSES) {
 extern "C" __launch_bounds__(128, 8) __global__ void cross_entropy_1024(LOSSES) { losses_of_rows<32, 8, false>(LOSSES_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 8) __global__ void cross_entropy_4096(LOSSES) { losses_of_rows<128, 8, false>(LOSSES_ARGUMENTS); }
 extern "C" __launch_bounds__(512, 2) __global__ void cross_entropy_16384(LOSSES) { losses_of_rows<512, 8, false>(LOSSES_ARGUMENTS); }
-extern "C" __launch_bounds__(1024, 1) __global__ void cross_entropy_long(LOSSES) { losses_of_rows<1024, 4, true>(LOSSES_ARGUMENTS); }
+extern "C" __launch_bounds__(512, 3) __global__ void cross_entropy_long(LOSSES) { losses_of_rows<512, 4, true>(LOSSES_ARGUMENTS); }
