@@ -13,36 +13,84 @@ use super::workload_dot::{self, prepare_error};
 use super::workload_run;
 
 /// The kernels. Nothing may be fused where the processor rounds twice.
-pub(crate) static SOURCE: Source =
-    Source { name: "lattice.cu", text: include_str!("lattice.cu"), options: &["--fmad=false"] };
+pub(crate) static SOURCE: Source = Source {
+    name: "lattice.cu",
+    text: concat!(include_str!("lattice.cuh"), "\n#line 1 \"lattice.cu\"\n", include_str!("lattice.cu")),
+    options: &["--fmad=false"],
+};
 
-/// Threads of a block, a vector each.
-const THREADS: usize = 128;
+/// Threads of a block.
+const THREADS: usize = 256;
 const WARP: usize = 32;
+/// Rows that a warp scores together where indices are bytes.
+const ROWS: usize = 4;
+/// Blocks that a multiprocessor gets at most; each then goes over more vectors.
+const RESIDENT: usize = 8;
+/// Largest table of points that each block keeps in shared memory, in bytes.
+const TABLE: usize = 16 << 10;
 
-/// Name of a lattice at the end of the names of its kernels.
-fn suffix(codec: &Codec) -> String {
-    codec.lattice().name().to_lowercase()
+/// How the kernels of a code find digits and points, and what they know of it.
+struct Code {
+    /// End of the names of its kernels.
+    suffix: String,
+    /// The points of a level, a byte a coordinate; empty where kernels compute them.
+    points: Vec<u8>,
+    args: Vec<Arg>,
 }
 
-/// What the kernels know of a code.
-fn code(codec: &Codec) -> [Arg; 4] {
-    let pow2 = u32::from(codec.q().is_power_of_two());
-    [whole(codec.levels()), Arg::U32(codec.level_bits()), Arg::U32(codec.q()), Arg::U32(pow2)]
+impl Code {
+    /// `encoding` takes digits apart by shifts where it has a table.
+    fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, encoding: bool) -> Result<Self, PrepareError> {
+        let shifts = codec.q().is_power_of_two();
+        let points = if shifts || !encoding { bytes(codec).unwrap_or_default() } else { Vec::new() };
+        let way = match (points.is_empty(), shifts) {
+            (false, _) => "lookups",
+            (true, true) => "shifts",
+            (true, false) => "divisions",
+        };
+        let suffix = format!("{}_{way}", codec.lattice().name().to_lowercase());
+        let table = if points.is_empty() { Arg::At(0) } else { job.hold(Buffer::of(gpu, &points, 0)?) };
+        let numbers =
+            [whole(points.len() / 4), whole(codec.levels()), Arg::U32(codec.level_bits()), Arg::U32(codec.q())];
+        let args = std::iter::once(table).chain(numbers).collect();
+        Ok(Self { suffix, points, args })
+    }
+
+    /// With the shift of each coordinate.
+    fn shifted(&self, codec: &Codec) -> Vec<Arg> {
+        self.args.iter().copied().chain(codec.shift().map(Arg::F32)).collect()
+    }
 }
 
-/// Shift and scales in the order in which the kernels read them.
+/// The points of a level by index as bytes (doubled for E8), where the table is small and a byte has room for each; `Z2` is
+/// quicker without.
+fn bytes(codec: &Codec) -> Option<Vec<u8>> {
+    let points = codec.level_table().filter(|points| codec.dimension() > 2 && points.len() <= TABLE)?;
+    let scale = codec.lattice().scale() as f32;
+    points.iter().map(|y| (y * scale).abs() <= 127.0).all(|fits| fits).then_some(())?;
+    Some(points.iter().map(|y| ((y * scale) as i8).cast_unsigned()).collect())
+}
+
+/// Blocks that go over so many units of work, each of so many threads.
+fn grid(job: &Job, threads: usize) -> Grid {
+    let most = RESIDENT * job.multiprocessors() as usize;
+    Grid::line(threads.div_ceil(THREADS).min(most), THREADS as u32)
+}
+
+/// Shared memory in which blocks put codes together that are stored in other units than bytes, words or pairs of words.
+fn packing_bytes(codec: &Codec) -> usize {
+    let words = THREADS / WARP * codec.vector_bits() * 4;
+    match codec.vector_bits() {
+        8 | 16 | 32 | 64 => 0,
+        ..64 => words,
+        _ => words + 8 * codec.levels() * THREADS,
+    }
+}
+
+/// Shift and scales in the order in which the kernels in WGSL read them.
 pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
     let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
     Ok(Buffer::of_f32(gpu, &values)?)
-}
-
-/// The points of a level, or nothing where the kernel computes them.
-fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<Arg, PrepareError> {
-    match codec.level_table() {
-        Some(points) => Ok(job.hold(Buffer::of_f32(gpu, points)?)),
-        None => Ok(Arg::At(0)),
-    }
 }
 
 /// Bytes that the codes of `n` vectors take on the device: whole warps write whole words.
@@ -63,18 +111,26 @@ fn prepare(
     let (codec, n) = host.code();
     let codec = codec.clone();
     let mut job = Job::new(gpu);
+    let code = Code::new(&mut job, gpu, &codec, task != Task::Decode)?;
     let nothing = Arg::At(0);
-    let grid = Grid::line(n.div_ceil(THREADS), THREADS as u32).shared(THREADS / WARP * codec.vector_bits() * 4);
+    let line = grid(&job, n);
     // Where an input lies on the device, and what it is.
     let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
-    let (packed, retries) = if task == Task::Decode {
+    if task == Task::Decode {
         let (packed, retries) = host.codes();
         let copies = [packed.to_vec(), retries.to_vec()];
         let slack = packed_bytes(&codec, n) - packed.len();
         let packed = job.hold(Buffer::of(gpu, packed, slack)?);
         let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing };
         given.extend([packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != nothing));
-        (packed, retries)
+        let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
+        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
+        // Every index is a point where this is zero.
+        let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
+        let mut args = vec![packed, retries, scales, x, bad, Arg::U64(n as u64), Arg::U64(limit)];
+        args.extend(code.shifted(&codec));
+        job.launch(&SOURCE, &format!("decode_{}", code.suffix), line.shared(code.points.len()), args)?;
     } else {
         let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
         let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(nothing) };
@@ -82,28 +138,22 @@ fn prepare(
         let retries = flags(codec.has_retries(), "retries")?;
         let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
         given.push((x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect()));
-        let constants = job.hold(constants(gpu, &codec, codec.inverse_scales())?);
+        let inverses = job.hold(Buffer::of_f32(gpu, codec.inverse_scales())?);
         let cap = match codec.params().overload {
             Overload::Retry { cap, .. } => u32::from(cap),
             _ => 0,
         };
-        let mut args = vec![x, packed, overload, retries, constants, Arg::U64(n as u64)];
-        args.extend(code(&codec));
-        args.push(Arg::U32(cap));
-        job.launch(&SOURCE, &format!("encode_{}", suffix(&codec)), grid, args)?;
-        (packed, retries)
-    };
-    if task != Task::Encode {
-        let table = table(&mut job, gpu, &codec)?;
-        let constants = job.hold(constants(gpu, &codec, codec.scales())?);
-        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
-        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
-        // All of 2^64 indices are points where this is zero.
-        let points = Arg::U64(codec.level_points() as u64);
-        let mut args = vec![packed, retries, constants, table, x, bad, Arg::U64(n as u64)];
-        args.extend(code(&codec));
-        args.push(points);
-        job.launch(&SOURCE, &format!("decode_{}", suffix(&codec)), grid, args)?;
+        let mut args = vec![x, packed, overload, retries, inverses, Arg::U64(n as u64), Arg::U32(cap)];
+        args.extend(code.shifted(&codec));
+        let mut name = "encode";
+        if task == Task::Quantize {
+            // What the codes stand for is known when they are: one launch writes both.
+            name = "quantize";
+            args.push(job.hold(Buffer::of_f32(gpu, codec.scales())?));
+            args.push(job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?);
+        }
+        let shared = code.points.len() + packing_bytes(&codec);
+        job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line.shared(shared), args)?;
     }
     let host = Mutex::new(host);
     job.finish(move |computed| {
@@ -124,6 +174,24 @@ fn prepare(
     Ok(job.boxed())
 }
 
+/// The integers of a query as `dot_bytes` reads them, where that kernel can score rows of this code: a byte an index and a
+/// byte an integer, whole vectors in a word, rows of whole pieces of 16 bytes, and sums of integers in 31 bits.
+fn query_bytes(codec: &Codec, query: &[i32], blocks: usize) -> Option<Vec<u8>> {
+    let (d, levels, row_bits) = (codec.dimension(), codec.levels(), blocks * codec.vector_bits());
+    let fits = codec.level_bits() == 8 && matches!(levels, 1 | 2 | 4) && row_bits.is_multiple_of(128);
+    if !fits || bytes(codec).is_none() || query.iter().any(|&s| s.abs() > 127) {
+        return None;
+    }
+    // A level's point has coordinates up to q, and those of a row up to q + .. + q^M < 2 q^M.
+    let side = 2 * i64::from(codec.q()).pow(levels as u32) * i64::from(codec.lattice().scale());
+    if side * 127 * (blocks * d) as i64 > i64::from(i32::MAX) {
+        return None;
+    }
+    let chunks = row_bits / 128;
+    let order = (0..16).flat_map(|f| (0..chunks).map(move |c| (16 * c + f) / levels));
+    Some(order.flat_map(|block| query[block * d..][..d].iter().map(|&s| (s as i8).cast_unsigned())).collect())
+}
+
 fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let (rows, blocks, codec) = workload_dot::shape(case)?;
@@ -132,15 +200,24 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     let mut job = Job::new(gpu);
     let packed = inputs.u8("rows")?;
     // Whole words are read.
-    let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(4) - packed.len())?);
-    let query = job.hold(Buffer::of_i32(gpu, &query)?);
-    let table = table(&mut job, gpu, &codec)?;
+    let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(8) - packed.len())?);
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let unit = Arg::F64(workload_dot::unit(&codec));
-    let mut args = vec![packed, query, table, scores, whole(rows), whole(blocks), unit];
-    args.extend(code(&codec));
-    let grid = Grid::line(rows.div_ceil(THREADS / WARP), THREADS as u32);
-    job.launch(&SOURCE, &format!("dot_{}", suffix(&codec)), grid, args)?;
+    let code = Code::new(&mut job, gpu, &codec, false)?;
+    if let Some(bytes) = query_bytes(&codec, &query, blocks) {
+        let query = job.hold(Buffer::of(gpu, &bytes, 0)?);
+        let chunks = whole(blocks * codec.vector_bits() / 128);
+        let q = Arg::U32(codec.q());
+        let args = vec![packed, query, code.args[0], scores, whole(rows), chunks, unit, q, whole(codec.levels())];
+        let line = grid(&job, rows.div_ceil(ROWS) * WARP).shared(256 * 128);
+        job.launch(&SOURCE, &format!("dot_{}_bytes", codec.lattice().name().to_lowercase()), line, args)?;
+    } else {
+        let query = job.hold(Buffer::of_i32(gpu, &query)?);
+        let mut args = vec![packed, query, scores, whole(rows), whole(blocks), unit];
+        args.extend(&code.args);
+        let line = grid(&job, rows * WARP).shared(code.points.len());
+        job.launch(&SOURCE, &format!("dot_{}", code.suffix), line, args)?;
+    }
     Ok(job.boxed())
 }
 
@@ -148,7 +225,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
         for (name, about, carrying) in [
-            ("cuda", "a vector a thread, packed by warps in shared memory", false),
+            ("cuda", "a vector a thread, codes put together in registers, one launch", false),
             ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),
         ] {
             let prepared =
@@ -157,7 +234,11 @@ pub(super) fn register(registry: &mut Registry) {
             registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
         }
     }
-    let row =
-        Implementation::cpu(workload_dot::NAME, "cuda", "a row a warp, points by table, exact integers", prepare_dot);
+    let row = Implementation::cpu(
+        workload_dot::NAME,
+        "cuda",
+        "a row a warp or four, points by table in shared memory, exact integers",
+        prepare_dot,
+    );
     registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
 }

@@ -1,183 +1,8 @@
-// The nested-lattice quantizer on a GPU: the rules of `scalar.rs`, one vector a thread, and the same bits.
+// The nested-lattice quantizer on a GPU, one vector a thread, with the arithmetic of `lattice.cuh`. Threads go over the vectors in
+// steps of the whole grid and ask for the next one before they work on the last.
 //
-// The input is scaled with one multiplication and one addition, each rounded on its own (__fmul_rn and __fadd_rn are never
-// fused); from there on everything is integer arithmetic. 32 vectors take up a whole number of 32-bit words of packed code,
-// whatever their bits, so that a warp packs and unpacks its vectors in shared memory and nobody else touches its words.
-
-// A vector's code (as many as 162 bits: E8, q = 100, three levels) is put together and taken apart through the words of its warp.
-struct Code {
-    u32 levels, level_bits, q, pow2;
-};
-
-__device__ __forceinline__ i32 round_even(float v) {
-    const float big = 8388608.0f;
-    const float size = fabsf(v);
-    const u32 bits = __float_as_uint(size);
-    const u32 small = __float_as_uint(__fadd_rn(size, big)) - 0x4b000000u;
-    const u32 large = bits - 0x4b000000u + (1u << 23);
-    const i32 whole = static_cast<i32>(size < big ? small : large);
-    const i32 sign = __float_as_int(v) >> 31;
-    return (whole ^ sign) - sign;
-}
-
-// t = n + u / 2^25 with u in [-2^24, 2^24).
-__device__ __forceinline__ void split(float t, i32& n, i32& u) {
-    const float magic = 12582912.0f;
-    const float lifted = __fadd_rn(t, magic);
-    n = __float_as_int(lifted) - __float_as_int(magic);
-    const float e = __fsub_rn(t, __fsub_rn(lifted, magic));
-    u = round_even(__fmul_rn(e, 33554432.0f));
-    const i32 up = (u >> 24) & ~(u >> 31);
-    n += up;
-    u -= up << 25;
-}
-
-__device__ __forceinline__ i32 floor_div(i32 a, i32 b) {
-    const i32 k = a / b;
-    return k - (a % b < 0 ? 1 : 0);
-}
-
-template <int D> struct Lattice;
-
-// The square lattice.
-template <> struct Lattice<2> {
-    static constexpr i32 scale = 1;
-    static __device__ __forceinline__ void settle(i32 (&)[2], i32 (&)[2], i32) {}
-    static __device__ __forceinline__ void coordinates(const i32 (&y)[2], i32 (&z)[2]) {
-        z[0] = y[0];
-        z[1] = y[1];
-    }
-    static __device__ __forceinline__ void combine(const i32 (&b)[2], i32 (&g)[2]) {
-        g[0] = b[0];
-        g[1] = b[1];
-    }
-};
-
-// Four integers of even sum.
-template <> struct Lattice<4> {
-    static constexpr i32 scale = 1;
-    static __device__ __forceinline__ void settle(i32 (&f)[4], i32 (&r)[4], i32 unit) {
-        i32 largest = 0;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) largest = max(largest, abs(r[k]) << 2 | (3 - k));
-        const i32 odd = (f[0] + f[1] + f[2] + f[3]) & 1;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const i32 sign = r[k] >= 0 ? 1 : -1;
-            const i32 step = (abs(r[k]) << 2 | (3 - k)) == largest ? sign * odd : 0;
-            f[k] += step;
-            r[k] -= step * unit;
-        }
-    }
-    static __device__ __forceinline__ void coordinates(const i32 (&y)[4], i32 (&z)[4]) {
-        const i32 tail = y[1] + y[2] + y[3];
-        z[0] = (-y[0] - tail) >> 1;
-        z[1] = (y[0] - tail) >> 1;
-        z[2] = -y[2] - y[3];
-        z[3] = -y[3];
-    }
-    static __device__ __forceinline__ void combine(const i32 (&b)[4], i32 (&g)[4]) {
-        g[0] = b[1] - b[0];
-        g[1] = b[2] - b[0] - b[1];
-        g[2] = b[3] - b[2];
-        g[3] = -b[3];
-    }
-};
-
-// E8, doubled.
-template <> struct Lattice<8> {
-    static constexpr i32 scale = 2;
-    static __device__ __forceinline__ void settle(i32 (&f)[8], i32 (&r)[8], i32 unit) {
-        i32 sum = 0, negative = 0, total = 0, largest = 0, smallest = 0x7fffffff;
-#pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            const i32 size = abs(r[k]);
-            sum += f[k];
-            negative += r[k] < 0;
-            total += size;
-            largest = max(largest, size << 3 | (7 - k));
-            smallest = min(smallest, size << 3 | k);
-        }
-        const bool odd_whole = sum & 1, odd_half = (sum - negative) & 1;
-        const i32 at_largest = 7 - (largest & 7), at_smallest = smallest & 7;
-        const i32 whole_cost = odd_whole ? unit - 2 * (largest >> 3) : 0;
-        const i32 half_cost = odd_half ? 2 * (smallest >> 3) : 0;
-        const i32 difference = total - 2 * unit + whole_cost - half_cost;
-        const i32 first = r[0] >= 0 ? 1 : -1;
-        const i32 first_half = odd_half && at_smallest == 0 ? -1 : 1;
-        const i32 first_whole = odd_whole && at_largest == 0 ? 2 : 0;
-        const bool take_half = difference > 0 || (difference == 0 && first * first_half < first * first_whole);
-        const i32 plain = take_half ? 1 : 0, turned = take_half ? -1 : 2;
-        const i32 flipped = take_half ? (odd_half ? at_smallest : -1) : (odd_whole ? at_largest : -1);
-#pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            const i32 step = (r[k] >= 0 ? 1 : -1) * (k == flipped ? turned : plain);
-            f[k] = 2 * f[k] + step;
-            r[k] -= step * (unit >> 1);
-        }
-    }
-    static __device__ __forceinline__ void coordinates(const i32 (&y)[8], i32 (&z)[8]) {
-        i32 tail = 0;
-#pragma unroll
-        for (int i = 6; i > 0; --i) {
-            tail += y[i];
-            z[i] = (tail - (7 - i) * y[7]) >> 1;
-        }
-        z[0] = (tail + y[0] - 7 * y[7]) >> 2;
-        z[7] = y[7];
-    }
-    static __device__ __forceinline__ void combine(const i32 (&b)[8], i32 (&g)[8]) {
-#pragma unroll
-        for (int k = 0; k < 8; ++k) g[k] = b[7];
-        g[0] += 4 * b[0] - 2 * b[1];
-#pragma unroll
-        for (int k = 1; k < 6; ++k) g[k] += 2 * (b[k] - b[k + 1]);
-        g[6] += 2 * b[6];
-    }
-};
-
-// Q(g / q): leaves the coarser point in g and g - q Q(g / q) in y.
-template <int D> __device__ __forceinline__ void descend(i32 (&g)[D], i32 (&y)[D], const Code& code) {
-    const i32 unit = static_cast<i32>(code.q) * Lattice<D>::scale;
-    const i32 shift = 31 - __clz(unit);
-#pragma unroll
-    for (int k = 0; k < D; ++k) {
-        const i32 moved = g[k] + (unit >> 1);
-        const i32 coarse = code.pow2 ? moved >> shift : floor_div(moved, unit);
-        y[k] = g[k] - coarse * unit;
-        g[k] = coarse;
-    }
-    Lattice<D>::settle(g, y, unit);
-}
-
-// The words of this warp, which hold the codes of its 32 vectors.
-__device__ __forceinline__ u32* words_of_warp(u8* shared, u32 vector_bits) {
-    return reinterpret_cast<u32*>(shared) + threadIdx.x / 32 * vector_bits;
-}
-
-__device__ __forceinline__ void put(u32* words, u32 bit, u64 value, u32 bits) {
-    while (bits > 0) {
-        const u32 room = 32 - bit % 32, some = min(room, bits);
-        const u32 part = static_cast<u32>(value) & (some == 32 ? 0xffffffffu : (1u << some) - 1);
-        // Two vectors may share a word.
-        atomicOr(&words[bit / 32], part << (bit % 32));
-        value >>= some;
-        bit += some;
-        bits -= some;
-    }
-}
-
-__device__ __forceinline__ u64 get(const u32* words, u64 bit, u32 bits) {
-    u64 value = 0;
-    for (u32 done = 0; done < bits;) {
-        const u32 at = static_cast<u32>(bit % 32), some = min(32 - at, bits - done);
-        const u32 part = words[bit / 32] >> at & (some == 32 ? 0xffffffffu : (1u << some) - 1);
-        value |= static_cast<u64>(part) << done;
-        bit += some;
-        done += some;
-    }
-    return value;
-}
+// A vector's code is put together in a register where it fits 64 bits, and stored as it is where it is a number of 8, 16, 32 or 64
+// bits. Others go through shared memory: 32 vectors take up whole words, whatever their bits, so that a warp writes words of its own.
 
 template <int D> __device__ __forceinline__ void load_vector(const float* x, u64 vector, float (&to)[D]) {
     if (D == 2) {
@@ -207,205 +32,366 @@ template <int D> __device__ __forceinline__ void store_vector(float* x, u64 vect
     }
 }
 
-// `constants`: the shift of each coordinate (8 values), then the inverse scales of retries 0 to cap. `overload` and `retries`
-// are null where the code has none.
-template <int D>
-__device__ __forceinline__ void encode(u8* shared, const float* x, u32* packed, u8* overload, u8* retries, const float* constants, u64 n, const Code code, u32 cap) {
+// The points of a level by index, a byte a coordinate, in shared memory.
+template <Way WAY> __device__ __forceinline__ void bring_points(u32* points, const u32* table, u32 words) {
+    if (WAY == LOOKUPS) {
+        for (u32 k = threadIdx.x; k < words; k += blockDim.x) points[k] = table[k];
+        __syncthreads();
+    }
+}
+
+// sum * weight + times * the point of an index, coordinate by coordinate.
+template <int D> __device__ __forceinline__ void add_point(i32 (&sum)[D], i32 weight, i32 times, const u32* points, u32 index) {
+#pragma unroll
+    for (int k = 0; k < D; ++k)
+        sum[k] = __dp4a(static_cast<i32>(points[index * (D / 4) + k / 4]), (times & 0xff) << 8 * (k % 4), sum[k] * weight);
+}
+
+__device__ __forceinline__ void put(u32* words, u32 bit, u64 value, u32 bits) {
+    const u32 by = bit % 32;
+    const u64 low = value << by;
+    // Two vectors may share a word.
+    atomicOr(&words[bit / 32], static_cast<u32>(low));
+    if (by + bits > 32) atomicOr(&words[bit / 32 + 1], static_cast<u32>(low >> 32));
+    if (by + bits > 64) atomicOr(&words[bit / 32 + 2], static_cast<u32>(value >> (64 - by)));
+}
+
+__device__ __forceinline__ u64 get(const u32* words, u64 bit, u32 bits) {
+    const u32* at = words + bit / 32;
+    const u32 by = static_cast<u32>(bit % 32);
+    u64 value = at[0];
+    if (by + bits > 32) value |= static_cast<u64>(at[1]) << 32;
+    value >>= by;
+    if (by + bits > 64) value |= static_cast<u64>(at[2]) << (64 - by);
+    return value & ~0ull >> (64 - bits);
+}
+
+// The code of a vector, if it has at most 64 bits.
+__device__ __forceinline__ u64 code_at(const u32* packed, u64 vector, u32 vector_bits) {
+    if (vector_bits == 16) return reinterpret_cast<const u16*>(packed)[vector];
+    if (vector_bits == 32) return packed[vector];
+    if (vector_bits == 64) return reinterpret_cast<const u64*>(packed)[vector];
+    if (vector_bits == 8) return reinterpret_cast<const u8*>(packed)[vector];
+    return vector_bits < 64 ? get(packed, vector * vector_bits, vector_bits) : 0;
+}
+
+// A whole warp stores its codes. `long_codes`: the indices of this thread's levels, a block apart, where a code has more than 64 bits.
+__device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* long_codes, u64 vector, bool there, u64 bits, const Code& code) {
     const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
-    const u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
-    u32* words = words_of_warp(shared, vector_bits);
-    for (u32 k = lane; k < vector_bits; k += 32) words[k] = 0;
-    __syncwarp();
-    if (vector < n) {
-        const float limit = 4194304.0f;
-        const u32 log_q = 31 - __clz(static_cast<i32>(code.q));
+    if (vector_bits == 16) {
+        if (there) reinterpret_cast<u16*>(packed)[vector] = static_cast<u16>(bits);
+    } else if (vector_bits == 32) {
+        if (there) packed[vector] = static_cast<u32>(bits);
+    } else if (vector_bits == 64) {
+        if (there) reinterpret_cast<u64*>(packed)[vector] = bits;
+    } else if (vector_bits == 8) {
+        if (there) reinterpret_cast<u8*>(packed)[vector] = static_cast<u8>(bits);
+    } else {
+        words += threadIdx.x / 32 * vector_bits;
+        for (u32 k = lane; k < vector_bits; k += 32) words[k] = 0;
+        __syncwarp();
+        if (there && vector_bits < 64) put(words, lane * vector_bits, bits, vector_bits);
+        if (there && vector_bits > 64)
+            for (u32 m = 0; m < code.levels; ++m) put(words, lane * vector_bits + m * code.level_bits, long_codes[m * blockDim.x], code.level_bits);
+        __syncwarp();
+        // The buffer has room for the words of a last warp that is not full.
+        for (u32 k = lane; k < vector_bits; k += 32) packed[(vector - lane) / 32 * vector_bits + k] = words[k];
+    }
+}
+
+// `inverses` and `scales`: of retries 0 to cap. `shift`: of each coordinate.
+// `overload` and `retries` are null where the code has none. Shared memory: points, long codes, words of each warp.
+template <int D, Way WAY, bool DECODED>
+__device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, const u32* table, u32 table_words,
+                                       u64 n, u32 cap, const float (&shift)[8], const Code code, const float* scales, float* decoded) {
+    const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
+    u64* long_codes = reinterpret_cast<u64*>(shared + table_words) + threadIdx.x;
+    u32* words = shared + table_words + (vector_bits > 64 ? 2 * code.levels * blockDim.x : 0);
+    bring_points<WAY>(shared, table, table_words);
+    // Points are too large by a multiple of q^M until divisions need them as they are; where the last is zero, this is left.
+    const i32 lift = WAY == DIVISIONS ? 0 : static_cast<i32>(static_cast<u32>(LIFT) * Lattice<D>::scale);
+    const i32 zero = WAY == DIVISIONS ? 0 : lift >> code.levels * code.log_q;
+    const bool to_the_end = DECODED || overload;
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const float first = inverses[0];
+    float next[D] = {};
+    if (vector < n) load_vector<D>(x, vector, next);
+    for (; vector - lane < n; vector += step) {
         float v[D];
-        load_vector<D>(x, vector, v);
+#pragma unroll
+        for (int k = 0; k < D; ++k) v[k] = next[k];
+        if (vector + step < n) load_vector<D>(x, vector + step, next);
         u32 t = 0;
-        i32 g[D], finest[D], y[D], z[D];
+        u64 bits;
+        i32 g[D], finest[D];
         bool outside;
         for (;;) {
+            const float limit = 4194304.0f, inverse = t == 0 ? first : inverses[t];
+            float scaled[D], size = 0.0f;
 #pragma unroll
             for (int k = 0; k < D; ++k) {
-                float scaled = __fadd_rn(__fmul_rn(v[k], constants[8 + t]), constants[k]);
-                // NaN goes to the lower limit.
-                scaled = scaled > -limit ? scaled : -limit;
-                scaled = scaled < limit ? scaled : limit;
-                split(scaled, g[k], y[k]);
+                scaled[k] = __fadd_rn(__fmul_rn(v[k], inverse), shift[k]);
+                size = __fadd_rn(size, fabsf(scaled[k]));
             }
-            Lattice<D>::settle(g, y, 1 << 25);
+            // Rarely taken. NaN goes to the lower limit.
+            if (!(size <= limit))
+#pragma unroll
+                for (int k = 0; k < D; ++k) scaled[k] = fminf(fmaxf(scaled[k], -limit), limit);
+            i32 r[D];
+            split<D>(scaled, g, r);
+#pragma unroll
+            for (int k = 0; k < D; ++k) g[k] -= WAY == DIVISIONS ? LIFT : 0;
+            Lattice<D>::settle(g, r, 1 << 25);
 #pragma unroll
             for (int k = 0; k < D; ++k) finest[k] = g[k];
-            if (cap == 0) break;
-            for (u32 m = 0; m < code.levels; ++m) descend<D>(g, y, code);
-            outside = false;
+            bits = 0;
+#pragma unroll 1
+            for (u32 m = 0; m < code.levels; ++m) {
+                const u64 index = index_of<D, WAY>(g, code);
+                if (vector_bits > 64) long_codes[m * blockDim.x] = index;
+                else bits |= index << m * code.level_bits;
+                if (m + 1 == code.levels && !to_the_end) break;
+                if (WAY == LOOKUPS) {
+                    add_point<D>(g, 1, -1, shared, static_cast<u32>(index));
 #pragma unroll
-            for (int k = 0; k < D; ++k) outside = outside || g[k] != 0;
+                    for (int k = 0; k < D; ++k) g[k] >>= code.log_q;
+                } else {
+                    coarser<D, WAY>(g, code);
+                }
+            }
+            i32 left = 0;
+#pragma unroll
+            for (int k = 0; k < D; ++k) left |= g[k] ^ zero;
+            outside = left != 0;
             if (!outside || t == cap) break;
             ++t;
         }
-#pragma unroll
-        for (int k = 0; k < D; ++k) g[k] = finest[k];
-        for (u32 m = 0; m < code.levels; ++m) {
-            descend<D>(g, y, code);
-            Lattice<D>::coordinates(y, z);
-            u64 index = 0;
+        const bool there = vector < n;
+        store_codes(packed, words, long_codes, vector, there, bits, code);
+        if (there && overload) overload[vector] = outside;
+        if (there && retries) retries[vector] = static_cast<u8>(t);
+        if (DECODED && there) {
+            i32 whole = 1;
+            for (u32 m = 0; m < code.levels; ++m) whole *= static_cast<i32>(code.q);
+            float sum[D];
 #pragma unroll
             for (int k = 0; k < D; ++k) {
-                if (code.pow2) {
-                    index = index << log_q | static_cast<u32>(z[k] & static_cast<i32>(code.q - 1));
+                // What both are too large by goes away.
+                sum[k] = __fmul_rn(__int2float_rn(finest[k] - whole * g[k]), 1.0f / Lattice<D>::scale);
+                sum[k] = __fmul_rn(__fsub_rn(sum[k], shift[k]), scales[t]);
+            }
+            store_vector<D>(decoded, vector, sum);
+        }
+    }
+}
+
+// `limit`: points of a level, or 0 where every index is one.
+// `bad` becomes the first vector with an index that is none.
+template <int D, Way WAY>
+__device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8* retries, const float* scales, const u32* table, u32 table_words, float* x, u64* bad,
+                                       u64 n, u64 limit, const float (&shift)[8], const Code code) {
+    const u32 vector_bits = code.levels * code.level_bits;
+    bring_points<WAY>(shared, table, table_words);
+    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
+    u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const float first = scales[0];
+    u64 next = vector < n ? code_at(packed, vector, vector_bits) : 0;
+    for (; vector < n; vector += step) {
+        const u64 bits = next;
+        if (vector + step < n) next = code_at(packed, vector + step, vector_bits);
+        const float scale = retries ? scales[retries[vector]] : first;
+        bool wrong = false;
+        i32 sum[D];
+#pragma unroll
+        for (int k = 0; k < D; ++k) sum[k] = 0;
+        // From the coarsest level.
+#pragma unroll 1
+        for (u32 m = code.levels; m-- > 0;) {
+            const u64 index = vector_bits > 64 ? get(packed, vector * vector_bits + m * code.level_bits, code.level_bits)
+                                               : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
+            wrong = wrong || (limit != 0 && index >= limit);
+            if (WAY == LOOKUPS) {
+                add_point<D>(sum, code.q, 1, shared, static_cast<u32>(index));
+            } else {
+                i32 y[D];
+                point_of<D, WAY>(index, code, y);
+#pragma unroll
+                for (int k = 0; k < D; ++k) sum[k] = sum[k] * static_cast<i32>(code.q) + y[k];
+            }
+        }
+        if (wrong) atomicMin(bad, vector);
+        float value[D];
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            value[k] = __fmul_rn(__int2float_rn(sum[k]), 1.0f / Lattice<D>::scale);
+            value[k] = __fmul_rn(__fsub_rn(value[k], shift[k]), scale);
+        }
+        store_vector<D>(x, vector, value);
+    }
+}
+
+// The integers of a row times those of the query, one row a warp. All sums are exact.
+template <int D, Way WAY>
+__device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* query, const u32* table, u32 table_words, float* scores, u32 rows, u32 blocks, double unit,
+                                    const Code code) {
+    const u32 lane = threadIdx.x % 32, vector_bits = code.levels * code.level_bits;
+    bring_points<WAY>(shared, table, table_words);
+    for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += gridDim.x * blockDim.x / 32) {
+        const u64 first = static_cast<u64>(row) * blocks;
+        i64 sum = 0;
+        for (u32 block = lane; block < blocks; block += 32) {
+            const u64 bits = code_at(packed, first + block, vector_bits);
+            i32 s[D];
+#pragma unroll
+            for (int k = 0; k < D; ++k) s[k] = 0;
+#pragma unroll 1
+            for (u32 m = code.levels; m-- > 0;) {
+                const u64 index = vector_bits > 64 ? get(packed, (first + block) * vector_bits + m * code.level_bits, code.level_bits)
+                                                   : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
+                if (WAY == LOOKUPS) {
+                    add_point<D>(s, code.q, 1, shared, static_cast<u32>(index));
                 } else {
-                    const i32 rest = z[k] % static_cast<i32>(code.q);
-                    index = index * code.q + static_cast<u32>(rest < 0 ? rest + static_cast<i32>(code.q) : rest);
+                    i32 y[D];
+                    point_of<D, WAY>(index, code, y);
+#pragma unroll
+                    for (int k = 0; k < D; ++k) s[k] = s[k] * static_cast<i32>(code.q) + y[k];
                 }
             }
-            put(words, lane * vector_bits + m * code.level_bits, index, code.level_bits);
-        }
-        outside = false;
 #pragma unroll
-        for (int k = 0; k < D; ++k) outside = outside || g[k] != 0;
-        if (overload) overload[vector] = outside;
-        if (retries) retries[vector] = static_cast<u8>(t);
+            for (int k = 0; k < D; ++k) sum += static_cast<i64>(s[k]) * query[static_cast<u64>(block) * D + k];
+        }
+        for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+        if (lane == 0) scores[row] = static_cast<float>(static_cast<double>(sum) * unit);
     }
-    __syncwarp();
-    // The buffer has room for the words of a last warp that is not full.
-    const u64 first = (vector - lane) / 32 * vector_bits;
-    if (vector - lane < n)
-        for (u32 k = lane; k < vector_bits; k += 32) packed[first + k] = words[k];
 }
 
-// The point of one level index, doubled for E8.
-template <int D> __device__ __forceinline__ void index_point(u64 index, const Code& code, i32 (&y)[D]) {
-    const u32 log_q = 31 - __clz(static_cast<i32>(code.q));
-    i32 digits[D], g[D];
+// The same where an index is a byte, a row a number of 16 bytes, a word whole vectors, the query's integers are bytes and no sum
+// of integers leaves 31 bits. Points lie in shared memory as often as it takes for every lane to have banks of its own. Each of the
+// four indices of a word has a sum of its own, so that the weight of its level is applied once at the end; `query` holds, for the
+// index f of word w of the 16 bytes c of a row, its vector's integers at (4 w + f) * chunks + c.
+template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const uint4* packed, const u32* query, const u32* table, float* scores, u32 rows, u32 chunks, double unit, u32 q, u32 levels) {
+    constexpr u32 part = D / 4, copies = 32 / part, together = 4;
+    const u32 lane = threadIdx.x % 32;
+    for (u32 k = threadIdx.x; k < 256 * 32; k += blockDim.x) shared[k] = table[k / 32 * part + k % part];
+    __syncthreads();
+    // A row of 32 words an index.
+    const u8* mine = reinterpret_cast<const u8*>(shared + lane % copies * part);
+    const u32 warps = gridDim.x * blockDim.x / 32;
+    for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * together; row < rows; row += warps * together) {
+        i32 sum[together][4] = {};
+        for (u32 chunk = lane; chunk < chunks; chunk += 32) {
+            u32 word[together][4];
 #pragma unroll
-    for (int k = D - 1; k >= 0; --k) {
-        if (code.pow2) {
-            digits[k] = static_cast<i32>(index & (code.q - 1));
-            index >>= log_q;
-        } else {
-            digits[k] = static_cast<i32>(index % code.q);
-            index /= code.q;
-        }
-    }
-    Lattice<D>::combine(digits, g);
-    descend<D>(g, y, code);
-}
-
-// `table`: the points of one level by index, or null. `constants`: the shift (8 values), then the scales of retries 0 to cap.
-// `bad` becomes the first vector with an index that is none.
-template <int D>
-__device__ __forceinline__ void decode(u8* shared, const u32* packed, const u8* retries, const float* constants, const float* table, float* x, u64* bad, u64 n, const Code code, u64 points) {
-    const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
-    const u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
-    u32* words = words_of_warp(shared, vector_bits);
-    const u64 first = (vector - lane) / 32 * vector_bits;
-    if (vector - lane < n)
-        for (u32 k = lane; k < vector_bits; k += 32) words[k] = packed[first + k];
-    __syncwarp();
-    if (vector >= n) return;
-    // Sums of integers, or halves of them, far below 2^24: exact in any order.
-    float sum[D];
-#pragma unroll
-    for (int k = 0; k < D; ++k) sum[k] = 0.0f;
-    float weight = 1.0f;
-    for (u32 m = 0; m < code.levels; ++m) {
-        const u64 index = get(words, lane * vector_bits + m * code.level_bits, code.level_bits);
-        // 0 stands for 2^64 points, of which every index is one.
-        if (points != 0 && index >= points) {
-            atomicMin(bad, vector);
-            return;
-        }
-        float point[D];
-        if (table) {
-            load_vector<D>(table, index, point);
-        } else {
-            i32 y[D];
-            index_point<D>(index, code, y);
-#pragma unroll
-            for (int k = 0; k < D; ++k) point[k] = static_cast<float>(y[k]) * (1.0f / Lattice<D>::scale);
-        }
-#pragma unroll
-        for (int k = 0; k < D; ++k) sum[k] = __fadd_rn(sum[k], __fmul_rn(weight, point[k]));
-        weight *= static_cast<float>(code.q);
-    }
-    const float scale = constants[8 + (retries ? retries[vector] : 0)];
-#pragma unroll
-    for (int k = 0; k < D; ++k) sum[k] = __fmul_rn(__fsub_rn(sum[k], constants[k]), scale);
-    store_vector<D>(x, vector, sum);
-}
-
-// One row a warp: the integers of its blocks times those of the query. All sums are exact.
-template <int D>
-__device__ __forceinline__ void dot(const u32* packed, const i32* query, const float* table, float* scores, u32 rows, u32 blocks, double unit, const Code code) {
-    const u32 lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    // A whole warp leaves together.
-    if (row >= rows) return;
-    const u32 vector_bits = code.levels * code.level_bits;
-    i64 sum = 0;
-    for (u32 block = lane; block < blocks; block += 32) {
-        u64 bit = (static_cast<u64>(row) * blocks + block) * vector_bits;
-        i32 weight = 1, s[D];
-#pragma unroll
-        for (int k = 0; k < D; ++k) s[k] = 0;
-        for (u32 m = 0; m < code.levels; ++m) {
-            const u64 index = get(packed, bit, code.level_bits);
-            bit += code.level_bits;
-            i32 y[D];
-            if (table) {
-                float point[D];
-                load_vector<D>(table, index, point);
-#pragma unroll
-                for (int k = 0; k < D; ++k) y[k] = static_cast<i32>(point[k] * Lattice<D>::scale);
-            } else {
-                index_point<D>(index, code, y);
+            for (u32 r = 0; r < together; ++r) {
+                // A row that is not there is the last one again.
+                const uint4 codes = packed[static_cast<u64>(min(row + r, rows - 1)) * chunks + chunk];
+                word[r][0] = codes.x;
+                word[r][1] = codes.y;
+                word[r][2] = codes.z;
+                word[r][3] = codes.w;
             }
 #pragma unroll
-            for (int k = 0; k < D; ++k) s[k] += weight * y[k];
-            weight *= static_cast<i32>(code.q);
-        }
+            for (u32 f = 0; f < 16; ++f) {
+                i32 with[part];
 #pragma unroll
-        for (int k = 0; k < D; ++k) sum += static_cast<i64>(s[k]) * query[static_cast<u64>(block) * D + k];
+                for (u32 k = 0; k < part; ++k) with[k] = static_cast<i32>(query[(f * chunks + chunk) * part + k]);
+#pragma unroll
+                for (u32 r = 0; r < together; ++r) {
+                    const u32 codes = word[r][f / 4], at = f % 4 == 0 ? codes << 7 : codes >> (8 * (f % 4) - 7);
+                    const i32* point = reinterpret_cast<const i32*>(mine + (at & 0x7f80));
+#pragma unroll
+                    for (u32 k = 0; k < part; ++k) sum[r][f % 4] = __dp4a(point[k], with[k], sum[r][f % 4]);
+                }
+            }
+        }
+        i32 total[together];
+#pragma unroll
+        for (u32 r = 0; r < together; ++r) {
+            total[r] = 0;
+            i32 weight = 1;
+            for (u32 f = 0; f < 4; ++f) {
+                if (f % levels == 0) weight = 1;
+                total[r] += sum[r][f] * weight;
+                weight *= static_cast<i32>(q);
+            }
+        }
+        // Halves of the warp take half of the rows each, and quarters one row each.
+        const bool upper = lane & 16, odd = lane & 8;
+        i32 a = upper ? total[2] : total[0], b = upper ? total[3] : total[1];
+        a += __shfl_xor_sync(WHOLE_WARP, upper ? total[0] : total[2], 16);
+        b += __shfl_xor_sync(WHOLE_WARP, upper ? total[1] : total[3], 16);
+        i32 mine_of_row = odd ? b : a;
+        mine_of_row += __shfl_xor_sync(WHOLE_WARP, odd ? a : b, 8);
+        for (u32 by = 4; by > 0; by /= 2) mine_of_row += __shfl_xor_sync(WHOLE_WARP, mine_of_row, by);
+        const u32 of = row + lane / 8;
+        if (lane % 8 == 0 && of < rows) scores[of] = static_cast<float>(static_cast<double>(mine_of_row) * unit);
     }
-    for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
-    if (lane == 0) scores[row] = static_cast<float>(static_cast<double>(sum) * unit);
 }
 
-#define CODE_PARAMETERS u32 levels, u32 level_bits, u32 q, u32 pow2
-#define ENCODE_PARAMETERS const float* x, u32* packed, u8* overload, u8* retries, const float* constants, u64 n, CODE_PARAMETERS, u32 cap
-#define DECODE_PARAMETERS const u32* packed, const u8* retries, const float* constants, const float* table, float* x, u64* bad, u64 n, CODE_PARAMETERS, u64 points
-#define DOT_PARAMETERS const u32* packed, const i32* query, const float* table, float* scores, u32 rows, u32 blocks, double unit, CODE_PARAMETERS
+#define CODE_PARAMETERS const u32* table, u32 table_words, u32 levels, u32 level_bits, u32 q
+#define SHIFT_PARAMETERS float s0, float s1, float s2, float s3, float s4, float s5, float s6, float s7
+#define ENCODE_PARAMETERS const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, u64 n, u32 cap, CODE_PARAMETERS, SHIFT_PARAMETERS
+#define QUANTIZE_PARAMETERS ENCODE_PARAMETERS, const float* scales, float* decoded
+#define DECODE_PARAMETERS const u32* packed, const u8* retries, const float* scales, float* x, u64* bad, u64 n, u64 limit, CODE_PARAMETERS, SHIFT_PARAMETERS
+#define DOT_PARAMETERS const u32* packed, const i32* query, float* scores, u32 rows, u32 blocks, double unit, CODE_PARAMETERS
+#define DOT_BYTES_PARAMETERS const uint4* packed, const u32* query, const u32* table, float* scores, u32 rows, u32 chunks, double unit, u32 q, u32 levels
 
-extern "C" __global__ void encode_z2(ENCODE_PARAMETERS) {
+#define ENCODE(D, WAY, decoded_too, scales, decoded)                                                                                        \
+    SHARED_BYTES(shared);                                                                                                                   \
+    const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};                                                                                \
+    encode<D, WAY, decoded_too>(reinterpret_cast<u32*>(shared), x, packed, overload, retries, inverses, table, table_words, n, cap, shift,  \
+                                code_of<D, WAY>(levels, level_bits, q), scales, decoded);
+#define DECODE(D, WAY)                                                                                                                      \
+    SHARED_BYTES(shared);                                                                                                                   \
+    const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};                                                                                \
+    decode<D, WAY>(reinterpret_cast<u32*>(shared), packed, retries, scales, table, table_words, x, bad, n, limit, shift,                    \
+                   code_of<D, WAY>(levels, level_bits, q));
+#define DOT(D, WAY)                                                                                                                         \
+    SHARED_BYTES(shared);                                                                                                                   \
+    dot<D, WAY>(reinterpret_cast<u32*>(shared), packed, query, table, table_words, scores, rows, blocks, unit, code_of<D, WAY>(levels, level_bits, q));
+
+extern "C" __global__ void encode_z2_shifts(ENCODE_PARAMETERS) { ENCODE(2, SHIFTS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_z2_divisions(ENCODE_PARAMETERS) { ENCODE(2, DIVISIONS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_shifts(ENCODE_PARAMETERS) { ENCODE(4, SHIFTS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_divisions(ENCODE_PARAMETERS) { ENCODE(4, DIVISIONS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_lookups(ENCODE_PARAMETERS) { ENCODE(4, LOOKUPS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_shifts(ENCODE_PARAMETERS) { ENCODE(8, SHIFTS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_divisions(ENCODE_PARAMETERS) { ENCODE(8, DIVISIONS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_lookups(ENCODE_PARAMETERS) { ENCODE(8, LOOKUPS, false, nullptr, nullptr) }
+
+extern "C" __global__ void quantize_z2_shifts(QUANTIZE_PARAMETERS) { ENCODE(2, SHIFTS, true, scales, decoded) }
+extern "C" __global__ void quantize_z2_divisions(QUANTIZE_PARAMETERS) { ENCODE(2, DIVISIONS, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_shifts(QUANTIZE_PARAMETERS) { ENCODE(4, SHIFTS, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_divisions(QUANTIZE_PARAMETERS) { ENCODE(4, DIVISIONS, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_lookups(QUANTIZE_PARAMETERS) { ENCODE(4, LOOKUPS, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_shifts(QUANTIZE_PARAMETERS) { ENCODE(8, SHIFTS, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_divisions(QUANTIZE_PARAMETERS) { ENCODE(8, DIVISIONS, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_lookups(QUANTIZE_PARAMETERS) { ENCODE(8, LOOKUPS, true, scales, decoded) }
+
+extern "C" __global__ void decode_z2_shifts(DECODE_PARAMETERS) { DECODE(2, SHIFTS) }
+extern "C" __global__ void decode_z2_divisions(DECODE_PARAMETERS) { DECODE(2, DIVISIONS) }
+extern "C" __global__ void decode_d4_shifts(DECODE_PARAMETERS) { DECODE(4, SHIFTS) }
+extern "C" __global__ void decode_d4_divisions(DECODE_PARAMETERS) { DECODE(4, DIVISIONS) }
+extern "C" __global__ void decode_d4_lookups(DECODE_PARAMETERS) { DECODE(4, LOOKUPS) }
+extern "C" __global__ void decode_e8_shifts(DECODE_PARAMETERS) { DECODE(8, SHIFTS) }
+extern "C" __global__ void decode_e8_divisions(DECODE_PARAMETERS) { DECODE(8, DIVISIONS) }
+extern "C" __global__ void decode_e8_lookups(DECODE_PARAMETERS) { DECODE(8, LOOKUPS) }
+
+extern "C" __global__ void dot_z2_shifts(DOT_PARAMETERS) { DOT(2, SHIFTS) }
+extern "C" __global__ void dot_z2_divisions(DOT_PARAMETERS) { DOT(2, DIVISIONS) }
+extern "C" __global__ void dot_d4_shifts(DOT_PARAMETERS) { DOT(4, SHIFTS) }
+extern "C" __global__ void dot_d4_divisions(DOT_PARAMETERS) { DOT(4, DIVISIONS) }
+extern "C" __global__ void dot_d4_lookups(DOT_PARAMETERS) { DOT(4, LOOKUPS) }
+extern "C" __global__ void dot_e8_shifts(DOT_PARAMETERS) { DOT(8, SHIFTS) }
+extern "C" __global__ void dot_e8_divisions(DOT_PARAMETERS) { DOT(8, DIVISIONS) }
+extern "C" __global__ void dot_e8_lookups(DOT_PARAMETERS) { DOT(8, LOOKUPS) }
+
+extern "C" __global__ void dot_d4_bytes(DOT_BYTES_PARAMETERS) {
     SHARED_BYTES(shared);
-    encode<2>(shared, x, packed, overload, retries, constants, n, {levels, level_bits, q, pow2}, cap);
+    dot_bytes<4>(reinterpret_cast<u32*>(shared), packed, query, table, scores, rows, chunks, unit, q, levels);
 }
-extern "C" __global__ void encode_d4(ENCODE_PARAMETERS) {
+extern "C" __global__ void dot_e8_bytes(DOT_BYTES_PARAMETERS) {
     SHARED_BYTES(shared);
-    encode<4>(shared, x, packed, overload, retries, constants, n, {levels, level_bits, q, pow2}, cap);
-}
-extern "C" __global__ void encode_e8(ENCODE_PARAMETERS) {
-    SHARED_BYTES(shared);
-    encode<8>(shared, x, packed, overload, retries, constants, n, {levels, level_bits, q, pow2}, cap);
-}
-extern "C" __global__ void decode_z2(DECODE_PARAMETERS) {
-    SHARED_BYTES(shared);
-    decode<2>(shared, packed, retries, constants, table, x, bad, n, {levels, level_bits, q, pow2}, points);
-}
-extern "C" __global__ void decode_d4(DECODE_PARAMETERS) {
-    SHARED_BYTES(shared);
-    decode<4>(shared, packed, retries, constants, table, x, bad, n, {levels, level_bits, q, pow2}, points);
-}
-extern "C" __global__ void decode_e8(DECODE_PARAMETERS) {
-    SHARED_BYTES(shared);
-    decode<8>(shared, packed, retries, constants, table, x, bad, n, {levels, level_bits, q, pow2}, points);
-}
-extern "C" __global__ void dot_z2(DOT_PARAMETERS) {
-    dot<2>(packed, query, table, scores, rows, blocks, unit, {levels, level_bits, q, pow2});
-}
-extern "C" __global__ void dot_d4(DOT_PARAMETERS) {
-    dot<4>(packed, query, table, scores, rows, blocks, unit, {levels, level_bits, q, pow2});
-}
-extern "C" __global__ void dot_e8(DOT_PARAMETERS) {
-    dot<8>(packed, query, table, scores, rows, blocks, unit, {levels, level_bits, q, pow2});
+    dot_bytes<8>(reinterpret_cast<u32*>(shared), packed, query, table, scores, rows, chunks, unit, q, levels);
 }

@@ -1,0 +1,281 @@
+// Arithmetic of the nested-lattice quantizer: the rules of `scalar.rs` and the same bits, in few instructions.
+//
+// A digit is taken from the point itself, b = G^-1 g mod q, and not from what is left of it below the next coarser point: the two
+// differ by q times a point of the lattice. So nobody needs what is left, and the point that a vector decodes to is g_0 - q^M g_M.
+
+typedef unsigned short u16;
+
+#ifdef __CUDACC__
+// 0xff in byte 0 if a is negative and in byte 1 if b is, else 0; the bytes above are of no use.
+__device__ __forceinline__ u32 signs(i32 a, i32 b) {
+    u32 bytes;
+    asm("prmt.b32 %0, %1, %2, 0x00fb;" : "=r"(bytes) : "r"(a), "r"(b));
+    return bytes;
+}
+#else
+inline u32 signs(i32 a, i32 b) { return (a < 0 ? 0xffu : 0u) | (b < 0 ? 0xff00u : 0u); }
+inline i32 __vimax3_s32(i32 a, i32 b, i32 c) { return max(max(a, b), c); }
+inline i32 __viaddmax_s32(i32 a, i32 b, i32 c) { return max(a + b, c); }
+inline i32 __viaddmin_s32(i32 a, i32 b, i32 c) { return min(a + b, c); }
+inline u32 __umulhi(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
+inline u64 __umul64hi(u64 a, u64 b) { return static_cast<u64>(static_cast<unsigned __int128>(a) * b >> 64); }
+inline u32 __byte_perm(u32 a, u32 b, u32 from) {
+    const u64 bytes = static_cast<u64>(b) << 32 | a;
+    u32 out = 0;
+    for (u32 k = 0; k < 4; ++k) out |= static_cast<u32>(bytes >> 8 * (from >> 4 * k & 7) & 0xff) << 8 * k;
+    return out;
+}
+inline i32 __dp4a(i32 a, i32 b, i32 sum) {
+    for (u32 k = 0; k < 32; k += 8) sum += static_cast<signed char>(a >> k) * static_cast<signed char>(b >> k);
+    return sum;
+}
+inline i32 __float2int_rn(float x) { return static_cast<i32>(std::lrintf(x)); }
+inline float __int2float_rn(i32 x) { return static_cast<float>(x); }
+inline float __fadd_rd(float a, float b) {
+    const float sum = a + b, of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
+    return lost < 0.0f ? std::nextafterf(sum, -INFINITE) : sum;
+}
+#endif
+
+// How digits and coarser points are found: by shifts where q is a power of two, by multiplications with reciprocals, or by shifts
+// and a table of the points of a level.
+enum Way { SHIFTS, DIVISIONS, LOOKUPS };
+
+// A code, and what follows from it.
+struct Code {
+    u32 levels, level_bits, q, log_q;
+    // Integer steps of q (E8 is kept doubled), reciprocals rounded down, and multiples of q and of its steps that make any
+    // coordinate and any point positive; for divisions only.
+    u32 unit, inverse_q, inverse_unit, many_q, many_units;
+    u64 inverse_half;
+};
+
+template <int D> struct Lattice;
+
+template <int D, Way WAY> __device__ __forceinline__ Code code_of(u32 levels, u32 level_bits, u32 q) {
+    const u32 unit = q * Lattice<D>::scale, log_q = 31 - __clz(static_cast<i32>(q));
+    if (WAY != DIVISIONS) return {levels, level_bits, q, log_q, unit, 0, 0, 0, 0, 0};
+    // Coordinates stay below 2^26 in size and points, even doubled, below 2^24. No power of two divides here, so that a reciprocal
+    // of 2^32 is one of 2^32 - 1.
+    const u32 half = q * q * q * q;
+    return {levels, level_bits, q, log_q, unit, ~0u / q, ~0u / unit, ((1u << 26) / q + 1) * q, (1u << 24) / unit + 1, ~0ull / half};
+}
+
+// a / b, and a % b in `rest`. The estimate is right or one too small: what the reciprocal lost is less than a / 2^32.
+__device__ __forceinline__ u32 divide(u32 a, u32 b, u32 inverse, u32& rest) {
+    u32 quotient = __umulhi(a, inverse);
+    rest = a - quotient * b;
+    if (rest >= b) {
+        rest -= b;
+        ++quotient;
+    }
+    return quotient;
+}
+
+// What points that were rounded in float are too large by, in each coordinate: taking it away is left to whoever needs it gone.
+// Its low 22 bits are zero, and q^M is at most 2^20, so that shifts divide it exactly and no digit sees it.
+#define LIFT 0x4b400000
+
+// t = n + u / 2^25 with u in [-2^24, 2^24), halves up, |t| <= 2^22: n + LIFT, and u.
+template <int D> __device__ __forceinline__ void split(const float (&t)[D], i32 (&n)[D], i32 (&u)[D]) {
+    const float magic = 12582912.0f, grid = 33554432.0f;
+#pragma unroll
+    for (int k = 0; k < D; ++k) {
+        // Rounded down twice is rounded down once: the result of the first sum passes no integer.
+        const float lifted = __fadd_rd(__fadd_rd(t[k], 0.5f), magic);
+        n[k] = __float_as_int(lifted);
+        // Both products and both sums are exact; the grid rounds what |t| < 1/4 has below it.
+        const float whole = __fmaf_rn(lifted, grid, -magic * grid);
+        u[k] = __float2int_rn(__fmaf_rn(t[k], grid, -whole));
+    }
+}
+
+// The square lattice.
+template <> struct Lattice<2> {
+    static constexpr i32 scale = 1;
+    static __device__ __forceinline__ void settle(i32 (&)[2], const i32 (&)[2], i32) {}
+    static __device__ __forceinline__ void coordinates(const i32 (&g)[2], i32 (&z)[2]) {
+        z[0] = g[0];
+        z[1] = g[1];
+    }
+    static __device__ __forceinline__ void combine(const i32 (&b)[2], i32 (&g)[2]) {
+        g[0] = b[0];
+        g[1] = b[1];
+    }
+    static __device__ __forceinline__ u32 index(const i32 (&g)[2], const Code& code) {
+        const i32 mask = code.q - 1;
+        return (g[0] & mask) * code.q + (g[1] & mask);
+    }
+};
+
+// Four integers of even sum.
+template <> struct Lattice<4> {
+    static constexpr i32 scale = 1;
+    // From rounded integers and residuals to the nearest point: a sum that is odd moves the first largest residual's coordinate.
+    static __device__ __forceinline__ void settle(i32 (&f)[4], const i32 (&r)[4], i32) {
+        // The place of the coordinate's byte stands below its size.
+        const i32 a = abs(r[0]) << 5 | 24, b = abs(r[1]) << 5 | 16, c = abs(r[2]) << 5 | 8, d = abs(r[3]) << 5;
+        const u32 largest = max(__vimax3_s32(a, b, c), d);
+        const u32 odd = (f[0] ^ f[1] ^ f[2] ^ f[3]) & 1;
+        // Bytes: minus one or one by the sign of the residual, and zero but in one place.
+        const u32 negative = __byte_perm(signs(r[3], r[2]), signs(r[1], r[0]), 0x5410);
+        const i32 steps = (negative | 0x01010101) & (odd * 0xff) << (largest & 24);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) f[k] = __dp4a(steps, 1 << (24 - 8 * k), f[k]);
+    }
+    static __device__ __forceinline__ void coordinates(const i32 (&g)[4], i32 (&z)[4]) {
+        const i32 tail = g[1] + g[2] + g[3];
+        z[0] = (-g[0] - tail) >> 1;
+        z[1] = (g[0] - tail) >> 1;
+        z[2] = -g[2] - g[3];
+        z[3] = -g[3];
+    }
+    static __device__ __forceinline__ void combine(const i32 (&b)[4], i32 (&g)[4]) {
+        g[0] = b[1] - b[0];
+        g[1] = b[2] - b[0] - b[1];
+        g[2] = b[3] - b[2];
+        g[3] = -b[3];
+    }
+    // The digits side by side, the first one highest. Where coordinates halve, they are masked before that.
+    static __device__ __forceinline__ u32 index(const i32 (&g)[4], const Code& code) {
+        const u32 q = code.q, mask = q - 1;
+        const i32 tail = g[1] + g[2] + g[3];
+        const u32 high = ((-g[0] - tail) & 2 * mask) * q + ((g[0] - tail) & 2 * mask);
+        return (high * (q / 2) + ((-g[2] - g[3]) & mask)) * q + (-g[3] & mask);
+    }
+};
+
+// E8, doubled.
+template <> struct Lattice<8> {
+    static constexpr i32 scale = 2;
+    // Two candidates: the rounded integers, and the halves on the other side of x. Either may have to move one coordinate.
+    static __device__ __forceinline__ void settle(i32 (&f)[8], const i32 (&r)[8], i32 unit) {
+        i32 total = 0, largest = 0, smallest = 0x7fffffff;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const i32 size = abs(r[k]);
+            total += size;
+            largest = __viaddmax_s32(size << 3, 7 - k, largest);
+            smallest = __viaddmin_s32(size << 3, k, smallest);
+        }
+        // Bytes: 0xff where the residual is negative.
+        const u32 low = __byte_perm(signs(r[0], r[1]), signs(r[2], r[3]), 0x5410);
+        const u32 high = __byte_perm(signs(r[4], r[5]), signs(r[6], r[7]), 0x5410);
+        const u32 odd_whole = (f[0] ^ f[1] ^ f[2] ^ f[3] ^ f[4] ^ f[5] ^ f[6] ^ f[7]) & 1;
+        const u32 odd_half = (odd_whole ^ __popc((low ^ high) & 0x01010101)) & 1;
+        const u32 at_largest = ~largest & 7, at_smallest = smallest & 7;
+        const i32 whole_cost = odd_whole ? unit - 2 * (largest >> 3) : 0;
+        const i32 half_cost = odd_half ? 2 * (smallest >> 3) : 0;
+        const i32 difference = total - 2 * unit + whole_cost - half_cost;
+        // Of two at the same distance the one with the smaller first coordinate.
+        const bool moved = (odd_half && at_smallest == 0) || (odd_whole && at_largest == 0);
+        const bool take_half = difference > 0 || (difference == 0 && moved != (r[0] < 0));
+        const u32 at = take_half ? at_smallest : at_largest;
+        const u64 here = static_cast<u64>(take_half ? odd_half * 0xff : odd_whole * 0xfe) << (8 * at);
+        const u32 here_low = static_cast<u32>(here), here_high = static_cast<u32>(here >> 32);
+        // Bytes: one with the residual's sign, turned where it moves; or nothing but two where it moves.
+        const i32 steps_low = take_half ? (low ^ here_low) | 0x01010101 : (low | 0x02020202) & here_low;
+        const i32 steps_high = take_half ? (high ^ here_high) | 0x01010101 : (high | 0x02020202) & here_high;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) f[k] = __dp4a(k < 4 ? steps_low : steps_high, 1 << 8 * (k % 4), 2 * f[k]);
+    }
+    static __device__ __forceinline__ void coordinates(const i32 (&g)[8], i32 (&z)[8]) {
+        i32 tail = 0;
+#pragma unroll
+        for (int k = 6; k > 0; --k) {
+            tail += g[k] - g[7];
+            z[k] = tail >> 1;
+        }
+        z[0] = (tail + g[0] - g[7]) >> 2;
+        z[7] = g[7];
+    }
+    static __device__ __forceinline__ void combine(const i32 (&b)[8], i32 (&g)[8]) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) g[k] = b[7];
+        g[0] += 4 * b[0] - 2 * b[1];
+#pragma unroll
+        for (int k = 1; k < 6; ++k) g[k] += 2 * (b[k] - b[k + 1]);
+        g[6] += 2 * b[6];
+    }
+    static __device__ __forceinline__ u64 index(const i32 (&g)[8], const Code& code) {
+        const u32 q = code.q, mask = q - 1;
+        i32 t[7];
+        t[6] = g[6] - g[7];
+#pragma unroll
+        for (int k = 5; k >= 0; --k) t[k] = t[k + 1] + g[k] - g[7];
+        const u32 high = ((t[0] >> 1 & 2 * mask) * q + (t[1] & 2 * mask)) * q + (t[2] & 2 * mask);
+        const u32 low = ((t[4] & 2 * mask) * q + (t[5] & 2 * mask)) * q + (t[6] & 2 * mask);
+        const u32 first = high * (q / 2) + (t[3] >> 1 & mask), last = low * (q / 2) + (g[7] & mask);
+        return static_cast<u64>(first) << 4 * code.log_q | last;
+    }
+};
+
+// Q(g / q).
+template <int D, Way WAY> __device__ __forceinline__ void coarser(i32 (&g)[D], const Code& code) {
+    const i32 unit = code.unit, half = unit >> 1;
+    i32 r[D];
+#pragma unroll
+    for (int k = 0; k < D; ++k) {
+        const i32 moved = g[k] + half;
+        if (WAY == DIVISIONS) {
+            u32 rest;
+            g[k] = static_cast<i32>(divide(moved + code.many_units * code.unit, code.unit, code.inverse_unit, rest) - code.many_units);
+            r[k] = static_cast<i32>(rest) - half;
+        } else {
+            g[k] = moved >> (code.log_q + Lattice<D>::scale - 1);
+            r[k] = (moved & (unit - 1)) - half;
+        }
+    }
+    Lattice<D>::settle(g, r, unit);
+}
+
+// The index of a point's class: its coordinates modulo q.
+template <int D, Way WAY> __device__ __forceinline__ u64 index_of(const i32 (&g)[D], const Code& code) {
+    if (WAY != DIVISIONS) return Lattice<D>::index(g, code);
+    i32 z[D];
+    Lattice<D>::coordinates(g, z);
+    u32 part[2] = {0, 0};
+#pragma unroll
+    for (int k = 0; k < D; ++k) {
+        u32 rest;
+        divide(z[k] + code.many_q, code.q, code.inverse_q, rest);
+        part[k / 4] = part[k / 4] * code.q + rest;
+    }
+    if (D < 8) return part[0];
+    return static_cast<u64>(part[0]) * (code.q * code.q * code.q * code.q) + part[1];
+}
+
+// Four digits of an index, or two, the first one highest.
+template <int N, Way WAY> __device__ __forceinline__ void digits_of(u32 index, const Code& code, i32* digits) {
+#pragma unroll
+    for (int k = N - 1; k >= 0; --k) {
+        u32 rest = index & (code.q - 1);
+        index = WAY == DIVISIONS ? divide(index, code.q, code.inverse_q, rest) : index >> code.log_q;
+        digits[k] = static_cast<i32>(rest);
+    }
+}
+
+// The point of a level's index.
+template <int D, Way WAY> __device__ __forceinline__ void point_of(u64 index, const Code& code, i32 (&y)[D]) {
+    i32 digits[D], g[D];
+    u32 low = static_cast<u32>(index);
+    if (D == 8) {
+        u32 high = static_cast<u32>(index >> 4 * code.log_q);
+        if (WAY == DIVISIONS) {
+            const u32 half = code.q * code.q * code.q * code.q;
+            u64 quotient = __umul64hi(index, code.inverse_half), rest = index - quotient * half;
+            // As in `divide`.
+            const bool more = rest >= half;
+            high = static_cast<u32>(quotient) + more;
+            low = static_cast<u32>(rest - (more ? half : 0));
+        }
+        digits_of<4, WAY>(high, code, digits);
+    }
+    digits_of<(D == 2 ? 2 : 4), WAY>(low, code, digits + (D == 8 ? 4 : 0));
+    Lattice<D>::combine(digits, y);
+#pragma unroll
+    for (int k = 0; k < D; ++k) g[k] = y[k];
+    coarser<D, WAY>(g, code);
+#pragma unroll
+    for (int k = 0; k < D; ++k) y[k] -= static_cast<i32>(code.q) * g[k];
+}
