@@ -7,7 +7,7 @@ use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError
 use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, gpu, whole};
 
 use super::Method;
-use super::params::{Codec, Overload};
+use super::params::{Codec, Lattice, Overload};
 use super::workload_code::Task;
 use super::workload_dot::{self, prepare_error};
 use super::workload_run;
@@ -15,7 +15,12 @@ use super::workload_run;
 /// The kernels. Nothing may be fused where the processor rounds twice.
 pub(crate) static SOURCE: Source = Source {
     name: "lattice.cu",
-    text: concat!(include_str!("lattice.cuh"), "\n#line 1 \"lattice.cu\"\n", include_str!("lattice.cu")),
+    text: concat!(
+        "#line 1 \"lattice.cuh\"\n",
+        include_str!("lattice.cuh"),
+        "\n#line 1 \"lattice.cu\"\n",
+        include_str!("lattice.cu")
+    ),
     options: &["--fmad=false"],
 };
 
@@ -24,36 +29,46 @@ const THREADS: usize = 256;
 const WARP: usize = 32;
 /// Rows that a warp scores together where indices are bytes.
 const ROWS: usize = 4;
-/// Blocks that a multiprocessor gets at most; each then goes over more vectors.
-const RESIDENT: usize = 8;
 /// Largest table of points that each block keeps in shared memory, in bytes.
 const TABLE: usize = 16 << 10;
+
+/// Vectors of a launch at most: kernels count in 32 bits.
+const PART: usize = 1 << 30;
 
 /// How the kernels of a code find digits and points, and what they know of it.
 struct Code {
     /// End of the names of its kernels.
     suffix: String,
-    /// The points of a level, a byte a coordinate; empty where kernels compute them.
-    points: Vec<u8>,
+    /// Bytes of the points of a level; none where kernels compute them.
+    table: usize,
     args: Vec<Arg>,
 }
 
 impl Code {
-    /// `encoding` takes digits apart by shifts where it has a table.
-    fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, encoding: bool) -> Result<Self, PrepareError> {
+    fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, task: Option<Task>) -> Result<Self, PrepareError> {
         let shifts = codec.q().is_power_of_two();
-        let points = if shifts || !encoding { bytes(codec).unwrap_or_default() } else { Vec::new() };
-        let way = match (points.is_empty(), shifts) {
-            (false, _) => "lookups",
-            (true, true) => "shifts",
-            (true, false) => "divisions",
+        let encoding = matches!(task, Some(Task::Encode | Task::Quantize));
+        // Encoding takes points away, and takes digits apart by shifts where it has a table.
+        let sign = if encoding { -1.0 } else { 1.0 };
+        let points = if shifts || !encoding { bytes(codec, sign).unwrap_or_default() } else { Vec::new() };
+        let way = match (points.is_empty(), shifts, task) {
+            (_, _, Some(_)) if codec.q() == 4 && codec.levels() == 2 => "q4_m2",
+            _ if codec.q() == 4 && codec.lattice() == Lattice::E8 && !encoding => "q4",
+            (false, ..) => "lookups",
+            (true, true, _) => "shifts",
+            (true, false, _) => "divisions",
         };
         let suffix = format!("{}_{way}", codec.lattice().name().to_lowercase());
         let table = if points.is_empty() { Arg::At(0) } else { job.hold(Buffer::of(gpu, &points, 0)?) };
         let numbers =
             [whole(points.len() / 4), whole(codec.levels()), Arg::U32(codec.level_bits()), Arg::U32(codec.q())];
         let args = std::iter::once(table).chain(numbers).collect();
-        Ok(Self { suffix, points, args })
+        Ok(Self { suffix, table: points.len(), args })
+    }
+
+    /// Blocks of a multiprocessor: those that fit at once where each brings a table, else more, which end at different times.
+    fn each(&self) -> usize {
+        if self.table > 0 { 8 } else { 16 }
     }
 
     /// With the shift of each coordinate.
@@ -62,18 +77,26 @@ impl Code {
     }
 }
 
-/// The points of a level by index as bytes (doubled for E8), where the table is small and a byte has room for each; `Z2` is
-/// quicker without.
-fn bytes(codec: &Codec) -> Option<Vec<u8>> {
+/// The points of a level by index as bytes (doubled for E8), or their negatives, where the table is small and bytes have room.
+/// `Z2` is quicker without.
+fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
     let points = codec.level_table().filter(|points| codec.dimension() > 2 && points.len() <= TABLE)?;
-    let scale = codec.lattice().scale() as f32;
-    points.iter().map(|y| (y * scale).abs() <= 127.0).all(|fits| fits).then_some(())?;
-    Some(points.iter().map(|y| ((y * scale) as i8).cast_unsigned()).collect())
+    let factor = sign * codec.lattice().scale() as f32;
+    let fits = points.iter().all(|y| (y * factor).abs() <= 127.0);
+    fits.then(|| points.iter().map(|y| ((y * factor) as i8).cast_unsigned()).collect())
 }
 
-/// Blocks that go over so many units of work, each of so many threads.
-fn grid(job: &Job, threads: usize) -> Grid {
-    let most = RESIDENT * job.multiprocessors() as usize;
+/// An address so many bytes further on; null stays null.
+fn behind(at: Arg, bytes: usize) -> Arg {
+    match at {
+        Arg::At(address) if address != 0 => Arg::At(address + bytes as u64),
+        other => other,
+    }
+}
+
+/// Blocks for so many threads, at most `each` on a multiprocessor: beyond that every thread does more.
+fn grid(job: &Job, threads: usize, each: usize) -> Grid {
+    let most = each * job.multiprocessors() as usize;
     Grid::line(threads.div_ceil(THREADS).min(most), THREADS as u32)
 }
 
@@ -98,9 +121,11 @@ pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
     n.div_ceil(WARP) * codec.vector_bits() * 4
 }
 
-fn prepare(
+/// `part`: vectors of a launch at most, a multiple of 32.
+pub(super) fn prepare(
     task: Task,
     carrying: bool,
+    part: usize,
     case: &Case,
     inputs: &Tensors,
     device: &dyn Device,
@@ -111,9 +136,10 @@ fn prepare(
     let (codec, n) = host.code();
     let codec = codec.clone();
     let mut job = Job::new(gpu);
-    let code = Code::new(&mut job, gpu, &codec, task != Task::Decode)?;
+    let code = Code::new(&mut job, gpu, &codec, Some(task))?;
     let nothing = Arg::At(0);
-    let line = grid(&job, n);
+    let parts = (0..n).step_by(part).map(|from| (from, part.min(n - from)));
+    let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
     // Where an input lies on the device, and what it is.
     let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
     if task == Task::Decode {
@@ -128,9 +154,14 @@ fn prepare(
         let bad = job.output("bad", Dtype::U64, &[1], 0)?;
         // Every index is a point where this is zero.
         let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
-        let mut args = vec![packed, retries, scales, x, bad, Arg::U64(n as u64), Arg::U64(limit)];
-        args.extend(code.shifted(&codec));
-        job.launch(&SOURCE, &format!("decode_{}", code.suffix), line.shared(code.points.len()), args)?;
+        for (from, n) in parts {
+            let (packed, retries) = (behind(packed, from / 8 * bits), behind(retries, from));
+            let x = behind(x, from * value_bytes);
+            let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
+            args.extend(code.shifted(&codec));
+            let line = grid(&job, n, code.each()).shared(code.table);
+            job.launch(&SOURCE, &format!("decode_{}", code.suffix), line, args)?;
+        }
     } else {
         let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
         let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(nothing) };
@@ -143,17 +174,22 @@ fn prepare(
             Overload::Retry { cap, .. } => u32::from(cap),
             _ => 0,
         };
-        let mut args = vec![x, packed, overload, retries, inverses, Arg::U64(n as u64), Arg::U32(cap)];
-        args.extend(code.shifted(&codec));
-        let mut name = "encode";
-        if task == Task::Quantize {
-            // What the codes stand for is known when they are: one launch writes both.
-            name = "quantize";
-            args.push(job.hold(Buffer::of_f32(gpu, codec.scales())?));
-            args.push(job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?);
+        // What the codes stand for is known when they are: one launch writes both.
+        let (name, decoded) = if task == Task::Quantize {
+            let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+            ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
+        } else {
+            ("encode", None)
+        };
+        for (from, n) in parts {
+            let (x, packed) = (behind(x, from * value_bytes), behind(packed, from / 8 * bits));
+            let (overload, retries) = (behind(overload, from), behind(retries, from));
+            let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
+            args.extend(code.shifted(&codec));
+            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, behind(decoded, from * value_bytes)]));
+            let line = grid(&job, n, code.each()).shared(code.table + packing_bytes(&codec));
+            job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
         }
-        let shared = code.points.len() + packing_bytes(&codec);
-        job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line.shared(shared), args)?;
     }
     let host = Mutex::new(host);
     job.finish(move |computed| {
@@ -179,7 +215,7 @@ fn prepare(
 fn query_bytes(codec: &Codec, query: &[i32], blocks: usize) -> Option<Vec<u8>> {
     let (d, levels, row_bits) = (codec.dimension(), codec.levels(), blocks * codec.vector_bits());
     let fits = codec.level_bits() == 8 && matches!(levels, 1 | 2 | 4) && row_bits.is_multiple_of(128);
-    if !fits || bytes(codec).is_none() || query.iter().any(|&s| s.abs() > 127) {
+    if !fits || bytes(codec, 1.0).is_none() || query.iter().any(|&s| s.abs() > 127) {
         return None;
     }
     // A level's point has coordinates up to q, and those of a row up to q + .. + q^M < 2 q^M.
@@ -203,19 +239,19 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(8) - packed.len())?);
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let unit = Arg::F64(workload_dot::unit(&codec));
-    let code = Code::new(&mut job, gpu, &codec, false)?;
+    let code = Code::new(&mut job, gpu, &codec, None)?;
     if let Some(bytes) = query_bytes(&codec, &query, blocks) {
         let query = job.hold(Buffer::of(gpu, &bytes, 0)?);
         let chunks = whole(blocks * codec.vector_bits() / 128);
         let q = Arg::U32(codec.q());
         let args = vec![packed, query, code.args[0], scores, whole(rows), chunks, unit, q, whole(codec.levels())];
-        let line = grid(&job, rows.div_ceil(ROWS) * WARP).shared(256 * 128);
+        let line = grid(&job, rows.div_ceil(ROWS) * WARP, 4).shared(256 * 128);
         job.launch(&SOURCE, &format!("dot_{}_bytes", codec.lattice().name().to_lowercase()), line, args)?;
     } else {
         let query = job.hold(Buffer::of_i32(gpu, &query)?);
         let mut args = vec![packed, query, scores, whole(rows), whole(blocks), unit];
         args.extend(&code.args);
-        let line = grid(&job, rows * WARP).shared(code.points.len());
+        let line = grid(&job, rows * WARP, code.each()).shared(code.table);
         job.launch(&SOURCE, &format!("dot_{}", code.suffix), line, args)?;
     }
     Ok(job.boxed())
@@ -228,8 +264,9 @@ pub(super) fn register(registry: &mut Registry) {
             ("cuda", "a vector a thread, codes put together in registers, one launch", false),
             ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),
         ] {
-            let prepared =
-                move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, carrying, case, inputs, device);
+            let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
+                prepare(task, carrying, PART, case, inputs, device)
+            };
             let row = Implementation::cpu(task.name(), name, about, prepared);
             registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
         }

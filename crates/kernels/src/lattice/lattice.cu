@@ -4,7 +4,7 @@
 // A vector's code is put together in a register where it fits 64 bits, and stored as it is where it is a number of 8, 16, 32 or 64
 // bits. Others go through shared memory: 32 vectors take up whole words, whatever their bits, so that a warp writes words of its own.
 
-template <int D> __device__ __forceinline__ void load_vector(const float* x, u64 vector, float (&to)[D]) {
+template <int D> __device__ __forceinline__ void load_vector(const float* x, u32 vector, float (&to)[D]) {
     if (D == 2) {
         const float2 v = reinterpret_cast<const float2*>(x)[vector];
         to[0] = v.x;
@@ -12,7 +12,7 @@ template <int D> __device__ __forceinline__ void load_vector(const float* x, u64
     } else {
 #pragma unroll
         for (int k = 0; k < D / 4; ++k) {
-            const float4 v = reinterpret_cast<const float4*>(x)[vector * (D / 4) + k];
+            const float4 v = reinterpret_cast<const float4*>(x + static_cast<u64>(vector) * D)[k];
             to[(4 * k) % D] = v.x;
             to[(4 * k + 1) % D] = v.y;
             to[(4 * k + 2) % D] = v.z;
@@ -21,30 +21,49 @@ template <int D> __device__ __forceinline__ void load_vector(const float* x, u64
     }
 }
 
-template <int D> __device__ __forceinline__ void store_vector(float* x, u64 vector, const float (&from)[D]) {
+template <int D> __device__ __forceinline__ void store_vector(float* x, u32 vector, const float (&from)[D]) {
     if (D == 2) {
         reinterpret_cast<float2*>(x)[vector] = make_float2(from[0], from[1]);
     } else {
 #pragma unroll
         for (int k = 0; k < D / 4; ++k)
-            reinterpret_cast<float4*>(x)[vector * (D / 4) + k] =
+            reinterpret_cast<float4*>(x + static_cast<u64>(vector) * D)[k] =
                 make_float4(from[(4 * k) % D], from[(4 * k + 1) % D], from[(4 * k + 2) % D], from[(4 * k + 3) % D]);
     }
 }
 
-// The points of a level by index, a byte a coordinate, in shared memory.
-template <Way WAY> __device__ __forceinline__ void bring_points(u32* points, const u32* table, u32 words) {
+// The points of a level by index, a byte a coordinate, in shared memory. Encoding has them with the other sign. Where they lie is
+// told through a zero that the compiler does not know, or it would work out the address anew for each use of it.
+template <Way WAY> __device__ __forceinline__ const u32* bring_points(u32* points, const u32* table, u32 words) {
     if (WAY == LOOKUPS) {
         for (u32 k = threadIdx.x; k < words; k += blockDim.x) points[k] = table[k];
         __syncthreads();
     }
+    return points + threadIdx.y;
 }
 
-// sum * weight + times * the point of an index, coordinate by coordinate.
-template <int D> __device__ __forceinline__ void add_point(i32 (&sum)[D], i32 weight, i32 times, const u32* points, u32 index) {
+// The point that a table has for an index, behind the sum so far.
+template <int D> __device__ __forceinline__ void add_point(i32 (&sum)[D], i32 weight, const u32* points, u32 index, const Code& code) {
 #pragma unroll
-    for (int k = 0; k < D; ++k)
-        sum[k] = __dp4a(static_cast<i32>(points[index * (D / 4) + k / 4]), (times & 0xff) << 8 * (k % 4), sum[k] * weight);
+    for (int k = 0; k < D; ++k) sum[k] = __dp4a(static_cast<i32>(points[index * (D / 4) + k / 4]), code.place[k % 4], sum[k] * weight);
+}
+
+// The same for an index in any way: sum * q + its point. `Q` is 0 where only the launch knows it.
+template <int D, Way WAY, int Q> __device__ __forceinline__ void add_index(i32 (&sum)[D], const u32* points, u64 index, const Code& code) {
+    const i32 q = static_cast<i32>(code.q);
+    if (WAY == LOOKUPS) {
+        add_point<D>(sum, q, points, static_cast<u32>(index), code);
+    } else if (D == 8 && Q == 4) {
+        i32 bytes[2];
+        quarters_of_index(static_cast<u32>(index), bytes[0], bytes[1]);
+#pragma unroll
+        for (int k = 0; k < D; ++k) sum[k] = __dp4a(bytes[k / 4 % 2], code.place[k % 4], sum[k] * q);
+    } else {
+        i32 y[D];
+        point_of<D, WAY>(index, code, y);
+#pragma unroll
+        for (int k = 0; k < D; ++k) sum[k] = sum[k] * q + y[k];
+    }
 }
 
 __device__ __forceinline__ void put(u32* words, u32 bit, u64 value, u32 bits) {
@@ -76,16 +95,16 @@ __device__ __forceinline__ u64 code_at(const u32* packed, u64 vector, u32 vector
 }
 
 // A whole warp stores its codes. `long_codes`: the indices of this thread's levels, a block apart, where a code has more than 64 bits.
-__device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* long_codes, u64 vector, bool there, u64 bits, const Code& code) {
+__device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* long_codes, u32 vector, bool there, u64 bits, const Code& code) {
     const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
     if (vector_bits == 16) {
         if (there) reinterpret_cast<u16*>(packed)[vector] = static_cast<u16>(bits);
     } else if (vector_bits == 32) {
         if (there) packed[vector] = static_cast<u32>(bits);
-    } else if (vector_bits == 64) {
-        if (there) reinterpret_cast<u64*>(packed)[vector] = bits;
     } else if (vector_bits == 8) {
         if (there) reinterpret_cast<u8*>(packed)[vector] = static_cast<u8>(bits);
+    } else if (vector_bits == 64) {
+        if (there) reinterpret_cast<u64*>(packed)[vector] = bits;
     } else {
         words += threadIdx.x / 32 * vector_bits;
         for (u32 k = lane; k < vector_bits; k += 32) words[k] = 0;
@@ -95,67 +114,82 @@ __device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* 
             for (u32 m = 0; m < code.levels; ++m) put(words, lane * vector_bits + m * code.level_bits, long_codes[m * blockDim.x], code.level_bits);
         __syncwarp();
         // The buffer has room for the words of a last warp that is not full.
-        for (u32 k = lane; k < vector_bits; k += 32) packed[(vector - lane) / 32 * vector_bits + k] = words[k];
+        for (u32 k = lane; k < vector_bits; k += 32) packed[static_cast<u64>(vector / 32) * vector_bits + k] = words[k];
+    }
+}
+
+template <int D> __device__ __forceinline__ void scale(const float (&v)[D], float inverse, const float (&shift)[8], float (&t)[D]) {
+#pragma unroll
+    for (int k = 0; k < D; ++k) t[k] = __fadd_rn(__fmul_rn(v[k], inverse), shift[k]);
+}
+
+// NaN goes to the lower limit. The sum of all sizes is at least each of them, or no number. Clamping is rare, and what makes one
+// round of it a loop also makes it a branch: the compiler would have all threads step through so few instructions.
+template <int D> __device__ __forceinline__ void clamp(float (&t)[D]) {
+    const float limit = 4194304.0f;
+    float size = fabsf(t[0]);
+#pragma unroll
+    for (int k = 1; k < D; ++k) size = __fadd_rn(size, fabsf(t[k]));
+    while (!(size <= limit)) {
+        size = 0.0f;
+#pragma unroll
+        for (int k = 0; k < D; ++k) {
+            t[k] = fminf(fmaxf(t[k], -limit), limit);
+            size = fmaxf(size, fabsf(t[k]));
+        }
     }
 }
 
 // `inverses` and `scales`: of retries 0 to cap. `shift`: of each coordinate.
 // `overload` and `retries` are null where the code has none. Shared memory: points, long codes, words of each warp.
-template <int D, Way WAY, bool DECODED>
+template <int D, Way WAY, int Q, int LEVELS, bool DECODED>
 __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, const u32* table, u32 table_words,
-                                       u64 n, u32 cap, const float (&shift)[8], const Code code, const float* scales, float* decoded) {
+                                       u32 n, u32 cap, const float (&shift)[8], const Code code, const float* scales, float* decoded) {
     const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
     u64* long_codes = reinterpret_cast<u64*>(shared + table_words) + threadIdx.x;
     u32* words = shared + table_words + (vector_bits > 64 ? 2 * code.levels * blockDim.x : 0);
-    bring_points<WAY>(shared, table, table_words);
+    const u32* points = bring_points<WAY>(shared, table, table_words);
     // Points are too large by a multiple of q^M until divisions need them as they are; where the last is zero, this is left.
     const i32 lift = WAY == DIVISIONS ? 0 : static_cast<i32>(static_cast<u32>(LIFT) * Lattice<D>::scale);
     const i32 zero = WAY == DIVISIONS ? 0 : lift >> code.levels * code.log_q;
     const bool to_the_end = DECODED || overload;
-    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
-    u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const u32 flags = overload ? n : 0, counts = retries ? n : 0;
+    const u32 step = gridDim.x * blockDim.x;
+    u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
     const float first = inverses[0];
-    float next[D] = {};
-    if (vector < n) load_vector<D>(x, vector, next);
+    float v[D] = {};
+    if (vector < n) load_vector<D>(x, vector, v);
     for (; vector - lane < n; vector += step) {
-        float v[D];
-#pragma unroll
-        for (int k = 0; k < D; ++k) v[k] = next[k];
-        if (vector + step < n) load_vector<D>(x, vector + step, next);
+        float scaled[D];
+        scale<D>(v, first, shift, scaled);
+        if (vector + step < n) load_vector<D>(x, vector + step, v);
         u32 t = 0;
         u64 bits;
         i32 g[D], finest[D];
         bool outside;
         for (;;) {
-            const float limit = 4194304.0f, inverse = t == 0 ? first : inverses[t];
-            float scaled[D], size = 0.0f;
-#pragma unroll
-            for (int k = 0; k < D; ++k) {
-                scaled[k] = __fadd_rn(__fmul_rn(v[k], inverse), shift[k]);
-                size = __fadd_rn(size, fabsf(scaled[k]));
-            }
-            // Rarely taken. NaN goes to the lower limit.
-            if (!(size <= limit))
-#pragma unroll
-                for (int k = 0; k < D; ++k) scaled[k] = fminf(fmaxf(scaled[k], -limit), limit);
+            clamp<D>(scaled);
             i32 r[D];
             split<D>(scaled, g, r);
 #pragma unroll
             for (int k = 0; k < D; ++k) g[k] -= WAY == DIVISIONS ? LIFT : 0;
-            Lattice<D>::settle(g, r, 1 << 25);
+            Lattice<D>::settle(g, r, 1 << 25, code);
 #pragma unroll
             for (int k = 0; k < D; ++k) finest[k] = g[k];
             bits = 0;
-#pragma unroll 1
+#pragma unroll LEVELS ? LEVELS : 1
             for (u32 m = 0; m < code.levels; ++m) {
                 const u64 index = index_of<D, WAY>(g, code);
-                if (vector_bits > 64) long_codes[m * blockDim.x] = index;
+                if (LEVELS) bits |= static_cast<u32>(index) << m * code.level_bits;
+                else if (vector_bits > 64) long_codes[m * blockDim.x] = index;
                 else bits |= index << m * code.level_bits;
                 if (m + 1 == code.levels && !to_the_end) break;
                 if (WAY == LOOKUPS) {
-                    add_point<D>(g, 1, -1, shared, static_cast<u32>(index));
+                    add_point<D>(g, 1, points, static_cast<u32>(index), code);
 #pragma unroll
                     for (int k = 0; k < D; ++k) g[k] >>= code.log_q;
+                } else if (D == 8 && Q == 4) {
+                    coarser_of_quarters(reinterpret_cast<i32(&)[8]>(g), code);
                 } else {
                     coarser<D, WAY>(g, code);
                 }
@@ -164,13 +198,15 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
 #pragma unroll
             for (int k = 0; k < D; ++k) left |= g[k] ^ zero;
             outside = left != 0;
-            if (!outside || t == cap) break;
-            ++t;
+            if (!outside || t == cap || vector >= n) break;
+            float again[D];
+            load_vector<D>(x, vector, again);
+            scale<D>(again, inverses[++t], shift, scaled);
         }
         const bool there = vector < n;
         store_codes(packed, words, long_codes, vector, there, bits, code);
-        if (there && overload) overload[vector] = outside;
-        if (there && retries) retries[vector] = static_cast<u8>(t);
+        if (vector < flags) overload[vector] = outside;
+        if (vector < counts) retries[vector] = static_cast<u8>(t);
         if (DECODED && there) {
             i32 whole = 1;
             for (u32 m = 0; m < code.levels; ++m) whole *= static_cast<i32>(code.q);
@@ -188,39 +224,33 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
 
 // `limit`: points of a level, or 0 where every index is one.
 // `bad` becomes the first vector with an index that is none.
-template <int D, Way WAY>
+template <int D, Way WAY, int Q, int LEVELS>
 __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8* retries, const float* scales, const u32* table, u32 table_words, float* x, u64* bad,
-                                       u64 n, u64 limit, const float (&shift)[8], const Code code) {
+                                       u64 before, u32 n, u64 limit, const float (&shift)[8], const Code code) {
     const u32 vector_bits = code.levels * code.level_bits;
-    bring_points<WAY>(shared, table, table_words);
-    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
-    u64 vector = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const u32* points = bring_points<WAY>(shared, table, table_words);
+    const u32 step = gridDim.x * blockDim.x;
+    u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 counts = retries ? n : 0;
     const float first = scales[0];
     u64 next = vector < n ? code_at(packed, vector, vector_bits) : 0;
     for (; vector < n; vector += step) {
         const u64 bits = next;
         if (vector + step < n) next = code_at(packed, vector + step, vector_bits);
-        const float scale = retries ? scales[retries[vector]] : first;
+        const float scale = vector < counts ? scales[retries[vector]] : first;
         bool wrong = false;
         i32 sum[D];
 #pragma unroll
         for (int k = 0; k < D; ++k) sum[k] = 0;
         // From the coarsest level.
-#pragma unroll 1
+#pragma unroll LEVELS ? LEVELS : 1
         for (u32 m = code.levels; m-- > 0;) {
-            const u64 index = vector_bits > 64 ? get(packed, vector * vector_bits + m * code.level_bits, code.level_bits)
+            const u64 index = vector_bits > 64 ? get(packed, static_cast<u64>(vector) * vector_bits + m * code.level_bits, code.level_bits)
                                                : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
             wrong = wrong || (limit != 0 && index >= limit);
-            if (WAY == LOOKUPS) {
-                add_point<D>(sum, code.q, 1, shared, static_cast<u32>(index));
-            } else {
-                i32 y[D];
-                point_of<D, WAY>(index, code, y);
-#pragma unroll
-                for (int k = 0; k < D; ++k) sum[k] = sum[k] * static_cast<i32>(code.q) + y[k];
-            }
+            add_index<D, WAY, Q>(sum, points, index, code);
         }
-        if (wrong) atomicMin(bad, vector);
+        if (wrong) atomicMin(bad, before + vector);
         float value[D];
 #pragma unroll
         for (int k = 0; k < D; ++k) {
@@ -232,11 +262,11 @@ __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8*
 }
 
 // The integers of a row times those of the query, one row a warp. All sums are exact.
-template <int D, Way WAY>
+template <int D, Way WAY, int Q>
 __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* query, const u32* table, u32 table_words, float* scores, u32 rows, u32 blocks, double unit,
                                     const Code code) {
     const u32 lane = threadIdx.x % 32, vector_bits = code.levels * code.level_bits;
-    bring_points<WAY>(shared, table, table_words);
+    const u32* points = bring_points<WAY>(shared, table, table_words);
     for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += gridDim.x * blockDim.x / 32) {
         const u64 first = static_cast<u64>(row) * blocks;
         i64 sum = 0;
@@ -249,14 +279,7 @@ __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* q
             for (u32 m = code.levels; m-- > 0;) {
                 const u64 index = vector_bits > 64 ? get(packed, (first + block) * vector_bits + m * code.level_bits, code.level_bits)
                                                    : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
-                if (WAY == LOOKUPS) {
-                    add_point<D>(s, code.q, 1, shared, static_cast<u32>(index));
-                } else {
-                    i32 y[D];
-                    point_of<D, WAY>(index, code, y);
-#pragma unroll
-                    for (int k = 0; k < D; ++k) s[k] = s[k] * static_cast<i32>(code.q) + y[k];
-                }
+                add_index<D, WAY, Q>(s, points, index, code);
             }
 #pragma unroll
             for (int k = 0; k < D; ++k) sum += static_cast<i64>(s[k]) * query[static_cast<u64>(block) * D + k];
@@ -275,8 +298,8 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
     const u32 lane = threadIdx.x % 32;
     for (u32 k = threadIdx.x; k < 256 * 32; k += blockDim.x) shared[k] = table[k / 32 * part + k % part];
     __syncthreads();
-    // A row of 32 words an index.
-    const u8* mine = reinterpret_cast<const u8*>(shared + lane % copies * part);
+    // Where this lane's words lie in the 128 bytes of an index.
+    const u32 mine = lane % copies * part * 4;
     const u32 warps = gridDim.x * blockDim.x / 32;
     for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * together; row < rows; row += warps * together) {
         i32 sum[together][4] = {};
@@ -298,8 +321,8 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
                 for (u32 k = 0; k < part; ++k) with[k] = static_cast<i32>(query[(f * chunks + chunk) * part + k]);
 #pragma unroll
                 for (u32 r = 0; r < together; ++r) {
-                    const u32 codes = word[r][f / 4], at = f % 4 == 0 ? codes << 7 : codes >> (8 * (f % 4) - 7);
-                    const i32* point = reinterpret_cast<const i32*>(mine + (at & 0x7f80));
+                    const u32 codes = word[r][f / 4], row_of = f % 4 == 0 ? codes << 7 : codes >> (8 * (f % 4) - 7);
+                    const i32* point = reinterpret_cast<const i32*>(reinterpret_cast<const u8*>(shared) + ((row_of & 0x7f80) | mine));
 #pragma unroll
                     for (u32 k = 0; k < part; ++k) sum[r][f % 4] = __dp4a(point[k], with[k], sum[r][f % 4]);
                 }
@@ -331,61 +354,74 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
 
 #define CODE_PARAMETERS const u32* table, u32 table_words, u32 levels, u32 level_bits, u32 q
 #define SHIFT_PARAMETERS float s0, float s1, float s2, float s3, float s4, float s5, float s6, float s7
-#define ENCODE_PARAMETERS const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, u64 n, u32 cap, CODE_PARAMETERS, SHIFT_PARAMETERS
+#define ENCODE_PARAMETERS const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, u32 n, u32 cap, CODE_PARAMETERS, SHIFT_PARAMETERS
 #define QUANTIZE_PARAMETERS ENCODE_PARAMETERS, const float* scales, float* decoded
-#define DECODE_PARAMETERS const u32* packed, const u8* retries, const float* scales, float* x, u64* bad, u64 n, u64 limit, CODE_PARAMETERS, SHIFT_PARAMETERS
+#define DECODE_PARAMETERS const u32* packed, const u8* retries, const float* scales, float* x, u64* bad, u64 before, u32 n, u64 limit, CODE_PARAMETERS, SHIFT_PARAMETERS
 #define DOT_PARAMETERS const u32* packed, const i32* query, float* scores, u32 rows, u32 blocks, double unit, CODE_PARAMETERS
 #define DOT_BYTES_PARAMETERS const uint4* packed, const u32* query, const u32* table, float* scores, u32 rows, u32 chunks, double unit, u32 q, u32 levels
 
-#define ENCODE(D, WAY, decoded_too, scales, decoded)                                                                                        \
+#define ENCODE(D, WAY, Q, LEVELS, decoded_too, scales, decoded)                                                                             \
     SHARED_BYTES(shared);                                                                                                                   \
     const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};                                                                                \
-    encode<D, WAY, decoded_too>(reinterpret_cast<u32*>(shared), x, packed, overload, retries, inverses, table, table_words, n, cap, shift,  \
-                                code_of<D, WAY>(levels, level_bits, q), scales, decoded);
-#define DECODE(D, WAY)                                                                                                                      \
+    encode<D, WAY, Q, LEVELS, decoded_too>(reinterpret_cast<u32*>(shared), x, packed, overload, retries, inverses, table, table_words, n, cap, shift,  \
+                                code_of<D, WAY, Q, LEVELS>(levels, level_bits, q), scales, decoded);
+#define DECODE(D, WAY, Q, LEVELS)                                                                                                           \
     SHARED_BYTES(shared);                                                                                                                   \
     const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};                                                                                \
-    decode<D, WAY>(reinterpret_cast<u32*>(shared), packed, retries, scales, table, table_words, x, bad, n, limit, shift,                    \
-                   code_of<D, WAY>(levels, level_bits, q));
-#define DOT(D, WAY)                                                                                                                         \
+    decode<D, WAY, Q, LEVELS>(reinterpret_cast<u32*>(shared), packed, retries, scales, table, table_words, x, bad, before, n, limit, shift,                    \
+                   code_of<D, WAY, Q, LEVELS>(levels, level_bits, q));
+#define DOT(D, WAY, Q)                                                                                                                      \
     SHARED_BYTES(shared);                                                                                                                   \
-    dot<D, WAY>(reinterpret_cast<u32*>(shared), packed, query, table, table_words, scores, rows, blocks, unit, code_of<D, WAY>(levels, level_bits, q));
+    dot<D, WAY, Q>(reinterpret_cast<u32*>(shared), packed, query, table, table_words, scores, rows, blocks, unit, code_of<D, WAY, Q, 0>(levels, level_bits, q));
 
-extern "C" __global__ void encode_z2_shifts(ENCODE_PARAMETERS) { ENCODE(2, SHIFTS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_z2_divisions(ENCODE_PARAMETERS) { ENCODE(2, DIVISIONS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_d4_shifts(ENCODE_PARAMETERS) { ENCODE(4, SHIFTS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_d4_divisions(ENCODE_PARAMETERS) { ENCODE(4, DIVISIONS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_d4_lookups(ENCODE_PARAMETERS) { ENCODE(4, LOOKUPS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_e8_shifts(ENCODE_PARAMETERS) { ENCODE(8, SHIFTS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_e8_divisions(ENCODE_PARAMETERS) { ENCODE(8, DIVISIONS, false, nullptr, nullptr) }
-extern "C" __global__ void encode_e8_lookups(ENCODE_PARAMETERS) { ENCODE(8, LOOKUPS, false, nullptr, nullptr) }
+extern "C" __global__ void encode_z2_shifts(ENCODE_PARAMETERS) { ENCODE(2, SHIFTS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_z2_divisions(ENCODE_PARAMETERS) { ENCODE(2, DIVISIONS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_shifts(ENCODE_PARAMETERS) { ENCODE(4, SHIFTS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_divisions(ENCODE_PARAMETERS) { ENCODE(4, DIVISIONS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_lookups(ENCODE_PARAMETERS) { ENCODE(4, LOOKUPS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_shifts(ENCODE_PARAMETERS) { ENCODE(8, SHIFTS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_divisions(ENCODE_PARAMETERS) { ENCODE(8, DIVISIONS, 0, 0, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_lookups(ENCODE_PARAMETERS) { ENCODE(8, LOOKUPS, 0, 0, false, nullptr, nullptr) }
 
-extern "C" __global__ void quantize_z2_shifts(QUANTIZE_PARAMETERS) { ENCODE(2, SHIFTS, true, scales, decoded) }
-extern "C" __global__ void quantize_z2_divisions(QUANTIZE_PARAMETERS) { ENCODE(2, DIVISIONS, true, scales, decoded) }
-extern "C" __global__ void quantize_d4_shifts(QUANTIZE_PARAMETERS) { ENCODE(4, SHIFTS, true, scales, decoded) }
-extern "C" __global__ void quantize_d4_divisions(QUANTIZE_PARAMETERS) { ENCODE(4, DIVISIONS, true, scales, decoded) }
-extern "C" __global__ void quantize_d4_lookups(QUANTIZE_PARAMETERS) { ENCODE(4, LOOKUPS, true, scales, decoded) }
-extern "C" __global__ void quantize_e8_shifts(QUANTIZE_PARAMETERS) { ENCODE(8, SHIFTS, true, scales, decoded) }
-extern "C" __global__ void quantize_e8_divisions(QUANTIZE_PARAMETERS) { ENCODE(8, DIVISIONS, true, scales, decoded) }
-extern "C" __global__ void quantize_e8_lookups(QUANTIZE_PARAMETERS) { ENCODE(8, LOOKUPS, true, scales, decoded) }
+extern "C" __global__ void quantize_z2_shifts(QUANTIZE_PARAMETERS) { ENCODE(2, SHIFTS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_z2_divisions(QUANTIZE_PARAMETERS) { ENCODE(2, DIVISIONS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_shifts(QUANTIZE_PARAMETERS) { ENCODE(4, SHIFTS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_divisions(QUANTIZE_PARAMETERS) { ENCODE(4, DIVISIONS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_lookups(QUANTIZE_PARAMETERS) { ENCODE(4, LOOKUPS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_shifts(QUANTIZE_PARAMETERS) { ENCODE(8, SHIFTS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_divisions(QUANTIZE_PARAMETERS) { ENCODE(8, DIVISIONS, 0, 0, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_lookups(QUANTIZE_PARAMETERS) { ENCODE(8, LOOKUPS, 0, 0, true, scales, decoded) }
 
-extern "C" __global__ void decode_z2_shifts(DECODE_PARAMETERS) { DECODE(2, SHIFTS) }
-extern "C" __global__ void decode_z2_divisions(DECODE_PARAMETERS) { DECODE(2, DIVISIONS) }
-extern "C" __global__ void decode_d4_shifts(DECODE_PARAMETERS) { DECODE(4, SHIFTS) }
-extern "C" __global__ void decode_d4_divisions(DECODE_PARAMETERS) { DECODE(4, DIVISIONS) }
-extern "C" __global__ void decode_d4_lookups(DECODE_PARAMETERS) { DECODE(4, LOOKUPS) }
-extern "C" __global__ void decode_e8_shifts(DECODE_PARAMETERS) { DECODE(8, SHIFTS) }
-extern "C" __global__ void decode_e8_divisions(DECODE_PARAMETERS) { DECODE(8, DIVISIONS) }
-extern "C" __global__ void decode_e8_lookups(DECODE_PARAMETERS) { DECODE(8, LOOKUPS) }
+// The codes that most use: all that follows from q = 4 and two levels is known when they are compiled.
+extern "C" __global__ void encode_z2_q4_m2(ENCODE_PARAMETERS) { ENCODE(2, SHIFTS, 4, 2, false, nullptr, nullptr) }
+extern "C" __global__ void encode_d4_q4_m2(ENCODE_PARAMETERS) { ENCODE(4, LOOKUPS, 4, 2, false, nullptr, nullptr) }
+extern "C" __global__ void encode_e8_q4_m2(ENCODE_PARAMETERS) { ENCODE(8, SHIFTS, 4, 2, false, nullptr, nullptr) }
+extern "C" __global__ void quantize_z2_q4_m2(QUANTIZE_PARAMETERS) { ENCODE(2, SHIFTS, 4, 2, true, scales, decoded) }
+extern "C" __global__ void quantize_d4_q4_m2(QUANTIZE_PARAMETERS) { ENCODE(4, LOOKUPS, 4, 2, true, scales, decoded) }
+extern "C" __global__ void quantize_e8_q4_m2(QUANTIZE_PARAMETERS) { ENCODE(8, SHIFTS, 4, 2, true, scales, decoded) }
+extern "C" __global__ void decode_z2_q4_m2(DECODE_PARAMETERS) { DECODE(2, SHIFTS, 4, 2) }
+extern "C" __global__ void decode_d4_q4_m2(DECODE_PARAMETERS) { DECODE(4, LOOKUPS, 4, 2) }
+extern "C" __global__ void decode_e8_q4_m2(DECODE_PARAMETERS) { DECODE(8, SHIFTS, 4, 2) }
 
-extern "C" __global__ void dot_z2_shifts(DOT_PARAMETERS) { DOT(2, SHIFTS) }
-extern "C" __global__ void dot_z2_divisions(DOT_PARAMETERS) { DOT(2, DIVISIONS) }
-extern "C" __global__ void dot_d4_shifts(DOT_PARAMETERS) { DOT(4, SHIFTS) }
-extern "C" __global__ void dot_d4_divisions(DOT_PARAMETERS) { DOT(4, DIVISIONS) }
-extern "C" __global__ void dot_d4_lookups(DOT_PARAMETERS) { DOT(4, LOOKUPS) }
-extern "C" __global__ void dot_e8_shifts(DOT_PARAMETERS) { DOT(8, SHIFTS) }
-extern "C" __global__ void dot_e8_divisions(DOT_PARAMETERS) { DOT(8, DIVISIONS) }
-extern "C" __global__ void dot_e8_lookups(DOT_PARAMETERS) { DOT(8, LOOKUPS) }
+extern "C" __global__ void decode_z2_shifts(DECODE_PARAMETERS) { DECODE(2, SHIFTS, 0, 0) }
+extern "C" __global__ void decode_z2_divisions(DECODE_PARAMETERS) { DECODE(2, DIVISIONS, 0, 0) }
+extern "C" __global__ void decode_d4_shifts(DECODE_PARAMETERS) { DECODE(4, SHIFTS, 0, 0) }
+extern "C" __global__ void decode_d4_divisions(DECODE_PARAMETERS) { DECODE(4, DIVISIONS, 0, 0) }
+extern "C" __global__ void decode_d4_lookups(DECODE_PARAMETERS) { DECODE(4, LOOKUPS, 0, 0) }
+extern "C" __global__ void decode_e8_shifts(DECODE_PARAMETERS) { DECODE(8, SHIFTS, 0, 0) }
+extern "C" __global__ void decode_e8_divisions(DECODE_PARAMETERS) { DECODE(8, DIVISIONS, 0, 0) }
+extern "C" __global__ void decode_e8_q4(DECODE_PARAMETERS) { DECODE(8, SHIFTS, 4, 0) }
+extern "C" __global__ void decode_e8_lookups(DECODE_PARAMETERS) { DECODE(8, LOOKUPS, 0, 0) }
+
+extern "C" __global__ void dot_z2_shifts(DOT_PARAMETERS) { DOT(2, SHIFTS, 0) }
+extern "C" __global__ void dot_z2_divisions(DOT_PARAMETERS) { DOT(2, DIVISIONS, 0) }
+extern "C" __global__ void dot_d4_shifts(DOT_PARAMETERS) { DOT(4, SHIFTS, 0) }
+extern "C" __global__ void dot_d4_divisions(DOT_PARAMETERS) { DOT(4, DIVISIONS, 0) }
+extern "C" __global__ void dot_d4_lookups(DOT_PARAMETERS) { DOT(4, LOOKUPS, 0) }
+extern "C" __global__ void dot_e8_shifts(DOT_PARAMETERS) { DOT(8, SHIFTS, 0) }
+extern "C" __global__ void dot_e8_divisions(DOT_PARAMETERS) { DOT(8, DIVISIONS, 0) }
+extern "C" __global__ void dot_e8_q4(DOT_PARAMETERS) { DOT(8, SHIFTS, 4) }
+extern "C" __global__ void dot_e8_lookups(DOT_PARAMETERS) { DOT(8, LOOKUPS, 0) }
 
 extern "C" __global__ void dot_d4_bytes(DOT_BYTES_PARAMETERS) {
     SHARED_BYTES(shared);

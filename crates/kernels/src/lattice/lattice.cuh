@@ -48,17 +48,34 @@ struct Code {
     // coordinate and any point positive; for divisions only.
     u32 unit, inverse_q, inverse_unit, many_q, many_units;
     u64 inverse_half;
+    // One at each byte.
+    i32 place[4];
 };
 
 template <int D> struct Lattice;
 
-template <int D, Way WAY> __device__ __forceinline__ Code code_of(u32 levels, u32 level_bits, u32 q) {
-    const u32 unit = q * Lattice<D>::scale, log_q = 31 - __clz(static_cast<i32>(q));
-    if (WAY != DIVISIONS) return {levels, level_bits, q, log_q, unit, 0, 0, 0, 0, 0};
-    // Coordinates stay below 2^26 in size and points, even doubled, below 2^24. No power of two divides here, so that a reciprocal
-    // of 2^32 is one of 2^32 - 1.
-    const u32 half = q * q * q * q;
-    return {levels, level_bits, q, log_q, unit, ~0u / q, ~0u / unit, ((1u << 26) / q + 1) * q, (1u << 24) / unit + 1, ~0ull / half};
+// `Q` and `LEVELS` are 0 where only the launch knows them.
+template <int D, Way WAY, int Q, int LEVELS> __device__ __forceinline__ Code code_of(u32 levels, u32 level_bits, u32 q) {
+    constexpr u32 known_log = Q == 2 ? 1 : Q == 4 ? 2 : 0;
+    if (Q) q = Q;
+    if (Q) level_bits = D * known_log;
+    const u32 log_q = Q ? known_log : 31 - __clz(static_cast<i32>(q));
+    // One, since blocks have one row of threads, which the compiler cannot know: constants are made again at each use of them.
+    const i32 one = 1 + threadIdx.y;
+    Code code = {LEVELS ? LEVELS : levels, level_bits, q, log_q, q * Lattice<D>::scale};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) code.place[k] = one << 8 * k;
+    if (WAY == DIVISIONS) {
+        // Coordinates stay below 2^26 in size and points, even doubled, below 2^24. No power of two divides here, so that a
+        // reciprocal of 2^32 is one of 2^32 - 1.
+        const u32 half = q * q * q * q;
+        code.inverse_q = ~0u / q;
+        code.inverse_unit = ~0u / code.unit;
+        code.many_q = ((1u << 26) / q + 1) * q;
+        code.many_units = (1u << 24) / code.unit + 1;
+        code.inverse_half = D == 8 ? ~0ull / half : 0;
+    }
+    return code;
 }
 
 // a / b, and a % b in `rest`. The estimate is right or one too small: what the reciprocal lost is less than a / 2^32.
@@ -93,7 +110,7 @@ template <int D> __device__ __forceinline__ void split(const float (&t)[D], i32 
 // The square lattice.
 template <> struct Lattice<2> {
     static constexpr i32 scale = 1;
-    static __device__ __forceinline__ void settle(i32 (&)[2], const i32 (&)[2], i32) {}
+    static __device__ __forceinline__ void settle(i32 (&)[2], const i32 (&)[2], i32, const Code&) {}
     static __device__ __forceinline__ void coordinates(const i32 (&g)[2], i32 (&z)[2]) {
         z[0] = g[0];
         z[1] = g[1];
@@ -112,7 +129,7 @@ template <> struct Lattice<2> {
 template <> struct Lattice<4> {
     static constexpr i32 scale = 1;
     // From rounded integers and residuals to the nearest point: a sum that is odd moves the first largest residual's coordinate.
-    static __device__ __forceinline__ void settle(i32 (&f)[4], const i32 (&r)[4], i32) {
+    static __device__ __forceinline__ void settle(i32 (&f)[4], const i32 (&r)[4], i32, const Code& code) {
         // The place of the coordinate's byte stands below its size.
         const i32 a = abs(r[0]) << 5 | 24, b = abs(r[1]) << 5 | 16, c = abs(r[2]) << 5 | 8, d = abs(r[3]) << 5;
         const u32 largest = max(__vimax3_s32(a, b, c), d);
@@ -121,7 +138,7 @@ template <> struct Lattice<4> {
         const u32 negative = __byte_perm(signs(r[3], r[2]), signs(r[1], r[0]), 0x5410);
         const i32 steps = (negative | 0x01010101) & (odd * 0xff) << (largest & 24);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) f[k] = __dp4a(steps, 1 << (24 - 8 * k), f[k]);
+        for (int k = 0; k < 4; ++k) f[k] = __dp4a(steps, code.place[3 - k], f[k]);
     }
     static __device__ __forceinline__ void coordinates(const i32 (&g)[4], i32 (&z)[4]) {
         const i32 tail = g[1] + g[2] + g[3];
@@ -149,7 +166,7 @@ template <> struct Lattice<4> {
 template <> struct Lattice<8> {
     static constexpr i32 scale = 2;
     // Two candidates: the rounded integers, and the halves on the other side of x. Either may have to move one coordinate.
-    static __device__ __forceinline__ void settle(i32 (&f)[8], const i32 (&r)[8], i32 unit) {
+    static __device__ __forceinline__ void settle(i32 (&f)[8], const i32 (&r)[8], i32 unit, const Code& code) {
         i32 total = 0, largest = 0, smallest = 0x7fffffff;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
@@ -177,7 +194,7 @@ template <> struct Lattice<8> {
         const i32 steps_low = take_half ? (low ^ here_low) | 0x01010101 : (low | 0x02020202) & here_low;
         const i32 steps_high = take_half ? (high ^ here_high) | 0x01010101 : (high | 0x02020202) & here_high;
 #pragma unroll
-        for (int k = 0; k < 8; ++k) f[k] = __dp4a(k < 4 ? steps_low : steps_high, 1 << 8 * (k % 4), 2 * f[k]);
+        for (int k = 0; k < 8; ++k) f[k] = __dp4a(k < 4 ? steps_low : steps_high, code.place[k % 4], 2 * f[k]);
     }
     static __device__ __forceinline__ void coordinates(const i32 (&g)[8], i32 (&z)[8]) {
         i32 tail = 0;
@@ -226,7 +243,7 @@ template <int D, Way WAY> __device__ __forceinline__ void coarser(i32 (&g)[D], c
             r[k] = (moved & (unit - 1)) - half;
         }
     }
-    Lattice<D>::settle(g, r, unit);
+    Lattice<D>::settle(g, r, unit, code);
 }
 
 // The index of a point's class: its coordinates modulo q.
@@ -278,4 +295,70 @@ template <int D, Way WAY> __device__ __forceinline__ void point_of(u64 index, co
     coarser<D, WAY>(g, code);
 #pragma unroll
     for (int k = 0; k < D; ++k) y[k] -= static_cast<i32>(code.q) * g[k];
+}
+
+// The first of the places that are ones in nibbles: low nibbles hold coordinates 0 to 3, high ones 4 to 7.
+__device__ __forceinline__ u32 first_place(u32 places) {
+    const u32 low = places & 0x01010101, from = low ? low : places;
+    return from & (0 - from);
+}
+
+// E8 and q = 4, whose residuals fit nibbles and whose points of a level fit bytes, four or eight to a register. From coordinates
+// and half a unit, modulo two units, a byte each: the point of their class as signed bytes, or its negative.
+__device__ __forceinline__ void quarters(u32 moved_a, u32 moved_b, bool negated, i32& low, i32& high) {
+    const u32 rest_a = moved_a & 0x07070707, rest_b = moved_b & 0x07070707, rest = rest_b << 4 | rest_a;
+    // Sizes of the residuals rest - 4, and ones where they are negative.
+    const u32 negative = ~(rest >> 2) & 0x11111111, size = ((rest & 0x33333333) ^ 3 * negative) + negative;
+    const i32 total = __dp4a(static_cast<i32>((size & 0x0f0f0f0f) + (size >> 4 & 0x0f0f0f0f)), 0x01010101, 0);
+    const u32 odd_whole = __popc((moved_a ^ moved_b) & 0x08080808) & 1, odd_half = odd_whole ^ (__popc(negative) & 1);
+    // Places of the largest and of the smallest size, from its highest bit to its lowest.
+    u32 large = 0x11111111, small = 0x11111111;
+    i32 largest = 0, smallest = 0;
+#pragma unroll
+    for (int bit = 2; bit >= 0; --bit) {
+        const u32 set = large & size >> bit, clear = small & ~(size >> bit);
+        if (set) large = set;
+        largest += set ? 1 << bit : 0;
+        if (clear) small = clear;
+        smallest += clear ? 0 : 1 << bit;
+    }
+    const u32 at_largest = odd_whole ? first_place(large) : 0, at_smallest = odd_half ? first_place(small) : 0;
+    const i32 difference = total - 16 + (odd_whole ? 8 - 2 * largest : 0) - (odd_half ? 2 * smallest : 0);
+    // Of two at the same distance the one with the smaller first coordinate.
+    const bool take_half = difference > 0 || (difference == 0 && ((at_largest | at_smallest) ^ negative) & 1);
+    // Steps from the rounded integers, doubled, and 2 more.
+    const u32 half = 0x33333333 - 2 * (negative ^ at_smallest), whole = 0x22222222 + 2 * at_largest - 4 * (at_largest & negative);
+    const u32 steps = take_half ? half : whole, steps_a = steps & 0x0f0f0f0f, steps_b = steps >> 4 & 0x0f0f0f0f;
+    // The residual less four steps, 128 more so that no byte borrows from the next; its highest bit then makes it signed.
+    const u32 a = negated ? 4 * steps_a + 0x7c7c7c7c - rest_a : rest_a + 0x84848484 - 4 * steps_a;
+    const u32 b = negated ? 4 * steps_b + 0x7c7c7c7c - rest_b : rest_b + 0x84848484 - 4 * steps_b;
+    low = static_cast<i32>(a ^ 0x80808080);
+    high = static_cast<i32>(b ^ 0x80808080);
+}
+
+// The point of an index.
+__device__ __forceinline__ void quarters_of_index(u32 index, i32& low, i32& high) {
+    // A digit a byte, the first one lowest.
+    const u32 upper = index >> 8 & 0xff, lower = index & 0xff;
+    const u32 a = (upper * 0x01004010 & 0x03030300) | upper >> 6, b = (lower * 0x01004010 & 0x03030300) | lower >> 6;
+    // `combine` and 12 more: half a unit, and a whole one for bytes that borrow from no other.
+    const u32 last = __byte_perm(b, 0, 0x3333);
+    const u32 next_a = __byte_perm(a, b, 0x4321), next_b = b >> 8 & 0xffff;
+    const u32 moved_a = 2 * (a + 0x06060606 - next_a + (a & 0xff)) + last, moved_b = 2 * ((b & 0xffffff) + 0x06060606 - next_b) + last;
+    // The unit more in each of eight coordinates leaves their sum even or odd as it was.
+    quarters(moved_a, moved_b, false, low, high);
+}
+
+// `coarser` for q = 4: what a point has below the next coarser one is that of its class.
+__device__ __forceinline__ void coarser_of_quarters(i32 (&g)[8], const Code& code) {
+    u32 moved[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+        const u32 low = __byte_perm(g[4 * k], g[4 * k + 1], 0x0040), high = __byte_perm(g[4 * k + 2], g[4 * k + 3], 0x0040);
+        moved[k] = (__byte_perm(low, high, 0x5410) & 0x0f0f0f0f) + 0x04040404;
+    }
+    i32 less[2];
+    quarters(moved[0], moved[1], true, less[0], less[1]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) g[k] = __dp4a(less[k / 4], code.place[k % 4], g[k]) >> 2;
 }

@@ -1,7 +1,11 @@
 //! The kernels for GPUs against the reference, bit by bit, on everything that runs them here.
 
 use ellwand_core::{Case, Fit, Prepared, Registry, Tensor, Tensors, Value};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
+use super::super::workload_code::Task;
+use super::super::{Lattice, cuda};
 use crate::device::test_devices;
 use crate::testing::judged_on_wgpu;
 
@@ -88,6 +92,171 @@ fn wgpu_codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
     each_kind(|registry, _, case, inputs| judge_wgpu(registry, case, inputs));
 }
 
+/// Runs a case with at most `part` vectors a launch, compares every bit with the reference and says what ran.
+fn in_parts(task: Task, case: &Case, inputs: &Tensors, part: usize) -> String {
+    let expected = registry().find(task.name()).unwrap().reference(case, inputs).unwrap();
+    let mut ran = String::new();
+    for (name, device) in test_devices() {
+        let mut ready = cuda::prepare(task, false, part, case, inputs, &device).unwrap();
+        ready.poison();
+        ready.run();
+        let output = ready.output().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
+        assert_eq!(output.digest(), expected.digest(), "{case} on {name}");
+        ran = ready.what_ran();
+    }
+    ran
+}
+
+/// The case and inputs of values in the place of those that the workload makes; for decoding, of what they are coded to.
+fn given(task: Task, params: &[(&str, Value)], d: usize, values: Vec<f32>) -> (Case, Tensors) {
+    let registry = registry();
+    let n = values.len() / d;
+    let x = Tensor::new(&[n, d], &values[..]).unwrap();
+    let forth = registry.find("lattice-quantize").unwrap();
+    let asked = case("lattice-quantize", &[params, &[("batch", (n as i64).into())]].concat());
+    let (mut asked, coded) = forth.adopt(&asked, Tensors::new().with("x", x), Fit::Whole).unwrap();
+    if task != Task::Decode {
+        return (Case::new(task.name(), asked.params.clone()), coded);
+    }
+    let mut codes = forth.reference(&asked, &coded).unwrap();
+    let mut inputs = Tensors::new().with("packed", codes.take("packed").unwrap());
+    inputs.insert("beta", coded.get("beta").unwrap().clone());
+    if let Some(retries) = codes.take("retries") {
+        inputs.insert("retries", retries);
+    }
+    asked.workload = task.name().into();
+    (asked, inputs)
+}
+
+fn kind(lattice: &str, q: i64, levels: i64, overload: &str) -> Vec<(&'static str, Value)> {
+    let (q, levels) = (Value::Int(q), Value::Int(levels));
+    vec![("lattice", lattice.into()), ("q", q), ("levels", levels), ("overload", overload.into())]
+}
+
+fn dimension(lattice: &str) -> usize {
+    lattice.parse::<Lattice>().unwrap().dimension()
+}
+
+/// Codes with the ways in which they are encoded and decoded, of every width that is stored in its own way: a byte, two, a word, two, less than that through shared memory, more.
+const WIDTHS: [(&str, i64, i64, &str, &str); 15] = [
+    ("Z2", 4, 2, "q4_m2", "q4_m2"),
+    ("Z2", 16, 2, "shifts", "shifts"),
+    ("Z2", 256, 2, "shifts", "shifts"),
+    ("Z2", 3, 12, "divisions", "divisions"),
+    ("D4", 4, 2, "q4_m2", "q4_m2"),
+    ("D4", 2, 2, "lookups", "lookups"),
+    ("D4", 3, 3, "divisions", "lookups"),
+    ("D4", 16, 4, "shifts", "shifts"),
+    ("D4", 2, 20, "lookups", "lookups"),
+    ("E8", 4, 2, "q4_m2", "q4_m2"),
+    ("E8", 4, 3, "shifts", "q4"),
+    ("E8", 2, 2, "lookups", "lookups"),
+    ("E8", 16, 2, "shifts", "shifts"),
+    ("E8", 5, 3, "divisions", "divisions"),
+    ("E8", 100, 3, "divisions", "divisions"),
+];
+
+#[test]
+fn threads_go_over_more_vectors_than_the_grid_has_and_launches_follow_each_other() {
+    for (lattice, q, levels, encoding, decoding) in WIDTHS {
+        for task in [Task::Encode, Task::Decode, Task::Quantize] {
+            // A grid on the emulation has at most 12288 threads; the last warp is not full.
+            let case =
+                case(task.name(), &[&kind(lattice, q, levels, "flag")[..], &[("batch", 12_501.into())]].concat());
+            let inputs = registry().find(task.name()).unwrap().inputs(&case, 1).unwrap();
+            let ran = in_parts(task, &case, &inputs, 1 << 30);
+            let way = if task == Task::Decode { decoding } else { encoding };
+            assert!(ran.contains(&format!("{}_{way} ", lattice.to_lowercase())), "{case}: {ran}");
+            let case =
+                self::case(task.name(), &[&kind(lattice, q, levels, "retry")[..], &[("batch", 200.into())]].concat());
+            let inputs = registry().find(task.name()).unwrap().inputs(&case, 1).unwrap();
+            in_parts(task, &case, &inputs, 64);
+        }
+    }
+}
+
+#[test]
+fn vectors_outside_the_codebook_are_marked_or_tried_again_like_the_reference() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for (lattice, q, levels, ..) in WIDTHS {
+        for overload in ["none", "flag", "retry"] {
+            // Half of the vectors lie far outside, some where no retry reaches.
+            let side = (q as f32).powi(levels as i32);
+            let values = (0..70 * dimension(lattice)).map(|k| {
+                let far = [0.2f32, 1.0, 30.0, 1e6][k / dimension(lattice) % 4];
+                side * far * rng.random_range(-0.5f32..0.5)
+            });
+            let values: Vec<f32> = values.collect();
+            for task in [Task::Encode, Task::Decode, Task::Quantize] {
+                let (case, inputs) =
+                    given(task, &kind(lattice, q, levels, overload), dimension(lattice), values.clone());
+                in_parts(task, &case, &inputs, 1 << 30);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_q_divides_exactly() {
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    for q in 2..=256i64 {
+        let most = (1u64 << 20).ilog(q as u64) as i64;
+        let (lattice, levels) = [("Z2", most), ("D4", most), ("E8", most), ("E8", 1), ("D4", 1)][q as usize % 5];
+        // Up to the largest values that are not cut off, where quotients are largest.
+        let values = (0..33 * dimension(lattice)).map(|k| {
+            let size = [1.0f32, 300.0, 4_194_000.0][k / dimension(lattice) % 3];
+            size * rng.random_range(-1.0f32..1.0)
+        });
+        let values: Vec<f32> = values.collect();
+        for task in [Task::Decode, Task::Quantize] {
+            let (case, inputs) = given(task, &kind(lattice, q, levels, "flag"), dimension(lattice), values.clone());
+            in_parts(task, &case, &inputs, 1 << 30);
+        }
+    }
+}
+
+#[test]
+fn residuals_that_differ_by_less_than_the_grid_are_ties_like_those_of_the_reference() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for lattice in ["D4", "E8"] {
+        for q in [3, 4] {
+            // The same residual but for parts of a step of the grid, 2^-25, where floats are that fine, and its mirror images.
+            let values = (0..700).flat_map(|_| {
+                let near = [0.0f32, 0.124, 0.2499, 0.25, 0.5, 0.375][rng.random_range(0..6)];
+                (0..dimension(lattice))
+                    .map(|_| {
+                        let part = rng.random_range(-6i32..=6) as f32 / (1u32 << 27) as f32;
+                        let whole = [0.0, 0.0, 0.0, 1.0, -1.0, 6.0][rng.random_range(0..6)];
+                        whole + (near + part) * if rng.random_range(0..2) == 0 { 1.0 } else { -1.0 }
+                    })
+                    .collect::<Vec<f32>>()
+            });
+            let values: Vec<f32> = values.collect();
+            let (case, inputs) = given(Task::Quantize, &kind(lattice, q, 2, "flag"), dimension(lattice), values);
+            in_parts(Task::Quantize, &case, &inputs, 1 << 30);
+        }
+    }
+}
+
+#[test]
+fn floats_of_every_size_code_like_the_reference() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    for lattice in ["Z2", "D4", "E8"] {
+        let mut finite = || loop {
+            let x = f32::from_bits(rng.random());
+            if x.is_finite() {
+                return x;
+            }
+        };
+        let values: Vec<f32> = (0..1000 * dimension(lattice)).map(|_| finite()).collect();
+        for q in [4, 5] {
+            let (case, inputs) =
+                given(Task::Quantize, &kind(lattice, q, 2, "retry"), dimension(lattice), values.clone());
+            in_parts(Task::Quantize, &case, &inputs, 1 << 30);
+        }
+    }
+}
+
 #[test]
 fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
     let registry = registry();
@@ -125,8 +294,8 @@ fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
 fn dot_products_are_exact_for_rows_that_begin_inside_a_word() {
     let registry = registry();
     for lattice in ["Z2", "D4", "E8"] {
-        for (q, levels) in [(3, 2), (4, 2), (16, 2), (5, 3)] {
-            for (rows, dimension) in [(1, 8), (5, 40), (9, 300)] {
+        for (q, levels) in [(3, 2), (4, 2), (16, 2), (5, 3), (100, 3)] {
+            for (rows, dimension) in [(1, 8), (5, 40), (9, 300), (200, 16)] {
                 let case = case(
                     "lattice-dot",
                     &[
@@ -152,6 +321,31 @@ fn dot_products_are_exact_for_rows_that_begin_inside_a_word() {
 }
 
 #[test]
+fn dot_products_by_bytes_are_exact_and_others_are_made_otherwise() {
+    let registry = registry();
+    let task = registry.find("lattice-dot").unwrap();
+    let by_bytes = [("D4", 4, 1), ("D4", 4, 2), ("E8", 2, 1), ("E8", 2, 2), ("E8", 2, 4)];
+    // Integers that a byte cannot hold, and vectors that do not fill words.
+    let otherwise = [("D4", 4, 4), ("D4", 4, 3), ("D4", 2, 2)];
+    for (lattice, q, levels) in by_bytes.into_iter().chain(otherwise) {
+        // Whole pieces of 16 bytes; more of them than lanes; more rows than the emulation's grid takes at once.
+        for (rows, dimension) in [(1, 128), (5, 256), (6, 8320), (801, 128), (3, 136)] {
+            let params = [("rows", Value::Int(rows)), ("dimension", Value::Int(dimension))];
+            let case = case("lattice-dot", &[&kind(lattice, q, levels, "none")[..3], &params].concat());
+            let inputs = task.inputs(&case, 4).unwrap();
+            judge(&registry, "lattice-dot", &case, &inputs);
+            let rows = registry.implementations("lattice-dot");
+            let row = rows.iter().find(|row| row.name == "cuda").unwrap();
+            for (name, device) in test_devices() {
+                let ran = (row.prepare)(&case, &inputs, &device).unwrap().what_ran();
+                let expected = by_bytes.contains(&(lattice, q, levels)) && dimension != 136;
+                assert_eq!(ran.contains("_bytes "), expected, "{case} on {name}: {ran}");
+            }
+        }
+    }
+}
+
+#[test]
 fn damaged_codes_are_an_error_that_names_the_vector() {
     let registry = registry();
     let params = [("lattice", "D4".into()), ("q", Value::Int(3)), ("levels", Value::Int(1)), ("batch", Value::Int(40))];
@@ -167,6 +361,8 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
     let row = rows.iter().find(|row| row.name == "cuda").unwrap();
     for (name, device) in test_devices() {
         damaged(&name, (row.prepare)(&case, &inputs, &device).unwrap());
+        // Whichever launch it falls to.
+        damaged(&name, cuda::prepare(Task::Decode, false, 32, &case, &inputs, &device).unwrap());
     }
     #[cfg(feature = "vulkan")]
     if let Some(device) = crate::device::test_adapter() {
