@@ -32,14 +32,12 @@ template <int D> __device__ __forceinline__ void store_vector(float* x, u32 vect
     }
 }
 
-// The points of a level by index, a byte a coordinate, in shared memory. Encoding has them with the other sign. Where they lie is
-// told through a zero that the compiler does not know, or it would work out the address anew for each use of it.
-template <Way WAY> __device__ __forceinline__ const u32* bring_points(u32* points, const u32* table, u32 words) {
+// The points of a level by index, a byte a coordinate, in shared memory. Encoding has them with the other sign.
+template <Way WAY> __device__ __forceinline__ void bring_points(u32* points, const u32* table, u32 words) {
     if (WAY == LOOKUPS) {
         for (u32 k = threadIdx.x; k < words; k += blockDim.x) points[k] = table[k];
         __syncthreads();
     }
-    return points + threadIdx.y;
 }
 
 // The point that a table has for an index, behind the sum so far.
@@ -148,7 +146,7 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
     const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
     u64* long_codes = reinterpret_cast<u64*>(shared + table_words) + threadIdx.x;
     u32* words = shared + table_words + (vector_bits > 64 ? 2 * code.levels * blockDim.x : 0);
-    const u32* points = bring_points<WAY>(shared, table, table_words);
+    bring_points<WAY>(shared, table, table_words);
     // Points are too large by a multiple of q^M until divisions need them as they are; where the last is zero, this is left.
     const i32 lift = WAY == DIVISIONS ? 0 : static_cast<i32>(static_cast<u32>(LIFT) * Lattice<D>::scale);
     const i32 zero = WAY == DIVISIONS ? 0 : lift >> code.levels * code.log_q;
@@ -157,12 +155,13 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
     const u32 step = gridDim.x * blockDim.x;
     u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
     const float first = inverses[0];
-    float v[D] = {};
-    if (vector < n) load_vector<D>(x, vector, v);
+    // A vector that is not there is the last one again: a load without a condition needs no second set of registers.
+    float v[D];
+    load_vector<D>(x, min(vector, n - 1), v);
     for (; vector - lane < n; vector += step) {
         float scaled[D];
         scale<D>(v, first, shift, scaled);
-        if (vector + step < n) load_vector<D>(x, vector + step, v);
+        load_vector<D>(x, min(vector + step, n - 1), v);
         u32 t = 0;
         u64 bits;
         i32 g[D], finest[D];
@@ -185,7 +184,7 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
                 else bits |= index << m * code.level_bits;
                 if (m + 1 == code.levels && !to_the_end) break;
                 if (WAY == LOOKUPS) {
-                    add_point<D>(g, 1, points, static_cast<u32>(index), code);
+                    add_point<D>(g, 1, shared, static_cast<u32>(index), code);
 #pragma unroll
                     for (int k = 0; k < D; ++k) g[k] >>= code.log_q;
                 } else if (D == 8 && Q == 4) {
@@ -228,7 +227,7 @@ template <int D, Way WAY, int Q, int LEVELS>
 __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8* retries, const float* scales, const u32* table, u32 table_words, float* x, u64* bad,
                                        u64 before, u32 n, u64 limit, const float (&shift)[8], const Code code) {
     const u32 vector_bits = code.levels * code.level_bits;
-    const u32* points = bring_points<WAY>(shared, table, table_words);
+    bring_points<WAY>(shared, table, table_words);
     const u32 step = gridDim.x * blockDim.x;
     u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 counts = retries ? n : 0;
@@ -248,7 +247,7 @@ __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8*
             const u64 index = vector_bits > 64 ? get(packed, static_cast<u64>(vector) * vector_bits + m * code.level_bits, code.level_bits)
                                                : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
             wrong = wrong || (limit != 0 && index >= limit);
-            add_index<D, WAY, Q>(sum, points, index, code);
+            add_index<D, WAY, Q>(sum, shared, index, code);
         }
         if (wrong) atomicMin(bad, before + vector);
         float value[D];
@@ -266,7 +265,7 @@ template <int D, Way WAY, int Q>
 __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* query, const u32* table, u32 table_words, float* scores, u32 rows, u32 blocks, double unit,
                                     const Code code) {
     const u32 lane = threadIdx.x % 32, vector_bits = code.levels * code.level_bits;
-    const u32* points = bring_points<WAY>(shared, table, table_words);
+    bring_points<WAY>(shared, table, table_words);
     for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32; row < rows; row += gridDim.x * blockDim.x / 32) {
         const u64 first = static_cast<u64>(row) * blocks;
         i64 sum = 0;
@@ -279,7 +278,7 @@ __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* q
             for (u32 m = code.levels; m-- > 0;) {
                 const u64 index = vector_bits > 64 ? get(packed, (first + block) * vector_bits + m * code.level_bits, code.level_bits)
                                                    : bits >> m * code.level_bits & ~0ull >> (64 - code.level_bits);
-                add_index<D, WAY, Q>(s, points, index, code);
+                add_index<D, WAY, Q>(s, shared, index, code);
             }
 #pragma unroll
             for (int k = 0; k < D; ++k) sum += static_cast<i64>(s[k]) * query[static_cast<u64>(block) * D + k];
