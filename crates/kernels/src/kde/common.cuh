@@ -5,6 +5,29 @@
 // bits), so that differences resolve small distances anywhere on a long track. Nothing here adds floats in an order that
 // depends on when a block runs: sums over electrodes and spikes that meet in one bin of the output are integers.
 
+// Powers of two and logarithms as the hardware has them: 2 units in the last place; powers below the smallest normal float are 0.
+#ifdef __CUDACC__
+__device__ __forceinline__ float power(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float logarithm(float x) {
+    float y;
+    asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+inline float power(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
+inline float logarithm(float x) { return log2f(x); }
+#endif
+
+// Eight values that begin at a multiple of 16 bytes.
+__device__ __forceinline__ void eight(float (&x)[8], const float* from) {
+    const float4 u = *reinterpret_cast<const float4*>(from), v = *reinterpret_cast<const float4*>(from + 4);
+    x[0] = u.x, x[1] = u.y, x[2] = u.z, x[3] = u.w, x[4] = v.x, x[5] = v.y, x[6] = v.z, x[7] = v.w;
+}
+
 // What is known of an electrode, as 16 words each; offsets count values.
 enum {
     e_encoding,      // first encoding spike in the padded arrays

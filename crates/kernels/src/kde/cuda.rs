@@ -1,5 +1,5 @@
-//! The decoder as CUDA kernels (`kde.cu`): the encoding model, and prediction at all bins by fused tiles of 64 decoding spikes
-//! and 128 bins. Nothing of size (encoding spikes x decoding spikes), (encoding spikes x bins) or (decoding spikes x bins) lies
+//! The decoder as CUDA kernels: the encoding model (`kde.cu`), and prediction at all bins by fused tiles of 128 decoding
+//! spikes and 128 bins (`predict.cu`). Nothing of size (encoding spikes x decoding spikes), (encoding spikes x bins) or (decoding spikes x bins) lies
 //! in memory. A run takes times, positions and marks as they are given; the model that a prediction takes is fitted on the
 //! processor before, as for every other implementation.
 
@@ -19,16 +19,27 @@ use crate::isa::Isa;
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "kde.cu",
-    text: concat!(include_str!("common.cuh"), "#line 1 \"kde.cu\"\n", include_str!("kde.cu")),
+    text: concat!(
+        include_str!("../device/tensor.cuh"),
+        "#line 1 \"common.cuh\"\n",
+        include_str!("common.cuh"),
+        "#line 1 \"kde.cu\"\n",
+        include_str!("kde.cu"),
+        "#line 1 \"predict.cu\"\n",
+        include_str!("predict.cu")
+    ),
     options: &[],
 };
 
 /// Words of an electrode in the table that kernels read; `common.cuh` says what they are.
 const WORDS: usize = 16;
-/// Bins of a tile, decoding spikes of a block, points of a piece of a sum.
+/// Bins of a tile, most decoding spikes of a block and those of a warp of it, points of a piece of a sum.
 const BINS: usize = 128;
-const SPIKES: usize = 64;
+const SPIKES: usize = 128;
+const ROWS: usize = 16;
 const PIECE: usize = 1024;
+/// Groups of encoding spikes whose numbers a block holds at a time.
+const LISTED: usize = 512;
 const THREADS: u32 = 128;
 /// Threads of kernels that take one element each.
 const EACH: u32 = 256;
@@ -203,18 +214,28 @@ fn reaches(model: &ClusterlessDecoder, tiles: usize) -> [Vec<f64>; 3] {
     [flat(groups), flat(bins), limits]
 }
 
+/// Blocks of decoding spikes, one electrode after another: (electrode, first spike, spikes). An electrode's are cut evenly, in
+/// whole warps.
+fn pieces(decodings: &[usize]) -> Vec<u32> {
+    let (mut work, mut first) = (Vec::new(), 0);
+    for (number, &n) in decodings.iter().enumerate() {
+        let piece = n.div_ceil(n.div_ceil(SPIKES).max(1)).next_multiple_of(ROWS).max(ROWS);
+        for at in (0..n).step_by(piece) {
+            work.extend([number as u32, (first + at) as u32, (n - at).min(piece) as u32]);
+        }
+        first += n;
+    }
+    work
+}
+
 fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder, skip: bool) -> Result<(), GpuError> {
-    let (bins, dims, padded, electrodes) = (model.bins, model.dims, model.rarity.len(), model.electrodes.len());
+    let (bins, dims, padded) = (model.bins, model.dims, model.rarity.len());
     let tiles = bins.div_ceil(BINS);
     let spikes = arrays.decoding_spikes();
     let time_edges = arrays.decoding(&spikes).time_edges;
     let rows = time_edges.len();
     let recording = Recording::new(model, &[], &spikes);
-    let (mut work, mut first) = (Vec::new(), 0);
-    for (number, spikes) in spikes.iter().enumerate() {
-        work.extend((0..spikes.times.len()).step_by(SPIKES).flat_map(|at| [number as u32, (first + at) as u32]));
-        first += spikes.times.len();
-    }
+    let work = pieces(&spikes.iter().map(|spikes| spikes.times.len()).collect::<Vec<_>>());
     let nearest: Vec<f32> = model.electrodes.iter().flat_map(|electrode| &electrode.nearest).copied().collect();
     let constant = |electrode: &super::model::Electrode, b: usize| {
         (electrode.log_scale + model.rarity[b] + f64::from(electrode.nearest[b]) * std::f64::consts::LN_2) as f32
@@ -224,44 +245,36 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     let most_features = model.n_features().max().unwrap_or(1);
     let count = recording.spikes.len();
     let table = up.u64s(&recording.table)?;
-    let [groups, tile_boxes, limits] = reaches(model, tiles);
-    let [groups, tile_boxes, limits] = [up.f64s(&groups)?, up.f64s(&tile_boxes)?, up.f64s(&limits)?];
-    let (reached, counts) = (up.room(4 * tiles * recording.groups)?, up.room(4 * electrodes * tiles)?);
-    let args = vec![table, groups, tile_boxes, limits, reached, counts, whole(tiles), whole(recording.groups)];
-    let args = args.into_iter().chain([whole(dims), Arg::U32(u32::from(skip))]).collect();
-    let by_electrode = Grid { threads: [32, 1, 1], ..blocks(electrodes, tiles)? };
-    up.job.launch(&SOURCE, "kde_reach", by_electrode, args)?;
-
     let (own, times, given) = (up.u32s(&recording.spikes)?, up.f64s(&recording.times)?, up.f64s(&recording.given)?);
     let (centres, edges) = (up.f64s(&recording.centres)?, up.f64s(time_edges)?);
     let (marks, places) = (up.f32s(&recording.marks)?, up.f32s(&recording.places)?);
     let decoded = up.room(4 * recording.given.len())?;
     let (shifts, spike_rows) = (up.room(4 * count)?, up.room(4 * count)?);
-    let args = vec![table, own, times, given, centres, edges, marks, decoded, shifts, spike_rows];
+    let cells = rows * bins;
+    let sums = up.room(8 * cells)?;
+    let n = Arg::U64(cells as u64);
+    let args = vec![table, own, times, given, centres, edges, marks, decoded, shifts, spike_rows, sums, n];
     let args = args.into_iter().chain([whole(count), whole(rows)]).collect();
-    up.job.launch(&SOURCE, "kde_marks", Grid::line(count.div_ceil(EACH as usize / 32), EACH), args)?;
+    let spread = Grid::line(cells.div_ceil(EACH as usize).min(8 * up.job.multiprocessors() as usize), EACH);
+    // A warp a spike, and enough of them to clear the sums.
+    let by_spike = Grid::line(count.div_ceil(EACH as usize / 32).max(spread.blocks[0] as usize), EACH);
+    up.job.launch(&SOURCE, "kde_marks", by_spike, args)?;
 
-    let sums = up.room(8 * rows * bins)?;
-    let n = Arg::U64((rows * bins) as u64);
-    let spread = Grid::line((rows * bins).div_ceil(EACH as usize).min(8 * up.job.multiprocessors() as usize), EACH);
-    up.job.launch(&SOURCE, "kde_clear", spread, vec![sums, n])?;
     if !work.is_empty() {
         let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
         let (nearest, constants) = (up.f32s(&nearest)?, up.f32s(&constants)?);
-        let by_spikes = blocks(work.len() / 2, tiles)?;
+        let [groups, tile_boxes, limits] = reaches(model, tiles);
+        let [groups, tile_boxes, limits] = [up.f64s(&groups)?, up.f64s(&tile_boxes)?, up.f64s(&limits)?];
+        let by_piece = Grid { threads: [EACH, 1, 1], ..blocks(work.len() / 3, tiles)? };
         let work = up.u32s(&work)?;
-        let kernel = match dims {
-            1 => "kde_predict_1",
-            2 => "kde_predict_2",
-            _ => "kde_predict_any",
-        };
-        // Two groups of 16 encoding spikes with the kernels of 64 marks and 128 bins, and the marks.
-        let shared = 4 * (2 * 16 * (68 + 132) + SPIKES * most_features);
-        let args = vec![
-            table, work, marks, places, grid, nearest, constants, decoded, shifts, spike_rows, reached, counts, sums,
-        ];
-        let sizes = [bins, padded, tiles, recording.groups, dims].map(whole);
-        up.job.launch(&SOURCE, kernel, by_spikes.shared(shared), args.into_iter().chain(sizes).collect())?;
+        // Kernels of two groups of encoding spikes; coordinates of the bins and marks of the spikes, of two groups also;
+        // shifts and rows; what a warp found, and the list.
+        let widest = 2 * dims + most_features;
+        let floats = 2 * GROUP * (SPIKES + BINS) + widest * (BINS + 2 * GROUP) + 2 * SPIKES + EACH as usize / 32;
+        let args = vec![table, work, marks, places, grid, nearest, constants, decoded, shifts, spike_rows];
+        let args = args.into_iter().chain([groups, tile_boxes, limits, sums]);
+        let sizes = [bins, padded, tiles, dims, usize::from(skip)].map(whole);
+        up.job.launch(&SOURCE, "kde_predict", by_piece.shared(4 * floats + 2 * LISTED), args.chain(sizes).collect())?;
     }
     let ground = up.f64s(&model.ground)?;
     let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
@@ -280,7 +293,7 @@ fn prepare(
     let method = Method::Parallel(Isa::best());
     let options = spec::options(case, method)?;
     if options.block.is_some() || options.tile.is_some() || options.memory.is_some() {
-        return unsupported("tiles on a GPU are of 64 spikes and 128 bins: block, tile and memory auto".into());
+        return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto".into());
     }
     if options.precision == Precision::F64 {
         return unsupported("kernels on a GPU are in f32: precision f32".into());
@@ -309,7 +322,7 @@ fn prepare(
 pub(super) fn implementations(task: Task) -> [Implementation; 2] {
     let about = match task {
         Task::Fit => "a thread a bin, points in pieces; f32 in pairs, sums in f64",
-        Task::Predict => "fused tiles of 64 spikes x 128 bins, kernels made in shared memory, f32",
+        Task::Predict => "fused tiles of 128 spikes x 128 bins, kernels made in shared memory, f32",
         _ => "a thread a place, points through shared memory, largest kernel factored out",
     };
     let row = |name: &str, about: &str, graph: bool| {
