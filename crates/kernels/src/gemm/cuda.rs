@@ -6,8 +6,6 @@ use crate::device::{Arg, GpuError, Grid, Job, Source};
 /// The kernels.
 pub(crate) static SOURCE: Source = Source { name: "product.cu", text: include_str!("product.cu"), options: &[] };
 
-const THREADS: u32 = 256;
-
 impl Place {
     /// Whether every row of every matrix starts at a multiple of 16 bytes. Buffers start at multiples of 256.
     fn wide(self) -> bool {
@@ -31,6 +29,6 @@ impl Products {
         let (sees, _) = self.sees.args();
         let mut args = self.args();
         args.extend([Arg::U32(self.mask as u32), sees, Arg::U32(flags), Arg::F32(self.alpha)]);
-        job.launch(&SOURCE, kernel, Grid { blocks, threads: [THREADS, 1, 1], shared: 0 }, args)
+        job.launch(&SOURCE, kernel, Grid { blocks, threads: [if wide { 256 } else { 128 }, 1, 1], shared: 0 }, args)
     }
 }

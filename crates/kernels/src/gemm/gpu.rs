@@ -94,15 +94,13 @@ impl Products {
         Self { size, transposed, a, b, c, bias: None, alpha: 1.0, sequences, heads, group, mask, sees }
     }
 
-    /// Blocks across and down C, and of all products. Wide tiles where they `may` be and two for every multiprocessor are to
-    /// be had, which is as many as it holds at once.
+    /// Blocks across and down C, and of all products. Wide tiles where they `may` be and take less time than small ones.
     pub(super) fn tiles(&self, job: &Job, may: bool) -> Result<(bool, [u32; 3]), GpuError> {
         let [m, n, _] = self.size;
         let batch = self.sequences * self.heads;
-        let tiles = |tile: usize| (n.div_ceil(tile), m.div_ceil(tile));
-        let (columns, rows) = tiles(WIDE);
-        let wide = may && columns * rows * batch >= 2 * job.multiprocessors() as usize;
-        let (columns, rows) = if wide { (columns, rows) } else { tiles(SMALL) };
+        let wide = may && wide_is_faster([m, n], batch, job.multiprocessors() as usize);
+        let tile = if wide { WIDE } else { SMALL };
+        let (columns, rows) = (n.div_ceil(tile), m.div_ceil(tile));
         // The hardware's limit of blocks in the second and third direction.
         if rows.max(batch) > 65_535 {
             return Err(GpuError::Call {
@@ -126,6 +124,13 @@ impl Products {
         args.extend([self.heads, self.group].map(whole));
         args
     }
+}
+
+/// Whether wide tiles make `batch` products of m x n sooner than small ones. A multiprocessor makes one tile after another, in a
+/// time that goes by its values; those of a small tile take a third longer, since they share fewer of what they read.
+fn wide_is_faster([m, n]: [usize; 2], batch: usize, multiprocessors: usize) -> bool {
+    let turns = |tile: usize| (n.div_ceil(tile) * m.div_ceil(tile) * batch).div_ceil(multiprocessors.max(1));
+    3 * turns(WIDE) * WIDE * WIDE < 4 * turns(SMALL) * SMALL * SMALL
 }
 
 /// The product of a case with its arrays on the device, not yet launched by anything.
@@ -199,15 +204,26 @@ mod tests {
 
     #[test]
     fn cuda_takes_wide_tiles_for_products_that_fill_the_device() {
-        // The emulation has three multiprocessors: six tiles of 128 x 128.
-        judged(&[[257, 129, 37], [384, 256, 16]], |registry, case, inputs| drop(judge(registry, case, inputs)));
+        // The emulation has three multiprocessors: tiles of 128 x 128, ragged and whole.
+        let sizes = [[300, 200, 37], [380, 253, 9], [384, 256, 48]];
+        assert!(sizes.iter().all(|&[m, n, _]| super::wide_is_faster([m, n].map(|size| size as usize), 1, 3)));
+        judged(&sizes, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn wide_tiles_are_for_products_that_keep_all_multiprocessors_busy() {
+        // Of a device with 132: a square of 2048 does, one of 1024 leaves half of them idle; narrow products fill no wide tile.
+        let wide = |m, n, batch| super::wide_is_faster([m, n], batch, 132);
+        assert!(wide(2048, 2048, 1) && wide(4096, 4096, 1) && wide(512, 512, 96));
+        assert!(!wide(1024, 1024, 1) && !wide(512, 2304, 1) && !wide(512, 64, 96) && !wide(1, 1, 1));
     }
 
     #[test]
     fn triton_gets_products_of_ragged_sizes_and_of_wide_tiles_right() {
         judged(&SIZES[..5], judge_triton);
-        // Multiples of 16; six tiles of 128 x 128 fill the interpreter's three multiprocessors.
-        judged(&[[70, 16, 48], [257, 144, 48]], judge_triton);
+        // Multiples of 16; tiles of 128 x 128 on the interpreter's three multiprocessors.
+        assert!(super::wide_is_faster([300, 208], 1, 3));
+        judged(&[[70, 16, 48], [300, 208, 48]], judge_triton);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 // Products of matrices in f32, many at once: C = alpha A B + bias, B as it lies ([k, n]) or transposed ([n, k]).
 //
-// A block of 256 threads makes a tile of C. Steps of the sum go through shared memory, which holds two of them: while one is
-// multiplied out of registers the next is on its way. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (steps of
-// 8), 4 x 4 in a small one of 64 x 64 (steps of 16), which is for products too small to fill the device with wide tiles. One
-// thread adds one value up in the order of k, so that a result does not depend on the tile.
+// A block makes a tile of C. Steps of 16 of the sum go through shared memory, which holds two of them: while one is multiplied
+// out of registers the next is on its way. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (256 threads), 8 x 4
+// in a small one of 64 x 64 (128 threads), which is for products too small to fill the device with wide tiles. One thread
+// adds one value up in the order of k, so that a result does not depend on the tile.
 //
 // Attention's masks are prefixes: `mask` says how many columns a row sees, and either C is -inf beyond them (scores; tiles
 // beyond are not computed) or A counts as 0 beyond them (sums over values; steps beyond are not taken).
@@ -22,14 +22,22 @@ __device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, 
     return all;
 }
 
-// Four values from `at` on of a row of `limit`, 0 beyond.
-__device__ __forceinline__ float4 four(const float* row, u32 at, u32 limit, bool wide) {
-    if (wide && at + 4 <= limit) return *reinterpret_cast<const float4*>(row + at);
+// The same value, of which the compiler does not know that it had it before.
+__device__ __forceinline__ u32 afresh(u32 value) {
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
+
+// Four values of which only the first `left` are there, the others 0.
+__device__ __forceinline__ float4 four(const float* at, i32 left, bool wide) {
+    if (wide && left >= 4) return *reinterpret_cast<const float4*>(at);
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (at < limit) v.x = row[at];
-    if (at + 1 < limit) v.y = row[at + 1];
-    if (at + 2 < limit) v.z = row[at + 2];
-    if (at + 3 < limit) v.w = row[at + 3];
+    if (left > 0) v.x = at[0];
+    if (left > 1) v.y = at[1];
+    if (left > 2) v.z = at[2];
+    if (left > 3) v.w = at[3];
     return v;
 }
 
@@ -40,90 +48,103 @@ __device__ __forceinline__ float4 four(const float* row, u32 at, u32 limit, bool
         u32 group, u32 mask, u32 sees, u32 wide, float alpha
 
 template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PARAMETERS) {
-    // Every thread brings four values of A and four of B a step.
-    constexpr u32 depth = 1024 / TILE, each = TILE / 16, pitch = TILE + 4, quads = depth / 4;
+    // A step comes in two parts: every thread brings four values of A and four of B for one while the part before is multiplied.
+    constexpr u32 part = 8, depth = 2 * part, pitch = TILE + 4, columns_each = TILE / 16;
     __shared__ __align__(16) float a_steps[2][depth][pitch];
     __shared__ __align__(16) float b_steps[2][depth][pitch];
     const u32 t = threadIdx.x, tx = t % 16, ty = t / 16;
-    const u32 sequence = blockIdx.z / heads, h = blockIdx.z % heads;
+    u32 sequence = blockIdx.z / heads, h = blockIdx.z % heads;
     const u32 top = blockIdx.y * TILE, left = blockIdx.x * TILE;
     const u32 last = min(top + TILE, m) - 1;
     const u32 columns = mask == masks_c ? seen(sees, lengths, sequence, last, n) : n;
     u32 k_end = mask == masks_a ? seen(sees, lengths, sequence, last, k) : k;
     // A tile that nobody sees takes no step and is all -inf.
     if (left >= columns) k_end = 0;
-    float sums[each][each];
+    float sums[8][columns_each];
 #pragma unroll
-    for (u32 i = 0; i < each; ++i)
+    for (u32 i = 0; i < 8; ++i)
 #pragma unroll
-        for (u32 j = 0; j < each; ++j) sums[i][j] = 0.0f;
-    const u32 line = t / quads, quad = t % quads * 4;
-    const float* const a_line = a + sequence * a_batch + h * a_head + static_cast<u64>(top + line) * a_row;
+        for (u32 j = 0; j < columns_each; ++j) sums[i][j] = 0.0f;
+    const u32 line = t / 2, quad = t % 2 * 4;
     const u32 a_limit = top + line >= m ? 0 : mask == masks_a ? seen(sees, lengths, sequence, top + line, k) : k;
-    // A line of B is a column of it where it lies transposed, a row otherwise.
-    const u32 b_first = TRANSPOSED ? left + line : t / (TILE / 4), b_quad = left + t % (TILE / 4) * 4;
-    const float* const b_line = b + sequence * b_batch + h / group * b_head + static_cast<u64>(b_first) * b_row;
+    const float* a_at = a + sequence * a_batch + h * a_head + static_cast<u64>(top + line) * a_row + quad;
+    i32 a_left = static_cast<i32>(a_limit - quad);
+    // A line of B is a column of it where it lies transposed, a row otherwise; what is left of it then goes along with the
+    // step, or as long as there are rows.
+    const u32 b_first = TRANSPOSED ? left + line : t / (TILE / 4), b_quad = TRANSPOSED ? quad : left + t % (TILE / 4) * 4;
+    const float* b_at = b + sequence * b_batch + h / group * b_head + static_cast<u64>(b_first) * b_row + b_quad;
+    i32 b_left = static_cast<i32>(TRANSPOSED ? (b_first < n ? k : 0) - quad : k - b_first);
     float4 a_next, b_next;
-    auto fetch = [&](u32 at) {
-        a_next = four(a_line, at + quad, a_limit, wide & wide_a);
-        if (TRANSPOSED) {
-            b_next = four(b_line, at + quad, b_first < n ? k : 0, wide & wide_b);
-        } else {
-            b_next = four(b_line + static_cast<u64>(at) * b_row, b_quad, at + b_first < k ? n : 0, wide & wide_b);
-        }
+    auto fetch = [&]() {
+        a_next = four(a_at, a_left, wide & wide_a);
+        b_next = four(b_at, TRANSPOSED || b_left <= 0 ? b_left : static_cast<i32>(n - b_quad), wide & wide_b);
+        a_at += part, a_left -= part, b_left -= part;
+        b_at += TRANSPOSED ? part : part * static_cast<u64>(b_row);
     };
-    auto keep = [&](u32 half) {
-        a_steps[half][quad][line] = a_next.x;
-        a_steps[half][quad + 1][line] = a_next.y;
-        a_steps[half][quad + 2][line] = a_next.z;
-        a_steps[half][quad + 3][line] = a_next.w;
+    auto keep = [&](u32 half, u32 from) {
+        a_steps[half][from + quad][line] = a_next.x;
+        a_steps[half][from + quad + 1][line] = a_next.y;
+        a_steps[half][from + quad + 2][line] = a_next.z;
+        a_steps[half][from + quad + 3][line] = a_next.w;
         if (TRANSPOSED) {
-            b_steps[half][quad][line] = b_next.x;
-            b_steps[half][quad + 1][line] = b_next.y;
-            b_steps[half][quad + 2][line] = b_next.z;
-            b_steps[half][quad + 3][line] = b_next.w;
+            b_steps[half][from + quad][line] = b_next.x;
+            b_steps[half][from + quad + 1][line] = b_next.y;
+            b_steps[half][from + quad + 2][line] = b_next.z;
+            b_steps[half][from + quad + 3][line] = b_next.w;
         } else {
-            *reinterpret_cast<float4*>(&b_steps[half][t / (TILE / 4)][t % (TILE / 4) * 4]) = b_next;
+            *reinterpret_cast<float4*>(&b_steps[half][from + t / (TILE / 4)][t % (TILE / 4) * 4]) = b_next;
         }
     };
     if (k_end > 0) {
-        fetch(0);
-        keep(0);
+#pragma unroll
+        for (u32 from = 0; from < depth; from += part) {
+            fetch();
+            keep(0, from);
+        }
     }
     __syncthreads();
     u32 half = 0;
-    for (u32 at = 0; at < k_end; at += depth) {
-        const bool more = at + depth < k_end;
-        if (more) fetch(at + depth);
+    for (i32 left_k = static_cast<i32>(k_end); left_k > 0; left_k -= depth) {
+        const bool more = left_k > static_cast<i32>(depth);
 #pragma unroll
-        for (u32 step = 0; step < depth; ++step) {
-            float x[each], y[each];
-            // A thread's rows and columns come in groups of four, 64 apart: reads of 16 bytes that do not collide.
+        for (u32 from = 0; from < depth; from += part) {
+            if (more) fetch();
 #pragma unroll
-            for (u32 g = 0; g < each / 4; ++g) {
-                const float4 u = *reinterpret_cast<const float4*>(&a_steps[half][step][g * 64 + ty * 4]);
-                const float4 v = *reinterpret_cast<const float4*>(&b_steps[half][step][g * 64 + tx * 4]);
-                x[g * 4] = u.x, x[g * 4 + 1] = u.y, x[g * 4 + 2] = u.z, x[g * 4 + 3] = u.w;
-                y[g * 4] = v.x, y[g * 4 + 1] = v.y, y[g * 4 + 2] = v.z, y[g * 4 + 3] = v.w;
+            for (u32 step = from; step < from + part; ++step) {
+                float x[8], y[columns_each];
+                // A thread's rows and columns come in groups of four, half a tile apart: reads of 16 bytes that do not collide.
+#pragma unroll
+                for (u32 g = 0; g < 2; ++g) {
+                    const float4 u = *reinterpret_cast<const float4*>(&a_steps[half][step][g * (TILE / 2) + ty * 4]);
+                    x[g * 4] = u.x, x[g * 4 + 1] = u.y, x[g * 4 + 2] = u.z, x[g * 4 + 3] = u.w;
+                }
+#pragma unroll
+                for (u32 g = 0; g < columns_each / 4; ++g) {
+                    const float4 v = *reinterpret_cast<const float4*>(&b_steps[half][step][g * 64 + tx * 4]);
+                    y[g * 4] = v.x, y[g * 4 + 1] = v.y, y[g * 4 + 2] = v.z, y[g * 4 + 3] = v.w;
+                }
+#pragma unroll
+                for (u32 i = 0; i < 8; ++i)
+#pragma unroll
+                    for (u32 j = 0; j < columns_each; ++j) sums[i][j] = fmaf(x[i], y[j], sums[i][j]);
             }
-#pragma unroll
-            for (u32 i = 0; i < each; ++i)
-#pragma unroll
-                for (u32 j = 0; j < each; ++j) sums[i][j] = fmaf(x[i], y[j], sums[i][j]);
+            // The half that is written now was read before the barrier of the step before.
+            if (more) keep(half ^ 1, from);
         }
         half ^= 1;
-        // The half that is written now was read before the barrier of the step before.
-        if (more) keep(half);
         __syncthreads();
     }
+    // Found again, so that they take no registers until now.
+    const u32 z = afresh(blockIdx.z);
+    sequence = z / heads, h = z % heads;
 #pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-        const u32 row = top + i / 4 * 64 + ty * 4 + i % 4;
+    for (u32 i = 0; i < 8; ++i) {
+        const u32 row = top + i / 4 * (TILE / 2) + ty * 4 + i % 4;
         if (row >= m) continue;
         const u32 visible = mask == masks_c ? seen(sees, lengths, sequence, row, n) : n;
         float* const to = c + sequence * c_batch + h * c_head + static_cast<u64>(row) * c_row;
 #pragma unroll
-        for (u32 g = 0; g < each / 4; ++g) {
+        for (u32 g = 0; g < columns_each / 4; ++g) {
             const u32 column = left + g * 64 + tx * 4;
             float v[4];
 #pragma unroll
@@ -156,8 +177,8 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
 
 extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide_transposed(PARAMETERS) { product<128, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide(PARAMETERS) { product<128, false>(ARGUMENTS); }
-extern "C" __launch_bounds__(256, 4) __global__ void product_small_transposed(PARAMETERS) { product<64, true>(ARGUMENTS); }
-extern "C" __launch_bounds__(256, 4) __global__ void product_small(PARAMETERS) { product<64, false>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 5) __global__ void product_small_transposed(PARAMETERS) { product<64, true>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 5) __global__ void product_small(PARAMETERS) { product<64, false>(ARGUMENTS); }
 
 // Rows of n values, each the same: what a library's product with a bias begins with.
 extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {

@@ -99,3 +99,45 @@ __device__ __forceinline__ u32 row_of(const double* edges, u32 n, double t) {
     return n > 2 ? up_to(edges + 1, n - 2, t, true) : 0;
 }
 
+// Exponents of position kernels of eight points at coordinates of one's own: points [2 dims, pitch], coordinates [2 dims,
+// own_pitch] or, where the number of dimensions is known, held in registers.
+template <int DIMS> struct Coordinates {
+    float held[DIMS > 0 ? 2 * DIMS : 1];
+    const float* own;
+    u64 pitch;
+    u32 dims;
+
+    __device__ __forceinline__ Coordinates(const float* own, u64 pitch, u32 dims) : own(own), pitch(pitch), dims(DIMS > 0 ? u32(DIMS) : dims) {
+#pragma unroll
+        for (int d = 0; d < 2 * DIMS; ++d) held[d] = own[d * pitch];
+    }
+
+    __device__ __forceinline__ void exponents(float (&x)[8], const float* points, u32 points_pitch) const {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = 0.0f;
+        auto add = [&](u32 d, float high, float low) {
+            float y[8], z[8];
+            eight(y, points + d * points_pitch);
+            eight(z, points + (d + 1) * points_pitch);
+#pragma unroll
+            for (u32 k = 0; k < 8; ++k) {
+                const float distance = (y[k] - high) + (z[k] - low);
+                x[k] = fmaf(-distance, distance, x[k]);
+            }
+        };
+        if (DIMS > 0) {
+#pragma unroll
+            for (int d = 0; d < 2 * DIMS; d += 2) add(d, held[d], held[d + 1]);
+        } else {
+            for (u32 d = 0; d < 2 * dims; d += 2) add(d, own[d * pitch], own[(d + 1) * pitch]);
+        }
+    }
+};
+
+// The sum of eight powers of two.
+__device__ __forceinline__ float powers(const float (&x)[8], float less) {
+    float y[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) y[k] = power(x[k] - less);
+    return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]));
+}

@@ -138,6 +138,11 @@ pub(super) fn units(model: &ClusterlessDecoder) -> Vec<f64> {
     model.position_std.iter().map(|width| UNIT / width).collect()
 }
 
+/// The kernel for so many dimensions: one, two, any.
+pub(super) fn by_dims(dims: usize, kernels: [&'static str; 3]) -> &'static str {
+    kernels[dims.clamp(1, 3) - 1]
+}
+
 fn blocks(x: usize, y: usize) -> Result<Grid, GpuError> {
     let problem = || GpuError::Call {
         call: "cuLaunchKernel",
@@ -178,16 +183,16 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
     let occupancy = up.job.output("occupancy", Dtype::F32, &[bins], 0)?;
     let ground = up.job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
     let rates = up.job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
-    let args = vec![times, time, track, units, places, whole(all), whole(samples), whole(dims)];
-    up.job.launch(&SOURCE, "kde_places", each(all), args)?;
-    let args = vec![table, times, time, kept, rates, whole(electrodes), whole(samples)];
-    up.job.launch(&SOURCE, "kde_kept", each(electrodes), args)?;
+    let args = vec![table, times, time, track, units, places, kept, rates];
+    let sizes = [all, samples, dims, electrodes].map(whole);
+    up.job.launch(&SOURCE, "kde_places", each(all + electrodes), args.into_iter().chain(sizes).collect())?;
     let by_piece = blocks(count, bins.div_ceil(BINS))?.shared(4 * 2 * dims * BINS);
     let args = vec![places, grid, pieces, sums, whole(all), whole(bins), whole(padded), whole(dims)];
-    up.job.launch(&SOURCE, "kde_sums", by_piece, args)?;
+    let kernel = by_dims(dims, ["kde_sums_1", "kde_sums_2", "kde_sums_any"]);
+    up.job.launch(&SOURCE, kernel, by_piece, args)?;
     let norm = Arg::F64(log_norm(&model.position_std).exp());
     let args = vec![sums, firsts, kept, occupancy, ground, whole(electrodes), whole(bins), whole(samples), norm];
-    up.job.launch(&SOURCE, "kde_densities", each(bins), args)
+    up.job.launch(&SOURCE, "kde_densities", Grid::line(bins.div_ceil(32), EACH), args)
 }
 
 /// The corners of groups of encoding spikes, of tiles of bins, and how far a spike reaches by electrode and tile.
@@ -278,7 +283,10 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     }
     let ground = up.f64s(&model.ground)?;
     let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
-    up.job.launch(&SOURCE, "kde_likelihood", spread, vec![sums, ground, out, n, whole(bins)])
+    let columns = bins.div_ceil(EACH as usize);
+    let down = (8 * up.job.multiprocessors() as usize).div_ceil(columns).min(rows);
+    let by_bin = Grid { threads: [EACH, 1, 1], ..blocks(columns, down)? };
+    up.job.launch(&SOURCE, "kde_likelihood", by_bin, vec![sums, ground, out, whole(rows), whole(bins)])
 }
 
 fn prepare(

@@ -3,21 +3,27 @@
 use ellwand_core::{Dtype, InputError, PrepareError};
 
 use super::arrays::{Arrays, input_error};
-use super::cuda::{Recording, Uploads, units};
+use super::cuda::{Recording, Uploads, by_dims, units};
 use super::model::{ClusterlessDecoder, log_norm};
 use crate::device::{Arg, Grid, Source, whole};
 
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "local.cu",
-    text: concat!(include_str!("common.cuh"), "#line 1 \"local.cu\"\n", include_str!("local.cu")),
+    text: concat!(
+        include_str!("../device/tensor.cuh"),
+        "#line 1 \"common.cuh\"\n",
+        include_str!("common.cuh"),
+        "#line 1 \"local.cu\"\n",
+        include_str!("local.cu")
+    ),
     options: &[],
 };
 
 /// Queries of a block.
 const QUERIES: usize = 128;
 /// Points that a block holds in shared memory at a time.
-const POINTS: usize = 32;
+const POINTS: usize = 2 * 128;
 
 /// Blocks of queries: (kind, electrode, first, how many), the longest sums first.
 fn work(edges: usize, model: &ClusterlessDecoder, decodings: &[usize]) -> Vec<u32> {
@@ -70,7 +76,7 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
 
     let work = work(edges, model, &decodings);
     let widest = 2 * dims + model.n_features().max().unwrap_or(1);
-    let by_work = Grid::line(work.len() / 4, QUERIES as u32).shared(4 * widest * (POINTS + QUERIES));
+    let by_work = Grid::line(work.len() / 4, QUERIES as u32).shared(4 * (widest * (POINTS + QUERIES) + 1));
     let work = up.u32s(&work)?;
     let (on_track, places) = (up.f32s(&model.track_pairs)?, up.f32s(&recording.places)?);
     let marks = up.f32s(&recording.marks)?;
@@ -79,14 +85,19 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
     let args = vec![table, work, on_track, places, marks, here, decoded, logs, ground, joint];
     let stride = model.track_pairs.len() / (2 * dims);
     let sizes = [all, edges, samples, stride, dims].map(whole);
-    up.job.launch(&SOURCE, "local_sums", by_work, args.into_iter().chain(sizes).collect())?;
+    up.job.launch(
+        &SOURCE,
+        by_dims(dims, ["local_sums_1", "local_sums_2", "local_sums_any"]),
+        by_work,
+        args.into_iter().chain(sizes).collect(),
+    )?;
 
     let scales: Vec<f64> = model.electrodes.iter().map(|electrode| electrode.log_scale).collect();
     let scales = up.f64s(&scales)?;
     let out = up.job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
     let numbers = [log_norm(&model.position_std), samples as f64, f64::MIN_POSITIVE.ln()].map(Arg::F64);
     let args = [table, scales, logs, ground, joint, rows, out, whole(edges), whole(model.electrodes.len())];
-    let by_edge = Grid::line(edges.div_ceil(QUERIES), QUERIES as u32);
+    let by_edge = Grid::line(edges.div_ceil(QUERIES / 32), QUERIES as u32);
     up.job.launch(&SOURCE, "local_likelihood", by_edge, args.into_iter().chain(numbers).collect())?;
     Ok(())
 }

@@ -26,71 +26,132 @@ extern "C" __global__ void local_queries(const u64* electrodes, const u32* spike
     rows[j] = row == nowhere ? (t < times[0] ? -1 : static_cast<i32>(edge_count)) : static_cast<i32>(row);
 }
 
+// What sums of kernels at 128 queries of a block run over: n points [2 dims + features, stride], of which 128 at a time go
+// through shared memory, those that follow on their way while some are summed.
+struct Points {
+    const float *place, *mark;
+    u32 n, stride, width, dims;
+    float *points, *own;
+
+    __device__ __forceinline__ void fetch(u32 start) const {
+        float* const to = points + start / 128 % 2 * 128 * width;
+        for (u32 at = threadIdx.x; at < 32 * width; at += 128) {
+            const u32 row = at / 32, i = start + at % 32 * 4;
+            if (i >= stride) continue;
+            const float* const from = row < 2 * dims ? place + static_cast<u64>(row) * stride : mark + static_cast<u64>(row - 2 * dims) * stride;
+            copy_async(to + at * 4, from + i, 16);
+        }
+        copy_commit();
+    }
+
+    // The logarithm of the sum at the thread's query, of base 2. Where it is SHIFTED the largest exponent so far is factored
+    // out, so that kernels below the smallest float still have a logarithm.
+    template <int DIMS, bool SHIFTED> __device__ __forceinline__ double logarithm_of_sum() const {
+        const Coordinates<DIMS> query(own + threadIdx.x, 128, dims);
+        float top = SHIFTED ? -3.4028235e38f : 0.0f;
+        double total = 0.0;
+        __syncthreads();
+        fetch(0);
+        for (u32 start = 0; start < n; start += 128) {
+            const u32 here = min(128u, n - start);
+            copy_wait<0>();
+            __syncthreads();
+            if (start + 128 < n) fetch(start + 128);
+            const float* const now = points + start / 128 % 2 * 128 * width;
+            const float before = top;
+            float part = 0.0f;
+            for (u32 i = 0; i < here; i += 8) {
+                float x[8];
+                query.exponents(x, now + i, 128);
+                if (SHIFTED) {
+                    for (u32 f = 2 * dims; f < width; ++f) {
+                        float y[8];
+                        const float mine = own[f * 128 + threadIdx.x];
+                        eight(y, now + f * 128 + i);
+#pragma unroll
+                        for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-(y[k] - mine), y[k] - mine, x[k]);
+                    }
+                    // Padding lies far off, but so may the query.
+                    if (i + 8 > here) {
+#pragma unroll
+                        for (u32 k = 0; k < 8; ++k)
+                            if (i + k >= here) x[k] = -INFINITE;
+                    }
+                    float most = top;
+#pragma unroll
+                    for (u32 k = 0; k < 8; ++k) most = larger(most, x[k]);
+                    part = part * power(top - most) + powers(x, most);
+                    top = most;
+                } else {
+                    part += powers(x, 0.0f);
+                }
+            }
+            total = SHIFTED ? total * static_cast<double>(power(before - top)) + static_cast<double>(part) : total + static_cast<double>(part);
+        }
+        return total > 0.0 ? log2(total) + static_cast<double>(top) : -static_cast<double>(INFINITE);
+    }
+};
+
 // ln of sums of kernels at 128 queries of a block, a thread each: of the track (kind 0), of an electrode's places (1), of its
-// places and marks (2). `work` holds (kind, electrode, first query, queries) a block. Points go through shared memory 32 at a
-// time; the largest exponent so far is factored out, so that kernels below the smallest float still have a logarithm.
-extern "C" __global__ void local_sums(const u64* electrodes, const u32* work, const float* track_places, const float* places, const float* marks, const float* queries, const float* decoded, double* logs, double* ground, double* joint, u32 all, u32 edge_count, u32 samples, u32 track_stride, u32 dims) {
+// places and marks (2). `work` holds (kind, electrode, first query, queries) a block.
+template <int DIMS> __device__ __forceinline__ void local(const u64* electrodes, const u32* work, const float* track_places, const float* places, const float* marks, const float* queries, const float* decoded, double* logs, double* ground, double* joint, u32 all, u32 edge_count, u32 samples, u32 track_stride, u32 dims) {
     SHARED_BYTES(memory);
     const u32 t = threadIdx.x;
     const u32* const block = work + 4 * blockIdx.x;
     const u32 kind = block[0], e = block[1], first = block[2], count = block[3];
     const u64* const electrode = electrodes + static_cast<u64>(e) * e_words;
-    const u32 n = kind == 0 ? samples : static_cast<u32>(electrode[e_spikes]);
-    const u32 stride = kind == 0 ? track_stride : static_cast<u32>(electrode[e_stride]);
-    const u32 features = kind == 2 ? static_cast<u32>(electrode[e_features]) : 0, width = 2 * dims + features;
-    const float* const place = kind == 0 ? track_places : places + electrode[e_places];
-    const float* const mark = marks + electrode[e_marks];
-    float* const points = reinterpret_cast<float*>(memory);
-    float* const own = points + 32 * width;
+    Points p;
+    const u32 features = kind == 2 ? static_cast<u32>(electrode[e_features]) : 0;
+    p.dims = DIMS > 0 ? u32(DIMS) : dims;
+    p.width = 2 * p.dims + features;
+    p.n = kind == 0 ? samples : static_cast<u32>(electrode[e_spikes]);
+    p.stride = kind == 0 ? track_stride : static_cast<u32>(electrode[e_stride]);
+    p.place = kind == 0 ? track_places : places + electrode[e_places];
+    p.mark = marks + electrode[e_marks];
+    p.points = reinterpret_cast<float*>(memory);
+    p.own = p.points + 2 * 128 * p.width;
+    u32* const faint = reinterpret_cast<u32*>(p.own + 128 * p.width);
+    if (t == 0) *faint = 0;
     const u32 q = first + min(t, count - 1);
-    for (u32 d = 0; d < 2 * dims; ++d) own[d * 128 + t] = queries[static_cast<u64>(d) * all + q];
+    for (u32 d = 0; d < 2 * p.dims; ++d) p.own[d * 128 + t] = queries[static_cast<u64>(d) * all + q];
     if (features > 0) {
         const float* const y = decoded + electrode[e_decoded_marks] + (q - edge_count - electrode[e_decoding]) * features;
-        for (u32 f = 0; f < features; ++f) own[(2 * dims + f) * 128 + t] = y[f];
+        for (u32 f = 0; f < features; ++f) p.own[(2 * p.dims + f) * 128 + t] = y[f];
     }
-    auto exponent = [&](u32 i) {
-        float sum = 0.0f;
-        for (u32 d = 0; d < 2 * dims; d += 2) {
-            const float distance = (points[d * 32 + i] - own[d * 128 + t]) + (points[(d + 1) * 32 + i] - own[(d + 1) * 128 + t]);
-            sum = fmaf(-distance, distance, sum);
-        }
-        for (u32 f = 2 * dims; f < width; ++f) {
-            const float distance = points[f * 32 + i] - own[f * 128 + t];
-            sum = fmaf(-distance, distance, sum);
-        }
-        return sum;
-    };
-    float top = -3.4028235e38f;
-    double total = 0.0;
-    for (u32 start = 0; start < n; start += 32) {
-        const u32 here = min(32u, n - start);
+    // Near the animal sums are large, and what is below the smallest float does not count. Where one is not the block begins
+    // again.
+    double result = 0.0;
+    bool again = kind == 2;
+    if (!again) {
+        result = p.template logarithm_of_sum<DIMS, false>();
+        if (!(result > -60.0)) *faint = 1;
         __syncthreads();
-        for (u32 at = t; at < 32 * width; at += 128) {
-            const u32 i = at % 32, d = at / 32;
-            if (i < here) points[at] = d < 2 * dims ? place[static_cast<u64>(d) * stride + start + i] : mark[static_cast<u64>(d - 2 * dims) * stride + start + i];
-        }
-        __syncthreads();
-        float most = top;
-        for (u32 i = 0; i < here; ++i) most = larger(most, exponent(i));
-        float part = 0.0f;
-        for (u32 i = 0; i < here; ++i) part += exp2f(exponent(i) - most);
-        total = total * static_cast<double>(exp2f(top - most)) + static_cast<double>(part);
-        top = most;
+        again = *faint != 0;
     }
+    if (again) result = p.template logarithm_of_sum<DIMS, true>();
     if (t >= count) return;
-    const double result = n == 0 ? -static_cast<double>(INFINITE) : log(total) + static_cast<double>(top) * log_of_2;
+    result *= log_of_2;
     if (kind == 0) logs[q] = result;
     else if (kind == 1) ground[static_cast<u64>(e) * edge_count + q] = result;
     else joint[q - edge_count] = result;
 }
 
-// The log likelihood at every edge: a thread an edge. `least` is the logarithm below which there is no occupancy.
+#define PARAMETERS                                                                                                        \
+    const u64 *electrodes, const u32 *work, const float *track_places, const float *places, const float *marks,          \
+        const float *queries, const float *decoded, double *logs, double *ground, double *joint, u32 all, u32 edge_count, \
+        u32 samples, u32 track_stride, u32 dims
+#define ARGUMENTS electrodes, work, track_places, places, marks, queries, decoded, logs, ground, joint, all, edge_count, samples, track_stride, dims
+extern "C" __global__ void local_sums_1(PARAMETERS) { local<1>(ARGUMENTS); }
+extern "C" __global__ void local_sums_2(PARAMETERS) { local<2>(ARGUMENTS); }
+extern "C" __global__ void local_sums_any(PARAMETERS) { local<0>(ARGUMENTS); }
+
+// The log likelihood at every edge: a warp an edge, a lane an electrode. `least` is the logarithm below which there is no occupancy.
 extern "C" __global__ void local_likelihood(const u64* electrodes, const double* scales, const double* logs, const double* ground, const double* joint, const i32* rows, float* out, u32 edge_count, u32 count, double norm, double samples, double least) {
-    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= edge_count) return;
     const double log_samples = log(samples), log_pi = logs[row] + norm - log_samples;
     double sum = 0.0;
-    for (u32 e = 0; e < count; ++e) {
+    for (u32 e = lane; e < count; e += 32) {
         const u64* const electrode = electrodes + static_cast<u64>(e) * e_words;
         const bool heard = electrode[e_spikes] > 0;
         if (heard && log_pi >= least) sum -= exp(ground[static_cast<u64>(e) * edge_count + row] + norm - log_pi) / samples;
@@ -109,5 +170,6 @@ extern "C" __global__ void local_likelihood(const u64* electrodes, const double*
             sum += value > floor_of_log ? value : floor_of_log;
         }
     }
-    out[row] = static_cast<float>(sum);
+    for (u32 by = 16; by > 0; by /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
+    if (lane == 0) out[row] = static_cast<float>(sum);
 }

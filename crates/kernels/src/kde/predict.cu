@@ -237,8 +237,14 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
     }
 }
 
-// The log likelihood: what the spikes gave, less the ground process.
-extern "C" __global__ void kde_likelihood(const u64* sums, const double* ground, float* out, u64 n, u32 bins) {
-    for (u64 k = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; k < n; k += static_cast<u64>(gridDim.x) * blockDim.x)
-        out[k] = static_cast<float>(static_cast<double>(static_cast<i64>(sums[k])) * (1.0 / 4294967296.0) - ground[k % bins]);
+// The log likelihood: what the spikes gave, less the ground process. A thread a bin, and every so manieth row.
+extern "C" __global__ void kde_likelihood(const u64* sums, const double* ground, float* out, u32 rows, u32 bins) {
+    const u32 b = blockIdx.x * blockDim.x + threadIdx.x;
+    if (b >= bins) return;
+    const double less = ground[b];
+#pragma unroll 4
+    for (u32 row = blockIdx.y; row < rows; row += gridDim.y) {
+        const u64 at = static_cast<u64>(row) * bins + b;
+        out[at] = static_cast<float>(static_cast<double>(static_cast<i64>(sums[at])) * (1.0 / 4294967296.0) - less);
+    }
 }

@@ -56,6 +56,15 @@ fn nothing_skipped_one_of_everything_and_three_features() {
 }
 
 #[test]
+fn more_spikes_than_a_block_takes_and_more_groups_than_it_lists() {
+    // Decoding spikes in several blocks of an electrode; encoding spikes in more than 512 groups of 16.
+    judged("kde-predict", "structured", [2, 1], [40, 2, 30, 300, 9], true);
+    judged("kde-predict", "script", [1, 1], [20, 1, 8700, 3, 4], true);
+    judged("kde-predict", "structured", [5, 2], [20, 1, 8700, 3, 4], false);
+    judged("kde-predict-local", "structured", [4, 2], [1, 3, 400, 150, 200], true);
+}
+
+#[test]
 fn far_marks_and_spikes_outside_of_time_are_where_the_reference_has_them() {
     let registry = registry();
     for task in TASKS {
