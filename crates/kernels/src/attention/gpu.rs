@@ -283,6 +283,8 @@ mod tests {
     #[test]
     fn cuda_components_are_judged_right_with_every_mask() {
         judged(CUDA, &COMPONENTS, &SIZES[..4], &MASKS);
+        // On three multiprocessors, tiles of 64 x 64 and of 128 x 128.
+        judged(CUDA, &[Task::Scores, Task::WeightedSum], &[[1, 192, 64, 1, 1], [1, 240, 336, 3, 1]], &MASKS);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Products of matrices as CUDA kernels (`product.cu`): f32, tiles in registers and shared memory, many products a launch.
 
-use super::gpu::{Place, Products};
+use super::gpu::{Place, Products, SMALL, TINY, WIDE};
 use crate::device::{Arg, GpuError, Grid, Job, Source};
 
 /// The kernels.
@@ -17,18 +17,20 @@ impl Place {
 impl Products {
     /// Adds the launch to a job.
     pub(crate) fn launch_cuda(&self, job: &mut Job) -> Result<(), GpuError> {
-        let (wide, blocks) = self.tiles(job, true)?;
-        let kernel = match (wide, self.transposed) {
-            (true, true) => "product_wide_transposed",
-            (true, false) => "product_wide",
-            (false, true) => "product_small_transposed",
-            (false, false) => "product_small",
+        let (tile, blocks) = self.tiles(job, &[TINY, SMALL, WIDE])?;
+        let kernel = match (tile, self.transposed) {
+            (WIDE, true) => "product_wide_transposed",
+            (WIDE, false) => "product_wide",
+            (SMALL, true) => "product_small_transposed",
+            (SMALL, false) => "product_small",
+            (_, true) => "product_tiny_transposed",
+            (_, false) => "product_tiny",
         };
         let flags = [(self.a, 1), (self.b, 2), (self.c, 4)];
         let flags = flags.iter().filter(|(place, _)| place.wide()).map(|(_, flag)| flag).sum();
         let (sees, _) = self.sees.args();
         let mut args = self.args();
         args.extend([Arg::U32(self.mask as u32), sees, Arg::U32(flags), Arg::F32(self.alpha)]);
-        job.launch(&SOURCE, kernel, Grid { blocks, threads: [if wide { 256 } else { 128 }, 1, 1], shared: 0 }, args)
+        job.launch(&SOURCE, kernel, Grid { blocks, threads: [2 * tile as u32, 1, 1], shared: 0 }, args)
     }
 }

@@ -8,8 +8,9 @@ use super::workload::{NAME, Shape};
 use crate::device::{Arg, Buffer, GpuError, Job, gpu, whole};
 
 /// Rows and columns of C that a block or program makes.
-const SMALL: usize = 64;
-const WIDE: usize = 128;
+pub(super) const TINY: usize = 32;
+pub(super) const SMALL: usize = 64;
+pub(super) const WIDE: usize = 128;
 
 /// Where the matrices of a series lie: array, its first value that counts, values from row to row, from head to head, from
 /// sequence to sequence.
@@ -94,12 +95,11 @@ impl Products {
         Self { size, transposed, a, b, c, bias: None, alpha: 1.0, sequences, heads, group, mask, sees }
     }
 
-    /// Blocks across and down C, and of all products. Wide tiles where they `may` be and take less time than small ones.
-    pub(super) fn tiles(&self, job: &Job, may: bool) -> Result<(bool, [u32; 3]), GpuError> {
+    /// Rows and columns of a tile, one of `sizes` in ascending order; blocks across and down C, and of all products.
+    pub(super) fn tiles(&self, job: &Job, sizes: &[usize]) -> Result<(usize, [u32; 3]), GpuError> {
         let [m, n, _] = self.size;
         let batch = self.sequences * self.heads;
-        let wide = may && wide_is_faster([m, n], batch, job.multiprocessors() as usize);
-        let tile = if wide { WIDE } else { SMALL };
+        let tile = fastest([m, n], batch, job.multiprocessors() as usize, sizes);
         let (columns, rows) = (n.div_ceil(tile), m.div_ceil(tile));
         // The hardware's limit of blocks in the second and third direction.
         if rows.max(batch) > 65_535 {
@@ -108,7 +108,7 @@ impl Products {
                 problem: format!("{rows} rows of tiles of {batch} products; a grid takes 65535 of each"),
             });
         }
-        Ok((wide, [columns, rows, batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX))))
+        Ok((tile, [columns, rows, batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX))))
     }
 
     /// The arguments with which every kernel begins: arrays, sizes, steps, heads.
@@ -126,11 +126,15 @@ impl Products {
     }
 }
 
-/// Whether wide tiles make `batch` products of m x n sooner than small ones. A multiprocessor makes one tile after another, in a
-/// time that goes by its values; those of a small tile take a third longer, since they share fewer of what they read.
-fn wide_is_faster([m, n]: [usize; 2], batch: usize, multiprocessors: usize) -> bool {
-    let turns = |tile: usize| (n.div_ceil(tile) * m.div_ceil(tile) * batch).div_ceil(multiprocessors.max(1));
-    3 * turns(WIDE) * WIDE * WIDE < 4 * turns(SMALL) * SMALL * SMALL
+/// The tile that makes `batch` products of m x n soonest. A multiprocessor makes one after another, in a time that goes by their
+/// values; a value of a smaller tile takes longer, since tiles share less of what they read.
+fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: &[usize]) -> usize {
+    let time = |tile: usize| {
+        let turns = (n.div_ceil(tile) * m.div_ceil(tile) * batch).div_ceil(multiprocessors.max(1));
+        let value = if tile >= WIDE { 3 } else { 2 + WIDE / tile };
+        turns * tile * tile * value
+    };
+    tiles.iter().copied().min_by_key(|&tile| time(tile)).unwrap_or(SMALL)
 }
 
 /// The product of a case with its arrays on the device, not yet launched by anything.
@@ -204,25 +208,28 @@ mod tests {
 
     #[test]
     fn cuda_takes_wide_tiles_for_products_that_fill_the_device() {
-        // The emulation has three multiprocessors: tiles of 128 x 128, ragged and whole.
-        let sizes = [[300, 200, 37], [380, 253, 9], [384, 256, 48]];
-        assert!(sizes.iter().all(|&[m, n, _]| super::wide_is_faster([m, n].map(|size| size as usize), 1, 3)));
+        // The emulation has three multiprocessors: tiles of 128 x 128, ragged and whole, and of 64 x 64.
+        let sizes = [[300, 200, 37], [380, 253, 9], [384, 256, 48], [180, 60, 37], [192, 64, 40]];
+        let tiles = sizes.map(|[m, n, _]| super::fastest([m, n].map(|size| size as usize), 1, 3, &[32, 64, 128]));
+        assert_eq!(tiles, [128, 128, 128, 64, 64]);
         judged(&sizes, |registry, case, inputs| drop(judge(registry, case, inputs)));
     }
 
     #[test]
-    fn wide_tiles_are_for_products_that_keep_all_multiprocessors_busy() {
-        // Of a device with 132: a square of 2048 does, one of 1024 leaves half of them idle; narrow products fill no wide tile.
-        let wide = |m, n, batch| super::wide_is_faster([m, n], batch, 132);
-        assert!(wide(2048, 2048, 1) && wide(4096, 4096, 1) && wide(512, 512, 96));
-        assert!(!wide(1024, 1024, 1) && !wide(512, 2304, 1) && !wide(512, 64, 96) && !wide(1, 1, 1));
+    fn tiles_keep_all_multiprocessors_busy() {
+        // Of a device with 132: a square of 2048 does with wide tiles, one of 1024 with small ones; narrow products fill no
+        // wide tile.
+        let tile = |m, n, batch| super::fastest([m, n], batch, 132, &[32, 64, 128]);
+        assert_eq!([tile(2048, 2048, 1), tile(4096, 4096, 1), tile(512, 512, 96)], [128; 3]);
+        assert_eq!([tile(1024, 1024, 1), tile(512, 2304, 1), tile(512, 64, 96)], [64; 3]);
+        assert_eq!([tile(512, 512, 1), tile(256, 256, 1), tile(7, 16, 1)], [32; 3]);
     }
 
     #[test]
     fn triton_gets_products_of_ragged_sizes_and_of_wide_tiles_right() {
         judged(&SIZES[..5], judge_triton);
         // Multiples of 16; tiles of 128 x 128 on the interpreter's three multiprocessors.
-        assert!(super::wide_is_faster([300, 208], 1, 3));
+        assert_eq!(super::fastest([300, 208], 1, 3, &[64, 128]), 128);
         judged(&[[70, 16, 48], [300, 208, 48]], judge_triton);
     }
 

@@ -2,8 +2,9 @@
 //
 // A block makes a tile of C. Steps of 16 of the sum go through shared memory, which holds two of them: while one is multiplied
 // out of registers the next is on its way. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (256 threads), 8 x 4
-// in a small one of 64 x 64 (128 threads), which is for products too small to fill the device with wide tiles. One thread
-// adds one value up in the order of k, so that a result does not depend on the tile.
+// in a small one of 64 x 64 (128 threads), 8 x 2 in a tiny one of 32 x 32 (64 threads): these are for products too small to
+// fill the device with wide tiles. One thread adds one value up in the order of k, so that a result does not depend on the
+// tile.
 //
 // Attention's masks are prefixes: `mask` says how many columns a row sees, and either C is -inf beyond them (scores; tiles
 // beyond are not computed) or A counts as 0 beyond them (sums over values; steps beyond are not taken).
@@ -69,11 +70,11 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     const u32 a_limit = top + line >= m ? 0 : mask == masks_a ? seen(sees, lengths, sequence, top + line, k) : k;
     const float* a_at = a + sequence * a_batch + h * a_head + static_cast<u64>(top + line) * a_row + quad;
     i32 a_left = static_cast<i32>(a_limit - quad);
-    // A line of B is a column of it where it lies transposed, a row otherwise; what is left of it then goes along with the
-    // step, or as long as there are rows.
+    // A line of B is a column of it where it lies transposed, a row otherwise; what is left of it goes along the column, or
+    // from row to row. What no row of the tile sees is not read: it may hold anything.
     const u32 b_first = TRANSPOSED ? left + line : t / (TILE / 4), b_quad = TRANSPOSED ? quad : left + t % (TILE / 4) * 4;
     const float* b_at = b + sequence * b_batch + h / group * b_head + static_cast<u64>(b_first) * b_row + b_quad;
-    i32 b_left = static_cast<i32>(TRANSPOSED ? (b_first < n ? k : 0) - quad : k - b_first);
+    i32 b_left = static_cast<i32>(TRANSPOSED ? (b_first < n ? k_end : 0) - quad : k_end - b_first);
     float4 a_next, b_next;
     auto fetch = [&]() {
         a_next = four(a_at, a_left, wide & wide_a);
@@ -118,8 +119,12 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
                     const float4 u = *reinterpret_cast<const float4*>(&a_steps[half][step][g * (TILE / 2) + ty * 4]);
                     x[g * 4] = u.x, x[g * 4 + 1] = u.y, x[g * 4 + 2] = u.z, x[g * 4 + 3] = u.w;
                 }
+                if (columns_each == 2) {
+                    const float2 v = *reinterpret_cast<const float2*>(&b_steps[half][step][tx * 2]);
+                    y[0] = v.x, y[1] = v.y;
+                }
 #pragma unroll
-                for (u32 g = 0; g < columns_each / 4; ++g) {
+                for (i32 g = 0; g < static_cast<i32>(columns_each / 4); ++g) {
                     const float4 v = *reinterpret_cast<const float4*>(&b_steps[half][step][g * 64 + tx * 4]);
                     y[g * 4] = v.x, y[g * 4 + 1] = v.y, y[g * 4 + 2] = v.z, y[g * 4 + 3] = v.w;
                 }
@@ -143,20 +148,21 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
         if (row >= m) continue;
         const u32 visible = mask == masks_c ? seen(sees, lengths, sequence, row, n) : n;
         float* const to = c + sequence * c_batch + h * c_head + static_cast<u64>(row) * c_row;
+        constexpr u32 at_once = columns_each < 4 ? columns_each : 4;
 #pragma unroll
-        for (u32 g = 0; g < columns_each / 4; ++g) {
-            const u32 column = left + g * 64 + tx * 4;
-            float v[4];
+        for (u32 g = 0; g < columns_each / at_once; ++g) {
+            const u32 column = left + g * 64 + tx * at_once;
+            float v[at_once];
 #pragma unroll
-            for (u32 j = 0; j < 4; ++j) {
+            for (u32 j = 0; j < at_once; ++j) {
                 const u32 at = column + j;
-                v[j] = at >= visible ? -INFINITE : alpha * sums[i][g * 4 + j] + (bias && at < n ? bias[at] : 0.0f);
+                v[j] = at >= visible ? -INFINITE : alpha * sums[i][g * at_once + j] + (bias && at < n ? bias[at] : 0.0f);
             }
-            if ((wide & wide_c) && column + 4 <= n) {
-                *reinterpret_cast<float4*>(to + column) = make_float4(v[0], v[1], v[2], v[3]);
+            if (at_once == 4 && (wide & wide_c) && column + 4 <= n) {
+                *reinterpret_cast<float4*>(to + column) = make_float4(v[0], v[1], v[2 % at_once], v[3 % at_once]);
             } else {
 #pragma unroll
-                for (u32 j = 0; j < 4; ++j)
+                for (u32 j = 0; j < at_once; ++j)
                     if (column + j < n) to[column + j] = v[j];
             }
         }
@@ -179,9 +185,12 @@ extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide_tran
 extern "C" __launch_bounds__(256, WIDE_BLOCKS) __global__ void product_wide(PARAMETERS) { product<128, false>(ARGUMENTS); }
 extern "C" __launch_bounds__(128, 5) __global__ void product_small_transposed(PARAMETERS) { product<64, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(128, 5) __global__ void product_small(PARAMETERS) { product<64, false>(ARGUMENTS); }
+extern "C" __launch_bounds__(64, 8) __global__ void product_tiny_transposed(PARAMETERS) { product<32, true>(ARGUMENTS); }
+extern "C" __launch_bounds__(64, 8) __global__ void product_tiny(PARAMETERS) { product<32, false>(ARGUMENTS); }
 
 // Rows of n values, each the same: what a library's product with a bias begins with.
 extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {
-    const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
-    for (u64 k = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; k < total; k += step) y[k] = row[k % n];
+    const u64 rows = total / n;
+    for (u64 i = blockIdx.x; i < rows; i += gridDim.x)
+        for (u32 j = threadIdx.x; j < n; j += blockDim.x) y[i * n + j] = row[j];
 }

@@ -1,6 +1,6 @@
 //! Products of matrices as Triton kernels (`product.py`): f32 without TF32, many products a launch.
 
-use super::gpu::{Masked, Place, Products};
+use super::gpu::{Masked, Place, Products, SMALL, WIDE};
 use crate::device::{Arg, GpuError, Grid, Job, Source};
 
 /// The kernels.
@@ -31,8 +31,8 @@ impl Products {
         let even = [self.a, self.b, self.c].into_iter().all(Place::sixteen)
             && [n, k].iter().all(|size| size.is_multiple_of(16))
             && self.bias.is_none_or(|bias| bias.word().is_multiple_of(16));
-        let (wide, blocks) = self.tiles(job, even)?;
-        let kernel = match (wide, even) {
+        let (tile, blocks) = self.tiles(job, if even { &[SMALL, WIDE] } else { &[SMALL] })?;
+        let kernel = match (tile == WIDE, even) {
             (true, _) => format!("{kernel}_128_16"),
             (false, true) => format!("{kernel}_64_16"),
             (false, false) => format!("{kernel}_64"),

@@ -141,3 +141,27 @@ __device__ __forceinline__ float powers(const float (&x)[8], float less) {
     for (u32 k = 0; k < 8; ++k) y[k] = power(x[k] - less);
     return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]));
 }
+
+// Which of as many spikes as the block has threads, from `start` on, fall into a row, as `row_of` has it: their numbers in order.
+// Gives how many; `votes` has a place for each warp.
+__device__ __forceinline__ u32 spikes_of_row(const double* edges, u32 n, u32 row, const double* times, u32 start, u32 count, u32* list, u32* votes) {
+    const u32 j = start + threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    bool inside = false;
+    if (j < count && row + 1 < n) {
+        const double t = times[j];
+        inside = t >= edges[0] && t <= edges[n - 1] && (row == 0 || t >= edges[row]) && (row + 2 == n || t < edges[row + 1]);
+    }
+    const u32 voted = __ballot_sync(WHOLE_WARP, inside);
+    // Whoever reads the list of before is done with it.
+    __syncthreads();
+    if (lane == 0) votes[warp] = __popc(voted);
+    __syncthreads();
+    u32 before = 0, found = 0;
+    for (u32 other = 0; other < blockDim.x / 32; ++other) {
+        if (other == warp) before = found;
+        found += votes[other];
+    }
+    if (inside) list[before + __popc(voted & ((1u << lane) - 1))] = j;
+    __syncthreads();
+    return found;
+}

@@ -12,7 +12,7 @@ use super::options::{Method, Precision};
 use super::reach::{self, GROUP};
 use super::workload_run::fit;
 use super::workload_spec::{self as spec, Task};
-use super::{cuda_local, local};
+use super::{cuda_local, cuda_small, local};
 use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu, whole};
 use crate::isa::Isa;
 
@@ -26,7 +26,9 @@ pub(crate) static SOURCE: Source = Source {
         "#line 1 \"kde.cu\"\n",
         include_str!("kde.cu"),
         "#line 1 \"predict.cu\"\n",
-        include_str!("predict.cu")
+        include_str!("predict.cu"),
+        "#line 1 \"small.cu\"\n",
+        include_str!("small.cu")
     ),
     options: &[],
 };
@@ -143,7 +145,7 @@ pub(super) fn by_dims(dims: usize, kernels: [&'static str; 3]) -> &'static str {
     kernels[dims.clamp(1, 3) - 1]
 }
 
-fn blocks(x: usize, y: usize) -> Result<Grid, GpuError> {
+pub(super) fn blocks(x: usize, y: usize) -> Result<Grid, GpuError> {
     let problem = || GpuError::Call {
         call: "cuLaunchKernel",
         problem: format!("a grid of {x} x {y} blocks; the device takes {} x 65535", i32::MAX),
@@ -162,6 +164,12 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
     let electrodes = encoding.len();
     let recording = Recording::new(model, &encoding, &[]);
     let times: Vec<f64> = encoding.iter().flat_map(|spikes| spikes.times).copied().collect();
+    let occupancy = up.job.output("occupancy", Dtype::F32, &[bins], 0)?;
+    let ground = up.job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
+    let rates = up.job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
+    if cuda_small::fit(up, model, &recording, &times, [occupancy, ground, rates])? {
+        return Ok(());
+    }
     let all = samples + times.len();
     // Sources of kernels: the track, then each electrode, cut into pieces.
     let (mut pieces, mut firsts, mut start) = (Vec::new(), vec![0_u32], 0);
@@ -180,9 +188,6 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
     let firsts = up.u32s(&firsts)?;
     let places = up.room(8 * dims * all)?;
     let (sums, kept) = (up.room(8 * count * bins)?, up.room(4 * electrodes)?);
-    let occupancy = up.job.output("occupancy", Dtype::F32, &[bins], 0)?;
-    let ground = up.job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
-    let rates = up.job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
     let args = vec![table, times, time, track, units, places, kept, rates];
     let sizes = [all, samples, dims, electrodes].map(whole);
     up.job.launch(&SOURCE, "kde_places", each(all + electrodes), args.into_iter().chain(sizes).collect())?;
@@ -247,6 +252,10 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     };
     let constants: Vec<f32> =
         model.electrodes.iter().flat_map(|electrode| (0..padded).map(move |b| constant(electrode, b))).collect();
+    let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
+    if cuda_small::predict(up, model, &recording, time_edges, [&nearest, &constants], out)? {
+        return Ok(());
+    }
     let most_features = model.n_features().max().unwrap_or(1);
     let count = recording.spikes.len();
     let table = up.u64s(&recording.table)?;
@@ -282,7 +291,6 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
         up.job.launch(&SOURCE, "kde_predict", by_piece.shared(4 * floats + 2 * LISTED), args.chain(sizes).collect())?;
     }
     let ground = up.f64s(&model.ground)?;
-    let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
     let columns = bins.div_ceil(EACH as usize);
     let down = (8 * up.job.multiprocessors() as usize).div_ceil(columns).min(rows);
     let by_bin = Grid { threads: [EACH, 1, 1], ..blocks(columns, down)? };

@@ -4,6 +4,7 @@ use ellwand_core::{Dtype, InputError, PrepareError};
 
 use super::arrays::{Arrays, input_error};
 use super::cuda::{Recording, Uploads, by_dims, units};
+use super::cuda_small;
 use super::model::{ClusterlessDecoder, log_norm};
 use crate::device::{Arg, Grid, Source, whole};
 
@@ -15,7 +16,9 @@ pub(crate) static SOURCE: Source = Source {
         "#line 1 \"common.cuh\"\n",
         include_str!("common.cuh"),
         "#line 1 \"local.cu\"\n",
-        include_str!("local.cu")
+        include_str!("local.cu"),
+        "#line 1 \"local_small.cu\"\n",
+        include_str!("local_small.cu")
     ),
     options: &[],
 };
@@ -62,6 +65,10 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
     let decodings: Vec<usize> = spikes.iter().map(|spikes| spikes.times.len()).collect();
     let all = edges + recording.times.len();
     let queries: Vec<f64> = time_edges.iter().chain(&recording.times).copied().collect();
+    let out = up.job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
+    if cuda_small::local(up, model, &recording, (&queries, edges), (track.time, track.position), out)? {
+        return Ok(());
+    }
 
     let (table, own, times) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?, up.f64s(&queries)?);
     let (given, centres) = (up.f64s(&recording.given)?, up.f64s(&recording.centres)?);
@@ -94,7 +101,6 @@ pub(super) fn add(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDeco
 
     let scales: Vec<f64> = model.electrodes.iter().map(|electrode| electrode.log_scale).collect();
     let scales = up.f64s(&scales)?;
-    let out = up.job.output("local_log_likelihood", Dtype::F32, &[edges, 1], 0)?;
     let numbers = [log_norm(&model.position_std), samples as f64, f64::MIN_POSITIVE.ln()].map(Arg::F64);
     let args = [table, scales, logs, ground, joint, rows, out, whole(edges), whole(model.electrodes.len())];
     let by_edge = Grid::line(edges.div_ceil(QUERIES / 32), QUERIES as u32);

@@ -35,6 +35,7 @@
 mod arrays;
 mod cuda;
 mod cuda_local;
+mod cuda_small;
 mod data;
 mod error;
 mod exact;

@@ -3,7 +3,17 @@
 use ellwand_core::{Registry, Tensor, Value};
 
 use crate::device::judge;
+use crate::kde::cuda_small::WANTED;
 use crate::testing::case;
+
+/// Has the case judged as one launch and as several, whatever its size asks for.
+fn both_ways(registry: &Registry, case: &ellwand_core::Case, inputs: &ellwand_core::Tensors) {
+    for small in [false, true] {
+        WANTED.set(Some(small));
+        judge(registry, case, inputs);
+    }
+    WANTED.set(None);
+}
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
@@ -35,7 +45,7 @@ fn judged(task: &str, data: &str, [features, dims]: [i64; 2], sizes: [i64; 5], s
     }
     let case = case(&registry, task, &set);
     let inputs = workload.inputs(&case, 5).unwrap();
-    judge(&registry, &case, &inputs);
+    both_ways(&registry, &case, &inputs);
 }
 
 #[test]
@@ -80,7 +90,32 @@ fn far_marks_and_spikes_outside_of_time_are_where_the_reference_has_them() {
             values[at] = far;
             inputs.insert(name, Tensor::new(array.shape(), &values[..]).unwrap());
         }
-        judge(&registry, &case, &inputs);
+        both_ways(&registry, &case, &inputs);
+    }
+}
+
+#[test]
+fn one_launch_does_what_is_little_and_several_do_the_rest() {
+    let registry = registry();
+    for task in TASKS {
+        let launches = |set: &[(&str, Value)]| {
+            let case = case(&registry, task, set);
+            let inputs = registry.find(task).unwrap().inputs(&case, 3).unwrap();
+            let row = registry.implementations(task).into_iter().find(|row| row.name == "cuda").unwrap();
+            let devices = crate::device::test_devices();
+            let (_, device) = devices.iter().find(|(name, _)| name.contains("emulation"))?;
+            Some((row.prepare)(&case, &inputs, device).unwrap().what_ran())
+        };
+        let few = ["samples", "electrodes", "enc-spikes", "bins"].map(|axis| (axis, Value::Int(5)));
+        let Some(little) = launches(&few) else { return };
+        assert!(little.contains("_small") && !little.contains(','), "{task}: {little}");
+        let many = launches(&[("samples", Value::Int(5000))]).unwrap();
+        assert!(task == "kde-predict" || !many.contains("_small"), "{task}: {many}");
+        assert!(
+            !launches(&[("bins", Value::Int(2000)), ("enc-spikes", Value::Int(500)), ("samples", Value::Int(900))])
+                .unwrap()
+                .contains("_small")
+        );
     }
 }
 
