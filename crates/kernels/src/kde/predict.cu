@@ -118,16 +118,17 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
         float x[8], y[8], z[8];
         if (one / 16 * 16 < count) {
             const float shift = own_shifts[one];
-            eight(y, from + 2 * dims * in_group);
-            const float mine = own[2 * dims * 128 + one];
 #pragma unroll
-            for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-(y[k] - mine), y[k] - mine, -shift);
-#pragma unroll 1
-            for (u32 f = 2 * dims + 1; f < width; ++f) {
+            for (u32 k = 0; k < 8; ++k) x[k] = -shift;
+#pragma unroll 2
+            for (u32 f = 2 * dims; f < width; ++f) {
                 const float mine = own[f * 128 + one];
                 eight(y, from + f * in_group);
 #pragma unroll
-                for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-(y[k] - mine), y[k] - mine, x[k]);
+                for (u32 k = 0; k < 8; ++k) {
+                    const float distance = y[k] - mine;
+                    x[k] = fmaf(-distance, distance, x[k]);
+                }
             }
             // Padding lies far off, but so may the spike.
             if (group * in_group + in_group > n) {
@@ -138,21 +139,18 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
 #pragma unroll
             for (u32 k = 0; k < 8; ++k) w[k * tile_spikes] = power(x[k]);
         }
-        auto distances = [&](u32 d) {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = -nearness;
+#pragma unroll 1
+        for (u32 d = 0; d < 2 * dims; d += 2) {
             const float high = own[d * 128 + one], low = own[(d + 1) * 128 + one];
             eight(y, from + d * in_group);
             eight(z, from + (d + 1) * in_group);
 #pragma unroll
-            for (u32 k = 0; k < 8; ++k) y[k] = (y[k] - high) + (z[k] - low);
-        };
-        distances(0);
-#pragma unroll
-        for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-y[k], y[k], -nearness);
-#pragma unroll 1
-        for (u32 d = 2; d < 2 * dims; d += 2) {
-            distances(d);
-#pragma unroll
-            for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-y[k], y[k], x[k]);
+            for (u32 k = 0; k < 8; ++k) {
+                const float distance = (y[k] - high) + (z[k] - low);
+                x[k] = fmaf(-distance, distance, x[k]);
+            }
         }
         // Rounding may leave the nearest spike a little above its own maximum.
 #pragma unroll
