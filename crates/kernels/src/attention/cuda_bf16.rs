@@ -33,8 +33,10 @@ const HEADS: [usize; 2] = [64, 128];
 const TILE: usize = 64;
 /// Queries of a block, and keys of a tile, on Hopper.
 const HOPPER_TILE: usize = 128;
-/// Tiles of keys, and of values, that lie in shared memory on Hopper.
-const STAGES: usize = 2;
+/// Queries of one of its two warpgroups that multiply.
+const PART: usize = 64;
+/// Tiles of keys or of values that lie in shared memory on Hopper.
+const SLOTS: usize = 5;
 
 fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
     Err(PrepareError::Unsupported(why.into()))
@@ -129,19 +131,23 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
     if !HEADS.contains(&head) {
         return unsupported(format!("the kernel takes heads of 64 or 128 values, not {head}; use cuda"));
     }
-    let map = |at: Arg, heads: usize| {
+    let map = |at: Arg, heads: usize, rows: usize| {
         let shape = [s.batch * heads, s.sequence, head];
         let Arg::At(address) = at else { return Ok(at) };
-        gpu.tensor_map(Tiles { address, shape, rows: HOPPER_TILE as u32 }).map(Arg::Map)
+        gpu.tensor_map(Tiles { address, shape, rows: rows as u32 }).map(Arg::Map)
     };
     let [q, k, v] = made.inputs;
-    let maps = [map(q, s.heads)?, map(k, s.kv_heads)?, map(v, s.kv_heads)?];
+    let [keys, values] = [map(k, s.kv_heads, HOPPER_TILE)?, map(v, s.kv_heads, HOPPER_TILE)?];
+    let maps = [map(q, s.heads, PART)?, keys, values, map(made.output, s.heads, PART)?];
     let [lengths, sees] = made.sees;
-    let sizes = [whole(s.sequence), whole(s.heads / s.kv_heads), sees, made.scale()];
-    let args = [&maps[..], &[made.output, lengths], &sizes].concat();
-    // Queries, the tiles ahead, barriers, and what it takes to begin at a multiple of 1024.
+    // Queries of a head that a block takes at a time; blocks stay until there are no more of them.
+    let works = s.sequence.div_ceil(HOPPER_TILE) * s.heads * s.batch;
+    let sizes = [s.sequence, s.heads, s.heads / s.kv_heads].map(whole);
+    let args = [&maps[..], &[lengths], &sizes, &[sees, whole(works), made.scale()]].concat();
+    // Queries, results, the ring, barriers, and what it takes to begin at a multiple of 1024.
     let tile = 2 * HOPPER_TILE * head;
-    let grid = made.grid(HOPPER_TILE, 384, tile * (1 + 2 * STAGES) + 1024 + 8 * (1 + 4 * STAGES));
+    let grid = Grid::line(works.min(made.job.multiprocessors() as usize), 384);
+    let grid = grid.shared(tile * (2 + SLOTS) + 1024 + 8 * (4 + 2 * SLOTS));
     made.job.launch(&HOPPER, &format!("attention_hopper_{head}"), grid, args)?;
     Ok(made.job.boxed())
 }

@@ -11,9 +11,10 @@ enum { tile_row_bytes = 128, swizzle_bytes = 1024 };
 // and the stride offset; swizzled by 128 bytes.
 //   rows along the summed dimension (K-major): `stride` from 8 rows to the next 8; `leading` is not looked at
 //   rows across it (MN-major): `leading` from 64 columns to the next 64, `stride` from 8 rows to the next 8
-__device__ __forceinline__ u64 matrix_at(u32 address, u32 leading, u32 stride) {
-    return static_cast<u64>(address >> 4 & 0x3fff) | static_cast<u64>(leading >> 4 & 0x3fff) << 16 |
-           static_cast<u64>(stride >> 4 & 0x3fff) << 32 | 1ull << 62;
+// Addresses of shared memory have 18 bits, so nothing carries. `offset` apart: what precedes it is the same for many matrices.
+__device__ __forceinline__ u64 matrix_at(u32 address, u32 offset, u32 leading, u32 stride) {
+    const u32 where = (address >> 4) + ((offset >> 4) + (leading >> 4 << 16));
+    return static_cast<u64>(stride >> 4 | 1u << 30) << 32 | where;
 }
 
 #ifdef __CUDACC__
@@ -58,6 +59,33 @@ __device__ __forceinline__ void tile_copy(void* to, const TensorMap& map, u64* b
         "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
         : "memory");
 }
+
+// What the map says is fetched before it is used.
+__device__ __forceinline__ void map_ahead(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
+// Four matrices of 8 x 8 to shared memory: the counterpart of `load_matrices`.
+__device__ __forceinline__ void store_matrices(void* row, const u32 (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+                 "r"(r[3])
+                 : "memory");
+}
+
+// What this thread has written to shared memory may be read by the copy engine and by products; for other threads' writes a
+// barrier must follow.
+__device__ __forceinline__ void shared_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Begins to copy a tile to the box at (x, y, z) of an array; what lies outside the array is not written.
+__device__ __forceinline__ void tile_store(const TensorMap& map, const void* from, u32 x, u32 y, u32 z) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(shared_address(from)), "r"(x),
+                 "r"(y), "r"(z)
+                 : "memory");
+}
+
+// The copies to global memory that this thread began since the last such call are a group.
+__device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until no more than LEFT groups of this thread have still to read shared memory.
+template <int LEFT> __device__ __forceinline__ void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory"); }
 
 // Barrier `id` of `threads` threads of the block, those that wait and those that only arrive.
 __device__ __forceinline__ void part_wait(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

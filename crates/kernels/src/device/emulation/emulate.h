@@ -112,6 +112,10 @@ struct Lane {
     unsigned parity = 0, part = 0;
     unsigned copy_group = 0, product_group = 0;
     bool begun = false;
+    // Whether it has written to shared memory what the copy engine cannot see yet, and the stores that it has begun (`hopper.h`).
+    bool unfenced = false;
+    unsigned store_group = 0;
+    std::deque<std::pair<std::function<void()>, unsigned>> stores;
     std::vector<Copy> copies;
     std::vector<Product> products;
 };
@@ -332,6 +336,8 @@ inline bool run_block() {
             unfinished = unfinished || lane.state != done;
         }
         if (!unfinished && !b.engine.empty()) b.problem = "the block has ended and nobody has waited for a copy that it asked for";
+        for (const Lane& lane : b.lanes)
+            if (!unfinished && !lane.stores.empty()) b.problem = "the block has ended and " + place(lane) + " has not waited for a tile to be stored";
         if (!unfinished) return b.problem.empty();
         if (!ran && !release()) return false;
     }

@@ -1,5 +1,6 @@
 // What `hopper.cuh` has, for the emulation: barriers in shared memory with phases, copies of boxes with swizzle, products of a
-// warpgroup by descriptors. A product is computed when it is waited for; until then its sums are NaN.
+// warpgroup by descriptors. A product is computed when it is waited for; until then its sums are NaN. A tile is stored when its
+// reading is waited for; in the backward order at once.
 
 struct __attribute__((aligned(64))) TensorMap {
     unsigned long long words[16];
@@ -47,6 +48,28 @@ inline void copy_box(const Map& map, unsigned to, Phase& phase, unsigned x, unsi
                 else std::memset(place, 0, 2);
             }
     arrive(phase, 0, -int(map.box[0] * map.box[1] * map.box[2] * 2));
+}
+
+inline void store_box(const Map& map, unsigned from, unsigned x, unsigned y, unsigned z) {
+    const unsigned at[3] = {x, y, z};
+    for (unsigned c = 0; c < map.box[2]; ++c)
+        for (unsigned r = 0; r < map.box[1]; ++r)
+            for (unsigned e = 0; e < map.box[0]; ++e) {
+                if (at[0] + e >= map.size[0] || at[1] + r >= map.size[1] || at[2] + c >= map.size[2]) continue;
+                auto* to = reinterpret_cast<unsigned char*>(map.address) + (at[2] + c) * map.step[1] + (at[1] + r) * map.step[0] + (at[0] + e) * 2;
+                std::memcpy(to, shared_at(swizzled(from + ((c * map.box[1] + r) * map.box[0] + e) * 2)), 2);
+            }
+}
+
+struct Stored {
+    unsigned r[4];
+    unsigned char* row;
+};
+
+inline void store_four(const uint64_t* lanes) {
+    const auto of = [lanes](unsigned l) { return reinterpret_cast<const Stored*>(lanes[l]); };
+    for (unsigned l = 0; l < 32; ++l)
+        for (unsigned i = 0; i < 4; ++i) std::memcpy(of(8 * i + l / 4)->row + l % 4 * 4, &of(l)->r[i], 4);
 }
 
 // Element of a matrix that a descriptor leads to: `major` along the rows of 128 bytes, of which 8 make a pattern.
@@ -166,6 +189,34 @@ inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrie
     auto copy = [=] { copy_box(what, address, phase_of(barrier), x, y, z); };
     if (state->seed == 1) copy();
     else state->engine.push_back(copy);
+}
+inline void map_ahead(const TensorMap&) {}
+inline void store_matrices(void* row, const unsigned (&r)[4], int line = __builtin_LINE()) {
+    using namespace emulate;
+    if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("misaligned: " + place(*state->current) + ": stmatrix of line " + std::to_string(line));
+    const Stored mine = {{r[0], r[1], r[2], r[3]}, static_cast<unsigned char*>(row)};
+    state->current->unfenced = true;
+    exchange(line, "stmatrix", 0xffffffffu, reinterpret_cast<uint64_t>(&mine), store_four);
+}
+inline void shared_written() { emulate::state->current->unfenced = false; }
+inline void tile_store(const TensorMap& map, const void* from, unsigned x, unsigned y, unsigned z, int line = __builtin_LINE()) {
+    using namespace emulate;
+    Lane& me = *state->current;
+    const unsigned address = shared_address(from);
+    if (address % 1024 != 0) fail("misaligned: " + place(me) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
+    // Those of its warpgroup are who writes the tiles that a thread stores.
+    for (size_t l = linear(me) & ~size_t(127); l < state->lanes.size() && l < (linear(me) | 127u) + 1; ++l)
+        if (state->lanes[l].unfenced) fail("no fence: " + place(state->lanes[l]) + " has written to shared memory what line " + std::to_string(line) + " stores");
+    Map what;
+    std::memcpy(&what, &map, sizeof what);
+    auto store = [=] { store_box(what, address, x, y, z); };
+    if (state->seed == 1) store();
+    else me.stores.push_back({store, me.store_group});
+}
+inline void stores_commit() { ++emulate::state->current->store_group; }
+template <int LEFT> inline void stores_read() {
+    emulate::Lane& me = *emulate::state->current;
+    for (; !me.stores.empty() && me.stores.front().second + LEFT < me.store_group; me.stores.pop_front()) me.stores.front().first();
 }
 inline void part_wait(unsigned id, unsigned threads, int line = __builtin_LINE()) { emulate::part(line, "bar.sync", id, threads, true); }
 inline void part_arrive(unsigned id, unsigned threads, int line = __builtin_LINE()) { emulate::part(line, "bar.arrive", id, threads, false); }

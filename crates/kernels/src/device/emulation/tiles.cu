@@ -51,7 +51,7 @@ extern "C" __global__ void tiles(const __grid_constant__ TensorMap a, const __gr
     float d[64];
     if (wrong != no_fence) products_begin();
     for (u32 k = 0; k < 64; k += 16)
-        product_shared(d, matrix_at(shared_address(left) + 2 * k, 16, swizzle_bytes), matrix_at(shared_address(right) + 2 * k, 16, swizzle_bytes), k > 0);
+        product_shared(d, matrix_at(shared_address(left), 2 * k, 16, swizzle_bytes), matrix_at(shared_address(right), 2 * k, 16, swizzle_bytes), k > 0);
     products_commit();
     if (wrong != no_wait) products_wait<0>(d);
     const u32 row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
