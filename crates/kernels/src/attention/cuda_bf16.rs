@@ -226,6 +226,25 @@ mod tests {
     }
 
     #[test]
+    fn scores_far_apart_and_growing_are_judged_right() {
+        let registry = registry();
+        let task = registry.find(Task::Core.name()).unwrap();
+        // Heads of 64 and of 128: queries 32 times as large, so that a row's maximum grows by more than weights may.
+        for sizes in [[1, 520, 64, 1, 0], [1, 390, 128, 1, 0]] {
+            for mask in ["none", "causal"] {
+                let case = case(&registry, sizes, mask);
+                let mut inputs = task.inputs(&case, 5).unwrap();
+                let mut q = inputs.take("q").unwrap();
+                for bits in q.u16_mut().unwrap().iter_mut().filter(|bits| **bits & 0x7f80 != 0) {
+                    *bits += 5 << 7;
+                }
+                inputs.insert("q", q);
+                judge(&registry, &case, &inputs);
+            }
+        }
+    }
+
+    #[test]
     fn what_a_kernel_cannot_is_unsupported_with_what_can() {
         let registry = registry();
         let task = registry.find(Task::Core.name()).unwrap();

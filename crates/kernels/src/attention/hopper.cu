@@ -289,6 +289,8 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
         }
         if ((j + 1) * tile > rows.clear) hide(scores, rows, j * tile + column);
         const bool grown = weigh(scores, rows, factor, scale, slack);
+        // So that weights are computed while values are summed.
+        behind(fminf(rows.total[0], rows.total[1]) < 0.0f);
         products_wait<0>(sums);
         if (lane == 0) barrier_arrive(&barriers.empty[values.at]);
         hold(scores);
@@ -311,7 +313,8 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
     products_commit();
     products_wait<0>(sums);
     write<HEAD>(sums, rows.total, results + part * part_bytes, out, task, work, part);
-    // Shared memory must last as long as it is read.
+    // The other has given the turn back once more. Shared memory must last as long as it is read.
+    if (part == 0) part_wait(turn, parts * warpgroup);
     if (threadIdx.x % warpgroup == 0) stores_read<0>();
 }
 
@@ -325,6 +328,10 @@ __device__ __forceinline__ void fused(const TensorMap& q, const TensorMap& k, co
     u8* const ring = results + parts * part_bytes;
     Barriers& barriers = *reinterpret_cast<Barriers*>(ring + slots * tile * HEAD * 2);
     if (threadIdx.x == 0) {
+        map_ahead(q);
+        map_ahead(k);
+        map_ahead(v);
+        map_ahead(out);
         for (u32 part = 0; part < parts; ++part) {
             barrier_init(&barriers.queries_full[part], 1);
             barrier_init(&barriers.queries_empty[part], warpgroup / 32);

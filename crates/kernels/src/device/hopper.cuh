@@ -112,6 +112,12 @@ template <int LEFT, int N> __device__ __forceinline__ void products_wait(float (
     hold(d);
 }
 
+// What is computed for this condition, which never holds, stays before what follows: the assembler moves a wait for products to
+// the beginning of the instructions around it, but not over a branch.
+__device__ __forceinline__ void behind(bool never) {
+    if (never) asm volatile("trap;");
+}
+
 // The sums of a product as the assembler names them, and as it is given them: 32 or 64 a thread, for 64 or 128 columns.
 #define NAMED_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMED_64 NAMED_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"

@@ -338,6 +338,8 @@ inline bool run_block() {
         if (!unfinished && !b.engine.empty()) b.problem = "the block has ended and nobody has waited for a copy that it asked for";
         for (const Lane& lane : b.lanes)
             if (!unfinished && !lane.stores.empty()) b.problem = "the block has ended and " + place(lane) + " has not waited for a tile to be stored";
+        for (unsigned id = 0; id < 16; ++id)
+            if (!unfinished && b.parts[id] != 0) b.problem = "the block has ended and barrier " + std::to_string(id) + " of a part still waits for threads";
         if (!unfinished) return b.problem.empty();
         if (!ran && !release()) return false;
     }

@@ -224,6 +224,9 @@ template <int REGISTERS> inline void registers_down() {}
 template <int REGISTERS> inline void registers_up() {}
 inline void products_begin() { emulate::state->current->begun = true; }
 inline void products_commit() { ++emulate::state->current->product_group; }
+inline void behind(bool never, int line = __builtin_LINE()) {
+    if (never) emulate::fail("trap: " + emulate::place(*emulate::state->current) + " of line " + std::to_string(line));
+}
 template <int N> inline void hold(float (&)[N]) {}
 template <int LEFT, int N> inline void products_wait(float (&)[N], int line = __builtin_LINE()) { emulate::wait_products(line, LEFT); }
 inline void product_shared(float (&d)[64], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {

@@ -119,3 +119,33 @@ fn fences_waits_bytes_and_places_that_are_wrong_are_found_in_every_order() {
         }
     }
 }
+
+/// Stores two tiles of 64 x 64 to matrices of 60 rows, with something left out.
+fn stored(order: Order, wrong: u32) -> Option<(Result<(), GpuError>, Vec<u16>)> {
+    compiler()?;
+    let gpu: Gpu = Arc::new(Emulation::new(order));
+    let out = Buffer::of_u16(&gpu, &[0; 2 * 60 * 64]).unwrap();
+    let tiles = Tiles { address: out.address(), shape: [2, 60, 64], rows: 64 };
+    let args = [Arg::Map(gpu.tensor_map(tiles).unwrap()), Arg::U32(wrong)];
+    let kernel = gpu.kernel(&PROBES, "stored").unwrap();
+    let launched = gpu.launch(&kernel, Grid::line(1, 128).shared(64 * 128 + 1024), &args);
+    let words = out.read(2 * 2 * 60 * 64).unwrap().as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect();
+    Some((launched, words))
+}
+
+#[test]
+fn a_warpgroup_stores_swizzled_tiles_and_rows_outside_an_array_are_not_written() {
+    let expected: Vec<u16> = (0..2 * 60 * 64).map(|at| at % (60 * 64) + at / (60 * 64)).collect();
+    for order in ORDERS {
+        let Some((launched, got)) = stored(order, 0) else { return };
+        launched.unwrap();
+        assert_eq!(got, expected, "{order:?}");
+        let said = |wrong| stored(order, wrong).unwrap().0.unwrap_err().to_string();
+        assert!(said(1).contains("no fence"), "{order:?}");
+        if order != Order::Backward {
+            assert!(said(2).contains("has not waited for a tile to be stored"), "{order:?}");
+            // The first tile was written over before it was read.
+            assert_ne!(stored(order, 3).unwrap().1, expected, "{order:?}");
+        }
+    }
+}

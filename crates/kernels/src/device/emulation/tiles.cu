@@ -58,3 +58,32 @@ extern "C" __global__ void tiles(const __grid_constant__ TensorMap a, const __gr
     for (u32 i = 0; i < 64; ++i) out[(row + i % 4 / 2 * 8) * 128 + i / 4 * 8 + column + i % 2] = d[i];
     if (wrong == no_wait) products_wait<0>(d);
 }
+
+enum { no_proxy_fence = 1, not_read, early };
+
+// A tile of 64 x 64 by a warpgroup to shared memory and from there by the copy engine: element (m, n) of matrix z is 64 m + n + z.
+// `wrong` says what is left out.
+extern "C" __global__ void stored(const __grid_constant__ TensorMap out, u32 wrong) {
+    SHARED_BYTES(raw);
+    u8* const tile = raw + (0 - shared_address(raw)) % swizzle_bytes;
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp * 16 + lane % 16;
+    for (u32 z = 0; z < 2; ++z) {
+        if (threadIdx.x == 0 && wrong != early) stores_read<0>();
+        __syncthreads();
+        for (u32 j = 0; j < 4; ++j) {
+            u32 four[4];
+            for (u32 r = 0; r < 4; ++r) {
+                const u32 at = 64 * (warp * 16 + lane / 4 + r % 2 * 8) + 16 * j + r / 2 * 8 + lane % 4 * 2 + z;
+                four[r] = at | at + 1 << 16;
+            }
+            store_matrices(tile + row * tile_row_bytes + ((2 * j + lane / 16 ^ row) % 8) * 16, four);
+        }
+        if (wrong != no_proxy_fence) shared_written();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            tile_store(out, tile, 0, 0, z);
+            stores_commit();
+        }
+    }
+    if (threadIdx.x == 0 && wrong != not_read) stores_read<0>();
+}
