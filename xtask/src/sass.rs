@@ -11,8 +11,8 @@ use crate::cuda;
 /// The disassembler, as a Python package; one that knows all architectures aimed at.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.2.51";
 
-/// Source, architecture, and what its listing must hold: products of warpgroups, tiles by the copy engine, registers handed
-/// over; on other architectures products on tensor cores, their operands from shared memory, copies that do not wait.
+/// Source, architecture, and what its listing must hold: products of warpgroups, tiles by the copy engine in both directions,
+/// results that go there through shared memory, registers handed over; on other architectures products on tensor cores, their operands from shared memory, copies that do not wait.
 const WANTED: [(&str, &str, &[&str]); 4] = [
     (
         "hopper",
@@ -21,6 +21,8 @@ const WANTED: [(&str, &str, &[&str]); 4] = [
             "HGMMA.64x128x16.F32.BF16",
             "HGMMA.64x64x16.F32.BF16",
             "UTMALDG.3D",
+            "UTMASTG.3D",
+            "STSM.16.M88.4",
             "USETMAXREG.DEALLOC",
             "USETMAXREG.TRY_ALLOC",
         ],
@@ -59,6 +61,29 @@ fn missing<'a>(listing: &str, wanted: &[&'a str]) -> Vec<&'a str> {
     wanted.iter().copied().filter(|one| !listing.lines().any(|line| line.contains(one))).collect()
 }
 
+/// Powers of two between a wait for scores and the next one for sums: all of a tile of 64 x 128 in a warpgroup's 128 threads.
+const WEIGHTS: usize = 64;
+
+/// Whether in every loop of Hopper's attention weights are computed while values are summed: from the wait that leaves one
+/// product under way on, as many powers of two as a tile has come before the wait that leaves none. The assembler is free to
+/// move that wait forward, and the answer would be the same.
+fn overlapped(listing: &str) -> bool {
+    let (mut loops, mut since) = (0, None);
+    for line in listing.lines() {
+        if line.contains("WARPGROUP.DEPBAR.LE gsb0, 0x1") {
+            since = Some(0);
+            loops += 1;
+        } else if line.contains("WARPGROUP.DEPBAR.LE gsb0, 0x0") {
+            if since.take().is_some_and(|weights| weights < WEIGHTS) {
+                return false;
+            }
+        } else if line.contains("MUFU.EX2") {
+            since = since.map(|weights: usize| weights + 1);
+        }
+    }
+    loops == 2
+}
+
 /// The check.
 pub(crate) fn check(folder: &Path) -> Result<()> {
     let program = disassembler()?;
@@ -74,7 +99,11 @@ pub(crate) fn check(folder: &Path) -> Result<()> {
                 String::from_utf8_lossy(&made.stderr).trim()
             );
         }
-        let lost = missing(&String::from_utf8_lossy(&made.stdout), wanted);
+        let listing = String::from_utf8_lossy(&made.stdout);
+        if source == "hopper" && !overlapped(&listing) {
+            bail!("{source} for {arch} waits for sums before it has computed weights");
+        }
+        let lost = missing(&listing, wanted);
         if !lost.is_empty() {
             bail!("the machine code of {source} for {arch} holds no {}", lost.join(", no "));
         }
@@ -85,7 +114,17 @@ pub(crate) fn check(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::{missing, overlapped};
+
+    #[test]
+    fn a_wait_that_was_moved_before_the_weights_is_told() {
+        let weights = "MUFU.EX2 R1, R1 ;\n".repeat(64);
+        let [some, none] = ["0x1", "0x0"].map(|left| format!("WARPGROUP.DEPBAR.LE gsb0, {left} ;\n"));
+        let right = format!("{weights}{none}{some}{weights}{none}");
+        assert!(overlapped(&right.repeat(2)));
+        assert!(!overlapped(&right));
+        assert!(!overlapped(&format!("{right}{some}{none}{weights}")));
+    }
 
     #[test]
     fn what_a_listing_lacks_is_told() {

@@ -69,6 +69,9 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     __syncthreads();
     const u32 row[2] = {first + warp * 16 + g, first + warp * 16 + g + 8};
     const u32 visible[2] = {seen(sees, lengths, sequence, row[0], n), seen(sees, lengths, sequence, row[1], n)};
+    // Up to here every row of the block sees every key.
+    const u32 clear = seen(sees, lengths, sequence, first, n);
+    const float slack = 8.0f / scale;
     float sums[2 * steps][4], top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
 #pragma unroll
     for (u32 c = 0; c < 2 * steps; ++c)
@@ -100,42 +103,51 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
                     mma_bf16(scores[j + 1], queries[s], two[2], two[3]);
                 }
         }
+        // Tiles that every row of the block sees whole are most of them.
+        if (start + 64 > clear) {
+#pragma unroll
+            for (u32 i = 0; i < 2; ++i) {
+                const i32 left = static_cast<i32>(visible[i] - start - 2 * t);
+#pragma unroll
+                for (i32 j = 0; j < 8; ++j)
+#pragma unroll
+                    for (i32 c = 0; c < 2; ++c)
+                        if (8 * j + c >= left) scores[j][2 * i + c] = -INFINITE;
+            }
+        }
+        float factor[2], shift[2];
+        bool grown = false;
 #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
+            // NaN is never the largest here; it shows in the sum.
             float most = top[i];
 #pragma unroll
-            for (u32 j = 0; j < 8; ++j)
+            for (u32 j = 0; j < 8; ++j) most = fmaxf(most, fmaxf(scores[j][2 * i], scores[j][2 * i + 1]));
 #pragma unroll
-                for (u32 c = 0; c < 2; ++c) {
-                    float& score = scores[j][2 * i + c];
-                    if (start + 8 * j + 2 * t + c >= visible[i]) score = -INFINITE;
-                    // The running maximum stays where the new value is NaN.
-                    most = score > most ? score : most;
-                }
-#pragma unroll
-            for (u32 by = 1; by < 4; by *= 2) {
-                const float other = __shfl_xor_sync(WHOLE_WARP, most, by);
-                most = other > most ? other : most;
-            }
+            for (u32 by = 1; by < 4; by *= 2) most = fmaxf(most, __shfl_xor_sync(WHOLE_WARP, most, by));
+            // Only a maximum that has grown by much is taken: until then weights are up to 2^8, and their sum has grown with them.
             // `scale` holds log2 e as well: weights are powers of two.
-            const float shift = most == -INFINITE ? 0.0f : most * scale;
-            const float factor = exp2f(fmaf(top[i], scale, -shift));
-            top[i] = most;
-            float part = 0.0f;
+            const bool more = most > top[i] + slack;
+            factor[i] = more ? power_of_two((top[i] - most) * scale) : 1.0f;
+            top[i] = more ? most : top[i];
+            shift[i] = top[i] == -INFINITE ? 0.0f : -top[i] * scale;
+            grown = grown || more;
+        }
+        float part[2] = {0.0f, 0.0f};
 #pragma unroll
-            for (u32 j = 0; j < 8; ++j)
+        for (u32 j = 0; j < 8; ++j)
 #pragma unroll
-                for (u32 c = 0; c < 2; ++c) {
-                    float& score = scores[j][2 * i + c];
-                    score = exp2f(fmaf(score, scale, -shift));
-                    part += score;
-                }
-            total[i] = total[i] * factor + part;
-#pragma unroll
-            for (u32 c = 0; c < 2 * steps; ++c) {
-                sums[c][2 * i] *= factor;
-                sums[c][2 * i + 1] *= factor;
+            for (u32 i = 0; i < 4; ++i) {
+                scores[j][i] = power_of_two(fmaf(scores[j][i], scale, shift[i / 2]));
+                part[i / 2] += scores[j][i];
             }
+        total[0] = total[0] * factor[0] + part[0];
+        total[1] = total[1] * factor[1] + part[1];
+        if (__any_sync(WHOLE_WARP, grown)) {
+#pragma unroll
+            for (u32 c = 0; c < 2 * steps; ++c)
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) sums[c][i] *= factor[i / 2];
         }
         {
             const u16* const from = values + at * tile + lane % 16 * pitch + lane / 16 * 8;

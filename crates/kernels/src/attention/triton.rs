@@ -4,7 +4,7 @@
 use ellwand_core::{Case, PrepareError, Tensors};
 
 use super::gpu::{Kernels, Steps, place};
-use super::shape::{Layout, Shape};
+use super::shape::{Layout, Mask, Shape};
 use super::{Task, cuda_bf16};
 use crate::device::{Arg, Gpu, GpuError, Grid, Job, Source, whole};
 use crate::gemm::{Place, Products};
@@ -43,7 +43,12 @@ fn narrow(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError>
     let (queries, keys) = (Layout::apart(&s, s.heads), Layout::apart(&s, s.kv_heads));
     let places = [queries, keys, queries].map(|layout| place(Arg::At(0), layout));
     args.extend(places.iter().flat_map(|place| place.steps().map(|step| Arg::U64(step as u64))));
-    made.job.launch(&SOURCE, &format!("attention_bf16_{padded}_16"), grid(&s, NARROW_QUERIES), args)?;
+    let mut grid = grid(&s, NARROW_QUERIES);
+    // All heads' last queries, which see the most keys, come first.
+    if s.mask == Mask::Causal {
+        grid.blocks.swap(0, 1);
+    }
+    made.job.launch(&SOURCE, &format!("attention_bf16_{padded}_16"), grid, args)?;
     Ok(made.job)
 }
 

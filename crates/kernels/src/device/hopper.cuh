@@ -41,12 +41,14 @@ __device__ __forceinline__ void barrier_arrive_expect(u64* barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Waits until the phase of this parity is over; of a new barrier, the phase of parity 1 is.
+// Waits until the phase of this parity is over; of a new barrier, the phase of parity 1 is. A phase that nobody ends would hold
+// the device for ever: after 2^24 tries, which is a second or more, the kernel ends with an error.
 __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
     asm volatile(
-        "{\n.reg .pred over;\nagain:\n"
+        "{\n.reg .pred over;\n.reg .u32 tries;\nmov.u32 tries, 0;\nagain:\n"
         "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-        "@over bra done;\nbra again;\ndone:\n}" ::"r"(shared_address(barrier)),
+        "@over bra done;\nadd.u32 tries, tries, 1;\nsetp.lt.u32 over, tries, 16777216;\n@over bra again;\ntrap;\ndone:\n}" ::"r"(
+            shared_address(barrier)),
         "r"(parity)
         : "memory");
 }
