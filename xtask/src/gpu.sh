@@ -193,7 +193,7 @@ measure() {
     # tries again.
     part machine 70 bin/ellwand machine --effort quick
     [ "$outcome" = ok ] || ceilings=--no-ceilings
-    measured copy 20 copy cuda --bytes 134217728,536870912
+    measured copy 20 copy cuda,cuda-loop --bytes 134217728,536870912
     # Arrays of 134 MB, as the peers have them.
     for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
         measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 $([ "$workload" != gelu ] || echo --form exact)

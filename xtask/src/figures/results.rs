@@ -89,9 +89,13 @@ impl Results {
         }
     }
 
-    /// Rows of a part, or of all parts, for a workload.
+    /// Rows of a part, or of all parts, for a workload. Where a kernel took the device away from the others, what they gave
+    /// when they were measured once more stands for them.
     pub(super) fn of<'a>(&'a self, part: &'a str, what: &'a str) -> impl Iterator<Item = &'a Row> + 'a {
-        self.rows.iter().filter(move |row| (part.is_empty() || row.part == part) && row.what == what)
+        let again = format!("{part}-apart");
+        let repeated = self.rows.iter().any(|row| row.part == again);
+        let from = if repeated { again } else { part.to_string() };
+        self.rows.iter().filter(move |row| (from.is_empty() || row.part == from) && row.what == what)
     }
 
     /// Why a part has no figure.
@@ -193,6 +197,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_measured_once_more_stands_for_the_part() {
+        let row = |part: &str| ours(part, "gelu", &json!({"implementation": "cuda", "params": {}}));
+        let results = Results { rows: vec![row("gelu"), row("swish")], ..Results::default() };
+        assert_eq!(results.of("gelu", "gelu").next().unwrap().part, "gelu");
+        let results = Results { rows: vec![row("gelu"), row("gelu-apart")], ..Results::default() };
+        let parts: Vec<&str> = results.of("gelu", "gelu").map(|row| row.part.as_str()).collect();
+        assert_eq!(parts, ["gelu-apart"]);
+    }
 
     #[test]
     fn rows_of_reports_and_lines_of_peers_become_the_same() {

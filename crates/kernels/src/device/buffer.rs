@@ -94,6 +94,7 @@ impl Buffer {
 pub(super) fn tensor(read: &[u8], dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
     let data = match dtype {
         Dtype::F32 => Data::from(&read.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
+        Dtype::F64 => Data::from(&read.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U64 => Data::from(&read.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U16 => Data::from(&read.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect::<Vec<_>>()[..]),
         Dtype::U8 => Data::from(read),
