@@ -10,7 +10,7 @@ use cargo_metadata::Message;
 use crate::{cuda, root, triton};
 
 /// Most that the folder may weigh.
-const MOST_BYTES: u64 = 30 << 20;
+const MOST_BYTES: u64 = 30_000_000;
 
 const SCRIPT: &str = include_str!("gpu.sh");
 
@@ -36,6 +36,8 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
     fs::copy(&program, folder.join("bin/ellwand"))?;
     let tests = build(&["test", "--release", "--no-run", "-p", "ellwand-kernels", "--lib"], "ellwand_kernels", true)?;
     fs::copy(&tests, folder.join("bin/kernel-tests"))?;
+    // The script unpacks them where it runs.
+    cuda::run(Command::new("gzip").arg("-9").arg(folder.join("bin/kernel-tests")))?;
     fs::create_dir_all(folder.join("cubins"))?;
     // Without them the compiler on the other machine does it, where it has one.
     match cuda::compile(&folder.join("cubins"), &architectures) {

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash and coreutils only (and gzip for records
-# of more than 1 MB).
+# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash, coreutils and gzip only.
 #
 #     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
 #
@@ -18,6 +17,8 @@ out=${1:-$here/results}
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
+# Carried packed, since it weighs as much as all the rest.
+[ -x bin/kernel-tests ] || gzip -dk bin/kernel-tests.gz
 export ELLWAND_CUBINS=$here/cubins ELLWAND_TRITON=$here/triton XDG_CACHE_HOME=$out/cache NO_COLOR=1
 # JAX would take most of the memory for itself.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false

@@ -184,7 +184,8 @@ pub(super) fn decoder(results: &Results) -> Vec<Line> {
         .of("kde-predict", "kde-predict")
         .map(|row| {
             let wanted = OURS.contains(&row.who.as_str()).then_some(Wanted::AtMost(3e-3));
-            line(format!("KDE decoder, predict, realistic, {}", row.who), wanted, row.time.clone(), seconds)
+            let figure = format!("KDE decoder, predict, realistic, {} data, {}", param(row, "data"), row.who);
+            line(figure, wanted, row.time.clone(), seconds)
         })
         .collect();
     if lines.is_empty() {

@@ -158,7 +158,10 @@ fn ours(part: &str, what: &str, row: &Value) -> Row {
     let time = &row["metrics"]["time"];
     let work = &row["work"];
     let amount = |name: &str| work[name].as_f64().unwrap_or(0.0);
-    let why = || format!("{} {}", word(&row["status"]["word"]), word(&row["status"]["reason"])).trim().to_string();
+    let why = || match (time["median"].as_f64(), time["count"].as_u64()) {
+        (Some(median), Some(count)) => format!("{median:.3e} s in {count} samples, too few for an interval"),
+        _ => format!("{} {}", word(&row["status"]["word"]), word(&row["status"]["reason"])).trim().to_string(),
+    };
     Row {
         part: part.into(),
         who: word(&row["implementation"]),
@@ -220,6 +223,9 @@ mod tests {
         assert_eq!((row.bytes, row.flops, row.spread, row.wall), (40.0, 5.0, Some([0.5, 4.0]), None));
         let failed = json!({"implementation": "cuda", "status": {"word": "failed", "reason": "no memory"}});
         assert_eq!(ours("gelu", "gelu", &failed).time, Err("failed no memory".into()));
+        let few = json!({"status": {"word": "measured"}, "metrics": {"time": {"median": 0.002, "low": null, "high": null, "count": 4}}});
+        let few = ours("gelu", "gelu", &few).time.unwrap_err();
+        assert_eq!(few, "2.000e-3 s in 4 samples, too few for an interval");
         let ns: Vec<u32> = (1..=30).collect();
         let line = json!({"library": "torch", "op": "gelu", "outcome": "measured", "bytes": 8, "ns": ns});
         let line = peer(&line.to_string()).unwrap();
