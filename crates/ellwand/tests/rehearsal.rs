@@ -96,7 +96,8 @@ fn every_workload_answers_right_on_the_device() {
         (&format!("kde-fit {kde}"), 2),
         (&format!("kde-predict kde-predict-local {kde} --edges 12 --dec-spikes 5"), 6),
         ("transfer --bytes 4096", 4),
-        ("null copy read fill --bytes 65536", 4),
+        ("null copy read fill --bytes 65536", 5),
+        ("fma --groups 2 --steps 33", 2),
     ] {
         let told = rehearsal.run(&format!("check {line} -i cuda* --device cuda:0 --format json"), &[]);
         assert_eq!(told.code, Some(0), "{line}: {}\n{}", told.stdout, told.stderr);

@@ -21,7 +21,8 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
     let measured = of_cells(registry, environment, effort, &limits, &around)?;
     // A quick look does not take the place of ceilings that were measured with more care.
     if effort != Effort::Quick || kept(environment).is_none() {
-        cache::keep("ceilings", environment, &Kept { version: VERSION, ceilings: measured.0.clone() });
+        let devices = environment.devices.clone();
+        cache::keep("ceilings", environment, &Kept { version: VERSION, devices, ceilings: measured.0.clone() });
     }
     Ok(measured)
 }
@@ -72,21 +73,28 @@ fn settings(effort: Effort) -> Settings {
 }
 
 /// Which ceilings are measured, and how. Raise it when that changes: what was kept by an older program is measured again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     version: u32,
+    /// Id and description of what was there to be measured: another card may answer to the same id later.
+    devices: Vec<(String, String)>,
     ceilings: Vec<Ceiling>,
+}
+
+/// Whether all devices that are here now were there then. Those found on request are not kept.
+fn same_devices(now: &[(String, String)], then: &[(String, String)]) -> bool {
+    now.iter().filter(|(id, _)| !id.starts_with("wgpu")).all(|device| then.contains(device))
 }
 
 /// The ceilings kept for this machine; `None` when there are none yet.
 pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     let text = std::fs::read_to_string(path(environment)?).ok()?;
-    // Version 1 was a bare list, which does not parse as this.
-    let Kept { version, ceilings } = serde_json::from_str(&text).ok()?;
-    if version != VERSION {
+    // What other versions wrote may not parse as this.
+    let Kept { version, devices, ceilings } = serde_json::from_str(&text).ok()?;
+    if version != VERSION || !same_devices(&environment.devices, &devices) {
         return None;
     }
     // What no machine can be is damage, and is measured again.
@@ -161,4 +169,22 @@ fn axes_that_cost(cell: &Cell) -> Vec<String> {
         cell.workload.check(&half).is_ok() && less > 0 && (less < all || all == u64::MAX)
     };
     cell.workload.axes().iter().filter(costs).map(|axis| format!("--{}", axis.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_card_under_the_same_id_is_measured_again() {
+        let devices = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(id, about)| (id.to_string(), about.to_string())).collect()
+        };
+        let then = devices(&[("cpu", "two cores"), ("cuda:0", "card A")]);
+        assert!(same_devices(&then, &then));
+        assert!(same_devices(&devices(&[("cpu", "two cores")]), &then), "nobody asked for the card");
+        assert!(same_devices(&devices(&[("cpu", "two cores"), ("wgpu:0", "in software")]), &then));
+        assert!(!same_devices(&devices(&[("cpu", "two cores"), ("cuda:0", "card B")]), &then));
+        assert!(!same_devices(&devices(&[("cuda:1", "card A")]), &then), "a second one was never measured");
+    }
 }

@@ -109,7 +109,9 @@ pub(crate) fn driver() -> Result<PathBuf, Unmade> {
         ("module.cpp", include_str!("driver/module.cpp")),
         ("stream.cpp", include_str!("driver/stream.cpp")),
     ];
-    build("driver", &files, &["-O1", "-Wall", "-Wextra", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1"])
+    // It bears no name in itself: who opens it by its path must not make it the driver of the whole process, as the loader would
+    // by that name.
+    build("driver", &files, &["-O1", "-Wall", "-Wextra", "-pthread", "-fvisibility=hidden"])
 }
 
 /// Makes a folder that `LD_LIBRARY_PATH` can name: the driver of rehearsals in the place of NVIDIA's, its management library, a
