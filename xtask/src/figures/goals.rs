@@ -184,7 +184,7 @@ pub(super) fn decoder(results: &Results) -> Vec<Line> {
         .of("kde-predict", "kde-predict")
         .map(|row| {
             let wanted = OURS.contains(&row.who.as_str()).then_some(Wanted::AtMost(3e-3));
-            let figure = format!("KDE decoder, predict, realistic, {} data, {}", param(row, "data"), row.who);
+            let figure = format!("KDE decoder, predict, realistic, skip {}, {}", param(row, "skip"), row.who);
             line(figure, wanted, row.time.clone(), seconds)
         })
         .collect();
