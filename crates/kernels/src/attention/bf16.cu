@@ -128,7 +128,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
             // Only a maximum that has grown by much is taken: until then weights are up to 2^8, and their sum has grown with them.
             // `scale` holds log2 e as well: weights are powers of two.
             const bool more = most > top[i] + slack;
-            factor[i] = more ? power_of_two((top[i] - most) * scale) : 1.0f;
+            factor[i] = more ? quick_power((top[i] - most) * scale) : 1.0f;
             top[i] = more ? most : top[i];
             shift[i] = top[i] == -INFINITE ? 0.0f : -top[i] * scale;
             grown = grown || more;
@@ -138,7 +138,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
         for (u32 j = 0; j < 8; ++j)
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
-                scores[j][i] = power_of_two(fmaf(scores[j][i], scale, shift[i / 2]));
+                scores[j][i] = quick_power(fmaf(scores[j][i], scale, shift[i / 2]));
                 part[i / 2] += scores[j][i];
             }
         total[0] = total[0] * factor[0] + part[0];

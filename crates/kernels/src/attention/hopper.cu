@@ -111,7 +111,7 @@ __device__ __forceinline__ bool weigh(float (&s)[64], Rows& rows, float (&factor
         for (u32 by = 1; by < 4; by *= 2) most = fmaxf(most, __shfl_xor_sync(WHOLE_WARP, most, by));
         // `scale` holds log2 e as well: weights are powers of two.
         grown[i] = most > rows.top[i] + slack;
-        factor[i] = grown[i] ? power_of_two((rows.top[i] - most) * scale) : 1.0f;
+        factor[i] = grown[i] ? quick_power((rows.top[i] - most) * scale) : 1.0f;
         rows.top[i] = grown[i] ? most : rows.top[i];
         shift[i] = rows.top[i] == -INFINITE ? 0.0f : -rows.top[i] * scale;
     }
@@ -124,7 +124,7 @@ __device__ __forceinline__ bool weigh(float (&s)[64], Rows& rows, float (&factor
 #pragma unroll
             for (u32 c = 0; c < 2; ++c) {
                 float& score = s[4 * j + 2 * i + c];
-                score = power_of_two(fmaf(score, scale, shift[i]));
+                score = quick_power(fmaf(score, scale, shift[i]));
                 part[i][c] += score;
             }
 #pragma unroll

@@ -46,13 +46,6 @@ __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_gr
 // Waits until no more than LEFT groups of this thread are under way.
 template <int LEFT> __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-// 2^x to about 2 units in the last place; what would be subnormal is 0. `exp2f` takes three instructions, for those.
-__device__ __forceinline__ float power_of_two(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 // Two values rounded to bf16, the first in the lower half.
 __device__ __forceinline__ u32 two_bf16(float low, float high) {
     u32 both;

@@ -5,20 +5,14 @@
 // bits), so that differences resolve small distances anywhere on a long track. Nothing here adds floats in an order that
 // depends on when a block runs: sums over electrodes and spikes that meet in one bin of the output are integers.
 
-// Powers of two and logarithms as the hardware has them: 2 units in the last place; powers below the smallest normal float are 0.
+// Logarithms of base 2 as the hardware has them: 2 units in the last place.
 #ifdef __CUDACC__
-__device__ __forceinline__ float power(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 __device__ __forceinline__ float logarithm(float x) {
     float y;
     asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 #else
-inline float power(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 inline float logarithm(float x) { return log2f(x); }
 #endif
 
@@ -138,7 +132,7 @@ template <int DIMS> struct Coordinates {
 __device__ __forceinline__ float powers(const float (&x)[8], float less) {
     float y[8];
 #pragma unroll
-    for (u32 k = 0; k < 8; ++k) y[k] = power(x[k] - less);
+    for (u32 k = 0; k < 8; ++k) y[k] = quick_power(x[k] - less);
     return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]));
 }
 

@@ -80,13 +80,13 @@ struct Points {
                     float most = top;
 #pragma unroll
                     for (u32 k = 0; k < 8; ++k) most = larger(most, x[k]);
-                    part = part * power(top - most) + powers(x, most);
+                    part = part * quick_power(top - most) + powers(x, most);
                     top = most;
                 } else {
                     part += powers(x, 0.0f);
                 }
             }
-            total = SHIFTED ? total * static_cast<double>(power(before - top)) + static_cast<double>(part) : total + static_cast<double>(part);
+            total = SHIFTED ? total * static_cast<double>(quick_power(before - top)) + static_cast<double>(part) : total + static_cast<double>(part);
         }
         return total > 0.0 ? log2(total) + static_cast<double>(top) : -static_cast<double>(INFINITE);
     }

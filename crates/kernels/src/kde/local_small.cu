@@ -17,12 +17,12 @@ __device__ __forceinline__ double small_sum(const float* place, const float* mar
             x = fmaf(-distance, distance, x);
         }
         const float most = larger(top, x);
-        sum = sum * power(top - most) + power(x - most);
+        sum = sum * quick_power(top - most) + quick_power(x - most);
         top = most;
     }
     float most = top;
     for (u32 by = 16; by > 0; by /= 2) most = larger(most, __shfl_xor_sync(WHOLE_WARP, most, by));
-    double total = static_cast<double>(sum * power(top - most));
+    double total = static_cast<double>(sum * quick_power(top - most));
     for (u32 by = 16; by > 0; by /= 2) total += __shfl_xor_sync(WHOLE_WARP, total, by);
     return n == 0 ? -static_cast<double>(INFINITE) : log(total) + static_cast<double>(most) * log_of_2;
 }

@@ -137,7 +137,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
                     if (group * in_group + eighth + k >= n) x[k] = -INFINITE;
             }
 #pragma unroll
-            for (u32 k = 0; k < 8; ++k) w[k * tile_spikes] = power(x[k]);
+            for (u32 k = 0; k < 8; ++k) w[k * tile_spikes] = quick_power(x[k]);
         }
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) x[k] = -nearness;
@@ -154,7 +154,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
         }
         // Rounding may leave the nearest spike a little above its own maximum.
 #pragma unroll
-        for (u32 k = 0; k < 8; ++k) w[marks_made + k * tile_bins] = power(x[k] < 0.0f ? x[k] : 0.0f);
+        for (u32 k = 0; k < 8; ++k) w[marks_made + k * tile_bins] = quick_power(x[k] < 0.0f ? x[k] : 0.0f);
     };
     float total[8][8];
 #pragma unroll

@@ -114,7 +114,7 @@ extern "C" __launch_bounds__(128) __global__ void kde_predict_small(const u64* e
                         x[k] = y[k] + (below < 0.0f ? below : 0.0f);
                         most = larger(most, x[k]);
                     }
-                    sum = sum * power(top - most) + powers(x, most);
+                    sum = sum * quick_power(top - most) + powers(x, most);
                     top = most;
                 }
             }

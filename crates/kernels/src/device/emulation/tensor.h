@@ -111,7 +111,3 @@ template <int LEFT> inline void copy_wait() {
     me.copies.erase(me.copies.begin(), me.copies.begin() + over);
 }
 inline unsigned two_bf16(float low, float high) { return emulate::to_bf16(low) | emulate::to_bf16(high) << 16; }
-inline float power_of_two(float x) {
-    const float y = std::exp2(std::fpclassify(x) == FP_SUBNORMAL ? 0.0f : x);
-    return std::fpclassify(y) == FP_SUBNORMAL ? 0.0f : y;
-}
