@@ -90,15 +90,7 @@ extern "C" __launch_bounds__(256, 8) __global__ void sum_words(const u64* x, u64
     for (; k < pairs; k += step) sum += from[k].x + from[k].y;
     if (start == 0 && n % 2) sum += x[n - 1];
     sum = block_sum(sum);
-    __shared__ u32 before;
-    if (threadIdx.x == 0) {
-        sums[blockIdx.x] = sum;
-        __threadfence();
-        before = atomicInc(come, gridDim.x - 1);
-    }
-    __syncthreads();
-    if (before + 1 != gridDim.x) return;
-    __threadfence();
+    if (!last_with_part(sum, sums, come)) return;
     sum = 0;
     for (u32 block = threadIdx.x; block < gridDim.x; block += blockDim.x) sum += __ldcg(sums + block);
     sum = block_sum(sum);

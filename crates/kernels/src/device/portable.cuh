@@ -28,3 +28,18 @@ __device__ __forceinline__ float quick_inverse(float x) {
 #endif
 
 #define WHOLE_WARP 0xffffffffu
+
+// Puts what the first thread of a block holds beside the parts of the other blocks. True in the block that comes last: there every
+// thread may read all parts. `come` is 0 again then, for the next launch. (Fence, counter, fence, barrier: by the memory model of
+// PTX the writes of every block are before the reads of the last one.)
+template <class T> __device__ __forceinline__ bool last_with_part(T part, T* parts, u32* come) {
+    __shared__ u32 before;
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = part;
+        __threadfence();
+        before = atomicInc(come, gridDim.x - 1);
+        __threadfence();
+    }
+    __syncthreads();
+    return before + 1 == gridDim.x;
+}

@@ -146,8 +146,7 @@ __device__ __forceinline__ u32 spikes_of_row(const double* edges, u32 n, u32 row
         inside = t >= edges[0] && t <= edges[n - 1] && (row == 0 || t >= edges[row]) && (row + 2 == n || t < edges[row + 1]);
     }
     const u32 voted = __ballot_sync(WHOLE_WARP, inside);
-    // Whoever reads the list of before is done with it.
-    __syncthreads();
+    // Who still reads the list of before has not come to the first barrier.
     if (lane == 0) votes[warp] = __popc(voted);
     __syncthreads();
     u32 before = 0, found = 0;

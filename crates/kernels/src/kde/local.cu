@@ -50,7 +50,6 @@ struct Points {
         const Coordinates<DIMS> query(own + threadIdx.x, 128, dims);
         float top = SHIFTED ? -3.4028235e38f : 0.0f;
         double total = 0.0;
-        __syncthreads();
         fetch(0);
         for (u32 start = 0; start < n; start += 128) {
             const u32 here = min(128u, n - start);
@@ -124,7 +123,7 @@ template <int DIMS> __device__ __forceinline__ void local(const u64* electrodes,
     bool again = kind == 2;
     if (!again) {
         result = p.template logarithm_of_sum<DIMS, false>();
-        if (!(result > -60.0)) *faint = 1;
+        if (!(result > -60.0)) atomicOr(faint, 1u);
         __syncthreads();
         again = *faint != 0;
     }

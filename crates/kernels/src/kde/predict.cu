@@ -166,8 +166,6 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
     const double limit = limits[static_cast<u64>(e) * tiles + tile];
     const double* const boxes = group_boxes + electrode[e_groups] * 2 * dims;
     for (u32 base = 0; base < groups; base += listed) {
-        // Whoever reads the list of before is done with it.
-        __syncthreads();
         u32 found = 0;
         for (u32 start = base; start < min(base + listed, groups); start += tile_threads) {
             const u32 group = start + t;

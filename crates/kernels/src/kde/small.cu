@@ -88,7 +88,6 @@ extern "C" __launch_bounds__(128) __global__ void kde_predict_small(const u64* e
             const u32 features = static_cast<u32>(electrode[e_features]);
             const double* const mark = given + electrode[e_decoded_marks] + (list[s] - electrode[e_decoding]) * features;
             const double* const centre = centres + electrode[e_centre];
-            __syncthreads();
             for (u32 f = t; f < features; f += 128) decoded[f] = mark_units(mark[f], centre[f], centre[features + f]);
             const float nearness = nearest[static_cast<u64>(e) * padded + bin];
             float top = -3.4028235e38f, sum = 0.0f;

@@ -116,18 +116,10 @@ template <int WHAT> __device__ __forceinline__ void biased(const float* x, const
 extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_exactly>(x, bias, y, rows, d); }
 extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu_approximate(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_by_tanh>(x, bias, y, rows, d); }
 
-// Puts the sum of a block, which its first thread holds, beside those of the others. The last block to come adds all of them up in
-// the order of their numbers, whichever it is, and leaves `come` at 0 for the next launch.
+// Adds up the sums of all blocks, of which the first thread of each holds its own. The last block to come does it, in the order of
+// their numbers, whichever it is.
 template <u32 THREADS> __device__ __forceinline__ void finish(double part, double* sums, u32* come, float* loss, double scale) {
-    __shared__ u32 before;
-    if (threadIdx.x == 0) {
-        sums[blockIdx.x] = part;
-        __threadfence();
-        before = atomicInc(come, gridDim.x - 1);
-    }
-    __syncthreads();
-    if (before + 1 != gridDim.x) return;
-    __threadfence();
+    if (!last_with_part(part, sums, come)) return;
     double total = 0.0;
     for (u32 at = threadIdx.x; at < gridDim.x; at += 4 * THREADS) {
         double some[4];
