@@ -5,16 +5,13 @@ use ellwand_core::{Case, PrepareError, Tensors};
 
 use super::gpu::{Kernels, Steps};
 use super::{Task, cuda_bf16};
-use crate::device::{Arg, Gpu, GpuError, Grid, Job, Source, whole};
+use crate::device::{Arg, Gpu, GpuError, Grid, Job, Source, files, whole};
 use crate::gemm::{Place, Products};
 use crate::layers;
 
 /// The kernels.
-pub(crate) static SOURCE: Source = Source {
-    name: "attention.cu",
-    text: concat!(include_str!("../layers/rows.cuh"), include_str!("attention.cu")),
-    options: &[],
-};
+pub(crate) static SOURCE: Source =
+    Source { name: "attention.cu", text: files!("../layers/rows.cuh", "attention.cu"), options: &[] };
 
 const THREADS: u32 = 256;
 /// Queries and keys of a block of the fused kernel.

@@ -5,25 +5,17 @@ use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError
 
 use super::shape::{Mask, Precision, Shape};
 use super::{Task, arrays, bf16};
-use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, gpu, whole};
+use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, files, gpu, whole};
 use crate::gemm::Sees;
 
 /// The kernels for every architecture since Ampere.
-pub(crate) static SOURCE: Source = Source {
-    name: "bf16.cu",
-    text: concat!(include_str!("../device/tensor.cuh"), "\n#line 1 \"bf16.cu\"\n", include_str!("bf16.cu")),
-    options: &[],
-};
+pub(crate) static SOURCE: Source =
+    Source { name: "bf16.cu", text: files!("../device/tensor.cuh", "bf16.cu"), options: &[] };
 
 /// The kernels for Hopper.
 pub(crate) static HOPPER: Source = Source {
     name: "hopper.cu",
-    text: concat!(
-        include_str!("../device/tensor.cuh"),
-        include_str!("../device/hopper.cuh"),
-        "\n#line 1 \"hopper.cu\"\n",
-        include_str!("hopper.cu")
-    ),
+    text: files!("../device/tensor.cuh", "../device/hopper.cuh", "hopper.cu"),
     options: &[],
 };
 

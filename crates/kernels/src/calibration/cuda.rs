@@ -2,11 +2,10 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::device::{Arg, Buffer, Grid, Job, Source, gpu};
+use crate::device::{Arg, Buffer, Grid, Job, Source, files, gpu};
 
 /// The kernels.
-pub(crate) static SOURCE: Source =
-    Source { name: "calibration.cu", text: include_str!("calibration.cu"), options: &[] };
+pub(crate) static SOURCE: Source = Source { name: "calibration.cu", text: files!("calibration.cu"), options: &[] };
 
 const THREADS: u32 = 256;
 /// Blocks of `THREADS` that a multiprocessor holds at once: a grid of this many loops over the data.

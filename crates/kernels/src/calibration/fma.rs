@@ -6,7 +6,7 @@ use ellwand_core::{
     Tensors, Tolerance, Work, Workload,
 };
 
-use crate::device::{Arg, Buffer, Grid, Job, Source, gpu, whole};
+use crate::device::{Arg, Buffer, Grid, Job, Source, files, gpu, whole};
 use crate::isa::{Isa, Set};
 use crate::pool;
 
@@ -246,7 +246,7 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// The kernels.
-pub(crate) static SOURCE: Source = Source { name: "fma.cu", text: include_str!("fma.cu"), options: &[] };
+pub(crate) static SOURCE: Source = Source { name: "fma.cu", text: files!("fma.cu"), options: &[] };
 
 /// The chains on a GPU, a block a group.
 fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {

@@ -1,9 +1,9 @@
 //! The gate: a kernel that spins until the host says that everything to be timed is queued.
 
-use super::Source;
+use super::{Source, files};
 
 /// The kernel of the gate. It is the one source that the tests cannot run without a GPU.
-pub(super) static SOURCE: Source = Source { name: "gate.cu", text: include_str!("gate.cu"), options: &[] };
+pub(super) static SOURCE: Source = Source { name: "gate.cu", text: files!("gate.cu"), options: &[] };
 
 /// Launches that may wait behind a closed gate. The queue of a stream holds about a thousand; a launch into a full queue
 /// would wait for a device that waits for us.

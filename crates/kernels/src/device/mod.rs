@@ -43,7 +43,7 @@ pub(crate) use job::Job;
 #[cfg(test)]
 pub(crate) use judge::{judge, judge_cublas};
 pub use source::sources;
-pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
+pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, files, whole};
 #[cfg(test)]
 pub(crate) use triton::judge as judge_triton;
 #[cfg(all(test, feature = "vulkan"))]

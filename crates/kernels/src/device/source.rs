@@ -12,6 +12,14 @@ pub struct Source {
     pub options: &'static [&'static str],
 }
 
+/// The text of files beside the caller's, one behind the other, with lines that count as in each of them.
+macro_rules! files {
+    ($($file:literal),+ $(,)?) => {
+        concat!($("#line 1 \"", $file, "\"\n", include_str!($file), "\n"),+)
+    };
+}
+pub(crate) use files;
+
 /// Sources that one architecture alone can run, since they use instructions that no other has.
 const SPECIAL: [(&str, &str); 1] = [("hopper.cu", "sm_90a")];
 

@@ -1,10 +1,10 @@
 //! Products of matrices as CUDA kernels (`product.cu`): f32, tiles in registers and shared memory, many products a launch.
 
 use super::gpu::{Place, Products, SMALL, TINY, WIDE};
-use crate::device::{Arg, GpuError, Grid, Job, Source};
+use crate::device::{Arg, GpuError, Grid, Job, Source, files};
 
 /// The kernels.
-pub(crate) static SOURCE: Source = Source { name: "product.cu", text: include_str!("product.cu"), options: &[] };
+pub(crate) static SOURCE: Source = Source { name: "product.cu", text: files!("product.cu"), options: &[] };
 
 impl Place {
     /// Whether every row of every matrix starts at a multiple of 16 bytes. Buffers start at multiples of 256.

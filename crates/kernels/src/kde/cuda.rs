@@ -13,23 +13,13 @@ use super::reach::{self, GROUP};
 use super::workload_run::fit;
 use super::workload_spec::{self as spec, Task};
 use super::{cuda_local, cuda_small, local};
-use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, gpu, whole};
+use crate::device::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, files, gpu, whole};
 use crate::isa::Isa;
 
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "kde.cu",
-    text: concat!(
-        include_str!("../device/tensor.cuh"),
-        "#line 1 \"common.cuh\"\n",
-        include_str!("common.cuh"),
-        "#line 1 \"kde.cu\"\n",
-        include_str!("kde.cu"),
-        "#line 1 \"predict.cu\"\n",
-        include_str!("predict.cu"),
-        "#line 1 \"small.cu\"\n",
-        include_str!("small.cu")
-    ),
+    text: files!("../device/tensor.cuh", "common.cuh", "kde.cu", "predict.cu", "small.cu"),
     options: &[],
 };
 

@@ -6,20 +6,12 @@ use super::arrays::{Arrays, input_error};
 use super::cuda::{Recording, Uploads, by_dims, units};
 use super::cuda_small;
 use super::model::{ClusterlessDecoder, log_norm};
-use crate::device::{Arg, Grid, Source, whole};
+use crate::device::{Arg, Grid, Source, files, whole};
 
 /// The kernels.
 pub(crate) static SOURCE: Source = Source {
     name: "local.cu",
-    text: concat!(
-        include_str!("../device/tensor.cuh"),
-        "#line 1 \"common.cuh\"\n",
-        include_str!("common.cuh"),
-        "#line 1 \"local.cu\"\n",
-        include_str!("local.cu"),
-        "#line 1 \"local_small.cu\"\n",
-        include_str!("local_small.cu")
-    ),
+    text: files!("../device/tensor.cuh", "common.cuh", "local.cu", "local_small.cu"),
     options: &[],
 };
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
-use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, gpu, whole};
+use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, files, gpu, whole};
 
 use super::Method;
 use super::params::{Codec, Lattice, Overload};
@@ -13,16 +13,8 @@ use super::workload_dot::{self, prepare_error};
 use super::workload_run;
 
 /// The kernels. Nothing may be fused where the processor rounds twice.
-pub(crate) static SOURCE: Source = Source {
-    name: "lattice.cu",
-    text: concat!(
-        "#line 1 \"lattice.cuh\"\n",
-        include_str!("lattice.cuh"),
-        "\n#line 1 \"lattice.cu\"\n",
-        include_str!("lattice.cu")
-    ),
-    options: &["--fmad=false"],
-};
+pub(crate) static SOURCE: Source =
+    Source { name: "lattice.cu", text: files!("lattice.cuh", "lattice.cu"), options: &["--fmad=false"] };
 
 /// Threads of a block.
 const THREADS: usize = 256;

@@ -1,11 +1,10 @@
 //! The layer operations as CUDA kernels (`layers.cu`): f32, with sums of losses in f64.
 
 use super::gpu::{Kernels, Losses};
-use crate::device::{Arg, GpuError, Grid, Job, Source, whole};
+use crate::device::{Arg, GpuError, Grid, Job, Source, files, whole};
 
 /// The kernels.
-pub(crate) static SOURCE: Source =
-    Source { name: "layers.cu", text: concat!(include_str!("rows.cuh"), include_str!("layers.cu")), options: &[] };
+pub(crate) static SOURCE: Source = Source { name: "layers.cu", text: files!("rows.cuh", "layers.cu"), options: &[] };
 
 const THREADS: u32 = 256;
 /// Blocks that a multiprocessor may hold at once, and that it holds of the kernel `mse`, which loops.
