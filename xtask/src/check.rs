@@ -17,12 +17,19 @@ pub(crate) enum Proof {
     /// Every portable kernel runs on the processor and is judged, and so does the program on a driver that executes there; the
     /// tests skip that where there is no C++ compiler, or none for kernels.
     Emulation,
+    /// Every portable kernel runs on the processor under a race detector, which judges each of its accesses to memory.
+    Races,
     /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
 }
 
-const PROOFS: [(&str, Proof); 4] =
-    [("cuda", Proof::Cuda), ("triton", Proof::Triton), ("emulation", Proof::Emulation), ("vulkan", Proof::Vulkan)];
+const PROOFS: [(&str, Proof); 5] = [
+    ("cuda", Proof::Cuda),
+    ("triton", Proof::Triton),
+    ("emulation", Proof::Emulation),
+    ("races", Proof::Races),
+    ("vulkan", Proof::Vulkan),
+];
 
 /// Proofs by their names, separated by commas.
 pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
@@ -39,9 +46,7 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Cuda => cuda::check(),
         Proof::Triton => triton::check(),
         Proof::Emulation => {
-            if !["g++", "c++", "clang++"].into_iter().any(answers) {
-                bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");
-            }
+            needs_compiler()?;
             let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
             cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])?;
             // The program on a driver that executes on the processor, which loads what the compiler makes for Hopper.
@@ -49,6 +54,11 @@ fn prove(proof: Proof) -> Result<()> {
             let libraries = libraries.to_str().context("the compiler lies in a folder whose name is no text")?;
             let program = ["test", "--quiet", "-p", "ellwand", "--test", "rehearsal"];
             cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", libraries)])
+        }
+        Proof::Races => {
+            needs_compiler()?;
+            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda"];
+            cargo(&kernels, &[("ELLWAND_REQUIRE", "races")])
         }
         Proof::Vulkan => {
             let tests = ["wgpu", "device::vulkan", "lattice::tests::cuda"];
@@ -86,6 +96,13 @@ fn prove(proof: Proof) -> Result<()> {
             cargo(&program, &required)
         }
     }
+}
+
+fn needs_compiler() -> Result<()> {
+    if !["g++", "c++", "clang++"].into_iter().any(answers) {
+        bail!("the emulation needs a C++ compiler: g++, c++ or clang++; none of them was found");
+    }
+    Ok(())
 }
 
 /// These proofs and nothing else.

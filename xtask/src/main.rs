@@ -24,8 +24,10 @@ cargo xtask TASK
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
                        as a Python package into the user's cache), triton (compiles every kernel and runs it on Triton's
-                       interpreter; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (fails without a C++ compiler), vulkan (kernels in WGSL; fails without a Vulkan
-                       adapter, for which Mesa's in software is enough: mesa-vulkan-drivers)
+                       interpreter; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs
+                       every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
+                       Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
+                       enough: mesa-vulkan-drivers)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given

@@ -77,7 +77,47 @@ emulate_switch:
 #error "the emulation of CUDA threads is written for x86-64"
 #endif
 
+// What the race detector is told (`watch/told.cpp`), where kernels are compiled for it.
+#ifdef EMULATE_WATCHED
+extern "C" {
+void watch_launch(const unsigned* grid, const unsigned* block, const void* code, const void* emulator, size_t emulator_bytes, const void* state);
+void watch_block(unsigned index, const void* stacks, size_t stack_bytes, const void* shared, size_t shared_bytes, const void* asked, size_t asked_bytes);
+const char* watch_end();
+void watch_turn(int thread);
+void watch_quiet(int by);
+void watch_read(const void* at, size_t bytes);
+void watch_write(const void* at, size_t bytes);
+void watch_atomic(const void* at, size_t bytes);
+void watch_fence();
+void watch_all();
+void watch_warp(unsigned first, unsigned mask);
+void watch_part(unsigned id, int over);
+void watch_part_over(unsigned id, unsigned thread);
+void watch_phase_made(const void* barrier);
+void watch_arrive(const void* barrier);
+void watch_flip(const void* barrier);
+void watch_waited(const void* barrier);
+void* watch_engine(const void* barrier);
+void watch_engine_write(void* copy, const void* barrier, const void* at, size_t bytes);
+void watch_engine_done(void* copy, const void* barrier);
+void watch_product_read(unsigned group, const void* at, size_t bytes);
+void watch_products_over(unsigned first, unsigned group);
+}
+#define WATCH(call) watch_##call
+// For what the emulation itself does much of.
+#define UNWATCHED __attribute__((no_sanitize("thread")))
+#else
+#define WATCH(call) ((void)0)
+#define UNWATCHED
+#endif
+
 namespace emulate {
+
+// What the emulation itself reads and writes is no access of a thread.
+struct Quiet {
+    Quiet() { WATCH(quiet(1)); }
+    ~Quiet() { WATCH(quiet(-1)); }
+};
 
 enum State { ready, at_barrier, at_collective, at_warpgroup, at_part, at_phase, done };
 
@@ -167,7 +207,7 @@ inline std::string stands(const Lane& lane) {
     return std::string("waits at ") + lane.what + " of line " + std::to_string(lane.line);
 }
 
-inline void leave() { emulate_switch(&state->current->stack_pointer, state->scheduler); }
+UNWATCHED inline void leave() { emulate_switch(&state->current->stack_pointer, state->scheduler); }
 
 // Ends the block: the fibers are abandoned where they stand.
 [[noreturn]] inline void fail(const std::string& problem) {
@@ -185,7 +225,7 @@ inline void barrier(int line, const char* what = "__syncthreads") {
 }
 
 // All lanes of the mask give a value and see those of the others. The last one may do something for all while the others stand.
-inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given, void (*together)(const uint64_t*) = nullptr) {
+UNWATCHED inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given, void (*together)(const uint64_t*) = nullptr) {
     Lane& me = *state->current;
     const unsigned self = linear(me), first = self & ~31u;
     if (!(mask >> (self & 31) & 1))
@@ -214,7 +254,11 @@ inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint6
         for (unsigned j = 0; j < 32; ++j) other.seen[j] = mask >> j & 1 ? state->lanes[first + j].given : 0xdeadbeefdeadbeefull;
         other.state = ready;
     }
-    if (together) together(me.seen);
+    if (std::strcmp(what, "__syncwarp") == 0) WATCH(warp(first, mask));
+    if (together) {
+        const Quiet quiet;
+        together(me.seen);
+    }
     return me.seen;
 }
 
@@ -273,6 +317,7 @@ inline bool release() {
     for (const Lane& lane : b.lanes)
         if (lane.state != at_barrier || lane.line != b.lanes[0].line) odd = &lane;
     if (!odd) {
+        WATCH(all());
         for (Lane& lane : b.lanes) lane.state = ready;
         return true;
     }
@@ -329,7 +374,9 @@ inline bool run_block() {
             if (lane.state == at_phase && phase_over(lane)) lane.state = ready;
             if (lane.state == ready) {
                 b.current = &lane;
+                WATCH(turn(int(k)));
                 emulate_switch(&b.scheduler, lane.stack_pointer);
+                WATCH(turn(-1));
                 ran = true;
                 if (!b.problem.empty()) return false;
             }
@@ -372,6 +419,7 @@ inline const char* run(void (*body)(void*), void* argument, const unsigned* grid
     for (size_t k = 0; k < threads; ++k) b.order[k] = unsigned(seed == 1 ? threads - 1 - k : k);
     uint64_t random = seed * 0x9e3779b97f4a7c15ull;
     const uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
+    WATCH(launch(grid, block, reinterpret_cast<const void*>(body), &held, sizeof held, &state));
     for (uint64_t at = 0; at < blocks; ++at) {
         if (seed > 1)
             for (size_t k = threads; k > 1; --k) {
@@ -380,7 +428,13 @@ inline const char* run(void (*body)(void*), void* argument, const unsigned* grid
             }
         const uint64_t index = seed == 1 ? blocks - 1 - at : at;
         b.index = {unsigned(index % grid[0]), unsigned(index / grid[0] % grid[1]), unsigned(index / grid[0] / grid[1])};
-        if (!run_block()) return b.problem.c_str();
+        WATCH(block(unsigned(index), b.stacks, b.stacks_held * stack_bytes, b.shared.data(), b.shared.size(), dynamic_shared(), shared));
+        const bool fine = run_block();
+#ifdef EMULATE_WATCHED
+        const std::string seen = watch_end();
+        if (!seen.empty()) b.problem = seen;
+#endif
+        if (!fine || !b.problem.empty()) return b.problem.c_str();
     }
     return "";
 }
@@ -423,14 +477,25 @@ template <class T> inline T shuffle_at(int line, const char* what, Direction dir
 }  // namespace emulate
 
 // One host thread runs all fibers: what is atomic there needs nothing here.
-template <class T> inline T atomicAdd(T* at, T by) { T old = *at; *at = old + by; return old; }
-template <class T> inline T atomicOr(T* at, T by) { T old = *at; *at = old | by; return old; }
-template <class T> inline T atomicMin(T* at, T by) { T old = *at; *at = std::min(old, by); return old; }
-template <class T> inline T atomicMax(T* at, T by) { T old = *at; *at = std::max(old, by); return old; }
+namespace emulate {
+template <class T, class F> inline T atomically(T* at, F change) {
+    WATCH(atomic(at, sizeof *at));
+    const Quiet quiet;
+    const T old = *at;
+    *at = change(old);
+    return old;
+}
+}  // namespace emulate
+template <class T> inline T atomicAdd(T* at, T by) { return emulate::atomically(at, [by](T old) { return T(old + by); }); }
+template <class T> inline T atomicOr(T* at, T by) { return emulate::atomically(at, [by](T old) { return T(old | by); }); }
+template <class T> inline T atomicMin(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::min(old, by); }); }
+template <class T> inline T atomicMax(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::max(old, by); }); }
 
 // Counts up to `most` and begins again at 0.
-inline unsigned atomicInc(unsigned* at, unsigned most) { unsigned old = *at; *at = old >= most ? 0 : old + 1; return old; }
-inline void __threadfence() {}
+inline unsigned atomicInc(unsigned* at, unsigned most) {
+    return emulate::atomically(at, [most](unsigned old) { return old >= most ? 0 : old + 1; });
+}
+inline void __threadfence() { WATCH(fence()); }
 
 template <class T> inline T __ldcg(const T* at) { return *at; }
 template <class T> inline T __ldg(const T* at) { return *at; }

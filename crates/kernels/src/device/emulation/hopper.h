@@ -29,14 +29,16 @@ inline void arrive(Phase& phase, unsigned arrivals, int bytes) {
     phase.left -= arrivals;
     phase.rest += 2 * bytes;
     if (phase.left == 0 && bytes_of(phase) == 0) {
+        WATCH(flip(&phase));
         phase.left = phase.arrivals;
         phase.rest ^= 1;
     }
 }
 
-inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
+UNWATCHED inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
 
-inline void copy_box(const Map& map, unsigned to, Phase& phase, unsigned x, unsigned y, unsigned z) {
+UNWATCHED inline void copy_box(const Map& map, unsigned to, Phase& phase, unsigned x, unsigned y, unsigned z, [[maybe_unused]] void* watched) {
+    const Quiet quiet;
     const unsigned at[3] = {x, y, z};
     for (unsigned c = 0; c < map.box[2]; ++c)
         for (unsigned r = 0; r < map.box[1]; ++r)
@@ -44,11 +46,15 @@ inline void copy_box(const Map& map, unsigned to, Phase& phase, unsigned x, unsi
                 const bool in = at[0] + e < map.size[0] && at[1] + r < map.size[1] && at[2] + c < map.size[2];
                 const auto* from = reinterpret_cast<const unsigned char*>(map.address) + (at[2] + c) * map.step[1] + (at[1] + r) * map.step[0] + (at[0] + e) * 2;
                 unsigned char* place = shared_at(swizzled(to + ((c * map.box[1] + r) * map.box[0] + e) * 2));
+                if (e % 8 == 0) WATCH(engine_write(watched, &phase, place, 16));
                 if (in) std::memcpy(place, from, 2);
                 else std::memset(place, 0, 2);
             }
+    WATCH(engine_done(watched, &phase));
     arrive(phase, 0, -int(map.box[0] * map.box[1] * map.box[2] * 2));
 }
+
+inline size_t map_bytes(const Map& map) { return map.box[0] * map.box[1] * map.box[2] * 2; }
 
 inline void store_box(const Map& map, unsigned from, unsigned x, unsigned y, unsigned z) {
     const unsigned at[3] = {x, y, z};
@@ -57,7 +63,11 @@ inline void store_box(const Map& map, unsigned from, unsigned x, unsigned y, uns
             for (unsigned e = 0; e < map.box[0]; ++e) {
                 if (at[0] + e >= map.size[0] || at[1] + r >= map.size[1] || at[2] + c >= map.size[2]) continue;
                 auto* to = reinterpret_cast<unsigned char*>(map.address) + (at[2] + c) * map.step[1] + (at[1] + r) * map.step[0] + (at[0] + e) * 2;
-                std::memcpy(to, shared_at(swizzled(from + ((c * map.box[1] + r) * map.box[0] + e) * 2)), 2);
+                const unsigned char* place = shared_at(swizzled(from + ((c * map.box[1] + r) * map.box[0] + e) * 2));
+                if (e % 8 == 0) WATCH(read(place, 16));
+                WATCH(write(to, 2));
+                const Quiet quiet;
+                std::memcpy(to, place, 2);
             }
 }
 
@@ -73,7 +83,7 @@ inline void store_four(const uint64_t* lanes) {
 }
 
 // Element of a matrix that a descriptor leads to: `major` along the rows of 128 bytes, of which 8 make a pattern.
-inline float element(uint64_t descriptor, unsigned row, unsigned along, bool transposed) {
+UNWATCHED inline float element(uint64_t descriptor, unsigned row, unsigned along, bool transposed) {
     const unsigned start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
     if (descriptor >> 62 != 1) fail("a matrix descriptor does not say that 128 bytes are swizzled");
     // Transposed, rows of memory are along the summed dimension.
@@ -84,10 +94,29 @@ inline float element(uint64_t descriptor, unsigned row, unsigned along, bool tra
     return from_bf16(bits);
 }
 
+#ifdef EMULATE_WATCHED
+// What a product reads of shared memory, in pieces of 16 bytes.
+inline void products_read(const Product& one, unsigned group) {
+    const auto field = [](uint64_t descriptor, unsigned from) { return unsigned(descriptor >> from & 0x3fff) << 4; };
+    const auto across = [&](uint64_t d, unsigned row, unsigned along) { return field(d, 0) + row / 8 * field(d, 32) + row % 8 * 128 + along * 2; };
+    const auto along = [&](uint64_t d, unsigned n, unsigned k) { return field(d, 0) + n / 64 * field(d, 16) + n % 64 * 2 + k / 8 * field(d, 32) + k % 8 * 128; };
+    const auto piece = [group](unsigned at) { watch_product_read(group, shared_at(swizzled(at)), 16); };
+    if (one.registers) {
+        for (unsigned k = 0; k < 16; ++k)
+            for (unsigned n = 0; n < one.columns; n += 8) piece(along(one.right, n, k));
+        return;
+    }
+    for (unsigned k = 0; k < 16; k += 8) {
+        for (unsigned n = 0; n < one.columns; ++n) piece(across(one.right, n, k));
+        for (unsigned m = 0; m < 64; ++m) piece(across(one.left, m, k));
+    }
+}
+#endif
+
 // Product `which` of the warpgroup whose first lane is `lanes`.
-inline void multiply(Lane* lanes, size_t which) {
+UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     const Product& one = lanes[0].products[which];
-    std::vector<float> a(64 * 16), b(16 * one.columns);
+    float a[64 * 16], b[16 * 256];
     for (unsigned k = 0; k < 16; ++k)
         for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers);
     for (unsigned l = 0; l < 128; ++l) {
@@ -126,7 +155,14 @@ inline void wait_products(int line, unsigned left) {
     for (unsigned l = 0; l < 128; ++l)
         if (lanes[l].state != at_warpgroup || lanes[l].line != line) return leave();
     size_t over = 0;
-    for (; over < me.products.size() && me.products[over].group + left < me.product_group; ++over) multiply(lanes, over);
+    for (; over < me.products.size() && me.products[over].group + left < me.product_group; ++over) {
+#ifdef EMULATE_WATCHED
+        products_read(me.products[over], unsigned(first / 128));
+#endif
+        const Quiet quiet;
+        multiply(lanes, over);
+    }
+    WATCH(products_over(unsigned(first), unsigned(first / 128)));
     for (unsigned l = 0; l < 128; ++l) {
         lanes[l].products.erase(lanes[l].products.begin(), lanes[l].products.begin() + over);
         lanes[l].state = ready;
@@ -143,12 +179,16 @@ inline void begin(int line, Product product) {
         std::fill(product.sum, product.sum + product.columns / 2, __builtin_nanf(""));
     }
     product.group = me.product_group;
+#ifdef EMULATE_WATCHED
+    if (linear(me) % 32 == 0) products_read(product, linear(me) / 128);
+#endif
     me.products.push_back(product);
 }
 
 inline void part(int line, const char* what, unsigned id, unsigned threads, bool wait) {
     Lane& me = *state->current;
     if (id == 0 || id > 15) fail("barriers of a part are numbered from 1 to 15");
+    WATCH(part(id, state->parts[id] + 1 == threads));
     if (++state->parts[id] < threads) {
         if (!wait) return;
         me.state = at_part;
@@ -159,26 +199,38 @@ inline void part(int line, const char* what, unsigned id, unsigned threads, bool
     }
     state->parts[id] = 0;
     for (Lane& lane : state->lanes)
-        if (lane.state == at_part && lane.part == id) lane.state = ready;
+        if (lane.state == at_part && lane.part == id) {
+            WATCH(part_over(id, linear(lane)));
+            lane.state = ready;
+        }
+    if (wait) WATCH(part_over(id, linear(me)));
 }
 
 }  // namespace emulate
 
 inline void barrier_init(unsigned long long* barrier, unsigned arrivals) {
+    WATCH(phase_made(barrier));
+    const emulate::Quiet quiet;
     emulate::phase_of(barrier) = {uint16_t(arrivals), uint16_t(arrivals), 0};
 }
 inline void barriers_made() {}
-inline void barrier_arrive(unsigned long long* barrier) { emulate::arrive(emulate::phase_of(barrier), 1, 0); }
-inline void barrier_arrive_expect(unsigned long long* barrier, unsigned bytes) { emulate::arrive(emulate::phase_of(barrier), 1, int(bytes)); }
+inline void barrier_arrive_expect(unsigned long long* barrier, unsigned bytes) {
+    WATCH(arrive(barrier));
+    const emulate::Quiet quiet;
+    emulate::arrive(emulate::phase_of(barrier), 1, int(bytes));
+}
+inline void barrier_arrive(unsigned long long* barrier) { barrier_arrive_expect(barrier, 0); }
 inline void barrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {
     emulate::Lane& me = *emulate::state->current;
     me.phase = reinterpret_cast<const uint64_t*>(barrier);
     me.parity = parity;
-    if (emulate::phase_over(me)) return;
-    me.state = emulate::at_phase;
-    me.line = line;
-    me.what = "mbarrier.try_wait";
-    emulate::leave();
+    if (!emulate::phase_over(me)) {
+        me.state = emulate::at_phase;
+        me.line = line;
+        me.what = "mbarrier.try_wait";
+        emulate::leave();
+    }
+    WATCH(waited(barrier));
 }
 inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrier, unsigned x, unsigned y, unsigned z, int line = __builtin_LINE()) {
     using namespace emulate;
@@ -186,7 +238,11 @@ inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrie
     if (address % 1024 != 0) fail("misaligned: " + place(*state->current) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
     Map what;
     std::memcpy(&what, &map, sizeof what);
-    auto copy = [=] { copy_box(what, address, phase_of(barrier), x, y, z); };
+    void* watched = nullptr;
+#ifdef EMULATE_WATCHED
+    watched = watch_engine(barrier);
+#endif
+    auto copy = [=] { copy_box(what, address, phase_of(barrier), x, y, z, watched); };
     if (state->seed == 1) copy();
     else state->engine.push_back(copy);
 }
@@ -196,6 +252,7 @@ inline void store_matrices(void* row, const unsigned (&r)[4], int line = __built
     if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("misaligned: " + place(*state->current) + ": stmatrix of line " + std::to_string(line));
     const Stored mine = {{r[0], r[1], r[2], r[3]}, static_cast<unsigned char*>(row)};
     state->current->unfenced = true;
+    WATCH(write(row, 16));
     exchange(line, "stmatrix", 0xffffffffu, reinterpret_cast<uint64_t>(&mine), store_four);
 }
 inline void shared_written() { emulate::state->current->unfenced = false; }
@@ -210,6 +267,8 @@ inline void tile_store(const TensorMap& map, const void* from, unsigned x, unsig
     Map what;
     std::memcpy(&what, &map, sizeof what);
     auto store = [=] { store_box(what, address, x, y, z); };
+    // It may read at any time from now on.
+    WATCH(read(from, map_bytes(what)));
     if (state->seed == 1) store();
     else me.stores.push_back({store, me.store_group});
 }

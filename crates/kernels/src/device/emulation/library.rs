@@ -36,19 +36,47 @@ impl std::fmt::Display for Unmade {
 
 /// A source of kernels, its whole text and their names, compiled for the processor.
 pub(crate) fn kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
+    plain(name, &around(whole, kernels))
+}
+
+fn around(whole: &str, kernels: &[&str]) -> String {
     let mut text = format!("#line 1 \"emulate.h\"\n{HEADER}\n{whole}\n");
     for kernel in kernels {
         text += &format!("EMULATE_KERNEL({kernel})\n");
     }
-    plain(name, &text)
+    text
+}
+
+/// The same with a call before every access to memory, for the race detector, which is linked in the place of the compiler's own.
+#[allow(dead_code)]
+pub(crate) fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
+    let text = format!("#define EMULATE_WATCHED\n{}", around(whole, kernels));
+    let detector = watch()?;
+    let detector =
+        detector.to_str().ok_or_else(|| Unmade::Absent("it lies in a folder whose name is no text".into()))?;
+    let options = [&PLAIN[..], &["-g", "-fsanitize=thread", "-nodefaultlibs", detector]].concat();
+    build(&format!("watched-{name}"), &[("source.cpp", &text)], &options)
+}
+
+/// The race detector (`watch/watch.h`).
+#[allow(dead_code)]
+pub(crate) fn watch() -> Result<PathBuf, Unmade> {
+    let files = [
+        ("watch.h", include_str!("watch/watch.h")),
+        ("access.cpp", include_str!("watch/access.cpp")),
+        ("hooks.cpp", include_str!("watch/hooks.cpp")),
+        ("told.cpp", include_str!("watch/told.cpp")),
+    ];
+    build("watch", &files, &["-O2", "-Wall", "-Wextra"])
 }
 
 /// One file of C++ as a library.
 pub(crate) fn plain(name: &str, text: &str) -> Result<PathBuf, Unmade> {
-    // No contraction into fused operations: a source that wants one says so.
-    let options = ["-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"];
-    build(name, &[("source.cpp", text)], &options)
+    build(name, &[("source.cpp", text)], &PLAIN)
 }
+
+/// No contraction into fused operations: a source that wants one says so.
+const PLAIN: [&str; 4] = ["-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"];
 
 /// Compiles files into a library under its name and what it is made of, unless that has been done.
 fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf, Unmade> {
@@ -80,12 +108,12 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     let sources =
         files.iter().map(|(file, _)| own.join(file)).filter(|file| file.extension().is_some_and(|e| e == "cpp"));
     let said = Command::new(compiler)
-        .args(["-std=c++17", "-shared", "-fPIC"])
+        .args(["-std=c++17", "-shared", "-fPIC", "-Wl,--no-as-needed"])
         .args(options)
         .arg("-o")
         .arg(&output)
         .args(sources)
-        .arg("-ldl")
+        .args(["-ldl", "-lstdc++", "-lm", "-lgcc_s", "-lc"])
         .output()
         .map_err(absent)?;
     let fate = if said.status.success() {

@@ -1,13 +1,16 @@
 //! The second backend, for tests: kernels compiled for the processor, each CUDA thread a fiber (`emulate.h`).
 //!
-//! What it proves: indices, bounds, tails, barriers, collectives, arithmetic, and the Rust code around the launches. What it
-//! cannot: anything about time, races between blocks, and how the device's compiler rounds a division or an exponential.
+//! What it proves: indices, bounds, tails, barriers, collectives, arithmetic, and the Rust code around the launches; under the race
+//! detector (`watch/watch.h`), that accesses to memory are in bounds, of what was written, and in an order that the memory model of
+//! PTX promises. What it cannot: anything about time, and how the device's compiler rounds a division or an exponential.
 #![allow(unsafe_code)]
 
 mod driver_tests;
 mod library;
 mod tests;
 mod tile_tests;
+mod watched;
+mod watched_tests;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -17,12 +20,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
 use library::{Unmade, compiler};
+use watched::Watch;
 
 use super::cublas::{self, Cublas};
 use super::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
 
 /// Bytes before and behind every buffer that nobody may write.
-const GUARD: usize = 256;
+const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xff;
 
 /// In which order threads of a block, and blocks, take their turns.
@@ -32,6 +36,8 @@ pub(crate) enum Order {
     Backward,
     /// Drawn anew for each block.
     Drawn(u32),
+    /// Forward, and every access to memory is judged by the race detector.
+    Watched,
 }
 
 type Entry = unsafe extern "C" fn(*mut *mut c_void, *const u32, *const u32, u32, u32) -> *const c_char;
@@ -43,12 +49,13 @@ pub(crate) struct Emulation {
     buffers: Mutex<HashMap<u64, usize>>,
     graphs: Mutex<Vec<Vec<Launch>>>,
     products: OnceLock<Cublas>,
+    watch: Option<Watch>,
 }
 
 impl Emulation {
     pub(crate) fn new(order: Order) -> Self {
         let seed = match order {
-            Order::Forward => 0,
+            Order::Forward | Order::Watched => 0,
             Order::Backward => 1,
             Order::Drawn(seed) => seed.max(2),
         };
@@ -58,6 +65,7 @@ impl Emulation {
             buffers: Mutex::default(),
             graphs: Mutex::default(),
             products: OnceLock::new(),
+            watch: (order == Order::Watched).then(|| Watch::open().expect("the race detector is made")),
         }
     }
 
@@ -66,7 +74,10 @@ impl Emulation {
         if let Some(library) = libraries.get(source.name) {
             return Ok(library.clone());
         }
-        let path = build(source)?;
+        let path = match self.watch {
+            None => build(source)?,
+            Some(_) => watched::build(source).map_err(|error| unmade(source.name, error))?,
+        };
         // SAFETY: the library was made from our own sources and has no initialisers.
         let library =
             unsafe { Library::new(&path) }.map_err(|error| GpuError::Absent(format!("{}: {error}", path.display())))?;
@@ -211,6 +222,10 @@ impl Backend for Emulation {
         }
         let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.words()).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        if let Some(watch) = &self.watch {
+            let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.tell(buffers.iter().map(|(&address, &bytes)| (address, bytes)));
+        }
         // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
         let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };
         // SAFETY: as many arguments as the kernel has, which its Rust side states beside its name.
@@ -220,6 +235,7 @@ impl Backend for Emulation {
             CStr::from_ptr(said).to_string_lossy().into_owned()
         };
         if !said.is_empty() {
+            let said = if self.watch.is_some() { watched::with_lines(&said) } else { said };
             let problem = format!("{}: {said}", kernel.name);
             return Err(GpuError::Call { call: "emulated launch", problem });
         }
@@ -255,22 +271,29 @@ impl Backend for Emulation {
 }
 
 /// What kernels are tested on: the emulation in three orders where there is a C++ compiler, and the first real GPU where
-/// there is one. `ELLWAND_REQUIRE=emulation` makes a missing one an error; `ELLWAND_REQUIRE=cuda` asks for the GPU alone.
+/// there is one. `ELLWAND_REQUIRE=emulation` makes a missing one an error; `ELLWAND_REQUIRE=cuda` asks for the GPU alone, and
+/// `ELLWAND_REQUIRE=races` for the emulation under the race detector alone.
 pub(crate) fn test_devices() -> Vec<(String, GpuDevice)> {
     let required = std::env::var("ELLWAND_REQUIRE").unwrap_or_default();
-    let mut devices = Vec::new();
     // Under a sanitizer on a GPU the emulation would only take time.
     if required == "cuda" {
         eprintln!("the GPU alone was asked for: nothing is emulated");
-    } else if compiler().is_some() {
-        for order in [Order::Forward, Order::Backward, Order::Drawn(7)] {
-            let gpu: Gpu = Arc::new(Emulation::new(order));
-            devices.push((format!("emulation, {order:?}"), GpuDevice::new("emulation".into(), gpu)));
-        }
-    } else {
-        assert!(!required.contains("emulation"), "the emulation is required and there is no C++ compiler");
-        eprintln!("skipped: kernels are not emulated, because no C++ compiler (g++, c++ or clang++) was found");
+        return super::judge::real_devices(&required);
     }
+    if compiler().is_none() {
+        let asked = required.contains("emulation") || required.contains("races");
+        assert!(!asked, "the emulation is required and there is no C++ compiler");
+        eprintln!("skipped: kernels are not emulated, because no C++ compiler (g++, c++ or clang++) was found");
+        return super::judge::real_devices(&required);
+    }
+    let emulated = |order| {
+        let gpu: Gpu = Arc::new(Emulation::new(order));
+        (format!("emulation, {order:?}"), GpuDevice::new("emulation".into(), gpu))
+    };
+    if required.contains("races") {
+        return vec![emulated(Order::Watched)];
+    }
+    let mut devices: Vec<_> = [Order::Forward, Order::Backward, Order::Drawn(7)].map(emulated).into();
     devices.extend(super::judge::real_devices(&required));
     devices
 }

@@ -6,7 +6,7 @@ namespace emulate {
 inline unsigned char* shared_base() { return dynamic_shared() - 128 - 1024; }
 inline unsigned char* shared_at(unsigned address) { return shared_base() + address; }
 
-inline float from_bf16(unsigned bits) {
+UNWATCHED inline float from_bf16(unsigned bits) {
     bits <<= 16;
     float value;
     std::memcpy(&value, &bits, sizeof value);
@@ -14,7 +14,7 @@ inline float from_bf16(unsigned bits) {
 }
 
 // To the nearest, to even where two are; NaN becomes the one that the instruction gives.
-inline unsigned to_bf16(float value) {
+UNWATCHED inline unsigned to_bf16(float value) {
     if (value != value) return 0x7fff;
     unsigned bits;
     std::memcpy(&bits, &value, sizeof bits);
@@ -27,7 +27,7 @@ struct Multiplied {
 };
 
 // d += a b for the whole warp: 16 x 16 times 16 x 8.
-inline void multiply(const uint64_t* lanes) {
+UNWATCHED inline void multiply(const uint64_t* lanes) {
     float a[16][16], b[16][8];
     for (unsigned l = 0; l < 32; ++l) {
         const auto& given = *reinterpret_cast<const Multiplied*>(lanes[l]);
@@ -51,7 +51,7 @@ struct Loaded {
     const unsigned char* row;
 };
 
-template <bool TRANSPOSED> inline void load(const uint64_t* lanes) {
+template <bool TRANSPOSED> UNWATCHED inline void load(const uint64_t* lanes) {
     const auto of = [lanes](unsigned l) { return *reinterpret_cast<const Loaded*>(lanes[l]); };
     for (unsigned l = 0; l < 32; ++l)
         for (unsigned i = 0; i < 4; ++i) {
@@ -69,6 +69,7 @@ template <bool TRANSPOSED> inline void load(const uint64_t* lanes) {
 inline void load_matrices(int line, unsigned* r, const void* row, void (*together)(const uint64_t*)) {
     if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("misaligned: " + place(*state->current) + ": ldmatrix of line " + std::to_string(line));
     const Loaded mine = {r, static_cast<const unsigned char*>(row)};
+    WATCH(read(row, 16));
     exchange(line, "ldmatrix", 0xffffffffu, reinterpret_cast<uint64_t>(&mine), together);
 }
 
@@ -89,6 +90,16 @@ inline void load_matrices_transposed(unsigned (&r)[4], const void* row, int line
     emulate::load_matrices(line, r, row, emulate::load<true>);
 }
 
+namespace emulate {
+inline void copied(const Copy& copy) {
+    WATCH(write(copy.to, 16));
+    if (copy.bytes > 0) WATCH(read(copy.from, copy.bytes));
+    const Quiet quiet;
+    std::memset(copy.to, 0, 16);
+    std::memcpy(copy.to, copy.from, copy.bytes);
+}
+}  // namespace emulate
+
 // Copied when it is waited for; in the backward order at once.
 inline void copy_async(void* to, const void* from, unsigned bytes, int line = __builtin_LINE()) {
     using namespace emulate;
@@ -96,18 +107,16 @@ inline void copy_async(void* to, const void* from, unsigned bytes, int line = __
     if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16 != 0)
         fail("misaligned: " + place(me) + ": cp.async of line " + std::to_string(line));
     Copy copy = {static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes, me.copy_group};
-    if (state->seed != 1) return me.copies.push_back(copy);
-    std::memset(copy.to, 0, 16);
-    std::memcpy(copy.to, copy.from, bytes);
+    if (state->seed == 1) return copied(copy);
+    // It may write at any time from now on.
+    WATCH(write(to, 16));
+    me.copies.push_back(copy);
 }
 inline void copy_commit() { ++emulate::state->current->copy_group; }
 template <int LEFT> inline void copy_wait() {
     emulate::Lane& me = *emulate::state->current;
     size_t over = 0;
-    for (; over < me.copies.size() && me.copies[over].group + LEFT < me.copy_group; ++over) {
-        std::memset(me.copies[over].to, 0, 16);
-        std::memcpy(me.copies[over].to, me.copies[over].from, me.copies[over].bytes);
-    }
+    for (; over < me.copies.size() && me.copies[over].group + LEFT < me.copy_group; ++over) emulate::copied(me.copies[over]);
     me.copies.erase(me.copies.begin(), me.copies.begin() + over);
 }
 inline unsigned two_bf16(float low, float high) { return emulate::to_bf16(low) | emulate::to_bf16(high) << 16; }

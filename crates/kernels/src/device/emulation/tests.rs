@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::{Arg, Backend, Buffer, Gpu, GpuError, Grid, Source};
+use super::super::{Arg, Backend, Buffer, Gpu, GpuError, Grid, Source, files};
 use super::{Emulation, Order, compiler};
 
-static PROBES: Source = Source { name: "probes.cu", text: include_str!("probes.cu"), options: &[] };
+static PROBES: Source = Source { name: "probes.cu", text: files!("probes.cu"), options: &[] };
 
 fn launch(order: Order, kernel: &str, threads: u32, out: usize) -> Option<(Result<(), GpuError>, Vec<u32>)> {
     compiler()?;

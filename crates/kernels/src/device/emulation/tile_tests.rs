@@ -2,19 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::{Arg, Buffer, Gpu, GpuError, Grid, Source, Tiles};
+use super::super::{Arg, Buffer, Gpu, GpuError, Grid, Source, Tiles, files};
 use super::{Emulation, Order, compiler};
 
-static PROBES: Source = Source {
-    name: "tiles.cu",
-    text: concat!(
-        include_str!("../tensor.cuh"),
-        include_str!("../hopper.cuh"),
-        "\n#line 1 \"tiles.cu\"\n",
-        include_str!("tiles.cu")
-    ),
-    options: &[],
-};
+static PROBES: Source =
+    Source { name: "tiles.cu", text: files!("../tensor.cuh", "../hopper.cuh", "tiles.cu"), options: &[] };
 
 const ORDERS: [Order; 3] = [Order::Forward, Order::Backward, Order::Drawn(5)];
 
