@@ -77,32 +77,8 @@ emulate_switch:
 #error "the emulation of CUDA threads is written for x86-64"
 #endif
 
-// What the race detector is told (`watch/told.cpp`), where kernels are compiled for it.
+// What the race detector is told (`watch/told.h`), where kernels are compiled for it.
 #ifdef EMULATE_WATCHED
-extern "C" {
-void watch_launch(const unsigned* grid, const unsigned* block, const void* code, const void* emulator, size_t emulator_bytes, const void* state);
-void watch_block(unsigned index, const void* stacks, size_t stack_bytes, const void* shared, size_t shared_bytes, const void* asked, size_t asked_bytes);
-const char* watch_end();
-void watch_turn(int thread);
-void watch_quiet(int by);
-void watch_read(const void* at, size_t bytes);
-void watch_write(const void* at, size_t bytes);
-void watch_atomic(const void* at, size_t bytes);
-void watch_fence();
-void watch_all();
-void watch_warp(unsigned first, unsigned mask);
-void watch_part(unsigned id, int over);
-void watch_part_over(unsigned id, unsigned thread);
-void watch_phase_made(const void* barrier);
-void watch_arrive(const void* barrier);
-void watch_flip(const void* barrier);
-void watch_waited(const void* barrier);
-void* watch_engine(const void* barrier);
-void watch_engine_write(void* copy, const void* barrier, const void* at, size_t bytes);
-void watch_engine_done(void* copy, const void* barrier);
-void watch_product_read(unsigned group, const void* at, size_t bytes);
-void watch_products_over(unsigned first, unsigned group);
-}
 #define WATCH(call) watch_##call
 // For what the emulation itself does much of.
 #define UNWATCHED __attribute__((no_sanitize("thread")))
@@ -475,53 +451,3 @@ template <class T> inline T shuffle_at(int line, const char* what, Direction dir
     return shuffle(line, what, direction, mask, given, by, width);
 }
 }  // namespace emulate
-
-// One host thread runs all fibers: what is atomic there needs nothing here.
-namespace emulate {
-template <class T, class F> inline T atomically(T* at, F change) {
-    WATCH(atomic(at, sizeof *at));
-    const Quiet quiet;
-    const T old = *at;
-    *at = change(old);
-    return old;
-}
-}  // namespace emulate
-template <class T> inline T atomicAdd(T* at, T by) { return emulate::atomically(at, [by](T old) { return T(old + by); }); }
-template <class T> inline T atomicOr(T* at, T by) { return emulate::atomically(at, [by](T old) { return T(old | by); }); }
-template <class T> inline T atomicMin(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::min(old, by); }); }
-template <class T> inline T atomicMax(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::max(old, by); }); }
-
-// Counts up to `most` and begins again at 0.
-inline unsigned atomicInc(unsigned* at, unsigned most) {
-    return emulate::atomically(at, [most](unsigned old) { return old >= most ? 0 : old + 1; });
-}
-inline void __threadfence() { WATCH(fence()); }
-
-template <class T> inline T __ldcg(const T* at) { return *at; }
-template <class T> inline T __ldg(const T* at) { return *at; }
-template <class T> inline T __ldcs(const T* at) { return *at; }
-template <class T> inline void __stcs(T* at, T value) { *at = value; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __expf(float x) { return std::exp(x); }
-// As wrong as the device may be, up or down as the bits fall; what is subnormal is 0 there.
-inline float emulated_off(float y, float by) {
-    if (std::fabs(y) < 1.17549435e-38f) return std::copysign(0.0f, y);
-    return emulate::bits(y) % 3 == 0 ? y * (1.0f + by) : emulate::bits(y) % 3 == 1 ? y * (1.0f - by) : y;
-}
-inline float quick_power(float z) { return z == 0.0f ? 1.0f : emulated_off(std::exp2(z), 0x1p-22f); }
-inline float quick_inverse(float x) { return emulated_off(1.0f / x, 0x1p-23f); }
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
-inline int __float_as_int(float x) { return emulate::value<int>(emulate::bits(x)); }
-inline unsigned __float_as_uint(float x) { return emulate::value<unsigned>(emulate::bits(x)); }
-inline float __int_as_float(int x) { return emulate::value<float>(emulate::bits(x)); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-using std::abs;
-using std::max;
-using std::min;

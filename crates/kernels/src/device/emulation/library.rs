@@ -7,7 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-const HEADER: &str = concat!(include_str!("emulate.h"), include_str!("tensor.h"), include_str!("hopper.h"));
+const HEADER: &str = concat!(
+    include_str!("watch/told.h"),
+    include_str!("emulate.h"),
+    include_str!("intrinsics.h"),
+    include_str!("tensor.h"),
+    include_str!("hopper.h")
+);
 
 /// The C++ compiler, where there is one.
 pub(crate) fn compiler() -> Option<&'static str> {
@@ -63,11 +69,12 @@ pub(crate) fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Resu
 pub(crate) fn watch() -> Result<PathBuf, Unmade> {
     let files = [
         ("watch.h", include_str!("watch/watch.h")),
+        ("told.h", include_str!("watch/told.h")),
         ("access.cpp", include_str!("watch/access.cpp")),
         ("hooks.cpp", include_str!("watch/hooks.cpp")),
         ("told.cpp", include_str!("watch/told.cpp")),
     ];
-    build("watch", &files, &["-O2", "-Wall", "-Wextra"])
+    build("watch", &files, &["-O2", "-Wall", "-Wextra", "-DEMULATE_WATCHED"])
 }
 
 /// One file of C++ as a library.
