@@ -1,15 +1,15 @@
 //! `compare RECORD RECORD`: what two runs suggest. Never a verdict: they were not measured in turns, so that whatever changed
 //! on the machine between them looks like a change of the code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use ellwand_bench::writer;
-use ellwand_core::InputError;
-use ellwand_core::record::{Measurement, Record, Sample};
+use ellwand_core::record::{Record, Sample};
 use ellwand_core::stats::median;
+use ellwand_core::{Caches, InputError};
 use serde_json::{Value, json};
 
 use super::command::{is_set, text};
@@ -63,25 +63,50 @@ fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
         .map_err(|error| InputError::new(argument, error.to_string(), "a record as `run` writes it"))?)
 }
 
+/// What a record says of one implementation on one case: a measurement, or an arm of a comparison.
+struct Side<'a> {
+    cell: String,
+    caches: Option<Caches>,
+    /// None where it was not measured.
+    samples: Option<&'a [Sample]>,
+}
+
+/// All of a record. The arms of a comparison are two, each named with the other beside it: an implementation may be compared to several.
+fn sides(record: &Record) -> Vec<Side<'_>> {
+    let measured = record.measurements.iter().map(|measurement| Side {
+        cell: measurement.cell(),
+        caches: Some(measurement.caches),
+        samples: measurement.outcome.is_measured().then_some(&measurement.samples[..]),
+    });
+    let arms = record.comparisons.iter().flat_map(|comparison| {
+        let names = [[&comparison.baseline, &comparison.candidate], [&comparison.candidate, &comparison.baseline]];
+        names.into_iter().enumerate().map(|(arm, [name, other])| Side {
+            cell: format!("{} {name} beside {other}", comparison.case),
+            caches: None,
+            samples: comparison.arms.get(arm).map(|arm| &arm.samples[..]),
+        })
+    });
+    measured.chain(arms).collect()
+}
+
 fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
-    let before: BTreeMap<String, &Measurement> = baseline.measurements.iter().map(|m| (m.cell(), m)).collect();
-    let alone = |cell: String, why_not| Pair { cell, ratio: None, why_not, common: false };
-    let mut pairs: Vec<Pair> = candidate
-        .measurements
+    let (before, after) = (sides(baseline), sides(candidate));
+    let find = |all: &[Side<'_>], cell: &str| all.iter().position(|side| side.cell == cell);
+    let alone = |cell: &str, why_not| Pair { cell: cell.into(), ratio: None, why_not, common: false };
+    let mut pairs: Vec<Pair> = after
         .iter()
-        .map(|after| match before.get(&after.cell()) {
-            Some(before) => pair(before, after),
-            None => alone(after.cell(), "only the candidate's record has it"),
+        .map(|side| match find(&before, &side.cell) {
+            Some(at) => pair(&before[at], side),
+            None => alone(&side.cell, "only the candidate's record has it"),
         })
         .collect();
-    let after: BTreeSet<String> = candidate.measurements.iter().map(Measurement::cell).collect();
-    let gone = baseline.measurements.iter().map(Measurement::cell).filter(|cell| !after.contains(cell));
-    pairs.extend(gone.map(|cell| alone(cell, "only the baseline's record has it")));
+    let gone = before.iter().filter(|side| find(&after, &side.cell).is_none());
+    pairs.extend(gone.map(|side| alone(&side.cell, "only the baseline's record has it")));
     pairs
 }
 
-fn pair(before: &Measurement, after: &Measurement) -> Pair {
-    let (ratio, why_not) = match (processes(before), processes(after)) {
+fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
+    let (ratio, why_not) = match (before.samples.and_then(processes), after.samples.and_then(processes)) {
         _ if before.caches != after.caches => (None, "one was measured with warm caches and the other with cold ones"),
         (Some(before), Some(after)) if before.len() > 1 && after.len() > 1 => {
             (ratios(&before, &after), "a time is zero")
@@ -89,16 +114,13 @@ fn pair(before: &Measurement, after: &Measurement) -> Pair {
         (Some(_), Some(_)) => (None, "one process each shows nothing about others; run with --blocks"),
         _ => (None, "it was not measured in both"),
     };
-    Pair { cell: after.cell(), ratio, why_not, common: true }
+    Pair { cell: after.cell.clone(), ratio, why_not, common: true }
 }
 
 /// What each process took: the median of its slots' fastest parts.
-fn processes(measurement: &Measurement) -> Option<Vec<f64>> {
-    if !measurement.outcome.is_measured() {
-        return None;
-    }
+fn processes(samples: &[Sample]) -> Option<Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for sample in &measurement.samples {
+    for sample in samples {
         blocks
             .entry(sample.block)
             .or_default()

@@ -190,6 +190,28 @@ pub(crate) fn records_suggest_and_never_decide() {
         let part = part.replace("nothing in common", "no case and implementation in common");
         assert!(told.stdout.contains(&part), "{candidate} does not say '{part}': {}", told.stdout);
     }
+    // A record of a comparison holds two arms.
+    let compared = |name: &str, candidate: &str| {
+        let out = dir.path().join(name);
+        let out = out.to_str().unwrap();
+        let told = tell(&["compare", "double:plain", candidate, "--blocks", "3", "--fail-on", "never", "-o", out]);
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        out.to_owned()
+    };
+    let [first, second, third] = [("first", "double:slower"), ("second", "double:slower"), ("third", "double:twin")]
+        .map(|(name, candidate)| compared(name, candidate));
+    let told = tell(&["compare", &first, &second]);
+    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    for cell in ["double/n=3 plain beside slower: ", "double/n=3 slower beside plain: "] {
+        assert!(told.stdout.contains(&format!("{cell}suggests no difference beyond 1 %")), "{}", told.stdout);
+    }
+    let told = tell(&["compare", &first, &third]);
+    assert_eq!(told.code, Some(6), "{}{}", told.stdout, told.stderr);
+    assert!(
+        told.stdout.contains("plain beside twin: suggests nothing: only the candidate's record has it"),
+        "{}",
+        told.stdout
+    );
     for (option, value) in [("--blocks", "4"), ("--seed", "3"), ("--time-limit", "9")] {
         let told = tell(&["compare", &plain, &again, option, value]);
         assert!(told.code == Some(2) && told.stderr.contains(option), "{option}: {}", told.stderr);
