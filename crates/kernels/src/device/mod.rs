@@ -263,7 +263,8 @@ impl Device for GpuDevice {
     }
 
     fn multiprocessors(&self) -> Option<u32> {
-        Some(self.gpu.multiprocessors())
+        // Adapters of Vulkan do not tell; theirs is a guess.
+        (self.gpu.kind() == DeviceKind::Cuda).then(|| self.gpu.multiprocessors())
     }
 
     /// Device time lies between two marks on the device's clock, from the first launch to the last. With CUDA the host queues
