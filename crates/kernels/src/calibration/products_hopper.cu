@@ -44,11 +44,13 @@ extern "C" __launch_bounds__(128, 4) __global__ void products_hopper(const u16* 
         products_commit();
         products_wait<1>(sums);
     }
-    products_begin();
 #pragma unroll
     for (u32 s = 0; s < left_slices - 1; ++s)
-        if (s < steps % left_slices) step(sums, left[s], at, s);
-    products_commit();
+        if (s < steps % left_slices) {
+            products_begin();
+            step(sums, left[s], at, s);
+            products_commit();
+        }
     products_wait<0>(sums);
     y += static_cast<u64>(blockIdx.x) * rows * columns + row * columns + 2 * t;
 #pragma unroll
