@@ -220,7 +220,8 @@ mod tests {
     use ellwand_core::{Case, CeilingKind, PrepareError, Registry, Tensors, Value};
 
     use super::*;
-    use crate::{device::judge, testing};
+    use crate::device::{judge, test_devices};
+    use crate::testing;
 
     fn made(tiles: i64, steps: i64) -> (Registry, Case, Tensors) {
         let mut registry = Registry::new();
@@ -237,6 +238,9 @@ mod tests {
             let (registry, case, inputs) = made(tiles, steps);
             let Some(rows) = judge(&registry, &case, &inputs) else { return };
             assert!(rows.contains("cuda"), "{case}: {rows:?}");
+            // The emulation is a Hopper; a real device may be another.
+            let emulated = test_devices().iter().any(|(name, _)| name.contains("emulation"));
+            assert!(!emulated || rows.contains("cuda-hopper"), "{case}: {rows:?}");
         }
     }
 
