@@ -195,6 +195,8 @@ measure() {
     part machine 70 bin/ellwand machine --effort quick
     [ "$outcome" = ok ] || ceilings=--no-ceilings
     measured copy 20 copy cuda,cuda-loop --bytes 134217728,536870912
+    # What products of bf16 reach where nothing is moved: four tiles for each of 132 multiprocessors, some milliseconds.
+    measured products 20 products cuda,cuda-hopper --tiles 528 --steps 16384
     # Arrays of 134 MB, as the peers have them.
     for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
         measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 $([ "$workload" != gelu ] || echo --form exact)

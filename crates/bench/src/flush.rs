@@ -38,6 +38,16 @@ fn share(caches: &[Cache], cores: u64) -> u64 {
     TIMES * last.bytes.div_ceil(together).max(own)
 }
 
+/// Bytes that each process holds once it has flushed the processor's caches.
+pub fn flush_bytes() -> u64 {
+    held(&crate::environment::caches())
+}
+
+fn held(caches: &[Cache]) -> u64 {
+    let cores = cores().len() as u64;
+    cores.saturating_mul(share(caches, cores))
+}
+
 impl Flush {
     /// Drives everything out. The first call makes the buffers.
     ///
@@ -134,6 +144,8 @@ mod tests {
         flush.run(&caches).unwrap();
         assert_eq!(asked.get(), 1);
         assert_eq!(flush.buffers.iter().map(|buffer| buffer.core).collect::<Vec<_>>(), cores());
+        let words: usize = flush.buffers.iter().map(|buffer| buffer.words.len()).sum();
+        assert_eq!(8 * words as u64, held(&caches()), "as it was said beforehand");
         for buffer in &flush.buffers {
             assert_eq!(buffer.words.len(), 4 * (64 << 10) / 8);
             assert!(buffer.words.iter().all(|word| *word == 1), "pages of zeros are one and the same");

@@ -34,6 +34,7 @@ pub mod writer;
 
 pub use blocks::Blocks;
 pub use cpu::Cpu;
+pub use flush::flush_bytes;
 pub use measure::{Event, Instrument, Interrupted, resolutions};
 pub use plan::{Cell, Plan, Selection, left_out};
 pub use settings::Effort;

@@ -29,6 +29,19 @@ pub const GROUPS_AXIS: &str = "groups";
 /// Groups that fill a device. The multiprocessors of usual ones (108, 132) divide it, so that none is idle at the end.
 const GROUPS_OF_DEVICE: i64 = 4752;
 
+/// Names of the axes by which a calibration workload says how many tiles of sums are computed side by side, and how many steps
+/// each of them takes.
+pub const TILES_AXIS: &str = "tiles";
+/// See [`TILES_AXIS`].
+pub const STEPS_AXIS: &str = "steps";
+
+/// Tiles for each multiprocessor of a device.
+const TILES_OF_MULTIPROCESSOR: i64 = 4;
+
+/// Seconds that all steps of such tiles take at least: what begins and ends an iteration, some microseconds, is then less than
+/// a hundredth.
+const LONG_S: f64 = 2e-3;
+
 /// Bytes that all threads together move in one iteration at least: handing out the work is a ceiling of its own (waking),
 /// and must not hide the bandwidth of small caches.
 const MOVED_BY_ALL: u64 = 4 << 20;
@@ -67,14 +80,25 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
             add(&mut cells, workload, calibration_cases(workload.as_ref(), &here, threads), cpu.cloned().collect());
         }
         // What is found on request may be software on the same processor, and no run without the request has it.
-        let devices = all.filter(|one| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok());
+        let there = |one: &&Implementation| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok();
+        let devices: Vec<Implementation> = all.filter(there).cloned().collect();
         let mut cases = calibration_cases(workload.as_ref(), &FOOTPRINTS_OF_DEVICE, Parallelism::Single);
-        if workload.axes().iter().any(|axis| axis.name == GROUPS_AXIS) {
+        if axis(workload, GROUPS_AXIS).is_some() {
             cases.iter_mut().for_each(|case| case.set(GROUPS_AXIS, Value::Int(GROUPS_OF_DEVICE)));
         }
-        add(&mut cells, workload, cases, devices.cloned().collect());
+        let device = devices.first().and_then(|one| registry.device_for(one).ok());
+        if let (Some(_), Some(count)) = (axis(workload, TILES_AXIS), device.and_then(|device| device.multiprocessors()))
+        {
+            let tiles = TILES_OF_MULTIPROCESSOR * i64::from(count);
+            cases.iter_mut().for_each(|case| case.set(TILES_AXIS, Value::Int(tiles)));
+        }
+        add(&mut cells, workload, cases, devices);
     }
     cells
+}
+
+fn axis<'a>(workload: &'a Arc<dyn Workload>, name: &str) -> Option<&'a Axis> {
+    workload.axes().iter().find(|axis| axis.name == name)
 }
 
 /// Adds a cell for each case that measures a ceiling, where there is anything to measure it with.
@@ -158,6 +182,9 @@ pub fn measure(
     let (mut ceilings, mut measurements) = (Vec::new(), Vec::new());
     for (index, cell) in limits.iter().enumerate() {
         on_cell(index, limits.len() + around.len(), cell);
+        let case = long_enough(instrument, cell)?;
+        let (workload, implementations) = (cell.workload.clone(), cell.implementations.clone());
+        let cell = &Cell { workload, case, implementations };
         for measurement in instrument.measure(cell, &mut |_: Event| {})? {
             if let Some(kind) = cell.workload.ceiling(&cell.case) {
                 ceilings.extend(ceiling(kind, &measurement, environment));
@@ -173,6 +200,25 @@ pub fn measure(
     ceilings.extend(crossing::ceiling(&copies));
     measurements.extend(copies);
     Ok((ceilings, measurements))
+}
+
+/// The case itself, or where it has tiles the one with so many steps that an iteration takes [`LONG_S`]: one device is a hundred
+/// times as fast as another.
+fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted> {
+    let mut case = cell.case.clone();
+    let (Some(_), Some(steps)) = (axis(&cell.workload, TILES_AXIS), axis(&cell.workload, STEPS_AXIS)) else {
+        return Ok(case);
+    };
+    let Domain::Int { max, .. } = steps.domain else { return Ok(case) };
+    let short = instrument.measure(cell, &mut |_: Event| {})?;
+    let fastest = short.iter().flat_map(|row| row.samples.iter().map(Sample::seconds)).reduce(f64::min);
+    let steps = case.int(STEPS_AXIS).unwrap_or(1);
+    if let Some(seconds) = fastest.filter(|seconds| *seconds > 0.0 && *seconds < LONG_S) {
+        // Rounded up, so that one machine has one number.
+        let wanted = (steps as f64 * LONG_S / seconds).min(max as f64).ceil() as u64;
+        case.set(STEPS_AXIS, Value::Int((wanted.next_power_of_two() as i64).min(max)));
+    }
+    Ok(case)
 }
 
 /// What a measurement says about a limit. A limit is what the machine can do, so the better decile of the slots counts,

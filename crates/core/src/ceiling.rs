@@ -288,8 +288,15 @@ pub(super) mod tests {
         machine.push(ceiling(CeilingKind::ProductsBf16, 0, 1000e9));
         assert_eq!(kind(&machine, &dense), Some((CeilingKind::ProductsBf16, 1.0)));
         assert_eq!(kind(&machine, &dense.clone().bf16(false)), Some((CeilingKind::Fma, 10.0)));
-        let device = [Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Fma, 0, 1e13) }];
-        assert!(roof(&device, &dense, Parallelism::Single, "cuda:0", Caches::Warm).is_none(), "not measured");
+        let on_card = |kind, value| Ceiling { device: "cuda:0".into(), ..ceiling(kind, 0, value) };
+        let mut device = vec![on_card(CeilingKind::Fma, 1e13)];
+        let of_card = |ceilings: &[Ceiling]| {
+            roof(ceilings, &dense, Parallelism::Single, "cuda:0", Caches::Warm).map(|r| r.limit_s)
+        };
+        assert_eq!(of_card(&device), None, "not measured");
+        // Of two ways of making them the faster one counts.
+        device.extend([5e14, 8e14].map(|rate| on_card(CeilingKind::ProductsBf16, rate)));
+        assert_eq!(of_card(&device), Some(1e12 / 8e14));
     }
 
     #[test]

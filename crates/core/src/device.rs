@@ -145,6 +145,11 @@ pub trait Device: Send + Sync {
     /// One line for `list` (model, memory).
     fn about(&self) -> String;
 
+    /// How many multiprocessors it has, where it is made of such and tells: calibration fills each of them alike.
+    fn multiprocessors(&self) -> Option<u32> {
+        None
+    }
+
     /// Runs `body` once between two clock readings and says what it cost.
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing;
 

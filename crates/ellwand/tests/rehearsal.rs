@@ -98,6 +98,7 @@ fn every_workload_answers_right_on_the_device() {
         ("transfer --bytes 4096", 4),
         ("null copy read fill --bytes 65536", 5),
         ("fma --groups 2 --steps 33", 2),
+        ("products --tiles 2 --steps 33", 2),
     ] {
         let told = rehearsal.run(&format!("check {line} -i cuda* --device cuda:0 --format json"), &[]);
         assert_eq!(told.code, Some(0), "{line}: {}\n{}", told.stdout, told.stderr);

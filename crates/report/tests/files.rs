@@ -210,3 +210,43 @@ fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
     assert!(cpu.contains(&label(peak)) && !device.contains(&format!("{} GFLOP/s", label(peak))), "{peak}");
     assert!(device.contains("memory, ") && !cpu.contains("memory, "), "{device}");
 }
+
+#[test]
+fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
+    use ellwand_core::ceiling::Ceiling;
+    use ellwand_core::{CeilingKind, Work};
+    let mut run = common::run();
+    let known = run.environment.ceilings.clone();
+    let of = |kind: CeilingKind| known.iter().find(|ceiling| ceiling.kind == kind).unwrap().clone();
+    let theirs = |ceiling: Ceiling, value: f64| Ceiling { device: "cuda:0".into(), value, ..ceiling };
+    let products = Ceiling { kind: CeilingKind::ProductsBf16, ..of(CeilingKind::Fma) };
+    run.environment.ceilings =
+        vec![theirs(of(CeilingKind::Copy), 4e12), theirs(of(CeilingKind::Fma), 5e13), theirs(products, 8e14)];
+    let drawn = |bf16: bool| {
+        let work = Work::items("positions", 10).flops(1e12).bytes(1 << 30, 1 << 30).bf16(bf16);
+        let mut cuda = common::measured(&common::lattice_case("w", 10), "cuda", 1e-2, work);
+        cuda.device = "cuda:0".into();
+        let report = Report::from_records(&[common::through_text(&run, &[cuda])], &Options::default()).unwrap();
+        draw(&report).unwrap().into_iter().find(|plot| plot.name == "roofline-cuda-0").unwrap().svg
+    };
+    let lines = |svg: &str| -> Vec<Vec<String>> {
+        // Roofs are the thick lines; the key has as many.
+        let thick = svg
+            .split("<polyline points=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split("/>").next().filter(|tag| tag.contains("stroke-width=\"2\"")));
+        let points = thick.map(|rest| rest.split('"').next().unwrap().split(' ').map(str::to_string).collect());
+        let mut all: Vec<Vec<String>> = points.collect();
+        all.truncate(all.len() / 2);
+        all
+    };
+    let svg = drawn(true);
+    assert!(svg.contains(">bf16 products, 800 TFLOP/s<"), "{svg}");
+    // The peaks in the order in which they are drawn, then the slope of memory.
+    let [fma, products, memory] = &lines(&svg)[..] else { panic!("{svg}") };
+    assert_eq!(memory.last(), products.first(), "it ends where the highest peak begins");
+    assert_ne!(memory.last(), fma.first());
+    let svg = drawn(false);
+    let [fma, memory] = &lines(&svg)[..] else { panic!("{svg}") };
+    assert_eq!(memory.last(), fma.first());
+}

@@ -138,16 +138,31 @@ pub(super) fn lattice(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// The rate of products in bf16 that PyTorch's library reaches.
-fn products(results: &Results) -> Result<Median, String> {
-    let row = results.of("peers", "matmul-bf16").next().ok_or_else(|| results.why("peers"))?;
+/// The rate of products in bf16 that a row reaches.
+fn rate(row: &Row) -> Result<Median, String> {
     Ok(row.time.clone()?.rate(row.flops))
+}
+
+/// Rates of products in bf16, and the one that attention is held against: of PyTorch's library, which moves what it multiplies,
+/// or where that was not measured the best of those that multiply in place.
+fn products(results: &Results) -> (Vec<Line>, Result<Median, String>) {
+    let peer = results.of("peers", "matmul-bf16").next().ok_or_else(|| results.why("peers")).and_then(rate);
+    let mut lines = vec![line("products in bf16, PyTorch".into(), None, peer.clone(), teraflops)];
+    let ours: Vec<&Row> = results.of("products", "products").collect();
+    if ours.is_empty() {
+        lines.push(line("products in bf16, in place".into(), None, Err(results.why("products")), teraflops));
+    }
+    lines.extend(
+        ours.iter().map(|row| line(format!("products in bf16, in place, {}", row.who), None, rate(row), teraflops)),
+    );
+    let best = ours.iter().filter_map(|row| rate(row).ok()).max_by(|a, b| a.value.total_cmp(&b.value));
+    let peak = peer.or_else(|why| best.ok_or(why));
+    (lines, peak)
 }
 
 /// Attention in bf16 against the rate of products and the others.
 pub(super) fn attention(results: &Results) -> Vec<Line> {
-    let peak = products(results);
-    let mut lines = vec![line("products in bf16, PyTorch".into(), None, peak.clone(), teraflops)];
+    let (mut lines, peak) = products(results);
     for positions in [4096_u64, 8192, 16384] {
         let part = format!("attention-bf16-{positions}");
         let mut rows = results.of(&part, "attention-core").peekable();

@@ -55,6 +55,29 @@ fn attention_is_held_against_the_rate_of_products_and_peers_of_its_case() {
     assert_eq!(verdict(&lines, "mask none, cuda-hopper, as fast as torch sdpa").1, "reached");
     assert_eq!(verdict(&lines, "mask causal, cuda-hopper, as fast as torch sdpa").1, "short");
     assert_eq!(verdict(&lines, "8192 positions").1, "open");
+    assert_eq!(verdict(&lines, "products in bf16, in place"), ("not measured".into(), "open"));
+}
+
+#[test]
+fn attention_is_held_against_products_in_place_where_no_peer_multiplied() {
+    let mut results = Results::default();
+    for (who, flops) in [("cuda", 600e12), ("cuda-hopper", 1000e12)] {
+        results.rows.push(row("products", who, "products", json!({}), 1.0, 0.0, flops));
+    }
+    let params = json!({"sequence": 4096, "mask": "none"});
+    results.rows.push(row("attention-bf16-4096", "cuda-hopper", "attention-core", params, 1.0, 0.0, 640e12));
+    let lines = attention(&results);
+    assert_eq!(
+        verdict(&lines, "products in bf16, in place, cuda-hopper").0,
+        "1000 TFLOP/s (990 TFLOP/s to 1010 TFLOP/s)"
+    );
+    assert_eq!(verdict(&lines, "products in bf16, PyTorch").1, "open");
+    let (share, reached) = verdict(&lines, "4096 positions, mask none, cuda-hopper, of the rate");
+    assert!(share.starts_with("64.0 %") && reached == "short", "{share} {reached}");
+    // Whoever moves what it multiplies is the measure where both are there.
+    results.rows.push(row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 800e12));
+    let share = verdict(&attention(&results), "4096 positions, mask none, cuda-hopper, of the rate").0;
+    assert!(share.starts_with("80.0 %"), "{share}");
 }
 
 #[test]

@@ -174,10 +174,7 @@ impl Worker {
             if left.is_zero() {
                 self.kill();
                 let words = self.words();
-                return Err(Lost::Broken(format!(
-                    "it did not answer within {} s and was killed{words}",
-                    limit.as_secs_f64()
-                )));
+                return Err(Lost::Broken(format!("it did not answer within {} and was killed{words}", seconds(limit))));
             }
             let readable = match self.wait_readable(left.min(GLANCE)) {
                 Ok(readable) => readable,
@@ -346,4 +343,29 @@ struct Readable {
 
 fn name(signal: i32) -> String {
     nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |signal| format!(" ({signal})"))
+}
+
+/// A time limit in seconds, to three digits.
+fn seconds(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    let decimals = (2 - seconds.max(0.1).log10().floor() as i32).max(0) as usize;
+    let text = format!("{seconds:.decimals$}");
+    let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_told_to_three_digits() {
+        let told = |seconds| self::seconds(Duration::from_secs_f64(seconds));
+        assert_eq!(told(30.011_321_8), "30 s");
+        assert_eq!(told(30.0), "30 s");
+        assert_eq!(told(0.5), "0.5 s");
+        assert_eq!(told(2.3456), "2.35 s");
+        assert_eq!(told(123.7), "124 s");
+        assert_eq!(told(1200.0), "1200 s");
+    }
 }

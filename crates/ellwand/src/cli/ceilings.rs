@@ -6,7 +6,7 @@ use ellwand_bench::settings::Effort;
 use ellwand_bench::{Cell, Instrument, Interrupted, machine};
 use ellwand_core::ceiling::Ceiling;
 use ellwand_core::record::{Environment, Measurement, Settings};
-use ellwand_core::{InputError, Registry};
+use ellwand_core::{Caches, DeviceKind, InputError, Registry};
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
@@ -73,7 +73,7 @@ fn settings(effort: Effort) -> Settings {
 }
 
 /// Which ceilings are measured, and how. Raise it when that changes: what was kept by an older program is measured again.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The file in the cache.
 #[derive(Serialize, Deserialize)]
@@ -108,22 +108,28 @@ pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
-/// implementation holds inputs of its own; in one process they come one after the other.
-pub(super) fn check_memory(cells: &[Cell], workers: bool) -> Result<(), InputError> {
+/// implementation holds inputs of its own, and what it flushes the processor's caches with; in one process inputs come one
+/// after the other.
+pub(super) fn check_memory(cells: &[Cell], workers: bool, caches: Caches) -> Result<(), InputError> {
+    let flush = if caches.is_warm() { 0 } else { ellwand_bench::flush_bytes() };
     match ellwand_bench::environment::available_memory() {
-        Some(available) => cells.iter().try_for_each(|cell| fits(cell, workers, available)),
+        Some(available) => cells.iter().try_for_each(|cell| fits(cell, workers, flush, available)),
         None => Ok(()),
     }
 }
 
-fn fits(cell: &Cell, workers: bool, available: u64) -> Result<(), InputError> {
+/// `flush`: bytes of a process that drive the processor's caches out; a device has its own for its own.
+fn fits(cell: &Cell, workers: bool, flush: u64, available: u64) -> Result<(), InputError> {
     let each = || cell.implementations.iter().map(|i| (cell.workload.footprint_of(&cell.case, &i.name), &i.name));
     let most = each().max_by_key(|(bytes, _)| *bytes);
-    let needed = if workers {
+    let here = cell.implementations.iter().filter(|one| one.needs == DeviceKind::Cpu).count() as u64;
+    let flush = flush.saturating_mul(if workers { here } else { here.min(1) });
+    let arrays = if workers {
         each().fold(0, |sum: u64, (bytes, _)| sum.saturating_add(bytes))
     } else {
         most.map_or(0, |(bytes, _)| bytes)
     };
+    let needed = arrays.saturating_add(flush);
     if needed <= available {
         return Ok(());
     }
@@ -134,10 +140,11 @@ fn fits(cell: &Cell, workers: bool, available: u64) -> Result<(), InputError> {
         }
         _ => String::new(),
     };
+    let flushing = if flush > 0 { format!(", {:.1} GiB of it to flush caches", gib(flush)) } else { String::new() };
     let error = InputError::new(
         cell.case.id(),
         format!(
-            "it needs {} {:.1} GiB{largest}, and {:.1} GiB are free",
+            "it needs {} {:.1} GiB{largest}{flushing}, and {:.1} GiB are free",
             if needed == u64::MAX { "more than" } else { "about" },
             gib(needed),
             gib(available)
@@ -151,6 +158,9 @@ fn fits(cell: &Cell, workers: bool, available: u64) -> Result<(), InputError> {
     }
     if cell.implementations.len() > 1 {
         ways.push("choose fewer implementations with --implementation".into());
+    }
+    if flush > 0 {
+        ways.push("measure with --caches warm".into());
     }
     Err(if ways.is_empty() { error } else { error.help(ways.join(", or ")) })
 }
@@ -173,7 +183,37 @@ fn axes_that_cost(cell: &Cell) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use ellwand_core::Case;
+
     use super::*;
+
+    #[test]
+    fn what_flushes_caches_is_counted_for_each_process_that_does_it() {
+        let mut registry = Registry::new();
+        ellwand_kernels::register(&mut registry);
+        let workload = registry.find("copy").unwrap().clone();
+        let case = Case::new("copy", vec![("bytes".into(), (1 << 20).into()), ("passes".into(), 1.into())]);
+        let named = |names: &[&str]| {
+            let all = registry.implementations("copy").into_iter();
+            let implementations = all.filter(|one| names.contains(&&*one.name)).cloned().collect();
+            Cell { workload: workload.clone(), case: case.clone(), implementations }
+        };
+        let each = workload.footprint(&case);
+        let flush = 100 << 20;
+        let told = |names: &[&str], workers, available| fits(&named(names), workers, flush, available).err();
+        for (names, workers, needed) in [
+            (&["system", "simd"][..], true, 2 * (each + flush)),
+            (&["system", "simd"], false, each + flush),
+            (&["system", "cuda"], true, 2 * each + flush),
+            (&["cuda"], true, each),
+        ] {
+            assert_eq!(named(names).implementations.len(), names.len());
+            assert!(told(names, workers, needed).is_none(), "{names:?} {workers}");
+            let why = told(names, workers, needed - 1).unwrap().to_string();
+            assert_eq!(why.contains("to flush caches") && why.contains("--caches warm"), names[0] != "cuda", "{why}");
+        }
+        assert!(fits(&named(&["system", "simd"]), true, 0, 2 * each).is_ok(), "warm caches need nothing");
+    }
 
     #[test]
     fn another_card_under_the_same_id_is_measured_again() {

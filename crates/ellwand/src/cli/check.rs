@@ -8,7 +8,7 @@ use ellwand_bench::{Cell, Instrument, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
-use ellwand_core::{InputError, Registry};
+use ellwand_core::{Caches, InputError, Registry};
 
 use super::command::{selected, text};
 use super::exit::Exit;
@@ -29,7 +29,7 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     }
     let registry = &super::run::preferring(registry, &selection);
     let plan = Plan::expand(registry, &selection)?;
-    ceilings::check_memory(&plan.cells, false)?;
+    ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     let lines = judge_all(registry, &plan, seed, None)?;
     let json = text(matches, "format") == Some("json");

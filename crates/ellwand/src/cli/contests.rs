@@ -10,7 +10,7 @@ use ellwand_bench::block::Spec;
 use ellwand_bench::plan::{Cell, Selection};
 use ellwand_bench::worker::{Asked, Launch, Open};
 use ellwand_core::error::nearest;
-use ellwand_core::{Case, Implementation, InputError, Parallelism, Registry};
+use ellwand_core::{Caches, Case, Implementation, InputError, Parallelism, Registry};
 
 use super::command::{is_set, selected, text};
 use super::exit::Failure;
@@ -87,7 +87,7 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
         return Ok(programs_at(registry, matches, workload, programs, &names, &ask)?);
     }
     let (cells, names) = implementations(registry, matches, baseline, candidate)?;
-    ceilings::check_memory(&cells, true)?;
+    ceilings::check_memory(&cells, true, Caches::Warm)?;
     let launch = Launch::this_program();
     let contest = |cell: &Cell| Contest {
         case: cell.case.id(),
@@ -130,7 +130,7 @@ fn programs_at(
     let launches = paths.map(Launch::program);
     let selection = Selection { workloads: vec![workload.to_string()], ..selected(registry, matches) };
     let cells = Plan::expand(registry, &selection)?.cells;
-    ceilings::check_memory(&cells, true)?;
+    ceilings::check_memory(&cells, true, Caches::Warm)?;
     let mut contests = Vec::new();
     for cell in &cells {
         for (index, implementation) in cell.implementations.iter().enumerate() {

@@ -102,7 +102,7 @@ fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::
 fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:10} {:>9} {:>10}  {:24} {:>12}  {:>24}",
+        "{:13} {:>9} {:>10}  {:24} {:>12}  {:>24}",
         "ceiling", "level", "footprint", "implementation", "peak", "median to best slot"
     )?;
     for ceiling in &here.ceilings {
@@ -123,7 +123,7 @@ fn write_table(here: &Environment, out: &mut dyn Write) -> std::io::Result<()> {
         let range = format!("{} to {}", value(ceiling, ceiling.low), value(ceiling, ceiling.high));
         writeln!(
             out,
-            "{:10} {:>9} {footprint:>10}  {:24} {:>12}  {range:>24}  {threads}",
+            "{:13} {:>9} {footprint:>10}  {:24} {:>12}  {range:>24}  {threads}",
             ceiling.kind.title(),
             ceiling.level,
             ceiling.implementation,

@@ -42,7 +42,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     } else {
         Some(matches.get_one::<u32>("blocks").copied().unwrap_or(effort(matches).blocks()))
     };
-    ceilings::check_memory(&plan.cells, blocks.is_some() && !is_set(matches, "once"))?;
+    ceilings::check_memory(&plan.cells, blocks.is_some() && !is_set(matches, "once"), caches_of(matches))?;
     check_baseline(&plan, matches)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     let allowed = of_warm_caches(budgets::load(registry, matches)?, matches);

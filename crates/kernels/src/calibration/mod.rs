@@ -6,6 +6,7 @@ mod chase;
 mod cuda;
 mod fma;
 mod null;
+mod products;
 mod stream;
 mod stream_loops;
 mod touch;
@@ -18,6 +19,7 @@ use ellwand_core::Registry;
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use fma::SOURCE as CUDA_FMA;
+pub(crate) use products::{HOPPER as CUDA_PRODUCTS_HOPPER, SOURCE as CUDA_PRODUCTS};
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;
 
@@ -27,6 +29,7 @@ pub fn register(registry: &mut Registry) {
     stream::register(registry);
     triad::register(registry);
     fma::register(registry);
+    products::register(registry);
     cuda::register(registry);
     wgpu::register(registry);
     chase::register(registry);

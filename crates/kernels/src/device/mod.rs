@@ -262,6 +262,11 @@ impl Device for GpuDevice {
         self.gpu.about()
     }
 
+    fn multiprocessors(&self) -> Option<u32> {
+        // Adapters of Vulkan do not tell; theirs is a guess.
+        (self.gpu.kind() == DeviceKind::Cuda).then(|| self.gpu.multiprocessors())
+    }
+
     /// Device time lies between two marks on the device's clock, from the first launch to the last. With CUDA the host queues
     /// the launches while a gate holds the stream back (`gate.rs`), so that the gaps between launches are not in it; wall
     /// time is then the time to queue everything and after that to run it: an upper bound of what a caller waits.

@@ -21,7 +21,7 @@ macro_rules! files {
 pub(crate) use files;
 
 /// Sources that one architecture alone can run, since they use instructions that no other has.
-const SPECIAL: [(&str, &str); 1] = [("hopper.cu", "sm_90a")];
+const SPECIAL: [(&str, &str); 2] = [("hopper.cu", "sm_90a"), ("products_hopper.cu", "sm_90a")];
 
 /// What every source begins with: short names of types and the few things that differ between compilers.
 const PORTABLE: &str = include_str!("portable.cuh");
@@ -56,6 +56,8 @@ pub fn sources() -> Vec<&'static Source> {
         &super::gate::SOURCE,
         &crate::calibration::CUDA,
         &crate::calibration::CUDA_FMA,
+        &crate::calibration::CUDA_PRODUCTS,
+        &crate::calibration::CUDA_PRODUCTS_HOPPER,
         &crate::lattice::CUDA,
         &crate::layers::CUDA,
         &crate::gemm::CUDA,

@@ -71,12 +71,7 @@ impl Codec {
             if retries.len() != n {
                 return Err(LatticeError::Length { what: "retries", expected: n, got: retries.len(), help });
             }
-            let cap = (self.scales().len() - 1) as u8;
-            let largest = retries.iter().fold(0, |largest, &t| t.max(largest));
-            if largest > cap {
-                let vector = retries.iter().position(|&t| t > cap).unwrap_or(0);
-                return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
-            }
+            self.check_retries(retries)?;
         }
         let request = Request { packed, retries, depth };
         match method {
@@ -85,6 +80,17 @@ impl Codec {
             Method::Simd(isa) => simd::decode(self, isa, &request, out),
             Method::Parallel(isa) => parallel::decode(self, isa, &request, out),
         }
+    }
+
+    /// Refuses retries that no encoding writes, for which there is no scale.
+    pub(super) fn check_retries(&self, retries: &[u8]) -> Result<(), LatticeError> {
+        let cap = (self.scales().len() - 1) as u8;
+        let largest = retries.iter().fold(0, |largest, &t| t.max(largest));
+        if largest > cap {
+            let vector = retries.iter().position(|&t| t > cap).unwrap_or(0);
+            return Err(LatticeError::Retries { vector, retries: retries[vector], cap });
+        }
+        Ok(())
     }
 
     /// The points of one level in lattice units, by packed index, if the table is small. Bit

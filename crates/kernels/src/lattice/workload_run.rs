@@ -104,6 +104,8 @@ impl Job {
                         format!("{n}"),
                     ));
                 }
+                // Here and not in kernels, which look scales up by them.
+                job.codec.check_retries(retries).map_err(input_error)?;
                 job.retries.copy_from_slice(retries);
             }
         }

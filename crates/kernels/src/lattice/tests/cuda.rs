@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::workload_code::Task;
 use super::super::{Lattice, cuda};
 use crate::device::test_devices;
-use crate::testing::judged_on_wgpu;
+use crate::testing::{self, judged_on_wgpu};
 
 /// Every combination of lattice, overload mode and centring; q a power of two and not, few levels and many.
 const CODES: [(i64, i64); 9] = [(2, 1), (2, 20), (3, 12), (4, 2), (5, 3), (16, 2), (100, 3), (255, 2), (256, 2)];
@@ -376,4 +376,32 @@ fn damaged(name: &str, mut ready: Box<dyn Prepared>) {
     ready.run();
     let error = ready.output().unwrap_err();
     assert!(error.contains("vector 33"), "{name}: {error}");
+}
+
+#[test]
+fn retries_that_no_scale_belongs_to_are_refused_before_anything_looks_one_up() {
+    let registry = registry();
+    let params = [&kind("E8", 4, 2, "retry")[..], &[("batch", 40.into())]].concat();
+    let case = case("lattice-decode", &params);
+    let task = registry.find("lattice-decode").unwrap();
+    let mut inputs = task.inputs(&case, 3).unwrap();
+    let mut retries = inputs.take("retries").unwrap();
+    retries.u8_mut().unwrap()[33] = 200;
+    inputs.insert("retries", retries);
+    let refused = |name: &str, problem: String| {
+        assert!(problem.contains("vector 33 has 200, above the cap"), "{name}: {problem}");
+    };
+    refused("the reference", task.reference(&case, &inputs).unwrap_err().to_string());
+    for row in testing::here(&registry, "lattice-decode") {
+        refused(&row.name, (row.prepare)(&case, &inputs, &testing::Here).err().unwrap().to_string());
+    }
+    let rows = registry.implementations("lattice-decode");
+    for (name, device) in test_devices() {
+        for row in rows.iter().filter(|row| row.name.starts_with("cuda")) {
+            refused(
+                &format!("{}, {name}", row.name),
+                (row.prepare)(&case, &inputs, &device).err().unwrap().to_string(),
+            );
+        }
+    }
 }

@@ -97,32 +97,37 @@ fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize
     let peak = operations(ceilings, &single, place.threads)?.value;
     let roofs = roofs(ceilings, place);
     let slowest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::min)?;
-    let (left, right) = (low / 2.0, (high * 2.0).max(2.0 * peak / slowest));
+    let others = [(double, 5, single.clone().double(true)), (bf16, 6, single.bf16(true))];
+    let others = others.into_iter().filter(|(there, ..)| *there).filter_map(|(_, number, work)| {
+        // Products that are widened are held against the first peak.
+        let ceiling = operations(ceilings, &work, place.threads).filter(|ceiling| ceiling.kind != CeilingKind::Fma)?;
+        Some((number, ceiling))
+    });
+    let others: Vec<(usize, Ceiling)> = others.collect();
+    let highest = others.iter().fold(peak, |highest, (_, ceiling)| highest.max(ceiling.value));
+    let (left, right) = (low / 2.0, (high * 2.0).max(2.0 * highest / slowest));
     let roof = |number: usize, label: String, path: Vec<(f64, f64)>| Series {
         label,
         style: Style { number: LIMIT + number, run: 0 },
         joined: true,
         points: path.into_iter().map(|(x, y)| Point { x, y, low: y, high: y, label: None }).collect(),
     };
-    let flat = |number: usize, ceiling: &str, peak: f64, fastest: f64| {
-        let label = format!("{ceiling} peak, {}", human(peak, "FLOP/s"));
+    let flat = |number: usize, kind: CeilingKind, peak: f64, fastest: f64| {
+        // The key has no room for more words.
+        let word = if kind == CeilingKind::ProductsBf16 { "" } else { " peak" };
+        let label = format!("{}{word}, {}", kind.title(), human(peak, "FLOP/s"));
         roof(number, label, vec![(peak / fastest, peak), (right, peak)])
     };
-    // A slope ends where it meets the peak.
+    // A slope ends where it meets the highest peak.
     let fastest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::max)?;
-    let mut series = vec![flat(0, CeilingKind::Fma.title(), peak, fastest)];
-    let others = [(double, 5, single.clone().double(true)), (bf16, 6, single.bf16(true))];
-    for (_, number, work) in others.into_iter().filter(|(there, ..)| *there) {
-        // Products that are widened are held against the first peak.
-        let ceiling = operations(ceilings, &work, place.threads).filter(|ceiling| ceiling.kind != CeilingKind::Fma);
-        series.extend(ceiling.map(|ceiling| flat(number, ceiling.kind.title(), ceiling.value, fastest)));
-    }
+    let mut series = vec![flat(0, CeilingKind::Fma, peak, fastest)];
+    series.extend(others.iter().map(|(number, other)| flat(*number, other.kind, other.value, fastest)));
     for (index, (level, bandwidth)) in roofs.into_iter().enumerate() {
         let from = left.min(peak / bandwidth / 2.0);
         series.push(roof(
             index + 1,
             format!("{level}, {}", human(bandwidth, "B/s")),
-            vec![(from, from * bandwidth), (peak / bandwidth, peak)],
+            vec![(from, from * bandwidth), (highest / bandwidth, highest)],
         ));
     }
     series.extend(points);

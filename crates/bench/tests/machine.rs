@@ -1,0 +1,165 @@
+//! Ceilings of a device whose speed nobody knows beforehand: the fake card fills its multiprocessors, and computes for long enough.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+use common::{Clock, settings};
+use ellwand_bench::measure::Instrument;
+use ellwand_bench::{Cell, machine};
+use ellwand_core::ceiling::Ceiling;
+use ellwand_core::record::Environment;
+use ellwand_core::{
+    Axis, Case, CeilingKind, CpuScope, Device, DeviceKind, Implementation, InputError, PrepareError, Prepared,
+    Registry, Tensor, Tensors, Timing, Work, Workload,
+};
+
+/// A card with three multiprocessors, on the fake clock.
+struct Card(Clock);
+
+impl Device for Card {
+    fn id(&self) -> &str {
+        "cuda:0"
+    }
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda
+    }
+    fn about(&self) -> String {
+        "a card for tests".into()
+    }
+    fn multiprocessors(&self) -> Option<u32> {
+        Some(3)
+    }
+    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
+        let before = self.0.now();
+        body();
+        let wall_ns = self.0.now() - before;
+        Timing { wall_ns, device_ns: Some(wall_ns), ..Timing::default() }
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Tiles and steps, of which the answer is how many there were.
+struct Counted(Vec<Axis>);
+
+fn sizes(case: &Case) -> [u64; 2] {
+    ["tiles", "steps"].map(|axis| case.int(axis).unwrap() as u64)
+}
+
+impl Workload for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+    fn about(&self) -> &str {
+        "counts"
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.0
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        16
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("y", Tensor::vector(&sizes(case)[..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        Work::items("steps", 1).flops(1000.0 * sizes(case).iter().product::<u64>() as f64).bf16(true)
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(CeilingKind::ProductsBf16)
+    }
+}
+
+/// Takes 10 us and so many nanoseconds a step.
+struct Ready {
+    clock: Clock,
+    step_ns: u64,
+    sizes: [u64; 2],
+    y: [u64; 2],
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        self.clock.advance(10_000 + self.sizes[1] * self.step_ns);
+        self.y = self.sizes;
+    }
+    fn poison(&mut self) {
+        self.y = [u64::MAX; 2];
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))
+    }
+}
+
+/// The ceilings of a card whose rows take so long a step, and the steps that were asked for.
+fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, Vec<u64>) {
+    let clock = Clock::default();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let mut registry = Registry::new();
+    registry.device(Arc::new(Card(clock.clone())));
+    let axes = vec![Axis::int("steps", "steps", 1, 9000, 64), Axis::int("tiles", "tiles", 1, 1000, 4)];
+    registry.workload(Counted(axes));
+    for &(name, step_ns) in rows {
+        let (clock, asked) = (clock.clone(), asked.clone());
+        let row = Implementation::cpu("counted", name, "a toy", move |case, _, _| {
+            let Some(step_ns) = step_ns else { return Err(PrepareError::Unsupported("not here".into())) };
+            asked.lock().unwrap_or_else(PoisonError::into_inner).push(sizes(case)[1]);
+            Ok(Box::new(Ready { clock: clock.clone(), step_ns, sizes: sizes(case), y: [0; 2] }))
+        });
+        registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+    }
+    let never = AtomicBool::new(false);
+    let instrument = Instrument {
+        registry: &registry,
+        settings: settings(),
+        seed: 7,
+        probes: &[],
+        interrupt: &never,
+        given: None,
+        resolutions: Default::default(),
+    };
+    let environment = Environment::default();
+    let cells = machine::cells(&registry, &environment);
+    let (ceilings, _) = machine::measure(&instrument, &environment, &cells, &[], &mut |_, _, _| {}).unwrap();
+    assert!(!never.load(SeqCst));
+    let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    asked.dedup();
+    (cells, ceilings, asked)
+}
+
+#[test]
+fn tiles_fill_the_multiprocessors_and_steps_take_two_milliseconds() {
+    // 64 steps of 100 ns take 16.4 us, of which most is what begins them: 7805 of them would take 2 ms, by that.
+    let (cells, ceilings, steps) = ceilings(&[("cuda", Some(100)), ("cuda-other", Some(150)), ("cuda-none", None)]);
+    assert_eq!(cells.len(), 1);
+    assert_eq!(cells[0].case.int("tiles"), Some(12), "four for each of three");
+    assert_eq!(steps, [64, 8192]);
+    let told: Vec<_> = ceilings.iter().map(|ceiling| (ceiling.implementation.as_str(), ceiling.value)).collect();
+    let rate = |step_ns: u64| 12.0 * 8192.0 * 1000.0 / (1e-9 * (10_000 + 8192 * step_ns) as f64);
+    assert_eq!(told.len(), 2, "{told:?}");
+    for ((name, value), (expected, step_ns)) in told.into_iter().zip([("cuda", 100), ("cuda-other", 150)]) {
+        assert!(name == expected && (value / rate(step_ns) - 1.0).abs() < 1e-6, "{name}: {value}");
+    }
+    for ceiling in &ceilings {
+        assert_eq!((ceiling.kind, &*ceiling.device), (CeilingKind::ProductsBf16, "cuda:0"));
+        assert_eq!((ceiling.footprint_bytes, &*ceiling.level), (0, ""), "memory plays no part");
+    }
+}
+
+#[test]
+fn steps_are_no_more_than_there_may_be_and_a_slow_device_takes_those_it_has() {
+    // 12718 of them would take 2 ms, by what 64 take.
+    let (_, _, steps) = ceilings(&[("cuda", Some(1))]);
+    assert_eq!(steps, [64, 9000]);
+    let (_, _, steps) = ceilings(&[("cuda", Some(100_000))]);
+    assert_eq!(steps, [64], "6.4 ms");
+}
