@@ -18,7 +18,7 @@ use ellwand_core::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::device::{Buffer, Grid, Job, Source, gpu, on_wgpu, whole};
+use crate::device::{Buffer, Grid, Job, Source, files, gpu, on_wgpu, whole};
 use crate::lanes::half::{narrow, widen};
 
 const NAME: &str = "products";
@@ -36,21 +36,13 @@ const MOST_STEPS: i64 = 32_768;
 const STARTS: usize = 1024;
 
 /// The kernels for every architecture since Ampere.
-pub(crate) static SOURCE: Source = Source {
-    name: "products.cu",
-    text: concat!(include_str!("../device/tensor.cuh"), "\n#line 1 \"products.cu\"\n", include_str!("products.cu")),
-    options: &[],
-};
+pub(crate) static SOURCE: Source =
+    Source { name: "products.cu", text: files!("../device/tensor.cuh", "products.cu"), options: &[] };
 
 /// The kernels for Hopper.
 pub(crate) static HOPPER: Source = Source {
     name: "products_hopper.cu",
-    text: concat!(
-        include_str!("../device/tensor.cuh"),
-        include_str!("../device/hopper.cuh"),
-        "\n#line 1 \"products_hopper.cu\"\n",
-        include_str!("products_hopper.cu")
-    ),
+    text: files!("../device/tensor.cuh", "../device/hopper.cuh", "products_hopper.cu"),
     options: &[],
 };
 
