@@ -47,7 +47,18 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Triton => triton::check(),
         Proof::Emulation => {
             needs_compiler()?;
-            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "device::"];
+            let kernels = [
+                "test",
+                "--quiet",
+                "-p",
+                "ellwand-kernels",
+                "--lib",
+                "--",
+                "cuda",
+                "cublas",
+                "calibration::",
+                "device::",
+            ];
             cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])?;
             // The program on a driver that executes on the processor, which loads what the compiler makes for Hopper.
             let libraries = cuda::libraries()?;
@@ -57,7 +68,8 @@ fn prove(proof: Proof) -> Result<()> {
         }
         Proof::Races => {
             needs_compiler()?;
-            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda"];
+            let kernels =
+                ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "cublas", "calibration::"];
             cargo(&kernels, &[("ELLWAND_REQUIRE", "races")])
         }
         Proof::Vulkan => {
