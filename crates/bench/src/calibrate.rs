@@ -1,6 +1,6 @@
 //! Warm-up, and how many iterations make a slot.
 
-use ellwand_core::device::{Caches, CpuScope, Device, Timing};
+use ellwand_core::device::{Caches, CpuScope, Device, DeviceKind, Timing};
 use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::Settings;
 
@@ -54,11 +54,18 @@ pub(crate) fn shape(
     prepared: &mut dyn Prepared,
     effort: Effort,
 ) -> Result<Slot, String> {
+    let times = if device.kind() == DeviceKind::Cpu { 1 } else { LONGER_ON_DEVICES };
+    let warm_up_ns = times * effort.warm_up_ns;
     match effort.caches {
-        Caches::Warm => warm(device, parallelism, prepared, effort.slot_min_ns, effort.warm_up_ns),
-        Caches::Cold => cold(device, parallelism, prepared, effort.warm_up_ns),
+        Caches::Warm => warm(device, parallelism, prepared, times * effort.slot_min_ns, warm_up_ns),
+        Caches::Cold => cold(device, parallelism, prepared, warm_up_ns),
     }
 }
+
+/// How many times as long slots and warm-up are on a device with a clock of its own: its events resolve half a microsecond and
+/// stand a microsecond or two before the first kernel and behind the last one, and it raises its clock rate only some time after
+/// work has come. Who hands on launches one by one limits them to what its queue holds ([`Prepared::most_iterations`]).
+const LONGER_ON_DEVICES: u64 = 10;
 
 /// Fewest slots by which a cold one is known, and most that warm it up, whatever the clock says.
 const COLD_SLOTS: [u64; 2] = [3, 1000];

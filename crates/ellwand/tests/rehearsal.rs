@@ -192,7 +192,17 @@ fn the_other_commands_reach_the_device() {
     let gelu = "gelu -i cuda --form exact --batch 1 --sequence 4 --dimension 64";
     let cold = rehearsal.run(&format!("run {gelu} --caches cold --in-process {RUN}"), &[]);
     assert_eq!(cold.code, Some(0), "{}\n{}", cold.stdout, cold.stderr);
-    assert!(rehearsal.log().contains("cuMemsetD8Async of 2097152"), "twice the cache is written");
+    // An array twice as large as the cache is written once, and read before every slot of one iteration, which waits for that.
+    let log = rehearsal.log();
+    assert_eq!(log.matches("cuMemsetD8Async of 2097168").count(), 1, "{log}");
+    let counts = rehearsal.rows()[0]["samples"]["iterations"].as_array().unwrap().clone();
+    assert!(counts.iter().all(|count| *count == 1), "{counts:?}");
+    let flushes: Vec<&str> = log.split("launch of flush").skip(1).collect();
+    assert!(flushes.len() > counts.len(), "{} flushes, {} slots", flushes.len(), counts.len());
+    for after in &flushes {
+        let [wait, work] = ["cuStreamSynchronize", "launch of gelu"].map(|what| after.find(what));
+        assert!(work.is_none_or(|work| wait.is_some_and(|wait| wait < work)), "nobody waits for a flush: {after}");
+    }
     let spans = rehearsal.run(&format!("run {gelu} --spans --device cuda:0 --no-plot --overwrite -o out"), &[]);
     assert_eq!(spans.code, Some(0), "{}\n{}", spans.stdout, spans.stderr);
     let short = rehearsal.run(&format!("run {gelu} --in-process {RUN}"), &[("REHEARSAL_MEMORY", "600")]);

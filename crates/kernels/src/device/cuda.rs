@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod ahead;
+pub(super) mod flush;
 mod graph;
 mod kernels;
 mod library;
@@ -104,7 +105,7 @@ struct Cuda {
     context: sys::CUcontext,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
-    /// Pinned memory that the gate reads, and its address on the device.
+    /// Pinned memory of two words that the gate reads and writes, and its address on the device.
     opened: *mut u32,
     opened_on_device: u64,
     state: Mutex<State>,
@@ -173,13 +174,13 @@ impl Cuda {
         let mut opened_on_device = 0;
         // SAFETY: out-parameters; the second call is about the memory that the first one made.
         unsafe {
-            sys::cuMemHostAlloc(&raw mut opened, size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP)
+            sys::cuMemHostAlloc(&raw mut opened, 2 * size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP)
                 .result()
                 .map_err(call("cuMemHostAlloc"))?;
             sys::cuMemHostGetDevicePointer_v2(&raw mut opened_on_device, opened, 0)
                 .result()
                 .map_err(call("cuMemHostGetDevicePointer"))?;
-            opened.cast::<u32>().write_volatile(0);
+            opened.cast::<[u32; 2]>().write_volatile([0; 2]);
         }
         Ok(Self {
             name: result::device::get_name(device).map_err(call("cuDeviceGetName"))?,
@@ -319,15 +320,17 @@ impl Backend for Cuda {
 
     fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
-        self.wait()?;
-        // SAFETY: a buffer of at least this length (`Buffer` sees to it); nothing runs.
-        unsafe { result::memcpy_htod_sync(to, from) }.map_err(self.failed("cuMemcpyHtoD"))
+        // In the stream, which is then waited for. A copy beside it may still be on its way when the call returns: from memory that
+        // may be paged out it returns once the driver has a copy of its own, and this stream waits for no other one.
+        // SAFETY: a buffer of at least this length (`Buffer` sees to it); `from` outlives the wait.
+        unsafe { result::memcpy_htod_async(to, from, self.stream) }.map_err(self.failed("cuMemcpyHtoDAsync"))?;
+        self.wait()
     }
 
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
         self.wait()?;
-        // SAFETY: as above.
+        // SAFETY: as above; nothing runs, and it returns when all has arrived.
         unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(self.failed("cuMemcpyDtoH"))
     }
 
@@ -445,23 +448,7 @@ impl Backend for Cuda {
     }
 
     fn flush(&self) -> Result<(), GpuError> {
-        let bytes = 2 * self.l2_bytes;
-        if bytes == 0 {
-            return Err(GpuError::Absent(
-                "the driver does not tell how large the cache is that would be flushed".into(),
-            ));
-        }
-        let known = self.enter()?.scratch;
-        let scratch = match known {
-            Some(scratch) => scratch,
-            None => {
-                let scratch = self.alloc(bytes)?;
-                self.enter()?.scratch = Some(scratch);
-                scratch
-            }
-        };
-        self.fill(scratch, 0, bytes)?;
-        self.sync()
+        self.flush_caches()
     }
 
     fn multiprocessors(&self) -> u32 {

@@ -85,7 +85,7 @@ impl Cupti {
     fn told(&self, call: &str, code: c_int) -> Result<(), String> {
         match code {
             0 => Ok(()),
-            // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES and CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED.
+            // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
             35 => Err(format!(
                 "{call}: this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides"
             )),

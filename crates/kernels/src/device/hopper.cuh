@@ -20,7 +20,7 @@ __device__ __forceinline__ u64 matrix_at(u32 address, u32 offset, u32 leading, u
 #ifdef __CUDACC__
 
 // A map of an array in global memory, as the driver encodes it.
-struct __align__(64) TensorMap { u64 words[16]; };
+struct __align__(128) TensorMap { u64 words[16]; };
 
 __device__ __forceinline__ void barrier_init(u64* barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
@@ -42,12 +42,15 @@ __device__ __forceinline__ void barrier_arrive_expect(u64* barrier, u32 bytes) {
 }
 
 // Waits until the phase of this parity is over; of a new barrier, the phase of parity 1 is. A phase that nobody ends would hold
-// the device for ever: after 2^24 tries, which is a second or more, the kernel ends with an error.
+// the device for ever: after two seconds the kernel ends with an error. A try may take as long as the hardware likes, so that the
+// clock decides and not their number.
 __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
     asm volatile(
-        "{\n.reg .pred over;\n.reg .u32 tries;\nmov.u32 tries, 0;\nagain:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-        "@over bra done;\nadd.u32 tries, tries, 1;\nsetp.lt.u32 over, tries, 16777216;\n@over bra again;\ntrap;\ndone:\n}" ::"r"(
+        "{\n.reg .pred over;\n.reg .u64 began, now;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n@over bra done;\n"
+        "mov.u64 began, %%globaltimer;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n@over bra done;\n"
+        "mov.u64 now, %%globaltimer;\nsub.u64 now, now, began;\nsetp.lt.u64 over, now, 2000000000;\n@over bra again;\ntrap;\ndone:\n}" ::"r"(
             shared_address(barrier)),
         "r"(parity)
         : "memory");

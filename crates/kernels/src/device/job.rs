@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
 
-use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source};
+use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
 
 /// An array that a job makes.
 pub(crate) struct Output {
@@ -165,6 +165,13 @@ impl Job {
 }
 
 impl Prepared for Job {
+    /// As many as wait behind a closed gate without filling the queue: beyond, the device would run while the host still queues.
+    fn most_iterations(&self) -> u64 {
+        let carried = self.carried.as_ref().map_or(0, |carried| carried.ins.len() + carried.outs.len());
+        let launches = if self.graph.is_some() { 1 } else { self.launches.len() * self.times + carried };
+        ((gate::MOST_LAUNCHES - 1) as u64 / launches.max(1) as u64).max(1)
+    }
+
     fn run(&mut self) {
         if let Some(graph) = self.graph {
             if let Err(error) = self.gpu.replay(graph) {

@@ -1,22 +1,22 @@
 //! How the tests judge kernels: against the workload's own reference, on every device that tests have.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use ellwand_core::{Case, DeviceKind, PrepareError, Registry, Tensors};
 
-use super::{GpuDevice, test_devices};
+use super::{Gpu, GpuDevice, test_devices};
 
 /// Rows for CUDA devices that the emulation cannot run: their kernels are no CUDA C++.
 const FOREIGN: [&str; 2] = ["triton", "cublas"];
 
 /// The first real GPU; `required` says whether there must be one.
 pub(crate) fn real_devices(required: &str) -> Vec<(String, GpuDevice)> {
-    match super::cuda::find() {
-        Ok(found) => found
-            .into_iter()
-            .take(1)
-            .map(|(index, gpu)| (gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu)))
-            .collect(),
+    // Opened once: each opening makes a stream and loads every kernel anew.
+    static FIRST: OnceLock<Result<(usize, Gpu), String>> = OnceLock::new();
+    let first = FIRST.get_or_init(|| Ok(super::cuda::find()?.into_iter().next().expect("an empty list is an error")));
+    match first {
+        Ok((index, gpu)) => vec![(gpu.about(), GpuDevice::new(format!("cuda:{index}"), gpu.clone()))],
         Err(why) => {
             assert!(!required.contains("cuda"), "a GPU is required: {why}");
             Vec::new()

@@ -54,6 +54,7 @@ impl Source {
 pub fn sources() -> Vec<&'static Source> {
     vec![
         &super::gate::SOURCE,
+        &super::cuda::flush::SOURCE,
         &crate::calibration::CUDA,
         &crate::calibration::CUDA_FMA,
         &crate::calibration::CUDA_PRODUCTS,

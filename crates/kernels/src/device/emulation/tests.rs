@@ -95,3 +95,25 @@ fn source_that_does_not_compile_is_told_with_file_and_line() {
     let error = Emulation::new(Order::Forward).kernel(&BROKEN, "broken").unwrap_err();
     assert!(error.to_string().contains("broken.cu:3:"), "{error}");
 }
+
+#[test]
+fn flushing_reads_all_and_writes_nothing() {
+    if compiler().is_none() {
+        return;
+    }
+    let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
+    let flush = gpu.kernel(&crate::device::cuda::flush::SOURCE, "flush").unwrap();
+    let launch = |words: &[u32]| {
+        let (array, never) = (Buffer::of_u32(&gpu, words).unwrap(), Buffer::of_u32(&gpu, &[7]).unwrap());
+        let args = [Arg::At(array.address()), Arg::At(never.address()), Arg::U64(words.len() as u64 / 4)];
+        gpu.launch(&flush, Grid::line(3, 256), &args).unwrap();
+        never.read(4).unwrap()
+    };
+    assert_eq!(launch(&[0; 4 * 5000]), [7, 0, 0, 0], "nothing is written for zeros");
+    // That each word is read shows where it is none.
+    for at in [0, 1, 4 * 768 + 3, 4 * 5000 - 1] {
+        let mut words = [0; 4 * 5000];
+        words[at] = 9;
+        assert_eq!(launch(&words), [9, 0, 0, 0], "{at}");
+    }
+}

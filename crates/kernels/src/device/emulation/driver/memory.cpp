@@ -144,6 +144,8 @@ API cuMemHostGetDevicePointer_v2(uint64_t* at, void* host, unsigned flags) {
 API cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
     Context* context;
     if (const int code = current(context)) return code;
+    // A real one may still be on its way to the device when it returns, and no stream here waits for it.
+    misuse("cuMemcpyHtoD beside streams that do not wait for it", ok);
     return now(*context, "cuMemcpyHtoD", to, bytes, [=] { std::memcpy(bytes_at(to), from, bytes); });
 }
 
