@@ -2,13 +2,15 @@
 #![allow(unsafe_code)]
 
 mod ahead;
-pub(super) mod flush;
+mod flush;
 mod graph;
 mod kernels;
 mod library;
 mod timing;
 mod transfer;
 mod watch;
+
+pub(super) use flush::SOURCE as FLUSH;
 
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -54,7 +54,7 @@ impl Source {
 pub fn sources() -> Vec<&'static Source> {
     vec![
         &super::gate::SOURCE,
-        &super::cuda::flush::SOURCE,
+        &super::cuda::FLUSH,
         &crate::calibration::CUDA,
         &crate::calibration::CUDA_FMA,
         &crate::calibration::CUDA_PRODUCTS,

@@ -102,7 +102,7 @@ fn flushing_reads_all_and_writes_nothing() {
         return;
     }
     let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
-    let flush = gpu.kernel(&crate::device::cuda::flush::SOURCE, "flush").unwrap();
+    let flush = gpu.kernel(&crate::device::cuda::FLUSH, "flush").unwrap();
     let launch = |words: &[u32]| {
         let (array, never) = (Buffer::of_u32(&gpu, words).unwrap(), Buffer::of_u32(&gpu, &[7]).unwrap());
         let args = [Arg::At(array.address()), Arg::At(never.address()), Arg::U64(words.len() as u64 / 4)];
