@@ -32,7 +32,12 @@ fi
 cd "$here" || exit 1
 # Carried packed, since it weighs as much as all the rest; this folder may be one that nobody may write to.
 kernel_tests=bin/kernel-tests
-if [ ! -x "$kernel_tests" ] && ! gzip -dk bin/kernel-tests.gz 2> /dev/null < /dev/null; then
+unpack() {
+    # What has lost its mode on the way here, or was left cut off, is no program.
+    gzip -dk bin/kernel-tests.gz 2> /dev/null < /dev/null && chmod +x "$kernel_tests"
+}
+[ -x bin/ellwand ] || chmod +x bin/ellwand
+if [ ! -x "$kernel_tests" ] && ! unpack; then
     kernel_tests=$out/cache/kernel-tests
     mkdir -p "$out/cache"
     gzip -dc bin/kernel-tests.gz > "$kernel_tests" && chmod +x "$kernel_tests"

@@ -177,4 +177,9 @@ fn tests_are_unpacked_elsewhere_where_the_folder_cannot_be_written_to() {
     assert_eq!(folder.part("conformance").0, "ok");
     assert_eq!(folder.text("results/conformance-cublas.txt"), "judged cublas\n");
     assert!(!folder.0.join("results/cache").exists());
+    // Where it can be, it is unpacked beside what was packed, whatever became of its mode.
+    fs::remove_file(folder.0.join("bin/kernel-tests")).unwrap();
+    fs::set_permissions(folder.0.join("bin/kernel-tests.gz"), fs::Permissions::from_mode(0o644)).unwrap();
+    ended(&folder.script(120, &["verify"]).output().unwrap());
+    assert!(folder.text("bin/kernel-tests").ends_with("echo judged \"$@\"\n"));
 }
