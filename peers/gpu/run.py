@@ -5,16 +5,24 @@
 Every call is judged against f64 before it is timed, and each answer or reason goes to OUT as one line of JSON at once, so that
 what was measured stays when the rest is cut off. A sample is a series of calls between two events of the device, enqueued behind
 a kernel that keeps the device busy meanwhile, so that launching is in no sample unless it takes longer than the work; JAX has no
-events, its samples are wall time around a series, and say so. Arrays of the element-wise operations are larger than the caches.
+events, its samples are wall time around a series, and say so. Transfers have both, the wall's as `wall_ns`, since pageable memory
+keeps the host busy. Arrays of the element-wise operations are larger than the caches.
+
+What others are held against comes first, what compiles for seconds before its first answer last: where the time is over, the rest
+has lines that say so.
 
 `--small` takes small arrays, and the processor where there is no GPU: it tries this file, its times mean nothing.
 """
 
 import argparse
+import functools
 import json
 import math
 import sys
 import time
+
+# Loading what follows takes seconds that belong to those that are asked for.
+BEGAN = time.monotonic()
 
 # The code of `ellwand` for: nothing was measured.
 NOTHING = 6
@@ -31,6 +39,8 @@ LAYER = (64, 512, 1024)
 # Positions and heads of 128 values.
 CORES = [(4096, 16), (8192, 8), (16384, 4)]
 MATRIX = 8192
+# Bytes from host to device and back, the largest that `run.sh` asks of `ellwand`.
+CARRIED = 268_435_456
 SAMPLES = 30
 
 
@@ -42,14 +52,18 @@ class Peers:
             print(f"PyTorch {torch.__version__} sees no GPU here")
             sys.exit(NOTHING)
         self.device = torch.device("cuda" if self.cuda else "cpu")
-        self.end = time.monotonic() + asked.seconds
+        self.end = BEGAN + asked.seconds
+
+    @functools.cached_property
+    def layers(self):
+        return Layers(self)
 
     def say(self, **line):
         print(json.dumps(line), file=self.out, flush=True)
-        print(" ".join(f"{key}={value}" for key, value in line.items() if key != "ns"), flush=True)
+        print(" ".join(f"{key}={value}" for key, value in line.items() if key not in ("ns", "wall_ns")), flush=True)
 
-    def timed(self, call, calls):
-        """Nanoseconds of one call, by the device's clock."""
+    def timed(self, call, calls, gate=True):
+        """Nanoseconds of one call, by the device's clock; behind a kernel that keeps it busy unless the host takes part."""
         if not self.cuda:
             begin = time.perf_counter_ns()
             for _ in range(calls):
@@ -57,7 +71,8 @@ class Peers:
             return (time.perf_counter_ns() - begin) / calls
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
-        torch.cuda._sleep(2_000_000)
+        if gate:
+            torch.cuda._sleep(2_000_000)
         first.record()
         for _ in range(calls):
             call()
@@ -67,14 +82,20 @@ class Peers:
 
     def waited(self, call, calls, wait):
         """The same by the clock on the wall."""
+        self.synchronize()
         begin = time.perf_counter_ns()
         for _ in range(calls):
             got = call()
         wait(got)
         return (time.perf_counter_ns() - begin) / calls
 
-    def measure(self, library, op, make, *, judge, tolerance, wait=None, **about):
-        """`make` gives a call; `judge` what the largest error of its answer is, as a share of the largest right value."""
+    def synchronize(self):
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def measure(self, library, op, make, *, judge, tolerance, wait=None, both=False, gate=True, **about):
+        """`make` gives a call; `judge` what the largest error of its answer is, as a share of the largest right value. `both`
+        takes the time on the wall too."""
         if self.asked.only and self.asked.only not in f"{library} {op}":
             return
         if time.monotonic() > self.end:
@@ -84,10 +105,16 @@ class Peers:
             wrong = judge(call())
             if not wrong <= tolerance:
                 return self.say(library=library, op=op, outcome=f"wrong: {wrong:.2e} where {tolerance:.0e} is allowed", **about)
-            clock = self.timed if wait is None else (lambda call, calls: self.waited(call, calls, wait))
+            clock = (lambda call, calls: self.timed(call, calls, gate)) if wait is None else (lambda call, calls: self.waited(call, calls, wait))
             clock(call, 3)
-            calls = max(1, min(100, math.ceil(1e6 / clock(call, 3))))
-            ns = [clock(call, calls) for _ in range(3 if self.asked.small else SAMPLES)]
+            once = clock(call, 3)
+            calls = max(1, min(100, math.ceil(1e6 / once)))
+            # What takes long has fewer, as many as an interval needs.
+            samples = 3 if self.asked.small else max(12, min(SAMPLES, int(5e8 / (calls * once))))
+            ns = [clock(call, calls) for _ in range(samples)]
+            if both:
+                wall = [round(self.waited(call, calls, lambda _: self.synchronize())) for _ in range(samples)]
+                about = about | dict(wall_median_ns=sorted(wall)[samples // 2], wall_ns=wall)
         except Exception as error:  # noqa: BLE001 - a peer that breaks is a line, and the others go on
             return self.say(library=library, op=op, outcome=f"failed: {type(error).__name__}: {str(error)[:300]}", **about)
         ns = [round(each) for each in ns]
@@ -110,40 +137,63 @@ def apart(expected):
     return judge
 
 
-def layers(peers):
-    batch, sequence, d = (2, 8, 64) if peers.asked.small else LAYER
-    torch.manual_seed(1)
-    x = 3 * torch.randn(batch * sequence, d, device=peers.device)
-    y = torch.randn_like(x)
-    gamma, beta = torch.randn(d, device=peers.device), torch.randn(d, device=peers.device)
-    labels = torch.randint(d, (batch * sequence,), device=peers.device)
-    n = x.numel()
-    # Bytes that must move, and each operation on its arrays.
-    ops = {
-        "layer-norm": (8 * n + 8 * d, (x, gamma, beta), lambda x, g, b: F.layer_norm(x, (d,), g, b)),
-        "gelu": (8 * n, (x,), F.gelu),
-        "swish": (8 * n, (x,), F.silu),
-        "swiglu": (12 * n, (x, y), lambda x, y: F.silu(x) * y),
-        "softmax": (8 * n, (x,), lambda x: F.softmax(x, dim=-1)),
-        "residual-layer-norm": (16 * n + 8 * d, (x, y, gamma, beta), lambda x, y, g, b: F.layer_norm(x + y, (d,), g, b)),
-        "mse-loss": (8 * n + 4, (x, y), F.mse_loss),
-        "cross-entropy-loss": (4 * n + 8 * len(labels) + 4, (x,), lambda x: F.cross_entropy(x, labels)),
-        "copy": (8 * n, (x,), torch.clone),
-    }
-    about = dict(shape=[batch, sequence, d])
-    judges = {}
-    for name, (count, arrays, op) in ops.items():
-        judges[name] = apart(op(*(array.double() for array in arrays)))
-        peers.measure("torch", name, lambda: lambda: op(*arrays), judge=judges[name], tolerance=1e-5, bytes=count, **about)
-    for name, (count, arrays, op) in ops.items():
-        peers.measure("torch.compile", name, lambda: (lambda made: lambda: made(*arrays))(torch.compile(op, dynamic=False)),
-                      judge=judges[name], tolerance=1e-5, bytes=count, **about)
-    cupy_layers(peers, ops, judges, about)
-    jax_layers(peers, ops, judges, about)
+class Layers:
+    """The arrays and operations that move bytes, and what their answers are in f64."""
+
+    def __init__(self, peers):
+        batch, sequence, d = (2, 8, 64) if peers.asked.small else LAYER
+        torch.manual_seed(1)
+        x = 3 * torch.randn(batch * sequence, d, device=peers.device)
+        y = torch.randn_like(x)
+        gamma, beta = torch.randn(d, device=peers.device), torch.randn(d, device=peers.device)
+        labels = torch.randint(d, (batch * sequence,), device=peers.device)
+        n = x.numel()
+        # Bytes that must move, and each operation on its arrays.
+        self.ops = {
+            "copy": (8 * n, (x,), torch.clone),
+            "layer-norm": (8 * n + 8 * d, (x, gamma, beta), lambda x, g, b: F.layer_norm(x, (d,), g, b)),
+            "gelu": (8 * n, (x,), F.gelu),
+            "swish": (8 * n, (x,), F.silu),
+            "swiglu": (12 * n, (x, y), lambda x, y: F.silu(x) * y),
+            "softmax": (8 * n, (x,), lambda x: F.softmax(x, dim=-1)),
+            "residual-layer-norm": (16 * n + 8 * d, (x, y, gamma, beta), lambda x, y, g, b: F.layer_norm(x + y, (d,), g, b)),
+            "mse-loss": (8 * n + 4, (x, y), F.mse_loss),
+            "cross-entropy-loss": (4 * n + 8 * len(labels) + 4, (x,), lambda x: F.cross_entropy(x, labels)),
+        }
+        self.shape = [batch, sequence, d]
+        self.right = {}
+
+    def judge(self, name, got):
+        if name not in self.right:
+            _, arrays, op = self.ops[name]
+            self.right[name] = apart(op(*(array.double() for array in arrays)))
+        return self.right[name](got)
+
+    def measure(self, peers, library, name, make, take=lambda got: got, **about):
+        peers.measure(library, name, make, judge=lambda got: self.judge(name, take(got)), tolerance=1e-5, bytes=self.ops[name][0],
+                      shape=self.shape, **about)
 
 
-def cupy_layers(peers, ops, judges, about):
+def copies(peers):
+    eager(peers, ["copy"])
+
+
+def eager(peers, names=None):
+    layers = peers.layers
+    for name in names or [name for name in layers.ops if name != "copy"]:
+        _, arrays, op = layers.ops[name]
+        layers.measure(peers, "torch", name, lambda: lambda: op(*arrays))
+
+
+def compiled(peers):
+    layers = peers.layers
+    for name, (_, arrays, op) in layers.ops.items():
+        layers.measure(peers, "torch.compile", name, lambda: (lambda made: lambda: made(*arrays))(torch.compile(op, dynamic=False)))
+
+
+def cupy_layers(peers):
     """Those that are one pass over the elements, as fused kernels."""
+    layers = peers.layers
 
     def make(name):
         import cupy
@@ -155,18 +205,19 @@ def cupy_layers(peers, ops, judges, about):
             "swish": lambda x: x / (1.0 + cupy.exp(-x)),
             "swiglu": lambda x, y: x / (1.0 + cupy.exp(-x)) * y,
         }
-        arrays = [cupy.from_dlpack(array) for array in ops[name][1]]
+        arrays = [cupy.from_dlpack(array) for array in layers.ops[name][1]]
         if name == "copy":
             return lambda: torch.from_dlpack(arrays[0].copy())
         fused = cupy.fuse(bodies[name])
         return lambda: torch.from_dlpack(fused(*arrays))
 
     for name in ["gelu", "swish", "swiglu", "copy"]:
-        peers.measure("cupy", name, lambda: make(name), judge=judges[name], tolerance=1e-5, bytes=ops[name][0], **about)
+        layers.measure(peers, "cupy", name, lambda: make(name))
 
 
-def jax_layers(peers, ops, judges, about):
+def jax_layers(peers):
     """The same formulas under `jax.jit`; calls follow one another without waiting."""
+    layers = peers.layers
 
     def make(name):
         import jax
@@ -183,16 +234,42 @@ def jax_layers(peers, ops, judges, about):
             "softmax": jax.nn.softmax,
             "mse-loss": lambda x, y: jnp.mean((x - y) ** 2),
         }
-        arrays = [jax.dlpack.from_dlpack(array) for array in ops[name][1]]
+        arrays = [jax.dlpack.from_dlpack(array) for array in layers.ops[name][1]]
         made = jax.jit(bodies[name])
         return lambda: made(*arrays)
 
-    def judge(name):
-        return lambda got: judges[name](torch.from_dlpack(got))
-
     for name in ["layer-norm", "gelu", "swish", "softmax", "mse-loss"]:
-        peers.measure("jax", name, lambda: make(name), judge=judge(name), tolerance=1e-5, bytes=ops[name][0],
-                      wait=lambda got: got.block_until_ready(), **about)
+        layers.measure(peers, "jax", name, lambda: make(name), take=torch.from_dlpack, wait=lambda got: got.block_until_ready())
+
+
+def transfers(peers):
+    """Between host and device: page-locked memory as fast as the link, pageable memory as the driver copies it on its way."""
+    count = 4096 if peers.asked.small else CARRIED
+    for memory in ["pinned", "pageable"]:
+        for direction in ["host-to-device", "device-to-host"]:
+
+            def make(memory=memory, direction=direction):
+                device = torch.randint(256, (count,), dtype=torch.uint8, device=peers.device)
+                host = torch.empty(count, dtype=torch.uint8, pin_memory=memory == "pinned" and peers.cuda)
+                host.copy_(device)
+                # What arrives is compared with what was sent, where nothing of it was before.
+                sent, got = (host, device) if direction == "host-to-device" else (device, host)
+                expected = sent.clone()
+                got.zero_()
+
+                def call():
+                    got.copy_(sent, non_blocking=True)
+                    return got, expected
+
+                return call
+
+            def judge(answer):
+                got, expected = answer
+                peers.synchronize()
+                return 0.0 if torch.equal(got.to(peers.device), expected.to(peers.device)) else math.inf
+
+            peers.measure("torch", "transfer", make, judge=judge, tolerance=0.0, both=True, gate=memory == "pinned",
+                          bytes=count, memory=memory, direction=direction)
 
 
 def products(peers):
@@ -241,7 +318,7 @@ def main():
     card = torch.cuda.get_device_name() if peers.cuda else "the processor"
     peers.say(torch=torch.__version__, cuda=torch.version.cuda, device=card)
     with torch.inference_mode():
-        for part in [products, attention, layers]:
+        for part in [copies, products, attention, eager, transfers, compiled, cupy_layers, jax_layers]:
             try:
                 part(peers)
             except Exception as error:  # noqa: BLE001

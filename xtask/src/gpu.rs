@@ -102,3 +102,6 @@ fn weight(folder: &Path) -> Result<u64> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

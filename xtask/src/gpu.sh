@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash, coreutils and gzip only.
+# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash, coreutils, grep, sed and gzip only.
 #
 #     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
 #
@@ -8,22 +8,47 @@
 # them alone has the ten minutes for itself, and the same FOLDER takes the results of one call after another.
 #
 # Every part has a time limit and a line in parts.tsv: ok, failed, timeout or unsupported, with the reason. A part that
-# breaks never stops the others, time that a group leaves is the next one's, and the whole ends within ten minutes. The answer of
-# every kernel is judged before any time is taken: by the tests first, by each measurement again.
+# breaks never stops the others, and time that a group leaves is the next one's. The answer of every kernel is judged before any
+# time is taken: by the tests first, by each measurement again.
+#
+# ELLWAND_GPU_SECONDS   the whole ends within these many seconds (570), and 3 more where the last part must be stopped
+# ELLWAND_GPU_ARCHIVE   a file that takes all of FOLDER as one .tar.gz, anew after every part: whoever ends this script by force
+#                       loses the part under way and no other; needs tar
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/results}
 [ $# -eq 0 ] || shift
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
+archive=${ELLWAND_GPU_ARCHIVE:-}
+if [ -n "$archive" ]; then
+    mkdir -p "$(dirname "$archive")" || exit 1
+    archive=$(cd "$(dirname "$archive")" && pwd)/$(basename "$archive")
+    if ! command -v tar > /dev/null; then
+        echo "tar is not installed here: $archive will not be made" >&2
+        archive=
+    fi
+fi
 cd "$here" || exit 1
-# Carried packed, since it weighs as much as all the rest.
-[ -x bin/kernel-tests ] || gzip -dk bin/kernel-tests.gz
+# Carried packed, since it weighs as much as all the rest; this folder may be one that nobody may write to.
+kernel_tests=bin/kernel-tests
+unpack() {
+    # What has lost its mode on the way here, or was left cut off, is no program.
+    gzip -dk bin/kernel-tests.gz 2> /dev/null < /dev/null && chmod +x "$kernel_tests"
+}
+[ -x bin/ellwand ] || chmod +x bin/ellwand
+if [ ! -x "$kernel_tests" ] && ! unpack; then
+    kernel_tests=$out/cache/kernel-tests
+    mkdir -p "$out/cache"
+    gzip -dc bin/kernel-tests.gz > "$kernel_tests" && chmod +x "$kernel_tests"
+fi
 export ELLWAND_CUBINS=$here/cubins ELLWAND_TRITON=$here/triton XDG_CACHE_HOME=$out/cache NO_COLOR=1
 # JAX would take most of the memory for itself.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 limit=${ELLWAND_GPU_SECONDS:-570}
-started=$SECONDS
+started=$SECONDS end=$((SECONDS + limit))
+# Seconds that it takes to stop what does not want to end.
+stopping=3
 parts=$out/parts.tsv
 [ -s "$parts" ] || printf 'part\toutcome\tseconds\treason\n' > "$parts"
 
@@ -56,23 +81,93 @@ told() { # PART OUTCOME SECONDS REASON
 
 # Nothing is ever said here: who reads from it sleeps without a process of his own beside what is measured.
 exec {idle}<> <(:)
-# Who ends this script ends what it is running.
-running=
-trap '[ -z "$running" ] || kill "$running" 2> /dev/null; exit 143' HUP INT TERM
+# Everything that was measured so far, in one file that is whole at any time.
+pack() {
+    local code self=cache
+    [ -n "$archive" ] || return 0
+    [ "$(dirname "$archive")" != "$out" ] || self=${archive##*/}
+    tar --exclude=./cache --exclude="./$self" --exclude="./$self.part" -C "$out" -cf - . 2> /dev/null | gzip -1 > "$archive.part"
+    code=${PIPESTATUS[*]}
+    # A file that somebody still writes to is packed as it is, with a 1.
+    if [[ $code != [01]\ 0 ]] || ! mv "$archive.part" "$archive"; then
+        echo "$archive could not be made (tar, gzip: $code); the results are in $out" >&2
+        rm -f "$archive.part"
+    fi
+}
 
-# bounded SECONDS FILE COMMAND..: its exit code; 137 when it was killed, 99 when even that did not end it.
-bounded() {
-    local seconds=$1 file=$2 began=$SECONDS pid
-    shift 2
-    timeout --kill-after=3 "$seconds" "$@" > "$file" 2>&1 < /dev/null &
-    pid=$! running=$!
-    # A process inside a driver that hangs cannot be killed, and nobody must wait for it.
-    while kill -0 "$pid" 2> /dev/null; do
-        [ $((SECONDS - began)) -le $((seconds + 6)) ] || return 99
+# Whether anything of a process group runs. What ended and waits for somebody to take notice is still in the group, for ever where
+# the first process of a container never looks; but not where other threads of it are still inside a driver.
+runs() { # GROUP
+    local stat line fields
+    kill -0 -- "-$1" 2> /dev/null || return 1
+    [ -r /proc/self/stat ] || return 0
+    for stat in /proc/[0-9]*/stat; do
+        { read -r line < "$stat"; } 2> /dev/null || continue
+        # Behind the name: state, parent, group; the number of threads is the 18th.
+        read -ra fields <<< "${line##*) }"
+        [ "${fields[2]:-}" = "$1" ] || continue
+        [[ ${fields[0]} == [ZX] ]] && [ "${fields[17]:-1}" -le 1 ] || return 0
+    done
+    return 1
+}
+
+# emptied GROUP UNTIL: whether nothing of a group runs any more, waiting until then.
+emptied() {
+    while runs "$1"; do
+        [ "$SECONDS" -lt "$2" ] || return 1
         read -r -t 0.1 -u "$idle" _
     done
+}
+
+# Who ends this script ends what it is running.
+running=
+stopped() {
+    trap '' HUP INT TERM
+    if [ -n "$running" ]; then
+        kill -TERM -- "-$running" 2> /dev/null || kill -TERM "$running" 2> /dev/null
+        emptied "$running" $((SECONDS + 2)) || kill -KILL -- "-$running" 2> /dev/null
+    fi
+    pack
+    exit 143
+}
+trap stopped HUP INT TERM
+
+# bounded SECONDS FILE COMMAND..: its exit code; 137 when it had to be killed, 99 when even that did not end all of it. `timeout`
+# puts itself and what it starts into a process group of their own.
+bounded() {
+    local seconds=$1 file=$2 until code=99
+    shift 2
+    [ "$seconds" -le $((end - stopping - SECONDS)) ] || seconds=$((end - stopping - SECONDS))
+    [ "$seconds" -ge 1 ] || seconds=1
+    until=$((SECONDS + seconds + stopping))
+    timeout --kill-after=2 "$seconds" "$@" > "$file" 2>&1 < /dev/null &
+    running=$!
+    while kill -0 "$running" 2> /dev/null && [ "$SECONDS" -le "$until" ]; do
+        read -r -t 0.1 -u "$idle" _
+    done
+    if ! kill -0 "$running" 2> /dev/null; then
+        wait "$running"
+        code=$?
+    fi
+    # `timeout` kills itself along with the others. A process that leaves a hanging kernel takes longer, one inside a driver that
+    # hangs cannot be killed at all, and nobody must wait for it.
+    if runs "$running"; then
+        kill -KILL -- "-$running" 2> /dev/null
+        until=$((SECONDS + 10))
+        [ "$until" -le $((end + 1)) ] || until=$((end + 1))
+        emptied "$running" "$until" || code=99
+    fi
     running=
-    wait "$pid"
+    return "$code"
+}
+
+# Asks for the GPU: `absent` says why there is none that answers, in the program's own words; empty where one does.
+ask() { # SECONDS
+    if bounded "$1" "$out/list.txt" bin/ellwand list null; then
+        absent=$(sed -n 's/^  cuda  *unavailable: //p' "$out/list.txt" | tail -n 1)
+    else
+        absent="the program does not start here or hangs: $(tail -n 1 "$out/list.txt")"
+    fi
 }
 
 # Keeps what a part left small: the same facts once, long texts without their middle, records of more than 1 MB packed.
@@ -84,7 +179,7 @@ lighten() {
     fi
     for file in "$out/$1/record.jsonl" "$out/$1.jsonl"; do
         if [ -f "$file" ] && [ "$(wc -c < "$file")" -gt 1000000 ]; then
-            gzip -9 -f "$file" && [ "$(wc -c < "$file.gz")" -gt 1000000 ] && split -b 1000000 "$file.gz" "$file.gz." && rm "$file.gz"
+            gzip -f "$file" && [ "$(wc -c < "$file.gz")" -gt 1000000 ] && split -b 1000000 "$file.gz" "$file.gz." && rm "$file.gz"
         fi
     done
 }
@@ -103,7 +198,7 @@ why() { # PART
 
 # part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt; no longer than its group has.
 part() {
-    local name=$1 seconds=$2 began=$SECONDS left code
+    local name=$1 seconds=$2 began=$SECONDS left code took
     shift 2
     if [ -n "$absent" ]; then
         told "$name" unsupported 0 "$absent"
@@ -113,7 +208,7 @@ part() {
         told "$name" unsupported 0 "$1 is not installed here"
         return
     fi
-    left=$((deadline - SECONDS))
+    left=$((deadline - stopping - SECONDS))
     if [ "$left" -lt 5 ]; then
         told "$name" timeout 0 "no time was left for it; its group alone has more: run.sh FOLDER $group"
         return
@@ -121,17 +216,25 @@ part() {
     [ "$seconds" -lt "$left" ] || seconds=$left
     bounded "$seconds" "$out/$name.txt" "$@"
     code=$?
+    took=$((SECONDS - began))
+    # Killed by nobody here.
+    [ "$code" -ne 137 ] || [ "$took" -ge "$seconds" ] || code=killed
     case $code in
-        0) told "$name" ok $((SECONDS - began)) "" ;;
-        99)
-            absent="the part $name could not be stopped: the driver hangs"
-            told "$name" timeout $((SECONDS - began)) "$absent"
-            ;;
-        124 | 137) told "$name" timeout $((SECONDS - began)) "stopped after $seconds s; what it said is in $name.txt" ;;
-        6) told "$name" unsupported $((SECONDS - began)) "nothing was measured, see $name.txt: $(why "$name")" ;;
-        *) told "$name" failed $((SECONDS - began)) "exit code $code, see $name.txt: $(why "$name")" ;;
+        0) told "$name" ok "$took" "" ;;
+        99) told "$name" timeout "$took" "could not be stopped and may run beside what comes behind; what it said is in $name.txt" ;;
+        124 | 137) told "$name" timeout "$took" "stopped after $seconds s; what it said is in $name.txt" ;;
+        6) told "$name" unsupported "$took" "nothing was measured, see $name.txt: $(why "$name")" ;;
+        killed) told "$name" failed "$took" "killed from outside, where memory runs out for one; what it said is in $name.txt" ;;
+        *) told "$name" failed "$took" "exit code $code, see $name.txt: $(why "$name")" ;;
     esac
     lighten "$name"
+    # What hung may have taken the device along: then nobody behind has to find out alone.
+    if [[ $code == @(99|124|137) ]] && [ $((end - stopping - SECONDS)) -ge 5 ]; then
+        ask 15
+        [ -z "$absent" ] || ask 15
+        [ -z "$absent" ] || absent="since the part $name: $absent"
+    fi
+    pack
 }
 
 # measured NAME SECONDS WORKLOAD IMPLEMENTATIONS OPTION..: a sweep in one process, against the first implementation.
@@ -154,17 +257,17 @@ tests() {
     local name=$1 seconds=$2 test number=0
     shift 2
     rm -f "$out/$name.txt"
-    part "$name" "$seconds" bin/kernel-tests "$@"
+    part "$name" "$seconds" "$kernel_tests" "$@"
     [ "$outcome" = failed ] || [ "$outcome" = timeout ] || return
     # Not where there was no time for any of them, or nothing can run any more.
     [ -f "$out/$name.txt" ] && [ -z "$absent" ] || return
-    bounded 10 "$out/$name.list" bin/kernel-tests --list "$@"
-    for test in $(sed -n 's/: test$//p' "$out/$name.list"); do
+    bounded 10 "$out/$name.list" "$kernel_tests" --list "$@"
+    while read -r test; do
         grep -aqF "test $test ... ok" "$out/$name.txt" && continue
         [ "$number" -lt 8 ] && [ $((deadline - SECONDS)) -ge 15 ] || break
         number=$((number + 1))
-        part "$name-$number-${test##*::}" 10 bin/kernel-tests --exact "$test"
-    done
+        part "$name-$number-${test##*::}" 10 "$kernel_tests" --exact "$test"
+    done < <(sed -n 's/: test$//p' "$out/$name.list")
     rm -f "$out/$name.list"
     outcome=failed
 }
@@ -178,9 +281,11 @@ verify() {
     # The kernels of Triton and the library's products, likewise.
     tests conformance-triton 40 triton
     tests conformance-cublas 30 cublas
-    # Memory accesses and shared memory watched.
-    part sanitizer-memory 60 compute-sanitizer --tool memcheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda cuda_bf16::tests
-    part sanitizer-races 60 compute-sanitizer --tool racecheck --error-exitcode 9 bin/kernel-tests cuda::tests tests::cuda
+    # Memory accesses and shared memory watched. What Hopper alone has stands apart: its products read memory in a way that
+    # memcheck may take for wrong (NVIDIA/compute-sanitizer-samples#19).
+    part sanitizer-memory 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
+    part sanitizer-races 60 "$sanitizer" --tool racecheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
+    part sanitizer-memory-bf16 40 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests
     unset ELLWAND_REQUIRE
     # A group each: what hangs takes no more than its own along.
     for workloads in calibration lattice kde transformer; do
@@ -197,9 +302,18 @@ measure() {
     measured copy 20 copy cuda,cuda-loop --bytes 134217728,536870912
     # What products of bf16 reach where nothing is moved: four tiles for each of 132 multiprocessors, some milliseconds.
     measured products 20 products cuda,cuda-hopper --tiles 528 --steps 16384
+    # The core in bf16 with heads of 128, where the work is: positions, values, heads, seconds; what judges the last one is on the
+    # processor for most of that time.
+    for shape in "4096 2048 16 60" "8192 1024 8 60" "16384 512 4 110"; do
+        read -r positions values heads seconds <<< "$shape"
+        measured "attention-bf16-$positions" "$seconds" attention-core "$bf16" --precision bf16 --sequence "$positions" \
+            --dimension "$values" --heads "$heads" --mask none,causal
+    done
     # Arrays of 134 MB, as the peers have them.
     for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
-        measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 $([ "$workload" != gelu ] || echo --form exact)
+        form=""
+        [ "$workload" != gelu ] || form=exact
+        measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 ${form:+--form "$form"}
     done
     # An empty kernel, and where launches are all there is: one by one against a graph of them.
     measured launches 15 null cuda
@@ -207,12 +321,6 @@ measure() {
         measured "$workload-launches" 10 "$workload" cuda,cuda-graph --size tiny
     done
     measured kde-predict 50 kde-predict parallel,cuda,cuda-graph --size realistic
-    # The core in bf16 with heads of 128, where the work is: positions, values, heads.
-    for shape in "4096 2048 16" "8192 1024 8" "16384 512 4"; do
-        read -r positions values heads <<< "$shape"
-        measured "attention-bf16-$positions" 60 attention-core "$bf16" --precision bf16 --sequence "$positions" \
-            --dimension "$values" --heads "$heads" --mask none,causal
-    done
     measured transfer 30 transfer memory,cuda --bytes 65536,4194304,268435456 --direction host-to-device,device-to-host \
         --memory pinned,pageable
     # From where on the GPU wins, transfers counted and not.
@@ -240,22 +348,30 @@ measure() {
     done
 }
 
-# A kernel against itself in fresh processes: every verdict but `same` and `undecided` is a false alarm.
+# A kernel against itself in fresh processes: every verdict but `same` and `undecided` is a false alarm. Each comparison takes
+# some hundred starts of a process, so where there is little time there are few of them.
 itself() {
-    local first=$1
-    part "aa-$first" 560 bin/ellwand compare gelu:cuda gelu:cuda --form exact --batch 16 --dimension 256 --blocks 8 --fail-on slower \
-        --sequence "$(seq -s , $((200 + 25 * first)) $((224 + 25 * first)))" --overwrite -o "$out/aa-$first"
+    local first=$((200 + 25 * $1)) count=25
+    local left=$((deadline - stopping - SECONDS))
+    if [ "$left" -le 200 ]; then
+        count=$((left / 15))
+        [ "$count" -ge 1 ] || count=1
+    fi
+    part "aa-$1" 560 bin/ellwand compare gelu:cuda gelu:cuda --form exact --batch 16 --dimension 256 --blocks 8 --fail-on slower \
+        --sequence "$(seq -s , "$first" $((first + count - 1)))" --overwrite -o "$out/aa-$1"
 }
 
-# Why there is no GPU here, in the program's own words; empty where there is one.
-absent= outcome=
-if bounded 40 "$out/list.txt" bin/ellwand list null; then
-    absent=$(sed -n 's/^  cuda  *unavailable: //p' "$out/list.txt" | tail -n 1)
-else
-    absent="the program does not start here or hangs: $(tail -n 1 "$out/list.txt")"
+# Not always among the commands.
+sanitizer=compute-sanitizer
+if ! command -v "$sanitizer" > /dev/null; then
+    for file in "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do
+        [ -x "$file" ] && sanitizer=$file && break
+    done
 fi
-ceilings= bf16=cuda,cuda-hopper,triton
-group=card deadline=$((started + limit))
+
+outcome="" ceilings="" bf16=cuda,cuda-hopper,triton
+ask 40
+group=card deadline=$end
 part card 20 nvidia-smi
 
 done_of=0
@@ -276,4 +392,5 @@ for group in "${groups[@]}"; do
 done
 
 rm -rf "$out/cache"
+pack
 echo "all parts ended after $((SECONDS - started)) s; results in $out"

@@ -251,7 +251,7 @@ pub(super) fn launches(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// The link between host and device.
+/// The link between host and device, and what a peer carries over it between memory of the same kind.
 pub(super) fn transfers(results: &Results) -> Vec<Line> {
     let rate = |row: &Row| row.time.clone().map(|time| time.rate(number(row, "bytes")));
     let all: Vec<&Row> = results.of("", "transfer").filter(|row| row.who != "memory").collect();
@@ -275,6 +275,17 @@ pub(super) fn transfers(results: &Results) -> Vec<Line> {
             if row.who == "cuda" && param(row, "memory") == "pinned" && number(row, "bytes") >= most {
                 let share = rate(row).and_then(|rate| Ok(rate.over(link.ok_or("nothing was carried")?)));
                 lines.push(line(format!("{figure}, of the link's peak"), Some(Wanted::AtLeast(0.9)), share, percent));
+            }
+            if let Some(wall) = row.wall.filter(|_| number(row, "bytes") >= most) {
+                let rate = wall.rate(number(row, "bytes"));
+                lines.push(line(format!("{figure}, on the wall"), None, Ok(rate), gigabytes));
+            }
+            let case = |row: &Row| [param(row, "direction"), param(row, "memory"), param(row, "bytes")];
+            let peers = results.of("peers", "transfer").filter(|peer| row.who == "cuda" && case(peer) == case(row));
+            for peer in peers {
+                let share = rate(row).and_then(|ours| Ok(ours.over(rate(peer)?)));
+                let figure = format!("{figure}, of what {} carries", peer.who);
+                lines.push(line(figure, Some(Wanted::AtLeast(0.9)), share, percent));
             }
         }
     }

@@ -178,16 +178,17 @@ fn ours(part: &str, what: &str, row: &Value) -> Row {
 /// A line of `peers.jsonl`; lines about the machine are none.
 fn peer(line: &str) -> Option<Row> {
     let line: Value = serde_json::from_str(line).ok()?;
-    let samples: Vec<f64> = line["ns"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    let samples: Vec<f64> = samples.iter().map(|ns| ns * 1e-9).collect();
+    let samples = |name: &str| -> Vec<f64> {
+        line[name].as_array().into_iter().flatten().filter_map(Value::as_f64).map(|ns| ns * 1e-9).collect()
+    };
     let amount = |name: &str| line[name].as_f64().unwrap_or(0.0);
     let (bytes, flops) = (amount("bytes"), amount("flops"));
     Some(Row {
         part: "peers".into(),
         who: line["library"].as_str()?.to_string(),
         what: line["op"].as_str()?.to_string(),
-        time: Median::of(&samples).ok_or_else(|| word(&line["outcome"])),
-        wall: None,
+        time: Median::of(&samples("ns")).ok_or_else(|| word(&line["outcome"])),
+        wall: Median::of(&samples("wall_ns")),
         spread: None,
         params: line,
         bytes,
@@ -227,9 +228,10 @@ mod tests {
         let few = ours("gelu", "gelu", &few).time.unwrap_err();
         assert_eq!(few, "2.000e-3 s in 4 samples, too few for an interval");
         let ns: Vec<u32> = (1..=30).collect();
-        let line = json!({"library": "torch", "op": "gelu", "outcome": "measured", "bytes": 8, "ns": ns});
+        let line = json!({"library": "torch", "op": "gelu", "outcome": "measured", "bytes": 8, "ns": ns, "wall_ns": &ns[20..]});
         let line = peer(&line.to_string()).unwrap();
         assert!((line.time.unwrap().value - 15.5e-9).abs() < 1e-18);
+        assert!((line.wall.unwrap().value - 25.5e-9).abs() < 1e-18);
         let broken = peer(r#"{"library": "jax", "op": "gelu", "outcome": "failed: x"}"#).unwrap();
         assert_eq!(broken.time, Err("failed: x".into()));
         assert_eq!(peer(r#"{"torch": "2.11"}"#), None);

@@ -102,10 +102,21 @@ fn launches_transfers_and_alarms_are_told() {
         let params = json!({"bytes": bytes, "direction": "host-to-device", "memory": "pinned"});
         results.rows.push(row("transfer", "cuda", "transfer", params, seconds, 0.0, 0.0));
     }
+    for (memory, seconds) in [("pinned", 4.6e-3), ("pageable", 1.0)] {
+        let params = json!({"bytes": 268_435_456, "direction": "host-to-device", "memory": memory});
+        let mut peer = row("peers", "torch", "transfer", params, seconds, 268_435_456.0, 0.0);
+        peer.wall = Some(Median { value: 2.0, low: 2.0, high: 2.0 });
+        results.rows.push(peer);
+    }
     let lines = [launches(&results), transfers(&results)].concat();
     assert!(verdict(&lines, "empty kernel").0.contains("1.50 us (1.48 us to 1.52 us); a tenth below"));
     assert_eq!(verdict(&lines, "kde-fit, tiny, cuda-graph, device").1, "short");
-    assert_eq!(verdict(&lines, "268435456 bytes, pinned, cuda, of the link").1, "reached");
+    // The link's peak is whoever came nearest to it.
+    let (share, reached) = verdict(&lines, "268435456 bytes, pinned, cuda, of the link");
+    assert!(share.starts_with("92.0 %") && reached == "reached", "{share} {reached}");
+    assert_eq!(verdict(&lines, "268435456 bytes, pinned, cuda, of what torch carries"), (share, reached));
+    assert!(!lines.iter().any(|line| line.figure.contains("65536 bytes, pinned, cuda, of what")), "no peer carried it");
+    assert!(verdict(&lines, "pageable, torch, on the wall").0.starts_with("0.13 GB/s"));
     assert_eq!(verdict(&lines, "transfer, device-to-host").1, "open");
     assert_eq!(itself(&results)[0].verdict, "open");
     results.verdicts.insert("aa-1".into(), vec!["same".into(); 60]);

@@ -1,0 +1,185 @@
+//! The script with stand-ins for what it starts: parts that do not want to end, that leave something behind, that take the device
+//! along, and what is left where somebody ends the script itself.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What a comparison does, behind what every stand-in knows: how to tell who it is, and how to sleep for good.
+const PROGRAM: &str = r#"#!/usr/bin/env bash
+here=$(dirname "$0")
+lasting() { echo "$BASHPID" > "$here/lasting.pid"; exec sleep 1000; }
+stubborn() { trap '' TERM; lasting; }
+case $1 in
+    list) echo asked >> "$here/asked"; [ -e "$here/dead" ] || exit 0; echo "  cuda  unavailable: it fell silent" ;;
+    compare) DOES ;;
+esac
+"#;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    /// A folder as `cargo xtask gpu` makes it, whose comparisons do this.
+    fn new(name: &str, does: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("ellwand-gpu-{}-{name}", std::process::id()));
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        for (file, text) in [
+            ("run.sh", super::SCRIPT.to_string()),
+            ("bin/ellwand", PROGRAM.replace("DOES", does)),
+            ("bin/kernel-tests", "#!/bin/sh\n".into()),
+        ] {
+            fs::write(folder.join(file), text).unwrap();
+            fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn script(&self, seconds: u32, groups: &[&str]) -> Command {
+        let mut script = Command::new("bash");
+        script.arg(self.0.join("run.sh")).arg(self.0.join("results")).args(groups);
+        script.env("ELLWAND_GPU_SECONDS", seconds.to_string()).env("ELLWAND_GPU_ARCHIVE", self.0.join("all.tar.gz"));
+        script
+    }
+
+    fn text(&self, file: &str) -> String {
+        fs::read_to_string(self.0.join(file)).unwrap_or_default()
+    }
+
+    /// Outcome and reason of a part.
+    fn part(&self, name: &str) -> (String, String) {
+        told(&self.text("results/parts.tsv"), name)
+    }
+
+    /// The process that was to sleep for good.
+    fn lasting(&self) -> PathBuf {
+        Path::new("/proc").join(self.text("bin/lasting.pid").trim())
+    }
+
+    /// What the archive has of a file.
+    fn packed(&self, file: &str) -> String {
+        let said = Command::new("tar").arg("-xzOf").arg(self.0.join("all.tar.gz")).arg(file).output().unwrap();
+        String::from_utf8(said.stdout).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn told(parts: &str, name: &str) -> (String, String) {
+    let found: Vec<Vec<&str>> =
+        parts.lines().map(|line| line.split('\t').collect()).filter(|line: &Vec<&str>| line[0] == name).collect();
+    let [line] = &found[..] else { panic!("{name}: {parts}") };
+    (line[1].into(), line[3].into())
+}
+
+/// Whether a process runs: one that ended may wait for good for somebody to take notice of it.
+fn runs(process: &Path) -> bool {
+    assert!(process != Path::new("/proc"), "nothing was started");
+    fs::read_to_string(process.join("stat"))
+        .is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])))
+}
+
+fn ended(said: &Output) {
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success() && text.contains("all parts ended after"), "{said:?}");
+}
+
+#[test]
+fn a_quick_part_is_told_packed_and_few_where_there_is_little_time() {
+    let folder = Folder::new("quick", r#"echo "$@" > "$here/asked-for""#);
+    ended(&folder.script(48, &["aa-1"]).output().unwrap());
+    assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
+    assert!(folder.text("bin/asked-for").contains("--sequence 225,226"), "{}", folder.text("bin/asked-for"));
+    assert_eq!(folder.packed("./parts.tsv"), folder.text("results/parts.tsv"));
+    ended(&folder.script(570, &["aa-2"]).output().unwrap());
+    let all: Vec<String> = (250..275).map(|length: u32| length.to_string()).collect();
+    assert!(folder.text("bin/asked-for").contains(&format!("--sequence {} ", all.join(","))));
+    assert_eq!(told(&folder.packed("./parts.tsv"), "aa-2").0, "ok", "one archive for all calls");
+    assert!(!folder.0.join("all.tar.gz.part").exists());
+}
+
+#[test]
+fn a_part_that_ignores_what_asks_it_to_end_is_killed_and_others_go_on() {
+    let folder = Folder::new("stubborn", r#"[[ $* != *225* ]] || stubborn"#);
+    ended(&folder.script(20, &["aa-1", "aa-2"]).output().unwrap());
+    let (outcome, reason) = folder.part("aa-1");
+    assert!(outcome == "timeout" && reason.starts_with("stopped after"), "{outcome} {reason}");
+    assert!(!runs(&folder.lasting()));
+    assert_eq!(folder.part("aa-2").0, "ok");
+    assert_eq!(folder.text("bin/asked").lines().count(), 2, "once at the start, once behind the part that hung");
+}
+
+#[test]
+fn what_a_part_leaves_behind_is_ended() {
+    let folder = Folder::new("child", "stubborn & sleep 0.5");
+    ended(&folder.script(30, &["aa-1"]).output().unwrap());
+    assert_eq!(folder.part("aa-1"), ("ok".into(), String::new()));
+    assert!(!runs(&folder.lasting()));
+}
+
+#[test]
+fn what_cannot_be_killed_is_told_and_nobody_waits_for_it() {
+    let folder = Folder::new("unkillable", "stubborn & sleep 0.5");
+    // As if the process were inside a driver that hangs.
+    let mut script = folder.script(10, &["aa-1"]);
+    script.env("BASH_FUNC_kill%%", r#"() { [[ $* == *-KILL* ]] || builtin kill "$@"; }"#);
+    ended(&script.output().unwrap());
+    let (outcome, reason) = folder.part("aa-1");
+    assert!(outcome == "timeout" && reason.starts_with("could not be stopped"), "{outcome} {reason}");
+    assert!(runs(&folder.lasting()));
+    let kill = Command::new("kill").arg("-KILL").arg(folder.text("bin/lasting.pid").trim()).status();
+    assert!(kill.unwrap().success());
+}
+
+#[test]
+fn a_device_that_falls_silent_is_asked_twice_and_keeps_the_others_from_trying() {
+    let folder = Folder::new("silent", r#": > "$here/dead"; stubborn"#);
+    ended(&folder.script(20, &["aa-1", "aa-2"]).output().unwrap());
+    assert_eq!(folder.part("aa-1").0, "timeout");
+    assert_eq!(folder.part("aa-2"), ("unsupported".into(), "since the part aa-1: it fell silent".into()));
+    assert_eq!(folder.text("bin/asked").lines().count(), 3);
+    assert_eq!(folder.packed("./parts.tsv"), folder.text("results/parts.tsv"));
+}
+
+#[test]
+fn who_ends_the_script_ends_what_runs_and_finds_what_was_measured() {
+    let folder = Folder::new("ended", r#"echo "as far as it came"; stubborn"#);
+    let mut script = folder.script(60, &["aa-1"]).spawn().unwrap();
+    while folder.text("bin/lasting.pid").is_empty() {
+        sleep(Duration::from_millis(20));
+        assert!(script.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    let lasting = folder.lasting();
+    assert!(runs(&lasting));
+    assert!(Command::new("kill").arg("-TERM").arg(script.id().to_string()).status().unwrap().success());
+    assert_eq!(script.wait().unwrap().code(), Some(143));
+    // Killed already, though not yet gone.
+    (0..250).take_while(|_| runs(&lasting)).for_each(|_| sleep(Duration::from_millis(20)));
+    assert!(!runs(&lasting));
+    assert_eq!(folder.packed("./aa-1.txt"), "as far as it came\n");
+}
+
+#[test]
+fn tests_are_unpacked_elsewhere_where_the_folder_cannot_be_written_to() {
+    let folder = Folder::new("packed", "");
+    fs::write(folder.0.join("bin/kernel-tests"), "#!/bin/sh\necho judged \"$@\"\n").unwrap();
+    assert!(Command::new("gzip").arg(folder.0.join("bin/kernel-tests")).status().unwrap().success());
+    // Even who may write everywhere does not write over what is there.
+    fs::write(folder.0.join("bin/kernel-tests"), "cut off").unwrap();
+    ended(&folder.script(120, &["verify"]).output().unwrap());
+    assert_eq!(folder.part("conformance").0, "ok");
+    assert_eq!(folder.text("results/conformance-cublas.txt"), "judged cublas\n");
+    assert!(!folder.0.join("results/cache").exists());
+    // Where it can be, it is unpacked beside what was packed, whatever became of its mode.
+    fs::remove_file(folder.0.join("bin/kernel-tests")).unwrap();
+    fs::set_permissions(folder.0.join("bin/kernel-tests.gz"), fs::Permissions::from_mode(0o644)).unwrap();
+    ended(&folder.script(120, &["verify"]).output().unwrap());
+    assert!(folder.text("bin/kernel-tests").ends_with("echo judged \"$@\"\n"));
+}
