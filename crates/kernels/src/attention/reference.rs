@@ -1,5 +1,7 @@
 //! Every task in f64, step by step as the formulas stand. Rows are dealt out to the threads, since this is behind every check.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use ellwand_core::{InputError, Tensor, Tensors};
@@ -8,6 +10,10 @@ use super::arrays::{self, output};
 use super::shape::{Layout, Shape};
 use super::{EPSILON, Task};
 use crate::pool;
+
+/// Rows of a head that are computed side by side: a key or a value that was brought in serves all of them. Each row is summed up
+/// in the same order as alone.
+const TOGETHER: usize = 8;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -70,30 +76,57 @@ impl Core<'_> {
         &data[layout.at(b, head, row)..][..self.shape.head()]
     }
 
-    /// Scores of row `at`, -inf where masked.
-    fn scores(&self, at: usize) -> Vec<f64> {
-        let (b, head, row) = self.place(at);
+    /// Scores of each of these rows of one head, -inf where masked.
+    fn scores(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        let (b, head, first) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
-        let (q, visible) = (self.row(self.q, b, head, row), self.visible(at));
-        let score =
-            |j| if j < visible { dot(q, self.row(self.k, b, kv, j)) * self.shape.scale() } else { f64::NEG_INFINITY };
-        (0..self.shape.sequence).map(score).collect()
-    }
-
-    /// Sum of the values that row `at` sees.
-    fn sum(&self, at: usize, weights: &[f64]) -> Vec<f64> {
-        let (b, head, _) = self.place(at);
-        let kv = head / (self.shape.heads / self.shape.kv_heads);
-        let mut sum = vec![0.0; self.shape.head()];
-        for (j, w) in weights.iter().enumerate().take(self.visible(at)) {
-            sum.iter_mut().zip(self.row(self.v, b, kv, j)).for_each(|(sum, v)| *sum += w * v);
+        let (seen, scale) = (self.seen(&rows), self.shape.scale());
+        let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.sequence]; rows.len()];
+        for j in 0..seen.iter().copied().max().unwrap_or(0) {
+            let key = self.row(self.k, b, kv, j);
+            for (r, scores) in scores.iter_mut().enumerate().filter(|(r, _)| j < seen[*r]) {
+                scores[j] = dot(self.row(self.q, b, head, first + r), key) * scale;
+            }
         }
-        sum
+        scores
     }
 
-    /// `of(row)` for every row of [batch, heads, sequence], one after another.
-    fn rows(&self, of: impl Fn(usize) -> Vec<f64> + Sync + Send) -> Vec<f64> {
-        (0..self.shape.positions() * self.shape.heads).into_par_iter().flat_map_iter(of).collect()
+    /// Sums of the values that each of these rows of one head sees.
+    fn sums(&self, rows: Range<usize>, weights: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
+        let (b, head, _) = self.place(rows.start);
+        let kv = head / (self.shape.heads / self.shape.kv_heads);
+        let seen = self.seen(&rows);
+        let mut sums = vec![vec![0.0; self.shape.head()]; rows.len()];
+        for j in 0..seen.iter().copied().max().unwrap_or(0) {
+            let values = self.row(self.v, b, kv, j);
+            for (r, sums) in sums.iter_mut().enumerate().filter(|(r, _)| j < seen[*r]) {
+                let weight = weights[r].as_ref()[j];
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
+        }
+        sums
+    }
+
+    fn seen(&self, rows: &Range<usize>) -> Vec<usize> {
+        rows.clone().map(|at| self.visible(at)).collect()
+    }
+
+    /// Weights of each of these rows.
+    fn weights(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        let scores = self.scores(rows.clone());
+        scores.iter().zip(rows).map(|(scores, at)| softmax(scores, self.visible(at))).collect()
+    }
+
+    /// `of(rows)` for all rows of [batch, heads, sequence], some of one head at a time, one after another.
+    fn rows(&self, of: impl Fn(Range<usize>) -> Vec<Vec<f64>> + Sync + Send) -> Vec<f64> {
+        let Shape { heads, sequence, .. } = *self.shape;
+        let blocks = sequence.div_ceil(TOGETHER);
+        let of_block = |block: usize| {
+            let head = block / blocks * sequence;
+            let first = block % blocks * TOGETHER;
+            of(head + first..head + (first + TOGETHER).min(sequence)).into_iter().flatten()
+        };
+        (0..self.shape.positions() / sequence.max(1) * heads * blocks).into_par_iter().flat_map_iter(of_block).collect()
     }
 
     /// See [`largest_score`].
@@ -111,8 +144,8 @@ impl Core<'_> {
         longest(self.q, self.shape.heads) * longest(self.k, self.shape.kv_heads) * self.shape.scale()
     }
 
-    fn attend(&self, at: usize) -> Vec<f64> {
-        self.sum(at, &softmax(&self.scores(at), self.visible(at)))
+    fn attend(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        self.sums(rows.clone(), &self.weights(rows))
     }
 }
 
@@ -127,11 +160,13 @@ pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2]
     let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
     let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
     let squared = Core { v: (&squares, keys), ..core };
-    let both = |at: usize| {
-        let weights = softmax(&core.scores(at), core.visible(at));
-        let mut both = core.sum(at, &weights);
-        let weights: Vec<f64> = weights.iter().map(|w| w * w).collect();
-        both.extend(squared.sum(at, &weights).iter().map(|sum| sum.sqrt()));
+    let both = |rows: Range<usize>| {
+        let mut weights = core.weights(rows.clone());
+        let mut both = core.sums(rows.clone(), &weights);
+        weights.iter_mut().flatten().for_each(|w| *w *= *w);
+        for (both, squares) in both.iter_mut().zip(squared.sums(rows, &weights)) {
+            both.extend(squares.iter().map(|sum| sum.sqrt()));
+        }
         both
     };
     let both = pool::run(|| core.rows(both));
@@ -175,7 +210,7 @@ fn attention(
 ) -> Result<Vec<f64>, InputError> {
     let qkv = linear(x, &get("w_qkv")?, &get("b_qkv")?);
     let core = projected(shape, lengths, &qkv);
-    let apart = core.rows(|at| core.attend(at));
+    let apart = core.rows(|rows| core.attend(rows));
     let mut context = vec![0.0; apart.len()];
     let to = Layout::together(shape, shape.dimension);
     for (at, row) in apart.chunks(shape.head()).enumerate() {
@@ -218,17 +253,20 @@ pub(super) fn reference(task: Task, shape: &Shape, inputs: &Tensors) -> Result<T
     let y = pool::run(|| -> Result<Vec<f64>, InputError> {
         Ok(match task {
             Task::Qkv => linear(&get("x")?, &get("w_qkv")?, &get("b_qkv")?),
-            Task::Scores => core.rows(|at| core.scores(at)),
+            Task::Scores => core.rows(|rows| core.scores(rows)),
             Task::Softmax => {
                 let scores = get("scores")?;
-                core.rows(|at| softmax(&scores[at * n..][..n], core.visible(at)))
+                core.rows(|rows| rows.map(|at| softmax(&scores[at * n..][..n], core.visible(at))).collect())
             }
             Task::WeightedSum => {
                 let weights = get("weights")?;
-                core.rows(|at| core.sum(at, &weights[at * n..][..n]))
+                core.rows(|rows| {
+                    let weights: Vec<&[f64]> = rows.clone().map(|at| &weights[at * n..][..n]).collect();
+                    core.sums(rows, &weights)
+                })
             }
             Task::Output => linear(&get("context")?, &get("w_out")?, &get("b_out")?),
-            Task::Core => core.rows(|at| core.attend(at)),
+            Task::Core => core.rows(|rows| core.attend(rows)),
             Task::Whole => attention(shape, lengths, &get("x")?, &get)?,
             Task::Layer => {
                 let x = get("x")?;
