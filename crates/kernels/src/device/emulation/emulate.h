@@ -130,6 +130,8 @@ struct Lane {
     bool begun = false;
     // Whether it has written to shared memory what the copy engine cannot see yet, and the stores that it has begun (`hopper.h`).
     bool unfenced = false;
+    // Whether it has made a barrier that the copy engine cannot see yet.
+    bool unseen = false;
     unsigned store_group = 0;
     std::deque<std::pair<std::function<void()>, unsigned>> stores;
     std::vector<Copy> copies;

@@ -210,10 +210,11 @@ inline void part(int line, const char* what, unsigned id, unsigned threads, bool
 
 inline void barrier_init(unsigned long long* barrier, unsigned arrivals) {
     WATCH(phase_made(barrier));
+    emulate::state->current->unseen = true;
     const emulate::Quiet quiet;
     emulate::phase_of(barrier) = {uint16_t(arrivals), uint16_t(arrivals), 0};
 }
-inline void barriers_made() {}
+inline void barriers_made() { emulate::state->current->unseen = false; }
 inline void barrier_arrive_expect(unsigned long long* barrier, unsigned bytes) {
     WATCH(arrive(barrier));
     const emulate::Quiet quiet;
@@ -236,6 +237,8 @@ inline void tile_copy(void* to, const TensorMap& map, unsigned long long* barrie
     using namespace emulate;
     const unsigned address = shared_address(to);
     if (address % 1024 != 0) fail("misaligned: " + place(*state->current) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
+    for (const Lane& lane : state->lanes)
+        if (lane.unseen) fail("no fence: " + place(lane) + " has made a barrier that the copy engine cannot see, which line " + std::to_string(line) + " copies a tile with");
     Map what;
     std::memcpy(&what, &map, sizeof what);
     void* watched = nullptr;

@@ -106,6 +106,8 @@ fn fences_waits_bytes_and_places_that_are_wrong_are_found_in_every_order() {
         assert!(said(3).unwrap().contains("multiple of 1024 bytes"), "{order:?}");
         let waiting = said(4).unwrap();
         assert!(waiting.contains("deadlock") && waiting.contains("mbarrier.try_wait of line"), "{waiting}");
+        let early = said(6).unwrap();
+        assert!(early.contains("has made a barrier that the copy engine cannot see"), "{early}");
         if order != Order::Backward {
             assert!(said(5).unwrap().contains("nobody has waited for a copy"), "{order:?}");
         }
