@@ -91,16 +91,19 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
 
 fn pairs(baseline: &Record, candidate: &Record) -> Vec<Pair> {
     let (before, after) = (sides(baseline), sides(candidate));
-    let find = |all: &[Side<'_>], cell: &str| all.iter().position(|side| side.cell == cell);
+    let by_cell = |all: &[Side<'_>]| -> BTreeMap<String, usize> {
+        all.iter().enumerate().map(|(at, side)| (side.cell.clone(), at)).collect()
+    };
+    let (known, measured) = (by_cell(&before), by_cell(&after));
     let alone = |cell: &str, why_not| Pair { cell: cell.into(), ratio: None, why_not, common: false };
     let mut pairs: Vec<Pair> = after
         .iter()
-        .map(|side| match find(&before, &side.cell) {
-            Some(at) => pair(&before[at], side),
+        .map(|side| match known.get(&side.cell) {
+            Some(at) => pair(&before[*at], side),
             None => alone(&side.cell, "only the candidate's record has it"),
         })
         .collect();
-    let gone = before.iter().filter(|side| find(&after, &side.cell).is_none());
+    let gone = before.iter().filter(|side| !measured.contains_key(&side.cell));
     pairs.extend(gone.map(|side| alone(&side.cell, "only the baseline's record has it")));
     pairs
 }

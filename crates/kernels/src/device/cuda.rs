@@ -130,7 +130,8 @@ struct State {
     sizes: HashMap<u64, u64>,
     /// Shared memory beyond the usual that kernels were already allowed.
     allowed: HashMap<usize, u32>,
-    scratch: Option<u64>,
+    /// What flushes the caches: an array, and the kernel that reads it.
+    flush: Option<(u64, Kernel)>,
     library: Option<Cublas>,
     records: Option<Cupti>,
     /// The library's clock when a recording began.
@@ -437,7 +438,7 @@ impl Backend for Cuda {
     }
 
     fn memory(&self) -> Option<Memory> {
-        let kept = self.enter().ok()?.scratch.map_or(0, |_| 2 * self.l2_bytes as u64);
+        let kept = self.enter().ok()?.flush.as_ref().map_or(0, |_| self.flush_bytes() as u64);
         Some(self.held.memory(kept))
     }
 

@@ -11,28 +11,31 @@ const THREADS: u32 = 256;
 const RESIDENT: u32 = 8;
 
 impl Cuda {
+    /// Bytes of the array: twice the cache, and 16 more for what never happens.
+    pub(super) fn flush_bytes(&self) -> usize {
+        2 * self.l2_bytes + 16
+    }
+
     /// Once it returns nothing of what ran before is in the caches, and no line there would have to be written back.
     pub(super) fn flush_caches(&self) -> Result<(), GpuError> {
-        let bytes = 2 * self.l2_bytes;
-        if bytes == 0 {
+        if self.l2_bytes == 0 {
             return Err(GpuError::Absent(
                 "the driver does not tell how large the cache is that would be flushed".into(),
             ));
         }
-        let known = self.enter()?.scratch;
-        let scratch = match known {
-            Some(scratch) => scratch,
+        let known = self.enter()?.flush.clone();
+        let (array, kernel) = match known {
+            Some(known) => known,
             None => {
-                // A word more, for what never happens.
-                let scratch = self.alloc(bytes + 16)?;
-                self.fill(scratch, 0, bytes + 16)?;
-                self.enter()?.scratch = Some(scratch);
-                scratch
+                let kernel = self.kernel(&SOURCE, "flush")?;
+                let array = self.alloc(self.flush_bytes())?;
+                self.fill(array, 0, self.flush_bytes())?;
+                self.enter()?.flush = Some((array, kernel.clone()));
+                (array, kernel)
             }
         };
-        let kernel = self.kernel(&SOURCE, "flush")?;
-        let words = bytes as u64 / 16;
-        let args = [Arg::At(scratch), Arg::At(scratch + 16 * words), Arg::U64(words)];
+        let words = 2 * self.l2_bytes as u64 / 16;
+        let args = [Arg::At(array), Arg::At(array + 16 * words), Arg::U64(words)];
         self.launch(&kernel, Grid::line((RESIDENT * self.multiprocessors) as usize, THREADS), &args)?;
         self.sync()
     }

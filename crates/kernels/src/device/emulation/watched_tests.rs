@@ -146,3 +146,17 @@ fn a_tile_is_read_after_its_copy_and_copied_again_after_everybody_has_read_it() 
         assert!(said.contains(expected), "{knob}: {said}");
     }
 }
+
+#[test]
+fn an_array_ends_at_its_last_byte() {
+    let run = |read: u32| {
+        launch("one_more", Grid::line(1, 1), 1, |gpu, out, _| {
+            let bytes = Buffer::of(gpu, &[1; 13], 0).unwrap();
+            (vec![out, Arg::At(bytes.address()), Arg::U32(read)], Some(bytes))
+        })
+    };
+    let Some(fine) = run(13) else { return };
+    assert_eq!((fine.said, &fine.out[..]), (None, &[13][..]));
+    let said = run(14).unwrap().said.unwrap();
+    assert!(said.contains("out of bounds: ") && said.contains("behind its 13 bytes"), "{said}");
+}

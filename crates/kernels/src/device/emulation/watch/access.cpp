@@ -13,6 +13,7 @@ void Shadow::begin(uintptr_t at, size_t size) {
     const size_t count = (at % 4 + size + 3) / 4;
     start = at - at % 4;
     bytes = count * 4;
+    held = at % 4 + size;
     words.assign(count, Cell());
     parts.assign(count, -1);
     split.clear();
@@ -201,7 +202,7 @@ void judge_access(Watch& w, uintptr_t at, size_t size, Access how, uintptr_t pc,
     if (!shadow) return;
     const uintptr_t first = shadow == dynamic ? w.asked.from : shadow->start;
     const Told told = {w, actor, how, size, at - first, pc, shared ? "shared" : "global"};
-    const uintptr_t end = shadow == dynamic ? w.asked.to : shadow->start + shadow->bytes;
+    const uintptr_t end = shadow == dynamic ? w.asked.to : shadow->start + shadow->held;
     if (at < first || at + size > end) {
         char text[120];
         std::snprintf(text, sizeof text, ", which lies %s its %zu bytes", at < first ? "before" : "behind", size_t(end - first));

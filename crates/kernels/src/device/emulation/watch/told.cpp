@@ -69,7 +69,7 @@ void watch_buffers(const uint64_t* buffers, size_t count) {
         const size_t bytes = buffers[2 * k + 1];
         const auto held = w.buffers.find(at);
         if (bytes == 0) continue;
-        if (held != w.buffers.end() && held->second.bytes == (bytes + 3) / 4 * 4) now[at] = std::move(held->second);
+        if (held != w.buffers.end() && held->second.held == bytes) now[at] = std::move(held->second);
         else now[at].begin(at, bytes);
     }
     w.buffers = std::move(now);

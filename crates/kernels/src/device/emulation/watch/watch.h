@@ -49,7 +49,8 @@ constexpr uint32_t several = ~0u;
 // Cells of a stretch of memory: one for each word, four where a word is accessed in parts.
 struct Shadow {
     uintptr_t start = 0;
-    size_t bytes = 0;
+    // Whole words of cells, and what there really is.
+    size_t bytes = 0, held = 0;
     std::vector<Cell> words;
     std::vector<int> parts;
     std::vector<Cell> split;
