@@ -193,6 +193,32 @@ fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
 }
 
 #[test]
+fn ctrl_c_in_a_check_keeps_the_rows_that_were_told_and_says_how_many_are_missing() {
+    use std::io::{BufRead, BufReader, Read};
+    let here = Box::default();
+    let batches: Vec<String> = (1..=5000).map(|batch| batch.to_string()).collect();
+    let mut child = here
+        .command(&["check", "lattice-encode", "-i", "scalar,simd", "--batch", &batches.join(",")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut told = String::new();
+    // The case, and its first row.
+    for _ in 0..2 {
+        assert!(stdout.read_line(&mut told).unwrap() > 0, "it ended by itself");
+    }
+    signal(&child, "INT");
+    stdout.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    let rows = told.lines().filter(|line| line.starts_with("  s")).count();
+    let last = format!("{rows} right, 0 wrong, 0 failed, 0 unsupported; {} of 10000 not judged", 10_000 - rows);
+    assert_eq!(told.lines().last(), Some(&*last));
+    assert!(told.lines().nth(1).unwrap().starts_with("  scalar  right "), "{told}");
+}
+
+#[test]
 fn ctrl_c_in_a_self_check_tells_what_was_decided_and_keeps_no_certificate() {
     use std::io::{BufRead, BufReader, Read};
     let here = Box::default();

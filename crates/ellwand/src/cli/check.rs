@@ -11,7 +11,7 @@ use ellwand_core::verdict::Verdict;
 use ellwand_core::{Caches, InputError, Registry};
 
 use super::command::{selected, text};
-use super::exit::Exit;
+use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use super::{Outcome, ceilings, output, signals};
 
@@ -20,6 +20,48 @@ struct Line {
     case: String,
     implementation: String,
     outcome: Result<Verdict, Fate>,
+}
+
+/// What is known so far, told row by row: whoever is stopped keeps the rows that he saw.
+struct Told {
+    json: bool,
+    /// Columns of the longest name.
+    width: usize,
+    lines: Vec<Line>,
+}
+
+impl Told {
+    fn new(json: bool, plan: &Plan) -> Self {
+        let names = plan.cells.iter().flat_map(|cell| &cell.implementations);
+        Self { json, width: names.map(|row| row.name.len()).max().unwrap_or(0), lines: Vec::new() }
+    }
+
+    fn add(&mut self, line: Line) -> Result<(), Failure> {
+        if !self.json {
+            let first = self.lines.last().is_none_or(|before| before.case != line.case);
+            output::result(|out| {
+                if first {
+                    writeln!(out, "{}", line.case)?;
+                }
+                let (word, detail) = words(&line.outcome);
+                writeln!(out, "  {:width$}  {word:11}  {detail}", line.implementation, width = self.width)
+            })?;
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// What stands behind the rows, of which there were to be `planned`.
+    fn end(&self, planned: usize) -> Result<(), Failure> {
+        if self.json {
+            return output::result(|out| write_json(&self.lines, out));
+        }
+        let count = |wanted: &str| self.lines.iter().filter(|line| words(&line.outcome).0 == wanted).count();
+        let sums = ["right", "wrong", "failed", "unsupported"].map(|word| format!("{} {word}", count(word))).join(", ");
+        let missing = planned - self.lines.len();
+        let missing = if missing > 0 { format!("; {missing} of {planned} not judged") } else { String::new() };
+        output::result(|out| writeln!(out, "{sums}{missing}"))
+    }
 }
 
 pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
@@ -31,10 +73,7 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let plan = Plan::expand(registry, &selection)?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
-    let lines = judge_all(registry, &plan, seed, None)?;
-    let json = text(matches, "format") == Some("json");
-    output::result(|out| if json { write_json(&lines, out) } else { write_table(&lines, out) })?;
-    Ok(exit(&lines))
+    judge_all(registry, &plan, seed, None, text(matches, "format") == Some("json"))
 }
 
 /// Each implementation once, judged, nothing timed; told as `check` tells it.
@@ -50,64 +89,55 @@ pub(super) fn once(
         let problem = format!("{format} is made from times, and --once takes none");
         return Err(InputError::new("--format", problem, "table or json").into());
     }
-    let lines = judge_all(registry, plan, seed, given)?;
-    output::result(|out| if format == "json" { write_json(&lines, out) } else { write_table(&lines, out) })?;
-    Ok(exit(&lines))
+    judge_all(registry, plan, seed, given, format == "json")
 }
 
-fn judge_all(
-    registry: &Registry,
-    plan: &Plan,
-    seed: u64,
-    given: Option<&Tensors>,
-) -> Result<Vec<Line>, super::exit::Failure> {
+fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>, json: bool) -> Outcome {
     let interrupt = signals::stop_on_ctrl_c();
     let settings = ellwand_bench::Effort::Quick.settings();
     let instrument =
         Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
     let mut progress = Progress::new(plan.cells.len());
-    let mut lines = Vec::new();
+    let mut told = Told::new(json, plan);
+    let stopped = || interrupt.load(std::sync::atomic::Ordering::SeqCst);
     for (index, cell) in plan.cells.iter().enumerate() {
-        if interrupt.load(std::sync::atomic::Ordering::SeqCst) {
-            return Err(super::exit::Failure::Interrupted);
+        if stopped() {
+            break;
         }
         progress.cell(index, &cell.case.id());
-        lines.extend(judge_cell(&instrument, cell));
+        let mut tell = |line| progress.aside(|| told.add(line));
+        judge_cell(&instrument, cell, &stopped, &mut tell)?;
     }
     progress.finish();
-    Ok(lines)
+    let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
+    told.end(planned)?;
+    if told.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&told.lines)) }
 }
 
-fn judge_cell(instrument: &Instrument, cell: &Cell) -> Vec<Line> {
-    let line = |implementation: &str, outcome| Line {
-        case: cell.case.id(),
-        implementation: implementation.to_string(),
-        outcome,
-    };
+fn judge_cell(
+    instrument: &Instrument,
+    cell: &Cell,
+    stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(Line) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let made = guarded("the workload's inputs and reference", || {
         let (case, inputs) = instrument.inputs(cell.workload.as_ref(), &cell.case)?;
         let expected = cell.workload.reference(&case, &inputs)?;
         Ok::<_, InputError>((case, inputs, expected))
     })
     .and_then(|made| made.map_err(|error| error.to_string()));
-    let (case, inputs, expected) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            let failed = || Err(Fate::Failed { error: error.clone() });
-            return cell.implementations.iter().map(|implementation| line(&implementation.name, failed())).collect();
-        }
-    };
-    let task = Task { workload: cell.workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
-    cell.implementations
-        .iter()
-        .map(|implementation| {
-            let outcome = match instrument.registry.device_for(implementation) {
-                Ok(device) => ready(&task, implementation, device.as_ref()).map(|Ready { verdict, .. }| verdict),
-                Err(why) => Err(Fate::Unsupported { why }),
-            };
-            line(&implementation.name, outcome)
-        })
-        .collect()
+    for row in cell.implementations.iter().take_while(|_| !stopped()) {
+        let outcome = match (&made, instrument.registry.device_for(row)) {
+            (Err(error), _) => Err(Fate::Failed { error: error.clone() }),
+            (_, Err(why)) => Err(Fate::Unsupported { why }),
+            (Ok((case, inputs, expected)), Ok(device)) => {
+                let task = Task { workload: cell.workload.as_ref(), case, inputs, expected };
+                ready(&task, row, device.as_ref()).map(|Ready { verdict, .. }| verdict)
+            }
+        };
+        tell(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
+    }
+    Ok(())
 }
 
 fn exit(lines: &[Line]) -> Exit {
@@ -128,28 +158,6 @@ fn words(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
         Ok(verdict) => ("right", &verdict.detail),
         Err(fate) => (fate.word(), fate.reason().unwrap_or("")),
     }
-}
-
-fn write_table(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
-    let width = lines.iter().map(|line| line.implementation.len()).max().unwrap_or(0);
-    let mut case = "";
-    for line in lines {
-        if line.case != case {
-            case = &line.case;
-            writeln!(out, "{case}")?;
-        }
-        let (word, detail) = words(&line.outcome);
-        writeln!(out, "  {:width$}  {word:11}  {detail}", line.implementation)?;
-    }
-    let count = |wanted: &str| lines.iter().filter(|line| words(&line.outcome).0 == wanted).count();
-    writeln!(
-        out,
-        "{} right, {} wrong, {} failed, {} unsupported",
-        count("right"),
-        count("wrong"),
-        count("failed"),
-        count("unsupported")
-    )
 }
 
 fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {

@@ -101,7 +101,12 @@ impl Progress {
 
     /// A line above the bar.
     pub(super) fn note(&self, text: &str) {
-        self.bar.suspend(|| super::output::note(text));
+        self.aside(|| super::output::note(text));
+    }
+
+    /// Writes with the bar out of the way.
+    pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
     }
 
     /// Takes the bar away.
