@@ -67,6 +67,9 @@ pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
 /// times what caches of devices hold (60 MB), so that little is left in them between two passes.
 const FOOTPRINTS_OF_DEVICE: [(u64, u64); 3] = [(4 << 20, 1), (32 << 20, 1), (512 << 20, 1)];
 
+/// Of these the one at which the link to a device is measured: half a millisecond and more, and little memory to lock.
+const BYTES_OF_LINK: i64 = 32 << 20;
+
 /// The calibration cells of a registry: every workload that says it measures a ceiling, with every word of its axes, at
 /// every footprint it can take. One thread and all threads are different cells, because all threads have more cache; devices
 /// have footprints and numbers of chains of their own, and no cell where they are not there.
@@ -77,7 +80,9 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
         let all = registry.implementations(workload.name()).into_iter();
         for threads in [Parallelism::Single, Parallelism::Many] {
             let cpu = all.clone().filter(|one| one.needs == DeviceKind::Cpu && one.parallelism == threads);
-            add(&mut cells, workload, calibration_cases(workload.as_ref(), &here, threads), cpu.cloned().collect());
+            let mut cases = calibration_cases(workload.as_ref(), &here, threads);
+            cases.retain(|case| !workload.ceiling(case).is_some_and(CeilingKind::is_link));
+            add(&mut cells, workload, cases, cpu.cloned().collect());
         }
         // What is found on request may be software on the same processor, and no run without the request has it.
         let there = |one: &&Implementation| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok();
@@ -92,6 +97,8 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
             let tiles = TILES_OF_MULTIPROCESSOR * i64::from(count);
             cases.iter_mut().for_each(|case| case.set(TILES_AXIS, Value::Int(tiles)));
         }
+        let of_link = |case: &Case| workload.ceiling(case).is_some_and(CeilingKind::is_link);
+        cases.retain(|case| !of_link(case) || case.int(BYTES_AXIS) == Some(BYTES_OF_LINK));
         add(&mut cells, workload, cases, devices);
     }
     cells
@@ -250,6 +257,7 @@ fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environme
         footprint_bytes,
         level: match (placed, measurement.device.as_str()) {
             (false, _) => String::new(),
+            (true, _) if kind.is_link() => "link".into(),
             (true, "cpu") => environment.level_of_threads(bytes, many),
             (true, _) => "device".into(),
         },

@@ -117,9 +117,17 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
         });
         registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
     }
+    let (cells, ceilings) = measured(&registry);
+    let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    asked.dedup();
+    (cells, ceilings, asked)
+}
+
+/// The cells and ceilings of what is registered.
+fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
     let never = AtomicBool::new(false);
     let instrument = Instrument {
-        registry: &registry,
+        registry,
         settings: settings(),
         seed: 7,
         probes: &[],
@@ -128,12 +136,41 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
         resolutions: Default::default(),
     };
     let environment = Environment::default();
-    let cells = machine::cells(&registry, &environment);
+    let cells = machine::cells(registry, &environment);
     let (ceilings, _) = machine::measure(&instrument, &environment, &cells, &[], &mut |_, _, _| {}).unwrap();
     assert!(!never.load(SeqCst));
-    let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    asked.dedup();
-    (cells, ceilings, asked)
+    (cells, ceilings)
+}
+
+/// Bytes over a link, which takes a nanosecond for 50 of them.
+struct Crossing(Vec<Axis>);
+
+impl Workload for Crossing {
+    fn name(&self) -> &str {
+        "crossing"
+    }
+    fn about(&self) -> &str {
+        "crosses"
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.0
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        16
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, _: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("y", Tensor::vector(&[0_u64, 1][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let bytes = case.int("bytes").unwrap() as u64;
+        Work::items("bytes", bytes).bytes(bytes, 0)
+    }
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        (case.text("memory") == Some("pinned")).then_some(CeilingKind::ToDevice)
+    }
 }
 
 #[test]
@@ -162,4 +199,32 @@ fn steps_are_no_more_than_there_may_be_and_a_slow_device_takes_those_it_has() {
     assert_eq!(steps, [64, 9000]);
     let (_, _, steps) = ceilings(&[("cuda", Some(100_000))]);
     assert_eq!(steps, [64], "6.4 ms");
+}
+
+/// The host alone has no link, and one size tells what it can do.
+#[test]
+fn a_link_is_measured_once_and_never_on_the_processor() {
+    let clock = Clock::default();
+    let mut registry = Registry::new();
+    registry.device(Arc::new(Card(clock.clone())));
+    registry.workload(Crossing(vec![
+        Axis::int("bytes", "bytes", 8, 1 << 34, 64),
+        Axis::choice("memory", "the host's side", &["pageable", "pinned"], "pageable").sweep(["pageable", "pinned"]),
+    ]));
+    for (name, needs) in [("memory", DeviceKind::Cpu), ("cuda", DeviceKind::Cuda)] {
+        let clock = clock.clone();
+        let row = Implementation::cpu("crossing", name, "a toy", move |case, _, _| {
+            let step_ns = case.int("bytes").unwrap() as u64 / 50;
+            Ok(Box::new(Ready { clock: clock.clone(), step_ns, sizes: [0, 1], y: [0; 2] }))
+        });
+        registry.implementation(Implementation { needs, ..row });
+    }
+    let (cells, ceilings) = measured(&registry);
+    let told: Vec<_> = cells.iter().map(|cell| (cell.case.int("bytes"), cell.case.text("memory"))).collect();
+    assert_eq!(told, [(Some(32 << 20), Some("pinned"))]);
+    let [ceiling] = &ceilings[..] else { panic!("{ceilings:?}") };
+    assert_eq!((ceiling.kind, &*ceiling.device, &*ceiling.level), (CeilingKind::ToDevice, "cuda:0", "link"));
+    // With the 10 us that a toy takes to begin.
+    let rate = f64::from(32 << 20) / ((32 << 20) as f64 / 50e9 + 10e-6);
+    assert!((ceiling.value / rate - 1.0).abs() < 1e-3, "{ceiling:?}");
 }

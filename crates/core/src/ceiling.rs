@@ -31,7 +31,11 @@ pub enum CeilingKind {
     FmaF64,
     /// Multiply-adds in products of bf16 matrices with sums in f32, by units made for them.
     ProductsBf16,
-    /// Cost of calling something that does nothing.
+    /// Bytes from the host's page-locked memory to a device.
+    ToDevice,
+    /// Bytes from a device to the host's page-locked memory.
+    FromDevice,
+    /// Cost of calling something that does nothing; on a device, of launching it.
     Call,
     /// Time of one load whose address is the result of the load before.
     Latency,
@@ -49,7 +53,7 @@ pub enum CeilingKind {
 
 impl CeilingKind {
     /// Every kind.
-    pub const ALL: [CeilingKind; 14] = [
+    pub const ALL: [CeilingKind; 16] = [
         CeilingKind::Copy,
         CeilingKind::Triad,
         CeilingKind::Read,
@@ -57,6 +61,8 @@ impl CeilingKind {
         CeilingKind::Fma,
         CeilingKind::FmaF64,
         CeilingKind::ProductsBf16,
+        CeilingKind::ToDevice,
+        CeilingKind::FromDevice,
         CeilingKind::Call,
         CeilingKind::Latency,
         CeilingKind::PageFault,
@@ -70,6 +76,7 @@ impl CeilingKind {
     pub fn unit(self) -> &'static str {
         match self {
             CeilingKind::Copy | CeilingKind::Triad | CeilingKind::Read | CeilingKind::Fill => "B/s",
+            CeilingKind::ToDevice | CeilingKind::FromDevice => "B/s",
             CeilingKind::Fma | CeilingKind::FmaF64 | CeilingKind::ProductsBf16 => "FLOP/s",
             CeilingKind::Call
             | CeilingKind::Latency
@@ -91,6 +98,8 @@ impl CeilingKind {
             CeilingKind::Fma => "f32 FMA",
             CeilingKind::FmaF64 => "f64 FMA",
             CeilingKind::ProductsBf16 => "bf16 products",
+            CeilingKind::ToDevice => "to device",
+            CeilingKind::FromDevice => "from device",
             CeilingKind::Call => "call",
             CeilingKind::Latency => "latency",
             CeilingKind::PageFault => "page fault",
@@ -99,6 +108,11 @@ impl CeilingKind {
             CeilingKind::ColdWake => "wake, cold",
             CeilingKind::Streamed => "streamed",
         }
+    }
+
+    /// Whether it is a limit of the link between the host and a device, which the host alone does not have.
+    pub fn is_link(self) -> bool {
+        matches!(self, CeilingKind::ToDevice | CeilingKind::FromDevice)
     }
 
     /// The share of written bytes in the traffic, for the kinds that measure a bandwidth.

@@ -162,7 +162,7 @@ fn what_holds_in_many_places_is_said_once() {
 
 #[test]
 fn every_rule_is_tested_here() {
-    let text = concat!(include_str!("diagnosis.rs"), include_str!("limits.rs"));
+    let text = concat!(include_str!("diagnosis.rs"), include_str!("limits.rs"), include_str!("limits_of_devices.rs"));
     for rule in RULES {
         let tested = ["speaks(\"", "of(\""].iter().any(|call| text.contains(&format!("{call}{}\"", rule.id)));
         assert!(tested, "{}", rule.id);

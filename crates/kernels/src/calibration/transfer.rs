@@ -5,13 +5,13 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, CeilingKind, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Reading,
+    Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::device::{Buffer, Gpu, GpuError, Host, gpu};
+use crate::device::{Buffer, Gpu, GpuError, Host, carried_over, gpu};
 
 const NAME: &str = "transfer";
 
@@ -68,6 +68,11 @@ impl Workload for Transfer {
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
     }
+    /// From page-locked memory, which alone reaches what the link can do.
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        let kind = if inwards(case) { CeilingKind::ToDevice } else { CeilingKind::FromDevice };
+        pinned(case).then_some(kind)
+    }
     fn baseline(&self) -> &str {
         "memory"
     }
@@ -115,6 +120,11 @@ impl Prepared for Ready {
     fn what_ran(&self) -> String {
         let memory = if self.pinned { "page-locked memory" } else { "pageable memory" };
         format!("{}: one copy, {memory}", self.gpu.about())
+    }
+    fn readings(&self) -> Vec<Reading> {
+        let bytes = 8 * self.words as u64;
+        let carried = if self.inwards { [bytes, 0] } else { [0, bytes] };
+        carried_over(carried)
     }
 }
 

@@ -52,6 +52,11 @@ impl Host {
         Ok(host)
     }
 
+    /// How many there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Looks at or changes the bytes, once the device is done with them.
     pub(crate) fn with<T>(&mut self, of: impl FnOnce(&mut [u8]) -> T) -> Result<T, GpuError> {
         self.gpu.sync()?;

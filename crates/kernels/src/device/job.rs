@@ -260,6 +260,13 @@ impl Prepared for Job {
                 read("device-memory-kept", "device memory, kept", memory.kept, kept),
             ]);
         }
+        let launches = (self.times * self.launches.len()) as f64;
+        let about = "launches of kernels that a run makes, on their own or as parts of one graph";
+        readings.push(Reading::derived("launches", "launches", "", Better::Lower, launches, about));
+        if let Some(Carried { ins, outs }) = &self.carried {
+            let ins = ins.iter().map(|(_, host)| host.bytes() as u64).sum();
+            readings.extend(carried_over([ins, outs.iter().map(|host| host.bytes() as u64).sum()]));
+        }
         if self.gpu.kind() == DeviceKind::Cuda {
             readings.extend([
                 told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
@@ -281,6 +288,15 @@ impl Prepared for Job {
         }
         readings
     }
+}
+
+/// Bytes that a run brings to the device and back.
+pub(crate) fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
+    let told = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
+    vec![
+        told("carried-in", "carried to the device", ins, "bytes that a run brings from the host to the device"),
+        told("carried-out", "carried to the host", outs, "bytes that a run brings from the device to the host"),
+    ]
 }
 
 impl Drop for Job {

@@ -39,7 +39,7 @@ pub(crate) use cublas::Series;
 pub(crate) use emulation::test_devices;
 use held::Memory;
 pub(crate) use host::Host;
-pub(crate) use job::Job;
+pub(crate) use job::{Job, carried_over};
 #[cfg(test)]
 pub(crate) use judge::{judge, judge_cublas};
 pub use source::sources;

@@ -56,7 +56,10 @@ pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
         let value = share(row).filter(|share| *share < FAR)?;
         let (name, peak, unit) = peak(row)?;
         let memory = row.roof.as_ref()?.memory_bound;
-        let explanation = if memory {
+        let on_device = row.device != "cpu";
+        let explanation = if on_device {
+            "look at what warps wait for, at scattered accesses, at integer work that the count of operations leaves out, and whether blocks fill the device"
+        } else if memory {
             "neither memory nor the counted operations explain the time: look for dependent instructions, branches, table look-ups or integer work that the count of operations leaves out"
         } else {
             "the arithmetic units wait: look at the vector width that really ran, at dependency chains and at conversions"
@@ -69,7 +72,10 @@ pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
                 evidence("median time", row.median("time")?, "s"),
             ],
             saving_upper_bound: Some(1.0 - value),
-            next_experiment: format!("{explanation}; run it under a sampling profiler with `--once`"),
+            next_experiment: format!(
+                "{explanation}; run it under {} with `--once`",
+                if on_device { "Nsight Compute" } else { "a sampling profiler" }
+            ),
             confidence: Confidence::Medium,
             ..group.finding(rule, Class::Advice, row, (1, 1))
         })

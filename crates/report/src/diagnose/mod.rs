@@ -199,6 +199,11 @@ pub const RULES: &[Rule] = &[
         apply: overhead::first_run,
     },
     Rule {
+        id: "host-bound",
+        about: "the host takes at least as long to launch it as the device to run it",
+        apply: overhead::launching,
+    },
+    Rule {
         id: "threads-do-not-pay",
         about: "an implementation that ran on several threads is at least 5 % slower than the same way of computing on one thread at the same case",
         apply: peers::threads_do_not_pay,
@@ -216,7 +221,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead: at most 5 empty calls; waking threads: at most 10 times its cost; latency: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
+        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead and launches: at most 5 empty ones; waking threads: at most 10 times its cost; latency: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
         apply: bound::bound_by,
     },
 ];

@@ -1,4 +1,4 @@
-//! Rules about costs that do not grow with the work: calls, dispatch, first touches.
+//! Rules about costs that do not grow with the work: calls, dispatch, launches, first touches.
 
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
@@ -6,6 +6,7 @@ use crate::model::{Report, Row};
 const PER_ITEM: f64 = 3.0;
 const FIRST_OVER_STEADY: f64 = 10.0;
 const FIRST_S: f64 = 100e-6;
+const HOST_OVER_DEVICE: f64 = 1.0;
 
 fn per_item(row: &Row) -> Option<f64> {
     Some(row.median("time")? / row.work.items.max(1) as f64)
@@ -26,7 +27,11 @@ pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
                 evidence("time of the small call", small.median("time")?, "s"),
             ],
             saving_upper_bound: Some(1.0 - 1.0 / ratio),
-            next_experiment: "batch small inputs into one call where you can; otherwise look for allocation, thread wake-ups and table building inside the call".into(),
+            next_experiment: match small.device.as_str() {
+                "cpu" => "batch small inputs into one call where you can; otherwise look for allocation, thread wake-ups and table building inside the call",
+                _ => "batch small inputs into one launch where you can: a launch takes the same time whatever it does, and few blocks leave most of the device idle",
+            }
+            .into(),
             confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, small, (hits.len(), timed.len()))
         })
@@ -48,6 +53,30 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
         && a.params.len() == b.params.len()
         && a.params.iter().zip(&b.params).all(|(x, y)| x.axis == y.axis)
         && a.params.iter().zip(&b.params).filter(|(x, y)| x.value != y.value).count() == 1
+}
+
+/// Where launching takes the host longer than the device needs for the work. While a slot is queued the device waits, so that
+/// what the clock on the wall has more than the device's is the host's; where queueing and work overlap it is even more.
+pub(super) fn launching(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let device = |row: &Row| row.median("time").filter(|_| row.device != "cpu");
+    let host = |row: &Row| Some((row.median("wall-time")? - device(row)?).max(0.0));
+    let one = |group: Group<'_>| {
+        let hit = group.worst(HOST_OVER_DEVICE, |row| Some(host(row)? / device(row)?))?;
+        let (device, host) = (device(hit.row)?, host(hit.row)?);
+        Some(Finding {
+            title: "the host takes longer to launch it than the device to run it: a program that launches it one by one waits for the host".into(),
+            evidence: vec![
+                evidence("on the device", device, "s"),
+                evidence("on the host", host, "s"),
+                evidence("ratio", hit.value, "x"),
+            ],
+            saving_upper_bound: Some(1.0 - device / host),
+            next_experiment: "replay its launches as a graph, fuse kernels, or give each launch more work; the times in the tables are the device's alone".into(),
+            confidence: Confidence::High,
+            ..group.finding(rule, Class::Caution, hit.row, hit.cases)
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
 }
 
 pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {

@@ -1,4 +1,5 @@
-//! What would change most: for each limit the levers that act on it, each with an upper bound of what it can save.
+//! What would change most: for each limit of the processor the levers that act on it, each with an upper bound of what it can
+//! save.
 
 use ellwand_core::ceiling::{cost, operations};
 use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, ceiling};
@@ -24,6 +25,10 @@ pub enum Lever {
     Tuning,
     /// Several independent chains at once, or data in the order of their use.
     Independence,
+    /// Leave data where they are computed.
+    Residency,
+    /// Move data while computing.
+    Overlap,
 }
 
 impl Lever {
@@ -37,6 +42,8 @@ impl Lever {
             Lever::Precision => "precision",
             Lever::Tuning => "tuning",
             Lever::Independence => "independent loads",
+            Lever::Residency => "data that stay",
+            Lever::Overlap => "overlap",
         }
     }
 }
@@ -53,7 +60,7 @@ pub struct Change {
 }
 
 /// Savings below this are not worth a word.
-const WORTH: f64 = 0.02;
+pub(super) const WORTH: f64 = 0.02;
 
 /// The levers that act on what bounds a measurement, best first.
 pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
@@ -140,7 +147,8 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
                 "follow several chains at once, or sort the accesses, and compare the time a load",
             );
         }
-        Limit::AboveCeiling => {}
+        // The last two are limits of devices.
+        Limit::AboveCeiling | Limit::Launch | Limit::Transfer => {}
         Limit::Unexplained => {
             add(
                 Lever::Tuning,

@@ -1,0 +1,188 @@
+//! What bounds a measurement on a device, by the device's own clock.
+//!
+//! A launch takes some microseconds even where its kernel does nothing, one behind the other, and what lies in the host's memory
+//! has to come over the link. Both are ceilings of the device, and how many of each a run needs stands in the record.
+
+use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
+use ellwand_core::stats::median;
+use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance};
+
+use super::changes::{Change, Lever, WORTH};
+use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
+
+/// Below this theoretical occupancy few warps are there to hide what others wait for.
+const FEW: f64 = 0.5;
+
+/// Share of the time of a measured bandwidth in which bytes must have moved.
+const MOVES: f64 = 0.25;
+
+/// Places a measurement below the ceilings of its device. `None` where the device's clock told nothing.
+pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
+    let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.seconds()).collect();
+    let time_s = median(&told).filter(|time| time.is_finite() && *time > 0.0)?;
+    let (work, all) = (&m.work_done(), Parallelism::Many);
+    let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
+    let reading = |id: &str| m.reading(id).and_then(|reading| reading.value);
+    // The fastest that was measured: its size is of no matter.
+    let link = |kind: CeilingKind| ceilings.iter().filter(|c| c.kind == kind).map(|c| c.value).reduce(f64::max);
+    let over = |id: &str, kind: CeilingKind| match reading(id).filter(|bytes| *bytes > 0.0) {
+        Some(bytes) => link(kind).map(|rate| bytes / rate),
+        None => Some(0.0),
+    };
+
+    let streams = &without_launches(ceilings, of(CeilingKind::Call).unwrap_or(0.0));
+    let memory = traffic(streams, work, all, m.caches);
+    let transfer = over("carried-in", CeilingKind::ToDevice).zip(over("carried-out", CeilingKind::FromDevice));
+    let mut parts: Vec<Part> = [
+        (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
+        (Limit::Compute, operations(ceilings, work, all).map(|ceiling| work.flops / ceiling.value)),
+        (Limit::Transfer, transfer.map(|(inwards, outwards)| inwards + outwards)),
+        // Records from before launches were counted: a run has one at least.
+        (Limit::Launch, of(CeilingKind::Call).map(|each| each * reading("launches").unwrap_or(1.0))),
+    ]
+    .into_iter()
+    .filter_map(|(limit, seconds)| Some(Part { limit, seconds: seconds? }))
+    .filter(|part| part.seconds.is_finite() && part.seconds > 0.0)
+    .collect();
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+
+    let largest_footprint = |of: &Ceiling| {
+        let alike = streams.iter().filter(|c| c.kind == of.kind).map(|c| c.footprint_bytes);
+        alike.max() == Some(of.footprint_bytes)
+    };
+    let level = |of: &Ceiling| if largest_footprint(of) { "memory" } else { "cache" };
+    let mut diagnosis = Diagnosis {
+        limit: Limit::Unexplained,
+        level: memory.map(|traffic| level(&traffic.ceiling).into()),
+        time_s,
+        share: 0.0,
+        parts,
+        changes: Vec::new(),
+        provenance: Provenance::Derived,
+    };
+    let fastest = fastest_traffic(streams, work, all, m.caches).map_or(0.0, |traffic| traffic.seconds);
+    let (limit, seconds) = classify(&diagnosis, m, fastest);
+    diagnosis.limit = limit;
+    diagnosis.share = seconds / time_s;
+    diagnosis.changes = changes(&diagnosis, m, ceilings);
+    Some(diagnosis)
+}
+
+/// Bandwidths without the launch in the time of each: small arrays pass in less time than the launch takes, so that they were
+/// measured with it, and work of several launches or of a few more bytes would seem faster than what is possible. Those that are
+/// hardly more than a launch tell no bandwidth.
+fn without_launches(ceilings: &[Ceiling], call_s: f64) -> Vec<Ceiling> {
+    let bandwidth = |c: &Ceiling| c.footprint_bytes > 0 && c.kind.unit() == "B/s" && c.value > 0.0;
+    let without = |c: &Ceiling| {
+        let whole = c.footprint_bytes as f64 / c.value;
+        let moving = whole - call_s;
+        (moving >= MOVES * whole).then(|| Ceiling { value: c.footprint_bytes as f64 / moving, ..c.clone() })
+    };
+    ceilings.iter().filter_map(|c| if bandwidth(c) { without(c) } else { Some(c.clone()) }).collect()
+}
+
+/// The limit that binds, and the seconds that it explains.
+fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
+    let seconds = |limit| d.seconds(limit);
+    let share = |limit| d.seconds(limit) / d.time_s;
+    let above = fastest.max(seconds(Limit::Compute)).max(seconds(Limit::Transfer));
+    if above > ABOVE * d.time_s {
+        return (Limit::AboveCeiling, above);
+    }
+    let possible = [Limit::Transfer, Limit::Memory, Limit::Compute, Limit::Launch].into_iter();
+    // Launches of a graph take less than those that were counted at their cost one by one.
+    let possible = possible.filter(|limit| *limit != Limit::Launch || share(*limit) <= REFUTED);
+    let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+    if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
+        return (limit, seconds(limit));
+    }
+    if m.below_resolution() || share(Limit::Launch) * CALLS >= 1.0 {
+        return (Limit::Launch, seconds(Limit::Launch));
+    }
+    (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds))
+}
+
+/// The levers that act on what bounds it, best first.
+fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
+    let share = |limit| (d.seconds(limit) / d.time_s).min(1.0);
+    let (memory, compute, transfer) = (share(Limit::Memory), share(Limit::Compute), share(Limit::Transfer));
+    // Nobody tunes a launch away, nor do bytes and operations pass during it.
+    let beside = |share_of: f64| (1.0 - share_of - share(Limit::Launch)).max(0.0);
+    let narrow = m.work.bf16;
+    let mut changes = Vec::new();
+    let mut add = |lever: Lever, saving: f64, experiment: &'static str| {
+        if saving.is_finite() && saving >= WORTH {
+            changes.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
+        }
+    };
+    match d.limit {
+        Limit::Memory => {
+            add(
+                Lever::Fusion,
+                memory.min(1.0 - compute),
+                "compute it in the same kernel as the step before or after, and compare the two forms",
+            );
+            if !narrow {
+                add(
+                    Lever::Precision,
+                    memory / 2.0,
+                    "store 16-bit numbers in place of 32-bit ones, and look at the error with the time",
+                );
+            }
+            add(
+                Lever::Tuning,
+                beside(memory),
+                "see that neighbouring threads read neighbouring words, 16 bytes each and several at once, and that nothing moves twice",
+            );
+        }
+        Limit::Compute => {
+            // What units made for products of bf16 would take for the same, where they were measured.
+            let units = ceilings.iter().filter(|c| c.kind == CeilingKind::ProductsBf16).map(|c| c.value);
+            let narrowed = units.reduce(f64::max).map(|rate| m.work_done().flops / rate / d.time_s);
+            if let Some(narrowed) = narrowed.filter(|_| !narrow) {
+                add(
+                    Lever::Precision,
+                    1.0 - narrowed.max(memory),
+                    "where the work is products of matrices: bf16 with sums in f32, and look at the error with the time",
+                );
+            }
+            add(
+                Lever::Tuning,
+                beside(compute),
+                "look at the share of instructions that are multiply-adds in the machine code, and at what warps wait for, under Nsight Compute with `--once`",
+            );
+        }
+        Limit::Launch => {
+            add(
+                Lever::Batching,
+                1.0 - memory.max(compute),
+                "give one launch more work, fuse kernels into fewer launches, or replay them as one graph",
+            );
+        }
+        Limit::Transfer => {
+            add(
+                Lever::Residency,
+                transfer,
+                "leave the arrays on the device between calls, and bring over only what changed",
+            );
+            add(
+                Lever::Overlap,
+                transfer.min(1.0 - transfer),
+                "cut the work into pieces, and bring the next one in while this one is computed, on a second stream",
+            );
+        }
+        Limit::Unexplained => {
+            let occupancy = m.reading("occupancy").and_then(|reading| reading.value);
+            let few = occupancy.is_some_and(|occupancy| occupancy < FEW);
+            let next = if few {
+                "few warps are resident (theoretical occupancy): give a block fewer registers or less shared memory, or each thread more independent loads"
+            } else {
+                "run it under Nsight Compute with `--once`: look at what warps wait for, at scattered accesses and conflicts of banks, and whether blocks fill the device"
+            };
+            add(Lever::Tuning, 1.0 - d.share, next);
+        }
+        _ => {}
+    }
+    changes.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
+    changes
+}

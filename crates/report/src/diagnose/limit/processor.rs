@@ -1,0 +1,193 @@
+//! What bounds a measurement on the processor.
+
+use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic};
+use ellwand_core::stats::{median, quantile};
+use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Provenance, Sample};
+
+use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes};
+
+/// Bytes of a huge page.
+const HUGE_PAGE: f64 = (2 << 20) as f64;
+/// How many times the memory that the work needs an implementation may take from the system in a run: for intermediate
+/// results, and for the ends of pages.
+const TIMES_OVER: f64 = 4.0;
+/// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
+/// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
+const WAKES: f64 = 10.0;
+/// So much faster than its kept cost threads may be woken, where nothing else explains the time: the cost may have been measured
+/// on the far side of that factor. Faster than this they were not woken at all.
+const WOKEN_FASTER: f64 = 7.0;
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+/// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open: beside programs that
+/// want the same memory a load takes up to twice as long.
+const CHAIN: std::ops::RangeInclusive<f64> = BINDS..=1.7;
+/// Waits an iteration from which on a thread waits as a habit.
+const WAITS: f64 = 1.0;
+/// Waits an iteration that no pool of threads needs for itself: on a busy machine the caller may sleep once until the
+/// others have done their last pieces.
+const WAITS_OF_THREADS: f64 = 3.0;
+
+/// Places a measurement below the ceilings of its machine. `None` when it has no times.
+pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceiling]) -> Option<Diagnosis> {
+    let time_s = undisturbed(m)?;
+    let threads = m.ran_on();
+    let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
+    let work = &m.work_done();
+    let bytes = work.bytes_total() as f64;
+    let memory = traffic(ceilings, work, threads, m.caches);
+    let faults = typical_faults(m);
+
+    let mut parts = Vec::new();
+    let mut part = |limit: Limit, seconds: Option<f64>| {
+        if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0) {
+            parts.push(Part { limit, seconds });
+        }
+    };
+    part(Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds));
+    part(Limit::Compute, operations(ceilings, work, threads).map(|ceiling| work.flops / ceiling.value));
+    part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
+    part(Limit::Overhead, of(CeilingKind::Call));
+    if threads == Parallelism::Many {
+        // While caches are flushed the threads of a pool go to sleep.
+        let wake = if m.caches.is_warm() { CeilingKind::Wake } else { CeilingKind::ColdWake };
+        part(Limit::ThreadWake, of(wake));
+        // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
+        let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
+        part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
+    } else {
+        let chain = latency(ceilings, work.footprint(), m.caches).map(|ceiling| bytes / LINE * ceiling.value);
+        part(Limit::Latency, chain);
+    }
+    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+
+    let fastest = fastest_traffic(ceilings, work, threads, m.caches).map(|traffic| traffic.seconds);
+    let mut diagnosis = Diagnosis {
+        limit: Limit::Unexplained,
+        level: memory.map(|traffic| traffic.ceiling.level).filter(|level| !level.is_empty()),
+        time_s,
+        share: 0.0,
+        parts,
+        changes: Vec::new(),
+        provenance: Provenance::Derived,
+    };
+    let huge = of(CeilingKind::HugePageFault).filter(|_| environment.huge_pages.as_deref() != Some("never"));
+    let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
+    let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep);
+    if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
+        // So that what is said of this limit is the number that it was recognised by.
+        part.seconds = seconds;
+        diagnosis.parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    }
+    diagnosis.limit = limit;
+    diagnosis.share = seconds / time_s;
+    diagnosis.changes = changes::changes(&diagnosis, m, ceilings);
+    Some(diagnosis)
+}
+
+/// The limit that binds, and the seconds that it explains.
+fn classify(
+    d: &Diagnosis,
+    m: &Measurement,
+    fastest: Option<f64>,
+    huge: Option<f64>,
+    asleep: Option<f64>,
+) -> (Limit, f64) {
+    let seconds = |limit| d.seconds(limit);
+    let share = |limit| d.seconds(limit) / d.time_s;
+    let above = fastest.unwrap_or(0.0).max(seconds(Limit::Compute));
+    if above > ABOVE * d.time_s {
+        return (Limit::AboveCeiling, above);
+    }
+    // Who waits for others is slow whatever else it does.
+    let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
+    let refuted = |limit: &Limit| matches!(limit, Limit::PageFaults | Limit::ThreadWake) && share(*limit) > REFUTED;
+    let possible = products.into_iter().filter(|limit| !refuted(limit));
+    let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+    if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
+        return (limit, seconds(limit));
+    }
+    if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.ran_on() == Parallelism::Single) {
+        return (Limit::Overhead, seconds(Limit::Overhead));
+    }
+    // What traffic or arithmetic explains in part is not given to a cost that explains less.
+    // Out of cold caches threads are always woken from sleep, at a cost that was measured: nothing is allowed for.
+    let small = largest.is_none_or(|limit| share(limit) < BINDS) && m.caches.is_warm();
+    if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
+        return (Limit::ThreadWake, seconds(Limit::ThreadWake));
+    }
+    if let Some(huge) = huge {
+        return (Limit::PageFaults, huge);
+    }
+    // Arithmetic that takes part of the time can look like a chain of loads: then nothing is claimed.
+    if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
+        return (Limit::Latency, seconds(Limit::Latency));
+    }
+    match asleep {
+        Some(asleep) => (Limit::Contended, asleep),
+        None => (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds)),
+    }
+}
+
+/// Faults of huge pages, where they explain the time: how large a page was is not in the record, so that they are
+/// considered last, and only where that many huge pages are no more memory than the work can need.
+fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
+    let (faults, each) = (faults?, each?);
+    let extra = m.reading("extra-memory").and_then(|reading| reading.value).unwrap_or(0.0);
+    let most = TIMES_OVER * (m.work.footprint().max(m.work.bytes_total()) as f64 + extra);
+    let seconds = faults * each;
+    (faults * HUGE_PAGE <= most && (BINDS..=ABOVE).contains(&(seconds / time_s))).then_some(seconds)
+}
+
+/// Page faults an iteration in the middle one of the samples. Faults of the first few samples, until the allocator has
+/// got its memory, are none of the steady state.
+pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
+    let each = |sample: &Sample| Some(sample.faults? as f64 / sample.iterations.max(1) as f64);
+    median(&m.samples.iter().filter_map(each).collect::<Vec<_>>())
+}
+
+/// Seconds an iteration as they would be on a machine that does nothing else. One thread: its own processor time, unless
+/// it waits by itself. Several threads: the better decile of the fastest parts of the slots.
+fn undisturbed(m: &Measurement) -> Option<f64> {
+    let wall: Vec<f64> = m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.seconds())).collect();
+    let cpu: Vec<f64> = m.samples.iter().filter_map(Sample::cpu_seconds).filter(|seconds| *seconds > 0.0).collect();
+    let waits_by_itself = mean(m, |sample| sample.waits).is_some_and(|waits| waits >= WAITS);
+    let time = if m.ran_on() == Parallelism::Single && cpu.len() == wall.len() && !waits_by_itself {
+        median(&cpu)
+    } else {
+        quantile(&wall, 0.1)
+    };
+    time.filter(|time| time.is_finite() && *time > 0.0)
+}
+
+/// The share of the time that threads spend waiting for each other, where a wait costs `each` seconds: in the better decile of
+/// the samples, each of which is held against its own time. Where other programs take the processors in turn, a wait mostly
+/// lasts as long as they run, or the threads never meet: the samples in which they did, and found their processors free, tell
+/// what they do to each other.
+fn waited(m: &Measurement, each: f64) -> Option<f64> {
+    let share = |sample: &Sample| {
+        let waits = sample.waits? as f64 / sample.iterations.max(1) as f64;
+        Some(if waits >= WAITS_OF_THREADS { waits * each / sample.seconds() } else { 0.0 })
+    };
+    let shares: Vec<f64> = m.samples.iter().filter_map(share).filter(|share| share.is_finite()).collect();
+    quantile(&shares, 0.9)
+}
+
+/// The seconds in which no thread computes, where threads sleep by habit and compute less between two waits than waking them
+/// costs `each`. How long such a wait lasts is then for the scheduler to say: beside other programs as long as they run, which
+/// no cost of a wake-up explains. Threads of a pool that sleep for want of a processor have computed for longer.
+fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
+    let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().filter_map(of).collect::<Vec<f64>>());
+    let waits = middle(&|sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64))?;
+    let busy_s = middle(&Sample::cpu_seconds)?;
+    let habit = m.ran_on() == Parallelism::Many && waits >= WAITS_OF_THREADS && busy_s < waits * each;
+    (habit && time_s - busy_s >= BINDS * time_s).then_some(time_s - busy_s)
+}
+
+/// Mean of a counter an iteration.
+fn mean(m: &Measurement, of: impl Fn(&Sample) -> Option<u64>) -> Option<f64> {
+    let known: Vec<(u64, u64)> = m.samples.iter().filter_map(|s| Some((of(s)?, s.iterations.max(1)))).collect();
+    let (counted, iterations) =
+        known.iter().fold((0, 0), |(c, n), (counted, iterations)| (c + counted, n + iterations));
+    (iterations > 0).then(|| counted as f64 / iterations as f64)
+}

@@ -1,0 +1,162 @@
+//! Where measurements on a device stand between the limits of a made-up card, and what is said of them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/findings.rs"]
+mod findings;
+
+use ellwand_core::record::Record;
+use ellwand_core::{Better, Ceiling, CeilingKind, Measurement, Parallelism, Provenance, Reading, Run, Sample, Work};
+use ellwand_report::{Class, Diagnosis, Finding, Lever, Limit, Options, Report};
+use findings::{MIB, of};
+
+/// 4 TB/s out of memory, 8 TB/s out of the cache, 50 Tflop/s in f32 and 800 in products of bf16, 50 GB/s over the link; a launch takes 2 us.
+fn card() -> Run {
+    let mut run = common::run();
+    let mut add = |kind, footprint_bytes: u64, value: f64| {
+        run.environment.ceilings.push(Ceiling {
+            kind,
+            implementation: "cuda".into(),
+            device: "cuda:0".into(),
+            parallelism: Parallelism::Single,
+            footprint_bytes,
+            level: "device".into(),
+            value,
+            low: value,
+            high: value,
+            provenance: Provenance::Measured,
+        });
+    };
+    // As they are measured: a launch is in the time of each.
+    for (footprint, rate) in [(4 * MIB, 8e12), (32 * MIB, 8e12), (512 * MIB, 4e12)] {
+        add(CeilingKind::Copy, footprint, footprint as f64 / (footprint as f64 / rate + 2e-6));
+    }
+    add(CeilingKind::Fma, 0, 50e12);
+    add(CeilingKind::ProductsBf16, 0, 800e12);
+    add(CeilingKind::ToDevice, 32 * MIB, 50e9);
+    add(CeilingKind::FromDevice, 32 * MIB, 40e9);
+    add(CeilingKind::Call, 0, 2e-6);
+    run
+}
+
+/// Takes `device_s` by the device's clock and as much more on the wall as the host needs to queue it.
+fn ran(work: Work, device_s: f64, host_s: f64, launches: f64) -> Measurement {
+    let mut m = common::measured(&common::lattice_case("w", 1000), "cuda", device_s, work);
+    m.device = "cuda:0".into();
+    for sample in &mut m.samples {
+        let device_ns = sample.wall_ns;
+        *sample = Sample {
+            device_ns: Some(device_ns),
+            wall_ns: device_ns + (host_s * 1e9 * sample.iterations as f64) as u64,
+            ..*sample
+        };
+    }
+    m.with_reading("launches", launches)
+}
+
+trait With {
+    fn with_reading(self, id: &str, value: f64) -> Self;
+}
+
+impl With for Measurement {
+    fn with_reading(mut self, id: &str, value: f64) -> Self {
+        self.readings.push(Reading::derived(id, id, "", Better::Lower, value, ""));
+        self
+    }
+}
+
+fn placed(measurement: &Measurement) -> Diagnosis {
+    ellwand_report::place(measurement, &card().environment).expect("it has times and ceilings")
+}
+
+fn told(measurement: &Measurement) -> Vec<Finding> {
+    let record: Record = common::through_text(&card(), std::slice::from_ref(measurement));
+    Report::from_records(&[record], &Options::default()).unwrap().findings
+}
+
+fn moved(bytes: u64) -> Work {
+    Work::items("things", 1000).bytes(bytes / 2, bytes / 2)
+}
+
+#[test]
+fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
+    let large = 512 * MIB;
+    let at = |rate: f64| large as f64 / rate;
+    let products = |flops: f64| Work::items("things", 1000).flops(flops).bytes(MIB, MIB);
+    let cases = [
+        (ran(moved(large), at(3.8e12), 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
+        // In the cache, at a size of which a good part is the launch.
+        (ran(moved(16 * MIB), 4.6e-6, 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
+        (ran(products(50e9), 1.1e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Precision)),
+        (ran(products(800e9).bf16(true), 1.2e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Tuning)),
+        (ran(moved(MIB), 9e-6, 1e-6, 4.0), Limit::Launch, Some(Lever::Batching)),
+        // Not counted by an older program: one at least.
+        (ran(moved(MIB), 5e-6, 1e-6, 1.0), Limit::Launch, Some(Lever::Batching)),
+        // As a graph: less than its launches one by one.
+        (ran(moved(MIB), 6e-6, 1e-6, 5.0), Limit::Launch, Some(Lever::Batching)),
+        (
+            ran(moved(64 * MIB), 1.6e-3, 1e-6, 1.0)
+                .with_reading("carried-in", 32.0 * MIB as f64)
+                .with_reading("carried-out", 32.0 * MIB as f64),
+            Limit::Transfer,
+            Some(Lever::Residency),
+        ),
+        (ran(moved(large), at(1e12), 1e-6, 1.0), Limit::Unexplained, Some(Lever::Tuning)),
+        (ran(moved(large), at(6e12), 1e-6, 1.0), Limit::AboveCeiling, None),
+    ];
+    for (index, (measurement, limit, lever)) in cases.iter().enumerate() {
+        let d = placed(measurement);
+        assert_eq!(d.limit, *limit, "case {index}: {d:#?}");
+        assert_eq!(d.changes.first().map(|change| change.lever), *lever, "case {index}: {d:#?}");
+        assert!(d.changes.iter().all(|c| (0.0..=1.0).contains(&c.saving_upper_bound)), "case {index}: {d:#?}");
+    }
+    assert_eq!(placed(&cases[0].0).label(), "memory-bound (memory)");
+    assert_eq!(placed(&cases[1].0).label(), "memory-bound (cache)");
+}
+
+#[test]
+fn a_launch_is_no_part_of_the_bandwidth_that_small_arrays_are_held_against() {
+    // Between the sizes that were measured, at exactly what the cache gives, launched once.
+    for mebibytes in [5, 8, 12, 20, 31] {
+        let bytes = mebibytes * MIB;
+        let d = placed(&ran(moved(bytes), bytes as f64 / 8e12 + 2e-6, 0.0, 1.0));
+        assert_ne!(d.limit, Limit::AboveCeiling, "{mebibytes} MiB: {d:#?}");
+        let known: f64 = d.parts.iter().map(|part| part.seconds).sum();
+        assert!((known / d.time_s - 1.0).abs() < 0.05, "{mebibytes} MiB: {d:#?}");
+    }
+}
+
+#[test]
+fn what_is_said_of_a_device_is_for_a_device() {
+    let m = ran(moved(512 * MIB), 512.0 * MIB as f64 / 1e12, 1e-6, 1.0);
+    let tuned = |m: &Measurement| placed(m).changes[0].experiment;
+    assert!(tuned(&m).contains("Nsight Compute"), "{}", tuned(&m));
+    assert!(tuned(&m.clone().with_reading("occupancy", 0.9)).contains("Nsight Compute"));
+    assert!(tuned(&m.with_reading("occupancy", 0.25)).contains("few warps are resident"));
+    let launched = placed(&ran(moved(MIB), 9e-6, 1e-6, 4.0));
+    assert!(launched.words().contains("empty launches"), "{}", launched.words());
+    let found = told(&ran(moved(MIB), 9e-6, 1e-6, 4.0));
+    let bound = of("bound-by", &found).unwrap();
+    assert!(bound.title.starts_with("launch-bound: "), "{bound:#?}");
+    assert!(bound.next_experiment.contains("one graph"), "{bound:#?}");
+}
+
+#[test]
+fn a_host_that_takes_longer_to_launch_than_the_device_to_run_is_told() {
+    let found = told(&ran(moved(MIB), 4e-6, 10e-6, 1.0));
+    let finding = of("host-bound", &found).unwrap();
+    assert_eq!(finding.class, Class::Caution);
+    assert!((finding.saving_upper_bound.unwrap() - 0.6).abs() < 0.02, "{finding:#?}");
+    assert!(of("host-bound", &told(&ran(moved(MIB), 40e-6, 10e-6, 1.0))).is_none());
+    let m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-5, moved(MIB));
+    assert!(of("host-bound", &told(&m)).is_none(), "the processor has no host");
+}
+
+#[test]
+fn without_a_time_of_the_device_nothing_is_said() {
+    let mut m = ran(moved(512 * MIB), 1e-3, 0.0, 1.0);
+    m.samples.iter_mut().for_each(|sample| sample.device_ns = None);
+    assert!(ellwand_report::place(&m, &card().environment).is_none());
+    m.device = "cuda:1".into();
+    assert!(ellwand_report::place(&m, &card().environment).is_none(), "no ceiling of that card");
+}
