@@ -25,6 +25,14 @@ pub struct Selection {
     pub devices: Vec<String>,
 }
 
+impl Selection {
+    /// Whether an implementation runs on a device of a kind that was asked for; where none was asked for, any will do.
+    pub fn on_device(&self, implementation: &Implementation) -> bool {
+        let kind = implementation.needs.to_string();
+        self.devices.is_empty() || self.devices.iter().any(|device| device.split(':').next() == Some(&kind))
+    }
+}
+
 /// One case and everything that is measured at it, interleaved: the unit that is written, resumed or lost as a whole.
 pub struct Cell {
     /// The task.
@@ -84,6 +92,26 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Axes that were given and that some of the workloads here do not have, each with these: they are measured as always.
+    pub fn left_alone<'a>(&self, selection: &'a Selection) -> Vec<(&'a str, Vec<String>)> {
+        let mut workloads: Vec<&dyn Workload> = Vec::new();
+        for cell in &self.cells {
+            if !workloads.iter().any(|known| known.name() == cell.workload.name()) {
+                workloads.push(cell.workload.as_ref());
+            }
+        }
+        let has = |workload: &dyn Workload, name: &str| {
+            workload.axes().iter().any(|axis| axis.name == name || axis.aliases.contains(&name))
+        };
+        let without = |name: &str| -> Vec<String> {
+            workloads.iter().filter(|workload| !has(**workload, name)).map(|w| w.name().to_string()).collect()
+        };
+        let named = selection.axes.keys().map(|name| (name.as_str(), without(name)));
+        named.filter(|(_, without)| !without.is_empty()).collect()
+    }
+}
+
 /// The cases of one workload: the product of its axes, each at the values asked for.
 ///
 /// # Errors
@@ -125,11 +153,15 @@ fn check_axes_known(workloads: &[Arc<dyn Workload>], selection: &Selection) -> R
         if !workloads.iter().any(|workload| workload.axes().iter().any(known)) {
             let axes: Vec<&str> = workloads.iter().flat_map(|w| w.axes().iter().map(|axis| axis.name)).collect();
             let names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();
-            let error = InputError::new(
-                format!("--{name}"),
-                format!("{} has no such axis", names.join(", ")),
-                format!("one of {}", unique(&axes).join(", ")),
-            );
+            let problem = match &names[..] {
+                [one] => format!("{one} has no such axis"),
+                several => format!("none of {} has such an axis", several.join(", ")),
+            };
+            let expected = match &axes[..] {
+                [] => "no axis: there is none".to_string(),
+                known => format!("one of {}", unique(known).join(", ")),
+            };
+            let error = InputError::new(format!("--{name}"), problem, expected);
             return Err(match nearest(name, axes) {
                 Some(near) => error.help(format!("did you mean --{near}?")),
                 None => error,
@@ -180,7 +212,15 @@ fn check_implementations_known(
             });
         }
     }
-    for device in &selection.devices {
+    check_devices_known(registry, &selection.devices)
+}
+
+/// Refuses devices of an unknown kind, and an index that is none of those that are here.
+///
+/// # Errors
+/// Which one, and what there is.
+pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<(), InputError> {
+    for device in devices {
         let kinds = ["cpu", "cuda", "wgpu"];
         // A kind that is not here at all gives rows that say why; a wrong index among devices that are here is a slip.
         let of_kind = device.split_once(':').map(|(kind, _)| {
@@ -219,8 +259,7 @@ fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Imp
     let wanted = |implementation: &&Implementation| {
         (selection.implementations.is_empty()
             || selection.implementations.iter().any(|p| matches(p, &implementation.name)))
-            && (selection.devices.is_empty()
-                || selection.devices.iter().any(|d| d.split(':').next() == Some(&implementation.needs.to_string())))
+            && selection.on_device(implementation)
     };
     all.into_iter().filter(wanted).cloned().collect()
 }

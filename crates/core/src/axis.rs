@@ -158,14 +158,18 @@ impl Axis {
     /// When a value is not of this axis, or there is none.
     pub fn parse_list(&self, text: &str) -> Result<Vec<Value>, InputError> {
         let mut values = Vec::new();
-        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        if text.trim().is_empty() {
+            return Err(InputError::new(format!("--{}", self.name), "there is no value", self.expected()));
+        }
+        for part in text.split(',') {
+            if part.trim().is_empty() {
+                let problem = format!("a value is missing in '{text}'");
+                return Err(InputError::new(format!("--{}", self.name), problem, self.expected()));
+            }
             let value = self.parse(part)?;
             if !values.contains(&value) {
                 values.push(value);
             }
-        }
-        if values.is_empty() {
-            return Err(InputError::new(format!("--{}", self.name), "there is no value", self.expected()));
         }
         Ok(values)
     }
@@ -186,6 +190,8 @@ mod tests {
             ("-99999999999999999999", "too small"),
             ("four", "not a whole number"),
             ("", "no value"),
+            (",", "a value is missing in ','"),
+            ("4,,8", "a value is missing in '4,,8'"),
         ] {
             let error = q.parse_list(text).unwrap_err().to_string();
             assert!(error.starts_with("--q: ") && error.contains(problem), "{error}");

@@ -16,6 +16,8 @@ pub struct Metric {
     pub better: Better,
     /// What it means.
     pub about: &'static str,
+    /// Why it cannot be said of a measured row.
+    pub missing: &'static str,
     /// The computation.
     pub of: fn(&Measurement, &Sample, &Environment) -> Option<f64>,
 }
@@ -28,6 +30,7 @@ pub const METRICS: &[Metric] = &[
         unit: "s",
         better: Better::Lower,
         about: "elapsed time of one iteration, on the device's clock where it has one",
+        missing: "no sample has a time",
         of: |_, sample, _| Some(sample.seconds()),
     },
     Metric {
@@ -36,6 +39,7 @@ pub const METRICS: &[Metric] = &[
         unit: "s",
         better: Better::Lower,
         about: "elapsed time of one iteration by the clock on the wall: on a device, to enqueue it and after that to run it",
+        missing: "no sample has a time",
         of: |_, sample, _| Some(sample.wall_ns as f64 * 1e-9 / sample.iterations.max(1) as f64),
     },
     Metric {
@@ -44,6 +48,7 @@ pub const METRICS: &[Metric] = &[
         unit: "s",
         better: Better::Lower,
         about: "processor time of one iteration: of the calling thread, or of the process for implementations with several threads",
+        missing: "nobody counted it: of work on a device the processor sees only the launching",
         of: |_, sample, _| Some(sample.cpu_ns? as f64 * 1e-9 / sample.iterations.max(1) as f64),
     },
     Metric {
@@ -52,6 +57,7 @@ pub const METRICS: &[Metric] = &[
         unit: "1/s",
         better: Better::Higher,
         about: "items processed a second",
+        missing: "its work names no items",
         of: |m, sample, _| positive(m.work.items as f64).map(|items| items / sample.seconds()),
     },
     Metric {
@@ -60,6 +66,7 @@ pub const METRICS: &[Metric] = &[
         unit: "B/s",
         better: Better::Higher,
         about: "bytes that must be read and written, a second",
+        missing: "its work states no bytes",
         of: |m, sample, _| positive(m.work.bytes_total() as f64).map(|bytes| bytes / sample.seconds()),
     },
     Metric {
@@ -68,6 +75,7 @@ pub const METRICS: &[Metric] = &[
         unit: "FLOP/s",
         better: Better::Higher,
         about: "floating-point operations that must be done, a second; where their number depends on the data, those that were done",
+        missing: "its work states no operations",
         of: |m, sample, _| positive(m.work_done().flops).map(|flops| flops / sample.seconds()),
     },
     Metric {
@@ -76,6 +84,7 @@ pub const METRICS: &[Metric] = &[
         unit: "1",
         better: Better::Higher,
         about: "shortest time the required work could take at this machine's measured peaks, over the time taken; above 1 the measurement or the ceiling is at fault",
+        missing: "the record has no ceiling that its work could be held against: none was measured of what it ran on, or --no-ceilings",
         of: |m, sample, e| {
             Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / sample.seconds())
         },

@@ -26,6 +26,9 @@ pub struct Work {
     /// Whether the operations are multiply-adds in products of bf16 matrices, for which many a device has units of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bf16: bool,
+    /// Whether the address of each load is the result of the load before, so that none can begin early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dependent: bool,
 }
 
 impl Work {
@@ -40,6 +43,7 @@ impl Work {
             working_set: None,
             double: false,
             bf16: false,
+            dependent: false,
         }
     }
 
@@ -61,6 +65,13 @@ impl Work {
     #[must_use]
     pub fn bf16(mut self, bf16: bool) -> Self {
         self.bf16 = bf16;
+        self
+    }
+
+    /// States whether each load needs the one before.
+    #[must_use]
+    pub fn dependent(mut self, dependent: bool) -> Self {
+        self.dependent = dependent;
         self
     }
 

@@ -45,6 +45,39 @@ fn axes_out_of_range() {
     here.refused(&["chekc"], &["check"]);
     here.refused(&["report", "nowhere.jsonl"], &["nowhere.jsonl", "record"]);
     here.refused(&["run", "triad", "--device", "wgpu"], &["--device wgpu", "runs there"]);
+    here.refused(&["check", "gelu", "--batch", "1,,2"], &["--batch", "a value is missing in '1,,2'"]);
+    here.refused(&["run", "null", "--batch", "5"], &["--batch", "no axis"]);
+    here.refused(&["run", "null", "copy", "--time-limit", "3", "--spans"], &["--time-limit", "--spans"]);
+}
+
+#[test]
+fn sides_of_a_comparison_that_are_none() {
+    let here = Box::default();
+    for (sides, parts) in [
+        (&["gelu:simd", "swish:simd"][..], &["CANDIDATE", "different tasks"][..]),
+        (&["gleu:simd", "gelu:simd"], &["BASE", "no workload 'gleu'", "did you mean gelu?"]),
+        (&["gelu:simd", "a:b"], &["CANDIDATE", "no workload 'a'"]),
+        (&["gelu:simd", "gelu:scalar", "--device", "gpu"], &["--device", "'gpu' is unknown", "cuda:0"]),
+        (&["--command", "true", "true", "--device", "cuda"], &["--device", "have no cases"]),
+    ] {
+        here.refused(&[&["compare"], sides].concat(), parts);
+    }
+    here.write("x.npy", &npy_f32("(4,)", &[1.0; 4]));
+    let apply = ["apply", "gelu", "-i", "simd", "--input", "x=x.npy", "-o", "y", "--device", "cuda"];
+    here.refused(&apply, &["--device", "simd runs on cpu alone"]);
+}
+
+#[test]
+fn an_axis_that_some_workloads_do_not_have_is_named_with_these() {
+    let here = Box::default();
+    let told = here.ok(&["check", "gelu", "bias-gelu", "--size", "tiny", "-i", "simd", "--precision", "bf16"]);
+    assert!(told.stderr.contains("note: bias-gelu has no --precision"), "{}", told.stderr);
+    assert!(
+        !told.stderr.contains("note: gelu") && told.stdout.contains(" 0 wrong, 0 failed"),
+        "{}{}",
+        told.stdout,
+        told.stderr
+    );
 }
 
 #[test]

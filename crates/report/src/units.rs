@@ -115,6 +115,11 @@ fn scale_of(value: f64, unit: &str) -> Scale {
             let (factor, prefix) = choose(RATE, value);
             (factor, format!("{prefix}/s"))
         }
+        "Hz" => {
+            let (factor, prefix) = choose(RATE, value);
+            // A multiple of hertz is written together.
+            (factor, format!("{}{unit}", prefix.trim()))
+        }
         other => (1.0, other.to_string()),
     };
     Scale { factor, suffix }
@@ -162,6 +167,8 @@ mod tests {
             (0.42e-9, "s", "0.420 ns"),
             (61.0, "s", "61.0 s"),
             (41.72e9, "B/s", "41.7 GB/s"),
+            (1.98e9, "Hz", "1.98 GHz"),
+            (345e6, "Hz", "345 MHz"),
             (1536.0, "B", "1.50 KiB"),
             (120.4e6, "1/s", "120 M/s"),
             (7.5, "1/s", "7.50 /s"),

@@ -121,6 +121,40 @@ fn threads() {
 }
 
 #[test]
+fn few_vectors_that_make_most_of_the_error() {
+    use ellwand_core::{Better, Reading};
+    let coded = |mse: f64| {
+        let mut m = sized(1000, "simd", 1e-3);
+        let read = |id: &str, value| Reading::measured(id, id, "", Better::Lower, value, "");
+        m.readings = vec![read("mse", mse), read("mse-inside", 0.1), read("overload-rate", 0.02)];
+        m
+    };
+    let finding = speaks("overloaded", &[coded(2.4)]);
+    assert!((finding.evidence[0].value - (1.0 - 0.098 / 2.4)).abs() < 1e-9, "{finding:?}");
+    silent("overloaded", &[coded(0.15)]);
+    silent("overloaded", &[sized(1000, "simd", 1e-3)]);
+}
+
+#[test]
+fn faults_that_cost_nothing_are_not_worth_a_word() {
+    let faulting = |seconds: f64| {
+        let mut m = sized(10, "simd", seconds);
+        m.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
+        m
+    };
+    let findings = |m: Measurement| {
+        let mut run = common::run();
+        let mut fault = run.environment.ceilings[0].clone();
+        (fault.kind, fault.footprint_bytes, fault.value) = (ellwand_core::CeilingKind::PageFault, 0, 1e-6);
+        run.environment.ceilings.push(fault);
+        let record = common::through_text(&run, &[m]);
+        Report::from_records(&[record], &Options::default()).unwrap().findings
+    };
+    assert!(of("page-faults", &findings(faulting(20e-6))).is_some(), "a tenth of the time");
+    assert!(of("page-faults", &findings(faulting(2e-3))).is_none(), "a thousandth");
+}
+
+#[test]
 fn intermediate_results_in_memory() {
     use ellwand_core::{Better, Reading};
     let holding = |implementation: &str, seconds: f64, bytes: u64| {

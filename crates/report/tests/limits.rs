@@ -60,7 +60,9 @@ fn each_limit_is_recognised_from_fixed_numbers() {
     let cases = [
         (stream(20e9), Limit::Memory, Lever::Fusion),
         (one("simd", 1e-3, nothing().flops(1e8).bytes(4096, 4096)), Limit::Compute, Lever::Threads),
-        (one("simd", 160e-3, nothing().bytes(64 * MIB, 0)), Limit::Latency, Lever::Independence),
+        (one("simd", 160e-3, nothing().bytes(64 * MIB, 0).dependent(true)), Limit::Latency, Lever::Independence),
+        // A loop that happens to take as long.
+        (one("simd", 160e-3, nothing().bytes(64 * MIB, 0)), Limit::Unexplained, Lever::Tuning),
         (one("simd", 6e-9, nothing().flops(8.0).bytes(32, 4)), Limit::Overhead, Lever::Batching),
         (
             counted(one("simd", 30e-3, nothing().bytes(24 * MIB, 24 * MIB)), 12_000, 0),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use ellwand_bench::check::guarded;
-use ellwand_bench::plan::{Selection, cases};
+use ellwand_bench::plan::{Selection, cases, check_devices_known};
 use ellwand_core::device::Device;
 use ellwand_core::error::{InputError, PrepareError, nearest};
 use ellwand_core::implementation::Implementation;
@@ -31,7 +31,9 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     let dir = Path::new(text(matches, "output").unwrap_or("."));
     let case = one_case(workload.as_ref(), &selection)?;
     let given = super::given::given(matches, &[(workload.as_ref(), &case)])?.unwrap_or_default();
-    let (implementation, device) = implementation(registry, workload.name(), text(matches, "implementation"))?;
+    check_devices_known(registry, &selection.devices)?;
+    let registry = &super::run::preferring(registry, &selection);
+    let (implementation, device) = implementation(registry, workload.name(), &selection)?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
     check_contradictions(workload.as_ref(), &selection, &case)?;
@@ -155,10 +157,10 @@ fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, Inpu
 fn implementation<'a>(
     registry: &'a Registry,
     workload: &str,
-    name: Option<&str>,
+    selection: &Selection,
 ) -> Result<(&'a Implementation, &'a dyn Device), InputError> {
     let all = registry.implementations(workload);
-    let chosen = match name {
+    let chosen = match selection.implementations.first().map(String::as_str) {
         Some(name) => all.iter().copied().find(|implementation| implementation.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|implementation| implementation.name.as_str()).collect();
             let error = InputError::new(
@@ -174,6 +176,7 @@ fn implementation<'a>(
         None => all
             .iter()
             .copied()
+            .filter(|i| selection.on_device(i))
             .rfind(|i| registry.device_for(i).is_ok() && i.parallelism == ellwand_core::Parallelism::Single)
             .ok_or_else(|| {
                 InputError::new(
@@ -183,6 +186,13 @@ fn implementation<'a>(
                 )
             })?,
     };
+    if !selection.on_device(chosen) {
+        return Err(InputError::new(
+            "--device",
+            format!("{} runs on {} alone", chosen.name, chosen.needs),
+            "another implementation, or no --device",
+        ));
+    }
     let device = registry.device_for(chosen).map_err(|why| {
         InputError::new("--implementation", format!("{}: {why}", chosen.name), "one that `list` shows as available")
     })?;

@@ -1,6 +1,8 @@
 //! `check`: correctness only; and `run --once`, one untimed run for external profilers.
 
 use std::io::Write;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use clap::ArgMatches;
 use ellwand_bench::check::{Ready, Task, guarded, ready};
@@ -71,6 +73,7 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     }
     let registry = &super::run::preferring(registry, &selection);
     let plan = Plan::expand(registry, &selection)?;
+    super::run::tell_left_alone(&plan, &selection);
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     judge_all(registry, &plan, seed, None, text(matches, "format") == Some("json"))
@@ -132,12 +135,30 @@ fn judge_cell(
             (_, Err(why)) => Err(Fate::Unsupported { why }),
             (Ok((case, inputs, expected)), Ok(device)) => {
                 let task = Task { workload: cell.workload.as_ref(), case, inputs, expected };
-                ready(&task, row, device.as_ref()).map(|Ready { verdict, .. }| verdict)
+                let what = format!("{} {}", cell.case.id(), row.name);
+                named_if_long(&what, || ready(&task, row, device.as_ref()).map(|Ready { verdict, .. }| verdict))
             }
         };
         tell(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
     }
     Ok(())
+}
+
+/// After this time the row under way is named: what hangs is then known by name, though nobody can end it but the user.
+const LONG: Duration = Duration::from_secs(10);
+
+fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
+    let (done, waits) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
+                output::note(&format!("{what} takes longer than {} s (Ctrl-C twice ends it)", LONG.as_secs()));
+            }
+        });
+        let told = run();
+        drop(done);
+        told
+    })
 }
 
 fn exit(lines: &[Line]) -> Exit {

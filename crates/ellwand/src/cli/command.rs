@@ -10,7 +10,8 @@ use ellwand_bench::worker::Limits;
 use ellwand_core::{Caches, Registry};
 
 use super::flags::{
-    OWN, axes, blocks, caches, config, format, inputs, rope, seed, selection, size, switch, time_limit, workloads,
+    OWN, axes, blocks, caches, config, device, format, inputs, rope, seed, selection, size, switch, time_limit,
+    workloads,
 };
 
 /// The whole command line for a registry.
@@ -88,14 +89,14 @@ fn run(registry: &Registry) -> Command {
         )
         .arg(
             switch("once", "Run each implementation one time, time nothing and keep no record, for perf, nsys or ncu")
-                .conflicts_with_all(["output", "resume", "overwrite"]),
+                .conflicts_with_all(["output", "resume", "overwrite", "time-limit"]),
         )
         .arg(
             switch("spans", "Show the components inside each implementation, by its spans, in runs without headline timings; writes a trace for each")
-                .conflicts_with_all(["once", "baseline", "blocks"]),
+                .conflicts_with_all(["once", "baseline", "blocks", "time-limit"]),
         )
         .arg(blocks("Fresh processes of each implementation, between which the samples are divided [default: 2 quick, 3 normal, 6 thorough]"))
-        .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with("blocks"))
+        .arg(switch("in-process", "Measure inside this process, for debuggers: one process, so nothing is said about others").conflicts_with_all(["blocks", "time-limit"]))
         .arg(time_limit())
         .arg(switch("no-ceilings", "Do not measure this machine's ceilings where none are cached"))
         .arg(inputs("Arrays in place of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY"));
@@ -111,7 +112,7 @@ fn apply(registry: &Registry) -> Command {
                 .short('i')
                 .long("implementation")
                 .value_name("NAME")
-                .help("Implementation [default: the first that runs here, fastest kind last listed]"),
+                .help("Implementation [default: of those on one thread that run here the last that `list` shows]"),
         )
         .arg(
             inputs(
@@ -128,6 +129,7 @@ fn apply(registry: &Registry) -> Command {
                 .required(true)
                 .help("Directory for the outputs: one .npy an array, and apply.json"),
         )
+        .arg(device("Device for it: cpu, cuda, wgpu, or one with an index"))
         .arg(switch("overwrite", "Replace the arrays of an earlier call in the output directory"))
         .arg(switch("verify", "Also compute the reference and refuse to write a wrong answer"));
     axes(registry, command)
@@ -228,6 +230,7 @@ fn compare(registry: &Registry) -> Command {
         .arg(format(&["table", "json", "junit", "github"]))
         .arg(time_limit())
         .arg(size())
+        .arg(device("Where there are several devices of a kind: the one for implementations that need such a device, as cuda:1"))
         .arg(seed());
     axes(registry, command)
 }

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use ellwand_bench::Plan;
 use ellwand_bench::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS};
 use ellwand_bench::block::Spec;
-use ellwand_bench::plan::{Cell, Selection};
+use ellwand_bench::plan::{Cell, Selection, check_devices_known};
 use ellwand_bench::worker::{Asked, Launch, Open};
 use ellwand_core::error::nearest;
 use ellwand_core::{Caches, Case, Implementation, InputError, Parallelism, Registry};
@@ -42,6 +42,8 @@ pub(super) struct Candidate {
 
 /// How arms are asked, besides what they compute.
 struct Ask {
+    /// Devices in the order in which they are preferred, where somebody chose.
+    devices: Option<Registry>,
     seed: u64,
     /// Whether memory is read, because a budget wants to know.
     probes: bool,
@@ -49,7 +51,10 @@ struct Ask {
 
 /// What the two sides mean: shell commands, programs, or implementations.
 pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) -> Result<Vec<Contest>, Failure> {
-    let ask = Ask { seed: matches.get_one::<u64>("seed").copied().unwrap_or(42), probes };
+    let chosen = selected(registry, matches);
+    check_devices_known(registry, &chosen.devices)?;
+    let devices = (!chosen.devices.is_empty()).then(|| super::run::preferring(registry, &chosen));
+    let ask = Ask { devices, seed: matches.get_one::<u64>("seed").copied().unwrap_or(42), probes };
     let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
     if let Some(revision) = text(matches, "baseline") {
         let expected =
@@ -103,8 +108,9 @@ pub(super) fn refuse_cases(registry: &Registry, matches: &ArgMatches, why: &str)
     let asked = selected(registry, matches);
     let axis = asked.axes.keys().next().map(|axis| format!("--{axis}"));
     let size = asked.size.map(|_| "--size".to_string());
+    let device = asked.devices.first().map(|_| "--device".to_string());
     let implementations = (!asked.implementations.is_empty()).then(|| "--implementation".to_string());
-    match axis.or(size).or(implementations) {
+    match axis.or(size).or(device).or(implementations) {
         Some(flag) => Err(InputError::new(flag, why, "the same command without it")),
         None => Ok(()),
     }
@@ -154,6 +160,9 @@ fn implementations(
 ) -> Result<(Vec<Cell>, [String; 2]), InputError> {
     let (workload, first) = side("BASE", baseline)?;
     let (other, second) = side("CANDIDATE", candidate)?;
+    for (argument, name) in [("BASE", workload), ("CANDIDATE", other)] {
+        known_workload(registry, argument, name)?;
+    }
     if workload != other {
         return Err(InputError::new(
             "CANDIDATE",
@@ -162,12 +171,12 @@ fn implementations(
         ));
     }
     let mut selection = Selection { workloads: vec![workload.to_string()], ..selected(registry, matches) };
-    if registry.find(workload).is_some() {
-        for (argument, name) in [("BASE", first), ("CANDIDATE", second)] {
-            known_implementation(registry, argument, workload, name)?;
-        }
-        selection.implementations = vec![first.to_string(), second.to_string()];
+    for (argument, name) in [("BASE", first), ("CANDIDATE", second)] {
+        known_implementation(registry, argument, workload, name)?;
     }
+    selection.implementations = vec![first.to_string(), second.to_string()];
+    // A side may be on the processor: devices are chosen here, not implementations by their devices.
+    selection.devices.clear();
     let mut cells = Plan::expand(registry, &selection)?.cells;
     for cell in &mut cells {
         let find = |name: &str| cell.implementations.iter().find(|known| known.name == name).cloned();
@@ -185,6 +194,19 @@ fn side<'a>(argument: &str, text: &'a str) -> Result<(&'a str, &'a str), InputEr
         _ => Err(InputError::new(argument, format!("'{text}' names no implementation"), "WORKLOAD:IMPLEMENTATION")
             .help("`list` shows both, for example fma:simd")),
     }
+}
+
+/// Groups and patterns are no tasks: a side is one implementation.
+fn known_workload(registry: &Registry, argument: &str, name: &str) -> Result<(), InputError> {
+    if registry.find(name).is_some() {
+        return Ok(());
+    }
+    let known = || registry.workloads().iter().map(|workload| workload.name());
+    let error = InputError::new(argument, format!("there is no workload '{name}'"), "one that `list` shows");
+    Err(match nearest(name, known()) {
+        Some(near) => error.help(format!("did you mean {near}?")),
+        None => error,
+    })
 }
 
 fn known_implementation(registry: &Registry, argument: &str, workload: &str, name: &str) -> Result<(), InputError> {
@@ -210,6 +232,10 @@ fn sides(cell: &Cell, which: [usize; 2], launches: [&Launch; 2], ask: &Ask) -> S
         launch: launches[side].clone(),
         open: Open {
             asked: Asked::new(&cell.case, &implementations[side].name),
+            device: ask
+                .devices
+                .as_ref()
+                .and_then(|all| Some(all.device_for(implementations[side]).ok()?.id().to_string())),
             seed: ask.seed,
             probes: ask.probes,
             slot_min_ns: SLOT_NS,

@@ -117,14 +117,12 @@ pub(super) fn selection(command: Command) -> Command {
                 .value_delimiter(',')
                 .help("Implementations or patterns; all if none is given"),
         )
-        .arg(
-            Arg::new("device")
-                .long("device")
-                .value_name("DEVICE,..")
-                .value_delimiter(',')
-                .help("Devices: cpu, cuda, wgpu, or one with an index"),
-        )
+        .arg(device("Devices: cpu, cuda, wgpu, or one with an index"))
         .arg(seed())
+}
+
+pub(super) fn device(help: &'static str) -> Arg {
+    Arg::new("device").long("device").value_name("DEVICE,..").value_delimiter(',').help(help)
 }
 
 pub(super) fn size() -> Arg {

@@ -31,6 +31,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     for (names, why) in left_out(registry, &plan, &selection) {
         output::note(&format!("left out {}: {why}", names.join(", ")));
     }
+    tell_left_alone(&plan, &selection);
     let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
     let given = super::given::given(matches, &cases)?;
     if let Some(given) = &given {
@@ -169,6 +170,13 @@ impl Continued<'_> {
             self.record.resumed(run)?;
         }
         Ok(&mut self.record)
+    }
+}
+
+/// Tells which workloads an axis does not apply to: without that they would seem to heed it.
+pub(super) fn tell_left_alone(plan: &Plan, selection: &Selection) {
+    for (axis, workloads) in plan.left_alone(selection) {
+        output::note(&format!("note: {} has no --{axis}, and is what it always is", workloads.join(", ")));
     }
 }
 

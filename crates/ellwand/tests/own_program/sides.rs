@@ -19,7 +19,7 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
         (&["compare", "double", "double:plain"], &["BASE", "names no implementation", "WORKLOAD:IMPLEMENTATION"]),
         (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),
         (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
-        (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "different tasks"]),
+        (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "no workload 'other'"]),
         (&["compare", "double:plain", "double:twin", "--n", "0"], &["--n", "too small"]),
         (&["compare", "double:plain", "double:twin", "--rope", "much"], &["--rope", "per cent"]),
         (&["compare", "double:plain", "double:twin", "--rope=-1"], &["--rope"]),

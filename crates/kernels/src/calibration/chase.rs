@@ -63,7 +63,7 @@ impl Workload for Chase {
     }
     fn work(&self, case: &Case) -> Work {
         let lines = Self::lines(case) as u64;
-        Work::items("loads", lines).bytes(lines * 8 * LINE as u64, 0)
+        Work::items("loads", lines).bytes(lines * 8 * LINE as u64, 0).dependent(true)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact

@@ -256,8 +256,8 @@ impl Prepared for Job {
             let peak = "most memory that the process held on the device at any time, whoever held it";
             let kept = "memory that the process keeps on the device for a later use, in nobody's arrays";
             readings.extend([
-                read("device-memory-peak", "device memory, peak", memory.most, peak),
-                read("device-memory-kept", "device memory, kept", memory.kept, kept),
+                read("device-memory-peak", "peak device memory", memory.most, peak),
+                read("device-memory-kept", "kept device memory", memory.kept, kept),
             ]);
         }
         let launches = (self.times * self.launches.len()) as f64;
@@ -276,8 +276,8 @@ impl Prepared for Job {
             let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
             let (id, title) = ("occupancy", "theoretical occupancy");
             readings.push(match resident {
-                Some(share) => Reading::derived(id, title, "", Better::Higher, share, about),
-                None => Reading::unavailable(id, title, "", Better::Higher, "the driver does not tell it here"),
+                Some(share) => Reading::derived(id, title, "1", Better::Higher, share, about),
+                None => Reading::unavailable(id, title, "1", Better::Higher, "the driver does not tell it here"),
             });
         }
         let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();

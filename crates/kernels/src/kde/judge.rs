@@ -68,7 +68,16 @@ pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &
         }
         _ => String::new(),
     };
-    let at = if worst.error > 0.0 { format!("; the largest difference at {}", worst.at) } else { String::new() };
+    if compared == 0 {
+        return Verdict::wrong(format!(
+            "nothing could be compared: no bin has an occupancy above {LEAST_OCCUPANCY:e}; take more samples, or bins where the animal was"
+        ));
+    }
+    let at = if worst.error > 0.0 {
+        format!("; the largest difference is {:.1e}, at {}", worst.error, worst.at)
+    } else {
+        String::new()
+    };
     Verdict { passed: true, max_error: Some(worst.error), detail: format!("{compared} values agree{all}{at}") }
 }
 
@@ -96,6 +105,9 @@ fn each(
         return Err(Verdict::wrong(format!("output {name} has shape {got:?}, the reference {expected:?}")));
     }
     let (wanted, got) = (want.data().to_f64(), have.data().to_f64());
+    let place = |row: usize, bin: usize| {
+        if want.shape().len() > 1 { format!("{name}[{row}, {bin}]") } else { format!("{name}[{bin}]") }
+    };
     let mut compared = 0;
     for (index, wanted) in wanted.chunks(width.max(1)).enumerate() {
         let row = rows.map_or(index, |rows| rows[index] as usize);
@@ -107,7 +119,7 @@ fn each(
         }
         for (bin, (w, h)) in wanted.iter().zip(got).enumerate() {
             if w.is_nan() || h.is_nan() {
-                return Err(Verdict::wrong(format!("output {name}[{row}, {bin}] is {h}, the reference {w}")));
+                return Err(Verdict::wrong(format!("output {} is {h}, the reference {w}", place(row, bin))));
             }
             if !occupied.is_empty() && !occupied[bin] {
                 continue;
@@ -119,11 +131,11 @@ fn each(
                 return Err(Verdict {
                     passed: false,
                     max_error: Some(error),
-                    detail: format!("output {name}[{row}, {bin}] is {h:e}, the reference {w:e}, {allowed}"),
+                    detail: format!("output {} is {h:e}, the reference {w:e}, {allowed}", place(row, bin)),
                 });
             }
             if error > worst.error {
-                *worst = Worst { error, at: format!("{name}[{row}, {bin}] = {w:.6}") };
+                *worst = Worst { error, at: format!("{}, where the reference is {w:.6}", place(row, bin)) };
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The rule that says what bounds each implementation, and what would change most.
 
-use super::limit::CLOSE;
+use super::limit::{BINDS, CLOSE};
 use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
@@ -56,7 +56,9 @@ fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Opti
         confidence: match d.share {
             _ if d.exceeds() => Confidence::Low,
             share if share >= CLOSE => Confidence::High,
-            _ => Confidence::Medium,
+            share if share >= BINDS => Confidence::Medium,
+            // What it is, by its size: nothing that was measured takes that long.
+            _ => Confidence::Low,
         },
         ..group.finding(rule, if d.exceeds() { Class::Fault } else { Class::Insight }, row, (rows.len(), placed))
     })

@@ -38,7 +38,7 @@ pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
         let (name, value, unit) = peak(hit.row)?;
         Some(Finding {
             title: "faster than the measured ceiling: the ceiling or the count of required work is at fault".into(),
-            evidence: vec![evidence("share of the ceiling", hit.value, "1"), evidence(name, value, unit)],
+            evidence: vec![evidence("share of the ceiling when undisturbed", hit.value, "1"), evidence(name, value, unit)],
             next_experiment: "measure the ceilings again on a quiet machine (`ellwand machine`), and check whether the work could stay in a faster cache \
                               or whether fewer bytes and operations are required than the workload states"
                 .into(),

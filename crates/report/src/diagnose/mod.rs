@@ -185,8 +185,13 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "page-faults",
-        about: "page faults go on in the steady state (at least 0.5 an iteration)",
+        about: "page faults go on in the steady state (at least 0.5 an iteration, and 1 % of the time where the cost of one is known)",
         apply: quality::page_faults,
+    },
+    Rule {
+        id: "overloaded",
+        about: "vectors outside the codebook make at least half of the squared error",
+        apply: quality::overloaded,
     },
     Rule {
         id: "overhead-bound",
@@ -221,7 +226,7 @@ pub const RULES: &[Rule] = &[
     Rule { id: "far-from-ceiling", about: "below 30 % of the measured peaks at the largest case", apply: ceiling::far },
     Rule {
         id: "bound-by",
-        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead and launches: at most 5 empty ones; waking threads: at most 10 times its cost; latency: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
+        about: "the limit that alone explains most of the time, and at least 40 % of it (traffic or operations where operations are required: 60 %; overhead and launches: at most 5 empty ones; waking threads: at most 10 times its cost; latency, where each load needs the one before: 0.4 to 1.7 loads in flight); above 105 % the cost or the count is at fault",
         apply: bound::bound_by,
     },
 ];

@@ -9,6 +9,10 @@ use crate::model::{Report, Row};
 const WALL_OVER_CPU: f64 = 1.2;
 const SWITCHED: f64 = 0.5;
 const FAULTS: f64 = 0.5;
+/// A cost of less than this share of the time is not worth a word.
+const WORTH: f64 = 0.01;
+/// Share of the squared error from which on it is that of few.
+const OF_FEW: f64 = 0.5;
 
 pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
@@ -59,16 +63,48 @@ pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
 
 pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        let hit = group.worst(FAULTS, |row| row.faults_per_iteration)?;
+        let ceilings = &report.runs.get(group.run)?.environment.ceilings;
+        let share = |row: &Row| {
+            let fault = cost(ceilings, CeilingKind::PageFault)?;
+            Some((row.faults_per_iteration? * fault.value / row.median("time")?).min(1.0))
+        };
+        // What they cost is worth a word, or is not known.
+        let worth = |row: &Row| share(row).is_none_or(|share| share >= WORTH);
+        let hit =
+            group.worst(FAULTS, |row| row.faults_per_iteration.map(|faults| if worth(row) { faults } else { 0.0 }))?;
         let time = hit.row.median("time")?;
         Some(Finding {
             title: "page faults go on in the steady state: memory is taken from the system at every call".into(),
             evidence: vec![evidence("faults an iteration", hit.value, ""), evidence("time an iteration", time, "s")],
-            saving_upper_bound: cost(&report.runs.get(group.run)?.environment.ceilings, CeilingKind::PageFault)
-                .map(|fault| (hit.value * fault.value / time).min(1.0)),
+            saving_upper_bound: share(hit.row),
             next_experiment: "keep the buffers between calls, or use an allocator that does not give large blocks back"
                 .into(),
             confidence: Confidence::Medium,
+            ..group.finding(rule, Class::Advice, hit.row, hit.cases)
+        })
+    };
+    groups(report).into_iter().filter_map(one).collect()
+}
+
+/// Few vectors outside the codebook make most of the error: rates and errors of the code are then told by what it was not made for.
+pub(super) fn overloaded(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let read = |row: &Row, id: &str| row.readings.iter().find(|reading| reading.id == id)?.value;
+    let share = |row: &Row| {
+        let (whole, inside) = (read(row, "mse")?, read(row, "mse-inside")?);
+        Some((1.0 - inside * (1.0 - read(row, "overload-rate")?) / whole).clamp(0.0, 1.0))
+    };
+    let one = |group: Group<'_>| {
+        let hit = group.worst(OF_FEW, share)?;
+        Some(Finding {
+            title: "few vectors outside the codebook make most of the error".into(),
+            evidence: vec![
+                evidence("their share of the error", hit.value, "1"),
+                evidence("share of vectors outside", read(hit.row, "overload-rate")?, "1"),
+                evidence("MSE", read(hit.row, "mse")?, ""),
+                evidence("MSE of the others", read(hit.row, "mse-inside")?, ""),
+            ],
+            next_experiment: "encode with `--overload retry`, which finds a scale for each of them, or with a larger scale (`--beta`), and compare error and rate".into(),
+            confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })
     };

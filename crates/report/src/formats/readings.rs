@@ -87,16 +87,16 @@ fn text(row: &Row, reading: &Reading) -> String {
     own.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, unit))
 }
 
-/// Whether every row of each case that has the reading has the same value of it, and some case has two such rows. Where
-/// every case has one row only, nothing can differ between implementations, and all readings stand together.
+/// Whether every measured row of each case has the reading, with the same value, and some case has two such rows. Where every
+/// case has one row only, nothing can differ between implementations, and all readings stand together.
 fn alike(section: &Section, id: &str) -> bool {
     let mut compared = section.cases.iter().all(|case| case.rows.len() == 1);
     for case in &section.cases {
-        let mut values = case
-            .rows
-            .iter()
-            .filter_map(|index| section.rows[*index].readings.iter().find(|reading| reading.id == id))
-            .map(|reading| reading.value.map(f64::to_bits));
+        let rows = case.rows.iter().map(|index| &section.rows[*index]).filter(|row| row.measured());
+        let mut values = rows.map(|row| {
+            let reading = row.readings.iter().find(|reading| reading.id == id);
+            reading.map(|reading| reading.value.map(f64::to_bits))
+        });
         let Some(first) = values.next() else { continue };
         for other in values {
             compared = true;

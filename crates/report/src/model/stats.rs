@@ -107,7 +107,7 @@ fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) 
         .collect();
     match summary(&values) {
         None if measurement.samples.is_empty() => unavailable("there are no samples".into()),
-        None => unavailable("what it is computed from was not recorded".into()),
+        None => unavailable(metric.missing.into()),
         Some(summary) => MetricValue {
             id: metric.id,
             unit: metric.unit,

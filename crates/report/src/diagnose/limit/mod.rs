@@ -21,7 +21,7 @@ pub use diagnosis::{Diagnosis, Limit, Part};
 pub(crate) use processor::typical_faults;
 
 /// A limit that explains less than this share of the time does not bound it.
-const BINDS: f64 = 0.4;
+pub(super) const BINDS: f64 = 0.4;
 /// A limit that explains at least this share of the time explains most of it.
 pub(crate) const CLOSE: f64 = 0.6;
 /// A count that would take more than this many times the time that it took is of something else.

@@ -56,7 +56,9 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
         part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
     } else {
-        let chain = latency(ceilings, work.footprint(), m.caches).map(|ceiling| bytes / LINE * ceiling.value);
+        // Only where the work says so: many an ordinary loop takes about as long for a line as its level's latency.
+        let waits = latency(ceilings, work.footprint(), m.caches).filter(|_| work.dependent);
+        let chain = waits.map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
     }
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -119,7 +121,6 @@ fn classify(
     if let Some(huge) = huge {
         return (Limit::PageFaults, huge);
     }
-    // Arithmetic that takes part of the time can look like a chain of loads: then nothing is claimed.
     if CHAIN.contains(&share(Limit::Latency)) && share(Limit::Compute) < 0.1 && m.work.flops == 0.0 {
         return (Limit::Latency, seconds(Limit::Latency));
     }
