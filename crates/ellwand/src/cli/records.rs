@@ -58,9 +58,14 @@ pub(super) fn compare(matches: &ArgMatches, paths: [&Path; 2], rope: f64) -> Out
     Ok(if pairs.iter().any(|pair| pair.ratio.is_some()) { Exit::Ok } else { Exit::Nothing })
 }
 
-fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
-    Ok(writer::read(path)
-        .map_err(|error| InputError::new(argument, error.to_string(), "a record as `run` writes it"))?)
+/// A record, and what is odd about it told.
+pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
+    let record = writer::read(path)
+        .map_err(|error| InputError::new(argument, error.to_string(), "a record as `run` writes it (record.jsonl)"))?;
+    for warning in &record.warnings {
+        output::note(&format!("note: {}: {warning}", path.display()));
+    }
+    Ok(record)
 }
 
 /// What a record says of one implementation on one case: a measurement, or an arm of a comparison.

@@ -3,43 +3,37 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use ellwand_bench::writer;
 use ellwand_core::InputError;
 use ellwand_core::record::Record;
 use ellwand_report::{Options, Report};
 
 use super::command::{is_set, text};
 use super::exit::{Exit, Failure};
-use super::{Outcome, output};
+use super::{Outcome, output, records};
 
 pub(super) fn report(matches: &ArgMatches) -> Outcome {
     let files: Vec<PathBuf> = matches.get_many::<String>("file").into_iter().flatten().map(PathBuf::from).collect();
-    let mut records = Vec::new();
+    let mut all = Vec::new();
     for file in &files {
         let path = if file.is_dir() { file.join("record.jsonl") } else { file.clone() };
-        let record = writer::read(&path).map_err(|error| {
-            InputError::new("FILE", error.to_string(), "a record as `run` writes it (record.jsonl)")
-        })?;
-        for warning in &record.warnings {
-            output::note(&format!("note: {}: {warning}", path.display()));
-        }
-        add(&mut records, record, &path);
+        let record = records::read("FILE", &path)?;
+        add(&mut all, record, &path);
     }
     if let Some(dir) = text(matches, "output") {
         output::directory("-o", Path::new(dir))?;
-        write_directory(matches, &records, Path::new(dir))?;
+        write_directory(matches, &all, Path::new(dir))?;
     }
     let has_any = |record: &Record| {
         record.measurements.iter().any(|measurement| measurement.outcome.is_measured())
             || record.comparisons.iter().any(|comparison| comparison.ended.is_none())
             || record.spans.iter().any(|spans| spans.outcome.is_measured())
     };
-    let measured = records.iter().any(has_any);
+    let measured = all.iter().any(has_any);
     let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl", "seed-json"].contains(&name));
-    if by_measurement && records.iter().any(|record| !record.comparisons.is_empty()) {
+    if by_measurement && all.iter().any(|record| !record.comparisons.is_empty()) {
         output::note("note: csv, jsonl and seed-json hold measurements; verdicts are in table, json and markdown");
     }
-    print(matches, &records)?;
+    print(matches, &all)?;
     Ok(if measured { Exit::Ok } else { Exit::Nothing })
 }
 
