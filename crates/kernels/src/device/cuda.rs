@@ -76,14 +76,14 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
 const OLDEST_DRIVER: i32 = 12_080;
 
 /// Errors after which a context answers every call with the same, until the process ends: uncorrectable memory and link errors,
-/// and kernels that touched what they must not, ran too long, or failed otherwise.
-const FOR_GOOD: [u32; 11] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719];
+/// others that the card contained, and kernels that touched what they must not, ran too long, or failed otherwise.
+const FOR_GOOD: [u32; 12] = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719];
 
 /// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
 const USUAL_SHARED: u32 = 48 << 10;
 
 /// Most parameters of a kernel here.
-const MOST_ARGS: usize = 24;
+pub(super) const MOST_ARGS: usize = 24;
 
 fn words(error: DriverError) -> String {
     let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
@@ -247,6 +247,10 @@ impl Cuda {
 
     /// Enqueues one launch.
     fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        if args.len() > MOST_ARGS {
+            let problem = format!("{} arguments, {MOST_ARGS} at most", args.len());
+            return Err(GpuError::Call { call: "cuLaunchKernel", problem });
+        }
         let mut words = [TensorMap([0; 16]); MOST_ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
         for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
