@@ -124,7 +124,8 @@ struct State {
     gate: Option<Gate>,
     gate_kernel: Option<usize>,
     ticket: u32,
-    modules: HashMap<&'static str, (usize, &'static str)>,
+    /// Of sources, and the compilers that made them.
+    modules: HashMap<&'static str, (usize, String)>,
     /// Kernels that were compiled ahead of time, by file and name.
     ahead: HashMap<String, Kernel>,
     sizes: HashMap<u64, u64>,
@@ -355,7 +356,7 @@ impl Backend for Cuda {
         let start = Instant::now();
         let handle = self.function(&mut state, source, name)?;
         let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
+        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin.as_str());
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
         Ok(Kernel { name: name.to_string(), handle, resources, compile_ns, ..Kernel::default() })

@@ -121,18 +121,27 @@ impl Cupti {
         type Now = unsafe extern "C" fn(*mut u64) -> c_int;
         drop(take());
         // SAFETY: the documented signatures.
-        let (register, enable, now) = unsafe {
+        let (register, enable, disable, now) = unsafe {
             (
                 self.function::<Register>("cuptiActivityRegisterCallbacks")?,
                 self.function::<Kind>("cuptiActivityEnable")?,
+                self.function::<Kind>("cuptiActivityDisable")?,
                 self.function::<Now>("cuptiGetTimestamp")?,
             )
         };
         // SAFETY: functions that live as long as the process.
         self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
-        for kind in activity::KINDS {
+        for (index, kind) in activity::KINDS.into_iter().enumerate() {
             // SAFETY: a number.
-            self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) })?;
+            let enabled = self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) });
+            if enabled.is_err() {
+                // What is recorded all the same would cost time and be read by nobody.
+                for kind in &activity::KINDS[..index] {
+                    // SAFETY: a number.
+                    unsafe { disable(*kind as c_int) };
+                }
+                return enabled.map(|()| 0);
+            }
         }
         let mut at = 0;
         // SAFETY: one out-parameter.
