@@ -16,6 +16,7 @@ next, and the rest last: where the time is over, it has lines that say so.
 
 import argparse
 import functools
+import importlib.metadata
 import json
 import math
 import os
@@ -338,6 +339,15 @@ def attention(peers):
                               shape=[1, positions, 128 * heads, heads], mask="causal" if causal else "none")
 
 
+def versions():
+    """Of what else is here, without loading it."""
+    for name in ["triton", "cupy-cuda13x", "jax"]:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
@@ -346,7 +356,7 @@ def main():
     parser.add_argument("--small", action="store_true")
     peers = Peers(parser.parse_args())
     card = torch.cuda.get_device_name() if peers.cuda else "the processor"
-    peers.say(torch=torch.__version__, cuda=torch.version.cuda, device=card)
+    peers.say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(), device=card, **dict(versions()))
     with torch.inference_mode():
         compiling = [compiled, cupy_layers, jax_layers]
         parts = [(part, ()) for part in [copies, products, attention, eager, transfers]]
