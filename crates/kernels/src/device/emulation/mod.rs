@@ -296,6 +296,12 @@ impl Backend for Emulation {
     }
 }
 
+/// What stands in for a library of NVIDIA's, made from its text, where there is a C++ compiler.
+pub(super) fn stand_in(name: &str, text: &str) -> Option<PathBuf> {
+    compiler()?;
+    Some(library::plain(name, text).expect("it compiles"))
+}
+
 /// What kernels are tested on: the emulation in three orders where there is a C++ compiler, and the first real GPU where
 /// there is one. `ELLWAND_REQUIRE=emulation` makes a missing one an error; `ELLWAND_REQUIRE=cuda` asks for the GPU alone, and
 /// `ELLWAND_REQUIRE=races` for the emulation under the race detector alone.
