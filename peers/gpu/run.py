@@ -8,16 +8,18 @@ a kernel that keeps the device busy meanwhile, so that launching is in no sample
 events, its samples are wall time around a series, and say so. Transfers have both, the wall's as `wall_ns`, since pageable memory
 keeps the host busy. Arrays of the element-wise operations are larger than the caches.
 
-What others are held against comes first, what compiles for seconds before its first answer last: where the time is over, the rest
-has lines that say so.
+What others are held against comes first. Of what compiles for seconds before its first answer one operation of each library comes
+next, and the rest last: where the time is over, it has lines that say so.
 
 `--small` takes small arrays, and the processor where there is no GPU: it tries this file, its times mean nothing.
 """
 
 import argparse
 import functools
+import importlib.metadata
 import json
 import math
+import os
 import sys
 import time
 
@@ -26,6 +28,10 @@ BEGAN = time.monotonic()
 
 # The code of `ellwand` for: nothing was measured.
 NOTHING = 6
+
+# JAX would take most of the memory for itself, and a pool of compilers the processor beside what is measured.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 try:
     import torch
@@ -42,6 +48,8 @@ MATRIX = 8192
 # Bytes from host to device and back, the largest that `run.sh` asks of `ellwand`.
 CARRIED = 268_435_456
 SAMPLES = 30
+# What each library that compiles is asked for first.
+FIRST = ["gelu", "layer-norm"]
 
 
 class Peers:
@@ -124,6 +132,11 @@ class Peers:
                  **rates, **about, ns=ns)
 
 
+def several(got):
+    """One answer or more."""
+    return got if isinstance(got, (tuple, list)) else (got,)
+
+
 def apart(expected):
     """The largest error as a share of the largest right value."""
     scale = expected.abs().max().clamp_min(1e-30)
@@ -148,15 +161,22 @@ class Layers:
         gamma, beta = torch.randn(d, device=peers.device), torch.randn(d, device=peers.device)
         labels = torch.randint(d, (batch * sequence,), device=peers.device)
         n = x.numel()
+
+        def residual(x, y, g, b):
+            """Both are asked for: the sum goes on to the next layer."""
+            total = x + y
+            return F.layer_norm(total, (d,), g, b), total
+
         # Bytes that must move, and each operation on its arrays.
         self.ops = {
             "copy": (8 * n, (x,), torch.clone),
             "layer-norm": (8 * n + 8 * d, (x, gamma, beta), lambda x, g, b: F.layer_norm(x, (d,), g, b)),
             "gelu": (8 * n, (x,), F.gelu),
+            "bias-gelu": (8 * n + 4 * d, (x, beta), lambda x, b: F.gelu(x + b)),
             "swish": (8 * n, (x,), F.silu),
             "swiglu": (12 * n, (x, y), lambda x, y: F.silu(x) * y),
             "softmax": (8 * n, (x,), lambda x: F.softmax(x, dim=-1)),
-            "residual-layer-norm": (16 * n + 8 * d, (x, y, gamma, beta), lambda x, y, g, b: F.layer_norm(x + y, (d,), g, b)),
+            "residual-layer-norm": (16 * n + 8 * d, (x, y, gamma, beta), residual),
             "mse-loss": (8 * n + 4, (x, y), F.mse_loss),
             "cross-entropy-loss": (4 * n + 8 * len(labels) + 4, (x,), lambda x: F.cross_entropy(x, labels)),
         }
@@ -166,11 +186,12 @@ class Layers:
     def judge(self, name, got):
         if name not in self.right:
             _, arrays, op = self.ops[name]
-            self.right[name] = apart(op(*(array.double() for array in arrays)))
-        return self.right[name](got)
+            right = op(*(array.double() for array in arrays))
+            self.right[name] = [apart(each) for each in several(right)]
+        return max(judge(each) for judge, each in zip(self.right[name], got, strict=True))
 
     def measure(self, peers, library, name, make, take=lambda got: got, **about):
-        peers.measure(library, name, make, judge=lambda got: self.judge(name, take(got)), tolerance=1e-5, bytes=self.ops[name][0],
+        peers.measure(library, name, make, judge=lambda got: self.judge(name, [take(each) for each in several(got)]), tolerance=1e-5, bytes=self.ops[name][0],
                       shape=self.shape, **about)
 
 
@@ -185,37 +206,40 @@ def eager(peers, names=None):
         layers.measure(peers, "torch", name, lambda: lambda: op(*arrays))
 
 
-def compiled(peers):
+def compiled(peers, chosen):
     layers = peers.layers
-    for name, (_, arrays, op) in layers.ops.items():
+    for name in filter(chosen, layers.ops):
+        _, arrays, op = layers.ops[name]
         layers.measure(peers, "torch.compile", name, lambda: (lambda made: lambda: made(*arrays))(torch.compile(op, dynamic=False)))
 
 
-def cupy_layers(peers):
-    """Those that are one pass over the elements, as fused kernels."""
+def cupy_layers(peers, chosen):
+    """Those that are one pass over the elements, as fused kernels, on the stream that PyTorch's events are on: the default one."""
     layers = peers.layers
 
     def make(name):
         import cupy
         from cupyx.scipy.special import erf
 
-        cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream).use()
+        gelu = lambda x: 0.5 * x * (1.0 + erf(x * 0.7071067811865476))
         bodies = {
-            "gelu": lambda x: 0.5 * x * (1.0 + erf(x * 0.7071067811865476)),
+            "gelu": gelu,
+            "bias-gelu": lambda x, b: gelu(x + b),
             "swish": lambda x: x / (1.0 + cupy.exp(-x)),
             "swiglu": lambda x, y: x / (1.0 + cupy.exp(-x)) * y,
         }
         arrays = [cupy.from_dlpack(array) for array in layers.ops[name][1]]
         if name == "copy":
-            return lambda: torch.from_dlpack(arrays[0].copy())
-        fused = cupy.fuse(bodies[name])
-        return lambda: torch.from_dlpack(fused(*arrays))
+            return lambda: arrays[0].copy()
+        # A kernel needs a name, and a lambda has none that C++ takes.
+        fused = cupy.fuse(kernel_name=name.replace("-", "_"))(bodies[name])
+        return lambda: fused(*arrays)
 
-    for name in ["gelu", "swish", "swiglu", "copy"]:
-        layers.measure(peers, "cupy", name, lambda: make(name))
+    for name in filter(chosen, ["gelu", "bias-gelu", "swish", "swiglu", "copy"]):
+        layers.measure(peers, "cupy", name, lambda: make(name), take=torch.from_dlpack)
 
 
-def jax_layers(peers):
+def jax_layers(peers, chosen):
     """The same formulas under `jax.jit`; calls follow one another without waiting."""
     layers = peers.layers
 
@@ -229,8 +253,11 @@ def jax_layers(peers):
 
         bodies = {
             "layer-norm": norm,
+            "residual-layer-norm": lambda x, y, g, b: (norm(x + y, g, b), x + y),
             "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+            "bias-gelu": lambda x, b: jax.nn.gelu(x + b, approximate=False),
             "swish": jax.nn.silu,
+            "swiglu": lambda x, y: jax.nn.silu(x) * y,
             "softmax": jax.nn.softmax,
             "mse-loss": lambda x, y: jnp.mean((x - y) ** 2),
         }
@@ -238,8 +265,12 @@ def jax_layers(peers):
         made = jax.jit(bodies[name])
         return lambda: made(*arrays)
 
-    for name in ["layer-norm", "gelu", "swish", "softmax", "mse-loss"]:
-        layers.measure(peers, "jax", name, lambda: make(name), take=torch.from_dlpack, wait=lambda got: got.block_until_ready())
+    def wait(got):
+        for each in several(got):
+            each.block_until_ready()
+
+    for name in filter(chosen, ["gelu", "layer-norm", "residual-layer-norm", "bias-gelu", "swish", "swiglu", "softmax", "mse-loss"]):
+        layers.measure(peers, "jax", name, lambda: make(name), take=torch.from_dlpack, wait=wait)
 
 
 def transfers(peers):
@@ -308,6 +339,15 @@ def attention(peers):
                               shape=[1, positions, 128 * heads, heads], mask="causal" if causal else "none")
 
 
+def versions():
+    """Of what else is here, without loading it."""
+    for name in ["triton", "cupy-cuda13x", "jax"]:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
@@ -316,11 +356,15 @@ def main():
     parser.add_argument("--small", action="store_true")
     peers = Peers(parser.parse_args())
     card = torch.cuda.get_device_name() if peers.cuda else "the processor"
-    peers.say(torch=torch.__version__, cuda=torch.version.cuda, device=card)
+    peers.say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(), device=card, **dict(versions()))
     with torch.inference_mode():
-        for part in [copies, products, attention, eager, transfers, compiled, cupy_layers, jax_layers]:
+        compiling = [compiled, cupy_layers, jax_layers]
+        parts = [(part, ()) for part in [copies, products, attention, eager, transfers]]
+        parts += [(part, (FIRST.__contains__,)) for part in compiling]
+        parts += [(part, (lambda name: name not in FIRST,)) for part in compiling]
+        for part, which in parts:
             try:
-                part(peers)
+                part(peers, *which)
             except Exception as error:  # noqa: BLE001
                 peers.say(part=part.__name__, outcome=f"failed: {type(error).__name__}: {str(error)[:300]}")
 

@@ -278,6 +278,7 @@ verify() {
     tests conformance 80 cuda --skip cuda_bf16
     tests conformance-bf16 30 cuda_bf16
     [ "$outcome" = ok ] || bf16=cuda,triton
+    tests conformance-products 20 products::tests
     # The kernels of Triton and the library's products, likewise.
     tests conformance-triton 40 triton
     tests conformance-cublas 30 cublas

@@ -133,28 +133,45 @@ fn text(log: &[c_char]) -> String {
     CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
 }
 
-/// The compiled source from the cache, or compiled now and put there. Says where it came from.
+/// The compiled source from the cache, or compiled now and put there. Says which compiler made it, and whether it did so now.
 ///
 /// # Errors
 /// As [`compile`]. A cache that cannot be read or written is no error.
-pub(super) fn cached(source: &Source, arch: &str) -> Result<(Vec<u8>, &'static str), GpuError> {
-    let Some(folder) = folder() else { return Ok((compile(source, arch)?.cubin, "compiled")) };
-    let compiler = version();
-    let place = Place::new(&folder, source, arch, compiler.as_ref().ok().copied());
-    // Without a compiler, code that any compiler made for this source and architecture is good.
-    if let Some(cubin) = place.read(compiler.is_err()) {
-        return Ok((cubin, "from cache"));
-    }
-    let cubin = compile(source, arch)?.cubin;
-    place.write(&cubin);
-    Ok((cubin, "compiled"))
+pub(super) fn cached(source: &Source, arch: &str) -> Result<(Vec<u8>, String), GpuError> {
+    let given = std::env::var_os("ELLWAND_CUBINS").map(PathBuf::from);
+    let named = given.is_some();
+    cached_in(given.or_else(folder).as_deref(), named, source, arch)
 }
 
-/// `$ELLWAND_CUBINS`, or `ellwand/cubins` in the user's cache.
-fn folder() -> Option<PathBuf> {
-    if let Some(given) = std::env::var_os("ELLWAND_CUBINS") {
-        return Some(PathBuf::from(given));
+/// The same with a folder, and whether the user named it.
+fn cached_in(folder: Option<&Path>, named: bool, source: &Source, arch: &str) -> Result<(Vec<u8>, String), GpuError> {
+    let place = |compiler| folder.map(|folder| Place::new(folder, source, arch, compiler));
+    let cached = |(cubin, compiler): (Vec<u8>, String)| (cubin, format!("{compiler}, from cache"));
+    // In a folder that was made for this run, code that any compiler made for this source and architecture is what was meant.
+    // No compiler is then even looked for.
+    if named && let Some(found) = place(None).and_then(|place| place.read(true)) {
+        return Ok(cached(found));
     }
+    let compiler = version();
+    let place = place(compiler.as_ref().ok().copied());
+    // So is it where there is no compiler.
+    if let Some(found) = place.as_ref().and_then(|place| place.read(compiler.is_err())) {
+        return Ok(cached(found));
+    }
+    let cubin = compile(source, arch)?.cubin;
+    if let Some(place) = place {
+        place.write(&cubin);
+    }
+    Ok((cubin, compiler.map_or_else(|_| String::new(), called)))
+}
+
+/// How a compiler of this version is called.
+fn called((major, minor): (i32, i32)) -> String {
+    format!("NVRTC {major}.{minor}")
+}
+
+/// `ellwand/cubins` in the user's cache.
+fn folder() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     Some(cache.join("ellwand").join("cubins"))
@@ -176,7 +193,7 @@ impl Place {
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
         let stem = format!("{}-{arch}-{hash:016x}", source.name.trim_end_matches(".cu"));
-        let compiler = compiler.map_or_else(String::new, |(major, minor)| format!("NVRTC {major}.{minor}"));
+        let compiler = compiler.map_or_else(String::new, called);
         Self {
             cubin: folder.join(format!("{stem}.cubin")),
             key: folder.join(format!("{stem}.key")),
@@ -185,11 +202,13 @@ impl Place {
         }
     }
 
-    fn read(&self, any_compiler: bool) -> Option<Vec<u8>> {
+    /// The code, and the compiler that made it.
+    fn read(&self, any_compiler: bool) -> Option<(Vec<u8>, String)> {
         let key = fs::read_to_string(&self.key).ok()?;
         let (compiler, made_from) = key.split_once('\n')?;
         let fits = made_from == self.made_from && (any_compiler || compiler == self.compiler);
-        if fits { fs::read(&self.cubin).ok().filter(|cubin| !cubin.is_empty()) } else { None }
+        let cubin = fs::read(&self.cubin).ok().filter(|cubin| fits && !cubin.is_empty());
+        cubin.map(|cubin| (cubin, compiler.to_string()))
     }
 
     /// Through files of their own that are renamed, the key last: whoever finds a key finds whole code, written by anyone.
@@ -231,7 +250,8 @@ mod tests {
         let place = Place::new(&folder, &source, "sm_90a", Some((13, 0)));
         assert_eq!(place.read(false), None);
         place.write(b"code");
-        assert_eq!(place.read(false).unwrap(), b"code");
+        let written = (b"code".to_vec(), "NVRTC 13.0".to_string());
+        assert_eq!(place.read(false), Some(written.clone()));
         for other in [
             Place::new(&folder, &source, "sm_80", Some((13, 0))),
             Place::new(&folder, &Source { text: "2", ..source }, "sm_90a", Some((13, 0))),
@@ -240,10 +260,22 @@ mod tests {
         ] {
             assert_eq!(other.read(false), None);
         }
-        assert_eq!(Place::new(&folder, &source, "sm_90a", None).read(true).unwrap(), b"code");
+        assert_eq!(Place::new(&folder, &source, "sm_90a", None).read(true), Some(written));
         // A key that is torn or of another source under the same name is not believed.
         fs::write(&place.key, "NVRTC 13.0\nsm_90a\n").unwrap();
         assert_eq!(place.read(true), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn code_in_a_folder_that_the_user_names_is_taken_whichever_compiler_made_it() {
+        let folder = std::env::temp_dir().join(format!("ellwand-cubins-named-{}", std::process::id()));
+        // What is called so is never made by a compiler that is here.
+        let source = Source { name: "named.cu", text: "no C++", options: &[] };
+        Place::new(&folder, &source, "sm_90a", Some((1, 2))).write(b"code");
+        let found = cached_in(Some(&folder), true, &source, "sm_90a").unwrap();
+        assert_eq!(found, (b"code".to_vec(), "NVRTC 1.2, from cache".to_string()));
+        assert!(cached_in(Some(&folder), true, &source, "sm_80").is_err(), "nothing is there for it");
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -76,14 +76,14 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
 const OLDEST_DRIVER: i32 = 12_080;
 
 /// Errors after which a context answers every call with the same, until the process ends: uncorrectable memory and link errors,
-/// and kernels that touched what they must not, ran too long, or failed otherwise.
-const FOR_GOOD: [u32; 11] = [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719];
+/// others that the card contained, and kernels that touched what they must not, ran too long, or failed otherwise.
+const FOR_GOOD: [u32; 12] = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719];
 
 /// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
 const USUAL_SHARED: u32 = 48 << 10;
 
 /// Most parameters of a kernel here.
-const MOST_ARGS: usize = 24;
+pub(super) const MOST_ARGS: usize = 24;
 
 fn words(error: DriverError) -> String {
     let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
@@ -124,7 +124,8 @@ struct State {
     gate: Option<Gate>,
     gate_kernel: Option<usize>,
     ticket: u32,
-    modules: HashMap<&'static str, (usize, &'static str)>,
+    /// Of sources, and the compilers that made them.
+    modules: HashMap<&'static str, (usize, String)>,
     /// Kernels that were compiled ahead of time, by file and name.
     ahead: HashMap<String, Kernel>,
     sizes: HashMap<u64, u64>,
@@ -247,6 +248,10 @@ impl Cuda {
 
     /// Enqueues one launch.
     fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        if args.len() > MOST_ARGS {
+            let problem = format!("{} arguments, {MOST_ARGS} at most", args.len());
+            return Err(GpuError::Call { call: "cuLaunchKernel", problem });
+        }
         let mut words = [TensorMap([0; 16]); MOST_ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
         for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
@@ -351,7 +356,7 @@ impl Backend for Cuda {
         let start = Instant::now();
         let handle = self.function(&mut state, source, name)?;
         let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin);
+        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin.as_str());
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
         Ok(Kernel { name: name.to_string(), handle, resources, compile_ns, ..Kernel::default() })

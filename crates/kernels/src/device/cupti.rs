@@ -119,20 +119,29 @@ impl Cupti {
         type Register = unsafe extern "C" fn(Request, Complete) -> c_int;
         type Kind = unsafe extern "C" fn(c_int) -> c_int;
         type Now = unsafe extern "C" fn(*mut u64) -> c_int;
-        drop(take());
         // SAFETY: the documented signatures.
-        let (register, enable, now) = unsafe {
+        let (register, enable, disable, now) = unsafe {
             (
                 self.function::<Register>("cuptiActivityRegisterCallbacks")?,
                 self.function::<Kind>("cuptiActivityEnable")?,
+                self.function::<Kind>("cuptiActivityDisable")?,
                 self.function::<Now>("cuptiGetTimestamp")?,
             )
         };
+        drop(take());
         // SAFETY: functions that live as long as the process.
         self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
-        for kind in activity::KINDS {
+        for (index, kind) in activity::KINDS.into_iter().enumerate() {
             // SAFETY: a number.
-            self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) })?;
+            let enabled = self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) });
+            if enabled.is_err() {
+                // What is recorded all the same would cost time and be read by nobody.
+                for kind in &activity::KINDS[..index] {
+                    // SAFETY: a number.
+                    unsafe { disable(*kind as c_int) };
+                }
+                return enabled.map(|()| 0);
+            }
         }
         let mut at = 0;
         // SAFETY: one out-parameter.
@@ -232,6 +241,78 @@ mod tests {
         let other = Cupti::open(Path::new("libc.so.6")).unwrap();
         assert!(other.begin().unwrap_err().contains("cuptiActivityRegisterCallbacks"));
         assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
+    }
+
+    /// What stands in for the library: a call and the kernel that it launched, with the numbers of `cupti_activity.h`. Of the
+    /// kinds of records it refuses the one that `refused` says.
+    const STAND_IN: &str = r#"
+        #include <cstdint>
+        #include <cstring>
+        struct __attribute__((packed, aligned(8))) Api { uint32_t kind, cbid; uint64_t start, end; uint32_t process, thread, correlation, returned; };
+        struct __attribute__((packed, aligned(8))) Kernel {
+            uint32_t kind; uint8_t cache, config; uint16_t registers; uint32_t requested, executed; uint64_t start, end, completed;
+            uint32_t device, context, stream; int32_t grid[3], block[3], shared[2]; uint32_t local[2], correlation; int64_t number;
+            const char* name; uint8_t rest[104];
+        };
+        static_assert(sizeof(Api) == 40 && sizeof(Kernel) == 216, "as in CUDA 13.0");
+        static void (*request)(uint8_t**, size_t*, size_t*);
+        static void (*complete)(void*, uint32_t, uint8_t*, size_t, size_t);
+        static int on;
+        extern "C" {
+            int refused;
+            int enabled() { return on; }
+            int cuptiActivityRegisterCallbacks(decltype(request) r, decltype(complete) c) { request = r; complete = c; return 0; }
+            int cuptiActivityEnable(int kind) { if (kind == refused) return 35; on |= 1 << kind; return 0; }
+            int cuptiActivityDisable(int kind) { on &= ~(1 << kind); return 0; }
+            int cuptiGetTimestamp(uint64_t* at) { *at = 1000; return 0; }
+            int cuptiGetCallbackName(int domain, uint32_t, const char** name) { *name = "cuLaunchKernel"; return domain == 1 ? 0 : 1; }
+            int cuptiActivityFlushAll(uint32_t) {
+                uint8_t* buffer; size_t size, most;
+                request(&buffer, &size, &most);
+                if (!buffer || most) return 1;
+                const Api api = {4, 307, 1100, 1200, 1, 9, 77, 0};
+                const Kernel kernel = {10, 0, 0, 40, 0, 0, 1300, 1500, 0, 0, 1, 13, {7, 1, 1}, {128, 1, 1}, {256, 0}, {0, 0}, 77, 1, "gelu", {}};
+                std::memcpy(buffer, &api, sizeof api);
+                std::memcpy(buffer + sizeof api, &kernel, sizeof kernel);
+                complete(nullptr, 0, buffer, size, sizeof api + sizeof kernel);
+                return 0;
+            }
+            int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+                uint8_t* next = buffer;
+                if (*record) next = *record + (**record == 4 ? sizeof(Api) : sizeof(Kernel));
+                if (next >= buffer + valid) return 12;
+                *record = next;
+                return 0;
+            }
+        }
+    "#;
+
+    #[test]
+    fn what_was_recorded_is_read_and_what_is_refused_leaves_nothing_behind() {
+        let Some(stand_in) = super::super::emulation::stand_in("cupti", STAND_IN) else { return };
+        let library = Cupti::open(&stand_in).unwrap();
+        let base = library.begin().unwrap();
+        assert_eq!(base, 1000);
+        let told = library.end(base).unwrap();
+        let names: Vec<_> =
+            told.iter().map(|one| (one.name.as_str(), one.start_ns, one.ns, one.corr, one.call)).collect();
+        assert_eq!(names, [("cuLaunchKernel", 100, 100, 77, true), ("gelu", 300, 200, 77, false)]);
+        assert_eq!(told[1].lane, "stream 13");
+        assert_eq!(told[1].detail, "7 x 1 x 1 blocks of 128 x 1 x 1 threads, 40 registers, 256 B shared");
+        // SAFETY: as they stand above.
+        let (refused, enabled) = unsafe {
+            let refused: Symbol<'_, *mut c_int> = library.library.get(b"refused").unwrap();
+            (*refused, library.function::<unsafe extern "C" fn() -> c_int>("enabled").unwrap())
+        };
+        // SAFETY: as above; nobody else knows this copy of the library.
+        assert_eq!(unsafe { enabled() }, 0);
+        for kind in activity::KINDS {
+            // SAFETY: as above.
+            unsafe { *refused = kind as c_int };
+            assert!(library.begin().unwrap_err().contains("may not"));
+            // SAFETY: as above.
+            assert_eq!(unsafe { enabled() }, 0, "{kind} was refused");
+        }
     }
 
     #[test]

@@ -78,7 +78,8 @@ fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
     for name in ["13", "12", ""].map(|version| format!("{stem}.{version}").trim_end_matches('.').to_string()) {
         // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own; it is opened again by its name.
         if let Ok(library) = unsafe { libloading::Library::new(&name) } {
-            drop(library);
+            // Hundreds of megabytes are not thrown out in between.
+            std::mem::forget(library);
             return Ok(PathBuf::from(name));
         }
     }

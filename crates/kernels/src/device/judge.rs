@@ -24,6 +24,11 @@ pub(crate) fn real_devices(required: &str) -> Vec<(String, GpuDevice)> {
     }
 }
 
+/// Whether a device of the tests runs what Hopper alone has: the emulation does, a real device may be another.
+pub(crate) fn a_hopper_is_tested() -> bool {
+    test_devices().iter().any(|(_, device)| device.gpu.capability() == Some((9, 0)))
+}
+
 /// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
 /// order in which threads take their turns must not change a bit. A row for special cases may say that it cannot do this one;
 /// the row `cuda` may not.

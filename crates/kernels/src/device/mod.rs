@@ -41,7 +41,7 @@ use held::Memory;
 pub(crate) use host::Host;
 pub(crate) use job::{Job, carried_over};
 #[cfg(test)]
-pub(crate) use judge::{judge, judge_cublas};
+pub(crate) use judge::{a_hopper_is_tested, judge, judge_cublas};
 pub use source::sources;
 pub(crate) use source::{Arg, Grid, Source, TensorMap, Tiles, files, whole};
 #[cfg(test)]

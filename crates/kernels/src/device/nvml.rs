@@ -1,6 +1,6 @@
 //! State of a GPU by NVIDIA's management library, which comes with the driver and is loaded at run time.
 //!
-//! Five functions of a C interface that has kept them since 2013; a crate around all of it (nvml-wrapper) would bring nine
+//! A few functions of a C interface that has kept them since 2013 but for one name; a crate around all of it (nvml-wrapper) would bring nine
 //! others for them.
 #![allow(unsafe_code)]
 
@@ -99,7 +99,10 @@ impl Nvml {
 
     /// Clock, power and whether the card slows itself down; memory is the driver's to tell.
     pub(super) fn status(&self) -> DeviceStatus {
-        let reasons: Option<c_ulonglong> = self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0");
+        // The first name is that since 2023, the second one goes with CUDA 14.
+        let reasons: Option<c_ulonglong> = self
+            .value(b"nvmlDeviceGetCurrentClocksEventReasons\0")
+            .or_else(|| self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0"));
         DeviceStatus {
             clock_hz: self.clock_mhz().map(|mhz| f64::from(mhz) * 1e6),
             slowed_by: reasons.map(slowed_by),

@@ -154,6 +154,19 @@ impl Arg {
         }
     }
 
+    /// A letter for the type of parameter that it is for.
+    #[cfg(test)]
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Arg::At(_) => 'p',
+            Arg::U32(_) => 'u',
+            Arg::U64(_) => 'l',
+            Arg::F32(_) => 'f',
+            Arg::F64(_) => 'd',
+            Arg::Map(_) => 'm',
+        }
+    }
+
     /// All of them, where they must lie for a parameter that is larger than a word.
     pub(crate) fn words(self) -> TensorMap {
         match self {

@@ -17,6 +17,7 @@
 #include <functional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -424,6 +425,19 @@ template <class... A> inline void apply(void (*kernel)(A...), void** arguments) 
     apply(kernel, arguments, std::index_sequence_for<A...>());
 }
 
+/// A letter for the type of a parameter: those of `Arg::letter` (`source.rs`).
+template <class T> constexpr char letter() {
+    if (std::is_pointer<T>::value) return 'p';
+    if (std::is_same<T, float>::value) return 'f';
+    if (std::is_same<T, double>::value) return 'd';
+    if (std::is_integral<T>::value) return sizeof(T) == 4 ? 'u' : sizeof(T) == 8 ? 'l' : '?';
+    return sizeof(T) == 128 ? 'm' : '?';
+}
+template <class... A> inline const char* takes(void (*)(A...)) {
+    static const char letters[] = {letter<A>()..., 0};
+    return letters;
+}
+
 }  // namespace emulate
 
 #define EMULATE_KERNEL(name)                                                                                             \
@@ -431,7 +445,8 @@ template <class... A> inline void apply(void (*kernel)(A...), void** arguments) 
                                           unsigned seed) {                                                               \
         return emulate::run([](void* given) { emulate::apply(name, static_cast<void**>(given)); }, arguments, grid,     \
                             block, shared, seed);                                                                        \
-    }
+    }                                                                                                                    \
+    extern "C" const char* emulate_takes_##name() { return emulate::takes(name); }
 
 #define threadIdx (emulate::state->current->thread)
 #define blockIdx (emulate::state->index)

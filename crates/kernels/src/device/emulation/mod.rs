@@ -42,10 +42,14 @@ pub(crate) enum Order {
 
 type Entry = unsafe extern "C" fn(*mut *mut c_void, *const u32, *const u32, u32, u32) -> *const c_char;
 
+type Takes = unsafe extern "C" fn() -> *const c_char;
+
 /// The processor as a machine of CUDA threads.
 pub(crate) struct Emulation {
     seed: u32,
     libraries: Mutex<HashMap<&'static str, Arc<Library>>>,
+    /// Types of the parameters of each kernel.
+    takes: Mutex<HashMap<usize, String>>,
     buffers: Mutex<HashMap<u64, usize>>,
     graphs: Mutex<Vec<Vec<Launch>>>,
     products: OnceLock<Cublas>,
@@ -62,6 +66,7 @@ impl Emulation {
         Self {
             seed,
             libraries: Mutex::default(),
+            takes: Mutex::default(),
             buffers: Mutex::default(),
             graphs: Mutex::default(),
             products: OnceLock::new(),
@@ -84,6 +89,18 @@ impl Emulation {
         let library = Arc::new(library);
         libraries.insert(source.name, library.clone());
         Ok(library)
+    }
+
+    /// Whether arguments are what a kernel takes: a driver copies as many bytes of as many as the kernel says, whatever is there.
+    fn fits(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), GpuError> {
+        let takes = self.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        let takes = takes.get(&kernel.handle).map_or("", String::as_str);
+        let given: String = args.iter().map(|arg| arg.letter()).collect();
+        if given == takes && args.len() <= super::cuda::MOST_ARGS {
+            return Ok(());
+        }
+        let problem = format!("{} takes {takes}, and {given} is given", kernel.name);
+        Err(GpuError::Call { call: "emulated launch", problem })
     }
 
     /// Says which guard was written over, if any.
@@ -165,8 +182,16 @@ impl Backend for Emulation {
         let symbol = CString::new(format!("emulate_{name}")).expect("names of kernels hold no zero byte");
         // SAFETY: the header defines every such function with this signature.
         let entry = unsafe { library.get::<Entry>(symbol.as_bytes_with_nul()) };
-        let entry = entry.map_err(|error| GpuError::Call { call: "emulated kernel", problem: error.to_string() })?;
-        Ok(Kernel { name: name.into(), handle: *entry as usize, ..Kernel::default() })
+        let broken = |error: libloading::Error| GpuError::Call { call: "emulated kernel", problem: error.to_string() };
+        let handle = *entry.map_err(broken)? as usize;
+        let symbol = CString::new(format!("emulate_takes_{name}")).expect("names of kernels hold no zero byte");
+        // SAFETY: the header defines every such function with this signature; its text lives as long as the library.
+        let takes = unsafe {
+            let tells = library.get::<Takes>(symbol.as_bytes_with_nul()).map_err(broken)?;
+            CStr::from_ptr(tells()).to_string_lossy().into_owned()
+        };
+        self.takes.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, takes);
+        Ok(Kernel { name: name.into(), handle, ..Kernel::default() })
     }
 
     fn pin(&self, bytes: usize) -> Result<u64, GpuError> {
@@ -220,6 +245,7 @@ impl Backend for Emulation {
             self.products.get().ok_or_else(absent)?.launch(args)?;
             return self.guards();
         }
+        self.fits(kernel, args)?;
         let mut words: Vec<TensorMap> = args.iter().map(|arg| arg.words()).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         if let Some(watch) = &self.watch {
@@ -228,7 +254,7 @@ impl Backend for Emulation {
         }
         // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
         let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };
-        // SAFETY: as many arguments as the kernel has, which its Rust side states beside its name.
+        // SAFETY: as many arguments as the kernel has, and of its types.
         let said = unsafe {
             let said =
                 entry(pointers.as_mut_ptr(), grid.blocks.as_ptr(), grid.threads.as_ptr(), grid.shared, self.seed);
@@ -268,6 +294,12 @@ impl Backend for Emulation {
     fn multiprocessors(&self) -> u32 {
         3
     }
+}
+
+/// What stands in for a library of NVIDIA's, made from its text, where there is a C++ compiler.
+pub(super) fn stand_in(name: &str, text: &str) -> Option<PathBuf> {
+    compiler()?;
+    Some(library::plain(name, text).expect("it compiles"))
 }
 
 /// What kernels are tested on: the emulation in three orders where there is a C++ compiler, and the first real GPU where

@@ -83,6 +83,25 @@ fn writes_outside_a_buffer_and_races_in_shared_memory_show() {
 }
 
 #[test]
+fn arguments_that_a_kernel_does_not_take_are_told_before_it_runs() {
+    if compiler().is_none() {
+        return;
+    }
+    let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
+    let flush = gpu.kernel(&crate::device::cuda::FLUSH, "flush").unwrap();
+    for args in [
+        vec![Arg::At(256), Arg::At(256)],
+        vec![Arg::At(256), Arg::At(256), Arg::U32(1)],
+        vec![Arg::At(256), Arg::U64(1), Arg::At(256)],
+        vec![Arg::At(256), Arg::At(256), Arg::U64(1), Arg::F32(1.0)],
+    ] {
+        let given: String = args.iter().map(|arg| arg.letter()).collect();
+        let said = gpu.launch(&flush, Grid::line(1, 32), &args).unwrap_err().to_string();
+        assert!(said.contains(&format!("flush takes ppl, and {given} is given")), "{said}");
+    }
+}
+
+#[test]
 fn source_that_does_not_compile_is_told_with_file_and_line() {
     static BROKEN: Source = Source {
         name: "broken.cu",

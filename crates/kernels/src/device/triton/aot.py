@@ -11,10 +11,12 @@ import contextlib
 import importlib.util
 import io
 import json
+import math
 import multiprocessing
 import os
 import pathlib
 import re
+import struct
 import sys
 
 os.environ["TRITON_DUMP_PTXAS_LOG"] = "1"
@@ -25,6 +27,8 @@ os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 HERE = pathlib.Path(__file__).resolve().parent
 # Words of the table, as the assembler prints them.
 COLUMNS = ["registers", "stack_bytes", "spill_bytes", "shared_bytes"]
+# Bytes of numbers; everything else is an address.
+BYTES = {"i32": 4, "i64": 8, "fp32": 4, "fp64": 8}
 
 
 def module(path):
@@ -59,19 +63,51 @@ def resources(log, shared):
     return dict(zip(COLUMNS, found))
 
 
-def proven(variant, ptx, arguments, arch):
-    """What must be true of the code, seen in the assembler's input; how many addresses of scratch memory it takes."""
-    entry = re.search(r"\.visible \.entry \w+\((.*?)\)", ptx, re.DOTALL)
-    parameters = entry.group(1).count(".param")
-    if parameters < len(arguments):
-        raise SystemExit(f"{variant.name}: {parameters} parameters for {len(arguments)} arguments: some were dropped")
+def described(cubin, entry):
+    """What machine code says of its kernel: the bytes of each parameter, in order, and the threads that a block must have."""
+    (at,), (size, count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HHH", cubin, 58)
+    # Name, type, flags, address, offset and size of each section.
+    sections = [struct.unpack_from("<IIQQQQ", cubin, at + size * index) for index in range(count)]
+    called = lambda section: cubin[sections[names][4] + section[0] :].split(b"\0", 1)[0].decode()
+    (info,) = [cubin[each[4] :][: each[5]] for each in sections if called(each) == f".nv.info.{entry}"]
+    parameters, threads, at = {}, None, 0
+    while at < len(info):
+        # Most attributes are two bytes behind their number; format 4 says there how many more follow.
+        form, attribute, more = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form != 4:
+            continue
+        if attribute == 0x17:  # EIATTR_KPARAM_INFO: index, place in the order, offset, and the size in the upper 14 bits.
+            _, place, _, sizes = struct.unpack_from("<IHHI", info, at)
+            parameters[place] = sizes >> 18
+        elif attribute == 0x10:  # EIATTR_REQNTID
+            threads = math.prod(struct.unpack_from("<III", info, at))
+        elif attribute == 0x3D:  # EIATTR_CTA_PER_CLUSTER
+            raise SystemExit(f"{entry}: it wants a cluster, which nobody gives it")
+        at += more
+    return [parameters[place] for place in sorted(parameters)], threads
+
+
+def scratch(meta, cubin, arguments):
+    """How many addresses of scratch memory follow the arguments, each of which must be there as its type is."""
+    parameters, threads = described(cubin, meta.name)
+    bytes = [BYTES.get(type, 8) for _, type in arguments]
+    behind = parameters[len(bytes) :]
+    if parameters[: len(bytes)] != bytes or any(size != 8 for size in behind):
+        raise SystemExit(f"{meta.name}: parameters of {parameters} bytes for arguments of {bytes}")
+    if threads != 32 * meta.num_warps:
+        raise SystemExit(f"{meta.name}: blocks of {threads} threads for {meta.num_warps} warps")
+    return len(behind)
+
+
+def proven(variant, ptx, arch):
+    """What must be true of the code, seen in the assembler's input."""
     if "tf32" in ptx:
         raise SystemExit(f"{variant.name}: it multiplies in TF32, which the gate of f32 does not let pass")
     if variant.sixteens and not re.search(r"ld\.global\S*\.v4|cp\.async\S*\.shared\.global \[[^;]*0x10", ptx):
         raise SystemExit(f"{variant.name}: it is promised multiples of 16 and loads less than 16 bytes at a time")
     if arch == "sm_90a" and "*bf16" in variant.types.values() and "wgmma.mma_async" not in ptx:
         raise SystemExit(f"{variant.name}: it takes bf16 and does not multiply by warpgroups")
-    return parameters - len(arguments)
 
 
 def compiled(job):
@@ -93,6 +129,7 @@ def compiled(job):
     meta = made.metadata
     if meta.global_scratch_size or meta.profile_scratch_size or meta.num_ctas != 1:
         raise SystemExit(f"{variant.name}: it wants scratch memory or a cluster, which nobody gives it")
+    proven(variant, made.asm["ptx"], arch)
     arguments = [[name, signature[name]] for name in names if signature[name] != "constexpr"]
     cubin = f"{pathlib.Path(path).stem}-{arch}-{variant.name}.cubin"
     (out / cubin).write_bytes(made.asm["cubin"])
@@ -105,7 +142,7 @@ def compiled(job):
         arguments=arguments,
         sixteens=list(variant.sixteens),
         # Addresses of scratch memory behind the arguments; null, since no kernel uses any.
-        scratch_pointers=proven(variant, made.asm["ptx"], arguments, arch),
+        scratch_pointers=scratch(meta, made.asm["cubin"], arguments),
         resources=resources(log.getvalue(), meta.shared),
     )
 

@@ -1,12 +1,12 @@
 """Runs the variants of Triton kernels on the processor, for tests that hold them against their workload's f64 reference.
 
 Speaks on its standard streams: a line of words asks, arrays follow as bytes; the answer is a line `ok ..` (with bytes
-behind it for `read`) or `error TEXT`. Arguments are words of 64 bits of which the kernel takes as many as its type has, as
-the driver does. Memory has guards around it that are looked at after every launch.
+behind it for `read`) or `error TEXT`. Arguments are a letter for their type (`Arg::letter`) and a word of 64 bits of which the
+kernel takes as many as its type has, as the driver does. Memory has guards around it that are looked at after every launch.
 
     source NAME BYTES    a file of kernels follows      alloc BYTES, free AT
     kernel NAME VARIANT                                 write AT BYTES, read AT BYTES, fill AT BYTE BYTES
-    launch NAME VARIANT X Y Z WORD..
+    launch NAME VARIANT X Y Z LETTERWORD..
 """
 
 import os
@@ -29,6 +29,7 @@ from aot import module
 GUARD, GUARD_BYTE = 256, 0xA5
 # What Triton calls the types of numbers, and what numpy does.
 NUMBERS = {"i32": (tl.int32, np.int32), "i64": (tl.int64, np.int64), "fp32": (tl.float32, np.float32), "fp64": (tl.float64, np.float64)}
+LETTERS = {"i32": "u", "i64": "l", "fp32": "f", "fp64": "d"}
 ADDRESSED = {"*fp32": tl.float32, "*fp64": tl.float64, "*i64": tl.int64, "*bf16": tl.bfloat16, "*fp16": tl.float16}
 
 
@@ -101,6 +102,9 @@ class Machine:
         args = dict(variant.constants)
         for argument, word in zip(names, words):
             kind = variant.types[argument]
+            letter, word = word[0], int(word[1:])
+            if letter != LETTERS.get(kind, "p"):
+                raise ValueError(f"{variant.name} takes {argument} of type {kind} and got one of letter {letter}")
             if kind in ADDRESSED:
                 type, value, promised = tl.pointer_type(ADDRESSED[kind]), np.array([word], np.uint64), word
             else:
@@ -140,7 +144,7 @@ def serve(lines, answers):
                 ctypes.memset(int(words[0]), int(words[1]), int(words[2]))
             elif verb == "launch":
                 grid = tuple(int(word) for word in words[2:5])
-                machine.launch(words[0], words[1], grid, [int(word) for word in words[5:]])
+                machine.launch(words[0], words[1], grid, words[5:])
             else:
                 raise ValueError(f"'{verb}' is no request")
             answers.write(f"ok {reply}\n".encode() + behind)

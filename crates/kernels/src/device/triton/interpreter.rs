@@ -107,8 +107,12 @@ impl Backend for Interpreter {
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
         let (source, name) = wire.kernels[kernel.handle].clone();
-        let words: Vec<String> =
-            grid.blocks.iter().map(u32::to_string).chain(args.iter().map(|arg| arg.word().to_string())).collect();
+        let words: Vec<String> = grid
+            .blocks
+            .iter()
+            .map(u32::to_string)
+            .chain(args.iter().map(|arg| format!("{}{}", arg.letter(), arg.word())))
+            .collect();
         wire.ask(&format!("launch {source} {name} {}", words.join(" ")), &[]).map(drop)
     }
 

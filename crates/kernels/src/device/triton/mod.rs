@@ -30,10 +30,37 @@ pub(crate) struct Fixed {
     pub(crate) threads: u32,
     /// Bytes of shared memory of a block.
     pub(crate) shared: u32,
-    /// Names of its arguments, and whether each must be a multiple of 16.
-    pub(crate) arguments: Vec<(String, bool)>,
+    /// Its arguments.
+    pub(crate) arguments: Vec<Argument>,
     /// Addresses of scratch memory behind them, which stay null.
     pub(crate) scratch: usize,
+}
+
+/// An argument of a kernel that was compiled ahead of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Argument {
+    name: String,
+    /// Its type, as Triton spells it.
+    of: String,
+    /// Whether it must be a multiple of 16.
+    sixteen: bool,
+}
+
+impl Argument {
+    /// Why a value is none for it.
+    fn refuses(&self, arg: Arg) -> Option<String> {
+        let fits = match self.of.as_str() {
+            "i32" => matches!(arg, Arg::U32(_)),
+            "i64" => matches!(arg, Arg::U64(_)),
+            "fp32" => matches!(arg, Arg::F32(_)),
+            "fp64" => matches!(arg, Arg::F64(_)),
+            of => of.starts_with('*') && matches!(arg, Arg::At(_)),
+        };
+        if !fits {
+            return Some(format!("{} of type {}", self.name, self.of));
+        }
+        (self.sixteen && !arg.word().is_multiple_of(16)).then(|| format!("{} as a multiple of 16", self.name))
+    }
 }
 
 impl Fixed {
@@ -47,9 +74,9 @@ impl Fixed {
             let (takes, given) = (self.arguments.len(), args.len());
             return Err(problem(format!("{kernel} takes {takes} arguments, and {given} were given")));
         }
-        for ((name, sixteen), arg) in self.arguments.iter().zip(&args) {
-            if *sixteen && !arg.word().is_multiple_of(16) {
-                return Err(problem(format!("{kernel} was compiled for {name} as a multiple of 16: {arg:?}")));
+        for (argument, arg) in self.arguments.iter().zip(&args) {
+            if let Some(why) = argument.refuses(*arg) {
+                return Err(problem(format!("{kernel} was compiled for {why}: {arg:?}")));
             }
         }
         args.extend(std::iter::repeat_n(Arg::At(0), self.scratch));
@@ -131,8 +158,10 @@ fn read(text: &str, at: &Path, source: &Source, name: &str) -> Result<Found, Gpu
     let listed = |key: &str| kernel[key].as_array().ok_or_else(|| missing(key));
     let sixteens = listed("sixteens")?;
     let arguments = listed("arguments")?.iter().map(|argument| {
-        let known = argument[0].as_str().ok_or_else(|| missing("arguments"))?;
-        Ok((known.to_string(), sixteens.iter().any(|name| name == known)))
+        let known = |at: usize| argument[at].as_str().map(str::to_string).ok_or_else(|| missing("arguments"));
+        let name = known(0)?;
+        let sixteen = sixteens.iter().any(|other| *other == name);
+        Ok(Argument { name, of: known(1)?, sixteen })
     });
     let fixed = Fixed {
         threads: 32 * number(kernel, "warps").ok_or_else(|| missing("warps"))?,

@@ -52,6 +52,14 @@ fn arguments_that_a_kernel_was_not_compiled_for_are_refused_by_name() {
     let refused = |args: Vec<Arg>| fixed.complete("f_16", Grid::line(1, 1), args).unwrap_err().to_string();
     assert!(refused(vec![Arg::At(260), Arg::U32(3)]).contains("x as a multiple of 16"));
     assert!(refused(vec![Arg::At(256)]).contains("takes 2 arguments, and 1"));
+    for (args, why) in [
+        ([Arg::At(256), Arg::U64(3)], "n of type i32: U64(3)"),
+        ([Arg::At(256), Arg::F32(3.0)], "n of type i32"),
+        ([Arg::U64(256), Arg::U32(3)], "x of type *fp32"),
+    ] {
+        let refused = refused(args.to_vec());
+        assert!(refused.contains(why), "{refused}");
+    }
     fs::remove_dir_all(folder).unwrap();
 }
 
