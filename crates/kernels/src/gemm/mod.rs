@@ -9,7 +9,9 @@
 mod cublas;
 mod cuda;
 mod gpu;
+mod half;
 mod panel;
+mod reference;
 mod scratch;
 #[cfg(test)]
 mod tests;
