@@ -30,14 +30,6 @@ impl Precision {
         }
     }
 
-    /// The type of a tensor of such values.
-    pub(super) fn dtype(self) -> Dtype {
-        match self {
-            Precision::F32 => Dtype::F32,
-            Precision::Bf16 => Dtype::U16,
-        }
-    }
-
     pub(super) fn axis() -> Axis {
         let about = "type of A, B and C, sums in f32; bf16 as uint16 that holds its bits";
         let mut axis = Axis::choice("precision", about, &["f32", "bf16"], "f32");
