@@ -34,10 +34,10 @@ const WANTED: [(&str, &str, &[&str]); 12] = [
         "matmul_hopper",
         "sm_90a",
         &[
+            "HGMMA.64x176x16.F32.BF16",
             "HGMMA.64x192x16.F32.BF16",
             "WARPGROUP.DEPBAR.LE gsb0, 0x1",
             "UTMALDG.3D",
-            "UTMASTG.3D",
             "STSM.16.M88.4",
             "USETMAXREG.DEALLOC",
             "USETMAXREG.TRY_ALLOC",

@@ -181,7 +181,7 @@ const ROWS: [Row; 5] = [
     },
     Row {
         name: "cuda-hopper",
-        about: "wgmma, tiles of 256 x 192 by the copy engine, one warpgroup copies for two that multiply; bf16",
+        about: "wgmma, tiles of 256 x 176 or 192, one warpgroup has the copy engine bring steps in for two that multiply; bf16",
         wide: narrow_alone,
         narrow: gpu_half::hopper,
     },
@@ -221,27 +221,29 @@ pub(super) fn implementations() -> [Implementation; 5] {
 }
 
 #[cfg(test)]
-mod tests {
-    use ellwand_core::{Case, PrepareError, Registry, Tensors, Value};
+pub(super) mod tests {
+    use ellwand_core::{Case, Registry, Tensors, Value};
 
-    use crate::device::{judge, judge_cublas, judge_triton, test_devices};
+    use crate::device::{judge, judge_cublas, judge_triton};
     use crate::testing;
 
     /// One value; less than a step, a tile and a group of four; whole tiles; one more than each of them.
-    const SIZES: [[i64; 3]; 6] = [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
-
-    fn case(registry: &Registry, [m, n, k]: [i64; 3], transposed: bool, precision: &str) -> Case {
-        let [m, n, k] = [("m", m), ("n", n), ("k", k)].map(|(name, size)| (name, Value::Int(size)));
-        let layout = ("transposed", Value::Flag(transposed));
-        testing::case(registry, "matmul", &[m, n, k, layout, ("precision", precision.into())])
-    }
+    pub(in super::super) const SIZES: [[i64; 3]; 6] =
+        [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
 
     /// Has the products of these sizes judged in both layouts.
     fn judged(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
         judged_in("f32", sizes, judge);
     }
 
-    fn judged_in(precision: &str, sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
+    /// A case of these sizes.
+    pub(in super::super) fn case(registry: &Registry, sizes: [i64; 3], transposed: bool, precision: &str) -> Case {
+        let [m, n, k] = sizes.map(Value::Int);
+        let layout = ("transposed", Value::Flag(transposed));
+        testing::case(registry, "matmul", &[("m", m), ("n", n), ("k", k), layout, ("precision", precision.into())])
+    }
+
+    pub(in super::super) fn judged_in(precision: &str, sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
         let mut registry = Registry::new();
         crate::gemm::register(&mut registry);
         for (transposed, size) in [true, false].into_iter().flat_map(|t| sizes.iter().map(move |size| (t, *size))) {
@@ -263,94 +265,6 @@ mod tests {
         let tiles = sizes.map(|[m, n, _]| super::fastest([m, n].map(|size| size as usize), 1, 3, &[32, 64, 128]));
         assert_eq!(tiles, [128, 128, 128, 64, 64]);
         judged(&sizes, |registry, case, inputs| drop(judge(registry, case, inputs)));
-    }
-
-    /// Has products in bf16 of these sizes judged in both layouts; `judge` says which rows were.
-    fn judged_narrow(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
-        judged_in("bf16", sizes, judge);
-    }
-
-    /// By our own kernels; Hopper's takes them or not.
-    fn judged_narrow_by_cuda(sizes: &[[i64; 3]], on_hopper: bool) {
-        judged_narrow(sizes, |registry, case, inputs| {
-            let Some(rows) = judge(registry, case, inputs) else { return };
-            let emulated = test_devices().iter().any(|(name, _)| name.contains("emulation"));
-            assert!(rows.contains("cuda"), "{case}: {rows:?}");
-            assert!(!emulated || rows.contains("cuda-hopper") == on_hopper, "{case}: {rows:?}");
-        });
-    }
-
-    #[test]
-    fn cuda_bf16_gets_products_of_ragged_sizes_right() {
-        // One value; one row; one column; rows that begin anywhere; less than a step and one value more than two of them.
-        let sizes = [[1, 1, 1], [1, 70, 33], [90, 1, 40], [3, 5, 7], [65, 67, 65], [70, 130, 31]];
-        judged_narrow_by_cuda(&sizes, false);
-    }
-
-    #[test]
-    fn cuda_bf16_gets_products_by_the_copy_engine_right() {
-        // Less than a tile and a step; whole ones; more tiles than blocks, rows and columns and steps that end within one; the ring
-        // used again, in all its places, by a tile and by the next.
-        let sizes = [[1, 8, 8], [256, 192, 64], [300, 400, 136], [520, 392, 200], [257, 200, 448]];
-        judged_narrow_by_cuda(&sizes, true);
-    }
-
-    #[test]
-    fn cuda_bf16_takes_wide_tiles_for_products_that_fill_the_device() {
-        let sizes = [[300, 200, 37], [384, 256, 96]];
-        let tiles = sizes.map(|[m, n, _]| super::fastest([m, n].map(|size| size as usize), 1, 3, &[64, 128]));
-        assert_eq!(tiles, [128; 2]);
-        judged_narrow(&sizes, |registry, case, inputs| drop(judge(registry, case, inputs)));
-    }
-
-    #[test]
-    fn cuda_bf16_puts_what_is_not_finite_where_the_reference_has_it() {
-        let mut registry = Registry::new();
-        crate::gemm::register(&mut registry);
-        for transposed in [true, false] {
-            let case = case(&registry, [70, 200, 72], transposed, "bf16");
-            let mut inputs = registry.find("matmul").unwrap().inputs(&case, 4).unwrap();
-            // NaN in row 3 of A, infinity in column 150 of B.
-            for (name, at, bits) in [("a", 3 * 72 + 65, 0x7fc0), ("b", if transposed { 150 * 72 } else { 150 }, 0x7f80)]
-            {
-                let mut array = inputs.take(name).unwrap();
-                array.u16_mut().unwrap()[at] = bits;
-                inputs.insert(name, array);
-            }
-            judge(&registry, &case, &inputs);
-        }
-    }
-
-    #[test]
-    fn triton_gets_products_in_bf16_right() {
-        judged_narrow(&[[1, 16, 16], [70, 80, 48], [130, 528, 80]], judge_triton);
-    }
-
-    #[test]
-    fn cublas_gets_products_in_bf16_right() {
-        judged_narrow(&SIZES, judge_cublas);
-    }
-
-    #[test]
-    fn what_a_kernel_cannot_is_unsupported_with_what_can() {
-        let mut registry = Registry::new();
-        crate::gemm::register(&mut registry);
-        let said = |name: &str, case: &Case| {
-            let inputs = registry.find("matmul").unwrap().inputs(case, 1).unwrap();
-            let row = registry.implementations("matmul").into_iter().find(|row| row.name == name).unwrap();
-            // A real device may be of another kind.
-            let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
-            match (row.prepare)(case, &inputs, &device).err() {
-                Some(PrepareError::Unsupported(why)) => Some(why),
-                other => panic!("{name} {case}: {other:?}"),
-            }
-        };
-        let [wide, narrow] = ["f32", "bf16"].map(|precision| case(&registry, [8, 12, 8], true, precision));
-        let Some(why) = said("cuda-hopper", &narrow) else { return };
-        assert_eq!(why, "the copy engine takes rows of multiples of 16 bytes, not of 12 values of bf16; use cuda");
-        assert!(said("cuda-hopper", &wide).unwrap().contains("--precision bf16"));
-        assert!(said("triton", &narrow).unwrap().contains("multiples of 16 as --n and --k, not --n 12"));
-        assert!(said("wgpu", &narrow).unwrap().contains("WGSL"));
     }
 
     #[test]

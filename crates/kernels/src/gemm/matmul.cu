@@ -25,9 +25,9 @@ __device__ __forceinline__ u32 in_lines(u32 line, u32 piece) { return line * dep
 // The same for lines of TILE values.
 template <int TILE> __device__ __forceinline__ u32 in_wide_lines(u32 line, u32 piece) { return line * TILE + (piece ^ line % 8) * 8; }
 
-// Copies 8 values from `e` on of a line of `length` values; `wide` says whether it may be done at once.
-__device__ __forceinline__ void eight(u16* to, const u16* array, const u16* line, bool there, u32 e, u32 length, bool wide) {
-    if (wide) {
+// Copies 8 values from `e` on of a line of `length` values; WIDE where that may be done at once.
+template <bool WIDE> __device__ __forceinline__ void eight(u16* to, const u16* array, const u16* line, bool there, u32 e, u32 length) {
+    if (WIDE) {
         const bool whole = there && e < length;
         copy_async(to, whole ? line + e : array, whole ? 16 : 0);
     } else {
@@ -37,23 +37,23 @@ __device__ __forceinline__ void eight(u16* to, const u16* array, const u16* line
 }
 
 // 32 values from `start` on of each of TILE lines from `first` on.
-template <int TILE> __device__ __forceinline__ void lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length, bool wide) {
+template <int TILE, bool WIDE> __device__ __forceinline__ void lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length) {
 #pragma unroll
     for (u32 i = 0; i < TILE * (depth / 8) / threads; ++i) {
         const u32 line = threadIdx.x / 4 + i * (threads / 4), piece = threadIdx.x % 4;
         const bool there = first + line < end;
-        eight(to + in_lines(line, piece), from, from + static_cast<u64>(there ? first + line : 0) * length, there, start + piece * 8, length, wide);
+        eight<WIDE>(to + in_lines(line, piece), from, from + static_cast<u64>(there ? first + line : 0) * length, there, start + piece * 8, length);
     }
 }
 
 // TILE values from `start` on of each of 32 lines from `first` on.
-template <int TILE> __device__ __forceinline__ void wide_lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length, bool wide) {
+template <int TILE, bool WIDE> __device__ __forceinline__ void wide_lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length) {
     constexpr u32 pieces = TILE / 8;
 #pragma unroll
     for (u32 i = 0; i < depth * pieces / threads; ++i) {
         const u32 line = threadIdx.x / pieces + i * (threads / pieces), piece = threadIdx.x % pieces;
         const bool there = first + line < end;
-        eight(to + in_wide_lines<TILE>(line, piece), from, from + static_cast<u64>(there ? first + line : 0) * length, there, start + piece * 8, length, wide);
+        eight<WIDE>(to + in_wide_lines<TILE>(line, piece), from, from + static_cast<u64>(there ? first + line : 0) * length, there, start + piece * 8, length);
     }
 }
 
@@ -85,37 +85,27 @@ __device__ __forceinline__ void multiply(float (&sums)[TILE / 32][TILE / 16][4],
 
 #define PARAMETERS const u16 *a, const u16 *b, u16 *c, u32 m, u32 n, u32 k, u32 wide
 
-template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void matmul(PARAMETERS) {
+// The sums of a block's tile, WIDE where A and B have rows that begin at multiples of 16 bytes.
+template <int TILE, bool TRANSPOSED, bool WIDE>
+__device__ __forceinline__ void add_up(float (&sums)[TILE / 32][TILE / 16][4], u16* left, u16* right, const u16* a, const u16* b, u32 m, u32 n, u32 k, u32 top, u32 first) {
     constexpr u32 stage = TILE * depth, half = TILE / 2;
-    SHARED_BYTES(shared);
-    u16* const left = reinterpret_cast<u16*>(shared);
-    u16* const right = left + stages * stage;
-    u32 top, first;
-    place<TILE>(m, n, top, first);
-    const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const u32 row = warp / 2 * half, column = warp % 2 * half, steps = (k + depth - 1) / depth;
+    const u32 warp = threadIdx.x / 32, row = warp / 2 * half, column = warp % 2 * half, steps = (k + depth - 1) / depth;
     auto fetch = [&](u32 step) {
         if (step < steps) {
             const u32 to = step % stages * stage;
-            lines_to<TILE>(left + to, a, top, m, step * depth, k, wide & wide_a);
+            lines_to<TILE, WIDE>(left + to, a, top, m, step * depth, k);
             if (TRANSPOSED) {
-                lines_to<TILE>(right + to, b, first, n, step * depth, k, wide & wide_b);
+                lines_to<TILE, WIDE>(right + to, b, first, n, step * depth, k);
             } else {
-                wide_lines_to<TILE>(right + to, b, step * depth, k, first, n, wide & wide_b);
+                wide_lines_to<TILE, WIDE>(right + to, b, step * depth, k, first, n);
             }
         }
         // A group a step, even where it is empty, so that the oldest of three is the step that comes next.
         copy_commit();
     };
-    float sums[TILE / 32][TILE / 16][4];
-#pragma unroll
-    for (u32 i = 0; i < TILE / 32; ++i)
-#pragma unroll
-        for (u32 j = 0; j < TILE / 16; ++j)
-#pragma unroll
-            for (u32 e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
-#pragma unroll
+#pragma unroll 1
     for (u32 step = 0; step < stages - 1; ++step) fetch(step);
+#pragma unroll 1
     for (u32 step = 0; step < steps; ++step) {
         copy_wait<stages - 2>();
         // Behind it everybody's copies of this step are there, and everybody is done with the step before, whose place is next.
@@ -123,6 +113,27 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void matmul(PARA
         fetch(step + stages - 1);
         multiply<TILE, TRANSPOSED>(sums, left + step % stages * stage, right + step % stages * stage, row, column);
     }
+}
+
+template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void matmul(PARAMETERS) {
+    SHARED_BYTES(shared);
+    u16* const left = reinterpret_cast<u16*>(shared);
+    u16* const right = left + stages * TILE * depth;
+    u32 top, first;
+    place<TILE>(m, n, top, first);
+    float sums[TILE / 32][TILE / 16][4];
+#pragma unroll
+    for (u32 i = 0; i < TILE / 32; ++i)
+#pragma unroll
+        for (u32 j = 0; j < TILE / 16; ++j)
+#pragma unroll
+            for (u32 e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
+    if ((wide & wide_a) && (wide & wide_b)) {
+        add_up<TILE, TRANSPOSED, true>(sums, left, right, a, b, m, n, k, top, first);
+    } else {
+        add_up<TILE, TRANSPOSED, false>(sums, left, right, a, b, m, n, k, top, first);
+    }
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp / 2 * (TILE / 2), column = warp % 2 * (TILE / 2);
     // Nothing is on its way any more, and nobody reads. Rows of C pass through shared memory to be written whole.
     constexpr u32 pitch = TILE + 8, pieces = TILE / 8;
     __syncthreads();
@@ -155,5 +166,5 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void matmul(PARA
 
 extern "C" __launch_bounds__(128, 2) __global__ void matmul_128_transposed(PARAMETERS) { matmul<128, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(128, 2) __global__ void matmul_128(PARAMETERS) { matmul<128, false>(ARGUMENTS); }
-extern "C" __launch_bounds__(128, 4) __global__ void matmul_64_transposed(PARAMETERS) { matmul<64, true>(ARGUMENTS); }
-extern "C" __launch_bounds__(128, 4) __global__ void matmul_64(PARAMETERS) { matmul<64, false>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 3) __global__ void matmul_64_transposed(PARAMETERS) { matmul<64, true>(ARGUMENTS); }
+extern "C" __launch_bounds__(128, 3) __global__ void matmul_64(PARAMETERS) { matmul<64, false>(ARGUMENTS); }

@@ -2,16 +2,20 @@
 //
 // A block stays on its multiprocessor and makes one tile of C after another. Of its three warpgroups one asks the copy engine
 // for steps of 64 of the sum, which pass through a ring in shared memory, and gives its registers away; two multiply 128 rows
-// each. While they write a tile the ring fills with the next one. A tile of 256 x 192 is as large as registers allow: a step
-// brings in 56 KB for 1536 cycles of products, where one of 128 x 256 would want 48 KB for 1024. Rows of all arrays are
-// multiples of 16 bytes; what lies outside an array counts as 0 and is not written.
+// each. While they write a tile the ring fills with the next one. A tile is as large as registers and shared memory allow: with
+// 256 x 192 a step brings in 56 KB for 1536 cycles of products, where one of 128 x 256 would want 48 KB for 1024. Rows of all
+// arrays are multiples of 16 bytes; what lies outside an array counts as 0 and is not written.
 
-enum { rows = 256, columns = 192, depth = 64, stages = 3, warpgroup = 128, parts = 2, part_rows = 128 };
-// Rows and columns of a box that is written.
+enum { rows = 256, depth = 64, stages = 3, warpgroup = 128, parts = 2, part_rows = 128 };
+// Rows of a product, and rows and columns of a box of B that is not transposed.
 enum { box = 64, box_bytes = box * tile_row_bytes };
-enum { left_bytes = rows * tile_row_bytes, stage_bytes = left_bytes + columns * tile_row_bytes };
-// Barriers of a part of the block: what each has written.
-enum { written = 1 };
+enum { left_bytes = rows * tile_row_bytes };
+// Columns of a tile: whole boxes of B where it is not transposed. Otherwise 176, so that squares whose side is a power of two
+// make hardly more tiles than whole rounds of 132 multiprocessors take.
+template <bool TRANSPOSED> constexpr u32 columns = TRANSPOSED ? 176 : 192;
+template <bool TRANSPOSED> constexpr u32 stage_bytes = left_bytes + columns<TRANSPOSED> * tile_row_bytes;
+// Values of a row in shared memory of what a warp writes: such rows do not collide.
+template <bool TRANSPOSED> constexpr u32 pitch = columns<TRANSPOSED> + 8;
 
 struct Task {
     u32 m, n, k;
@@ -24,13 +28,13 @@ struct Tile {
 
 // What a block takes next, if anything: tiles that are made at the same time are about a square of C, so that they read the same
 // rows of A and columns of B, and memory is asked for each of them once.
-__device__ __forceinline__ bool take(const Task& task, u32 at, Tile& tile) {
-    constexpr u32 together = 2048 / rows;
-    const u32 down = (task.m + rows - 1) / rows, across = (task.n + columns - 1) / columns;
+template <bool TRANSPOSED> __device__ __forceinline__ bool take(const Task& task, u32 at, Tile& tile) {
+    constexpr u32 together = 2048 / rows, wide = columns<TRANSPOSED>;
+    const u32 down = (task.m + rows - 1) / rows, across = (task.n + wide - 1) / wide;
     if (at >= down * across) return false;
     const u32 first = at / (together * across) * together, high = min(down - first, together), within = at - first * across;
     tile.top = (first + within % high) * rows;
-    tile.left = within / high * columns;
+    tile.left = within / high * wide;
     return true;
 }
 
@@ -51,71 +55,92 @@ struct Slot {
 template <bool TRANSPOSED> __device__ __forceinline__ void copies(const TensorMap& a, const TensorMap& b, const Task& task, u8* ring, Barriers& barriers) {
     Slot slot = {0, 0};
     Tile tile;
-    for (u32 at = blockIdx.x; take(task, at, tile); at += gridDim.x)
+    for (u32 at = blockIdx.x; take<TRANSPOSED>(task, at, tile); at += gridDim.x)
         for (u32 start = 0; start < task.k; start += depth) {
             u64* const full = &barriers.full[slot.at];
-            u8* const to = ring + slot.at * stage_bytes;
+            u8* const to = ring + slot.at * stage_bytes<TRANSPOSED>;
             // A place that was never used counts as empty.
             barrier_wait(&barriers.empty[slot.at], slot.parity ^ 1);
-            barrier_arrive_expect(full, stage_bytes);
+            barrier_arrive_expect(full, stage_bytes<TRANSPOSED>);
             tile_copy(to, a, full, start, tile.top, 0);
             if (TRANSPOSED) {
                 tile_copy(to + left_bytes, b, full, start, tile.left, 0);
             } else {
-                for (u32 i = 0; i < columns / box; ++i) tile_copy(to + left_bytes + i * box_bytes, b, full, tile.left + i * box, start, 0);
+                for (u32 i = 0; i < columns<TRANSPOSED> / box; ++i) tile_copy(to + left_bytes + i * box_bytes, b, full, tile.left + i * box, start, 0);
             }
             slot.step();
         }
 }
 
-// Begins to add a step to both halves of a part's rows; the first step of a tile does not add.
-template <bool TRANSPOSED> __device__ __forceinline__ void multiply(float (&upper)[96], float (&lower)[96], u32 left, u32 right, bool more) {
+// Begins to add a step to both halves of a part's rows.
+__device__ __forceinline__ void multiply(float (&upper)[88], float (&lower)[88], u32 left, u32 right) {
 #pragma unroll
     for (u32 e = 0; e < depth; e += 16) {
-        const u64 b = TRANSPOSED ? matrix_at(right, e * 2, 16, swizzle_bytes) : matrix_at(right, e * tile_row_bytes, box_bytes, swizzle_bytes);
-        product_shared<TRANSPOSED ? 0 : 1>(upper, matrix_at(left, e * 2, 16, swizzle_bytes), b, more || e > 0);
-        product_shared<TRANSPOSED ? 0 : 1>(lower, matrix_at(left, box_bytes + e * 2, 16, swizzle_bytes), b, more || e > 0);
+        const u64 b = matrix_at(right, e * 2, 16, swizzle_bytes);
+        product_shared(upper, matrix_at(left, e * 2, 16, swizzle_bytes), b, 1);
+        product_shared(lower, matrix_at(left, box_bytes + e * 2, 16, swizzle_bytes), b, 1);
+    }
+}
+__device__ __forceinline__ void multiply(float (&upper)[96], float (&lower)[96], u32 left, u32 right) {
+#pragma unroll
+    for (u32 e = 0; e < depth; e += 16) {
+        const u64 b = matrix_at(right, e * tile_row_bytes, box_bytes, swizzle_bytes);
+        product_shared(upper, matrix_at(left, e * 2, 16, swizzle_bytes), b, 1);
+        product_shared(lower, matrix_at(left, box_bytes + e * 2, 16, swizzle_bytes), b, 1);
     }
 }
 
-// Writes 64 rows of a tile through shared memory, 64 columns at a time: each box has a place there, and before it is written
-// once more the copy from it, the third last, has read it.
-__device__ __forceinline__ void write(const float (&sums)[96], u8* place, const TensorMap& c, const Task& task, const Tile& tile, u32 from, u32 part) {
-    const u32 thread = threadIdx.x % warpgroup, lane = thread % 32, row = thread / 32 * 16 + lane % 16, top = tile.top + from;
+// Writes a warp's 16 rows of a tile from row `top` on, whole rows through a place in shared memory of its own.
+template <bool TRANSPOSED>
+__device__ __forceinline__ void write(const float (&sums)[columns<TRANSPOSED> / 2], u16* place, u16* c, const Task& task, u32 top, u32 left) {
+    // A lane's own number, of which the compiler does not know that it had it before: places are found again each time, so that
+    // they take no registers meanwhile.
+    const u32 lane = __shfl_sync(WHOLE_WARP, threadIdx.x, threadIdx.x) % 32;
+    // The rows before these have been read.
+    __syncwarp();
 #pragma unroll
-    for (u32 i = 0; i < columns / box; ++i) {
-        u8* const to = place + i * box_bytes;
-        if (thread == 0) stores_read<columns / box - 1>();
-        part_wait(written + part, warpgroup);
+    for (u32 j = 0; j < columns<TRANSPOSED> / 16; ++j) {
+        u32 four[4];
 #pragma unroll
-        for (u32 j = 0; j < box / 16; ++j) {
-            u32 four[4];
+        for (u32 r = 0; r < 4; ++r) four[r] = two_bf16(sums[8 * j + 2 * r], sums[8 * j + 2 * r + 1]);
+        store_matrices(place + lane % 16 * pitch<TRANSPOSED> + (2 * j + lane / 16) * 8, four);
+    }
+    __syncwarp();
+    // Eight lanes a row, four rows and 64 columns at a time.
+    const u32 line = lane / 8, piece = lane % 8 * 8;
+    const u16* const from = place + line * pitch<TRANSPOSED> + piece;
+    u16* const to = c + static_cast<u64>(top + line) * task.n + left + piece;
 #pragma unroll
-            for (u32 r = 0; r < 4; ++r) four[r] = two_bf16(sums[32 * i + 8 * j + 2 * r], sums[32 * i + 8 * j + 2 * r + 1]);
-            store_matrices(to + row * tile_row_bytes + ((2 * j + lane / 16) ^ row) % 8 * 16, four);
+    for (u32 i = 0; i < 16; i += 4) {
+        uint4 v[3];
+#pragma unroll
+        for (u32 g = 0; g < 3; ++g) {
+            // Beyond the tile the first columns once more.
+            v[g] = *reinterpret_cast<const uint4*>(from + i * pitch<TRANSPOSED> + (g * 64 + piece < columns<TRANSPOSED> ? g * 64 : 0));
         }
-        shared_written();
-        part_wait(written + part, warpgroup);
-        if (thread == 0) {
-            if (top < task.m && tile.left + i * box < task.n) tile_store(c, to, tile.left + i * box, top, 0);
-            // A group a box, even where nothing of it is written.
-            stores_commit();
-        }
+#pragma unroll
+        for (u32 g = 0; g < 3; ++g)
+            if (g * 64 + piece < columns<TRANSPOSED> && top + line + i < task.m && left + g * 64 + piece < task.n)
+                __stcs(reinterpret_cast<uint4*>(to + i * task.n + g * 64), v[g]);
     }
 }
 
-template <bool TRANSPOSED> __device__ __forceinline__ void products(const TensorMap& c, const Task& task, u32 part, u8* results, u8* ring, Barriers& barriers) {
-    const u32 lane = threadIdx.x % 32, tiles = shared_address(ring);
-    float upper[96], lower[96];
+template <bool TRANSPOSED> __device__ __forceinline__ void products(u16* c, const Task& task, u32 part, u16* results, u8* ring, Barriers& barriers) {
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x % warpgroup / 32, tiles = shared_address(ring);
+    u16* const place = results + (part * (warpgroup / 32) + warp) * 16 * pitch<TRANSPOSED>;
     Slot slot = {0, 0};
     Tile tile;
-    for (u32 at = blockIdx.x; take(task, at, tile); at += gridDim.x) {
+    for (u32 at = blockIdx.x; take<TRANSPOSED>(task, at, tile); at += gridDim.x) {
+        // Zeros, though the first step could do without: so that registers are free while the tile before is written.
+        float upper[columns<TRANSPOSED> / 2], lower[columns<TRANSPOSED> / 2];
+#pragma unroll
+        for (u32 i = 0; i < columns<TRANSPOSED> / 2; ++i) upper[i] = lower[i] = 0.0f;
         u32 before = 0;
         for (u32 start = 0; start < task.k; start += depth) {
-            const u32 left = tiles + slot.at * stage_bytes;
+            const u32 left = tiles + slot.at * stage_bytes<TRANSPOSED>;
             barrier_wait(&barriers.full[slot.at], slot.parity);
             products_begin();
-            multiply<TRANSPOSED>(upper, lower, left + part * part_rows * tile_row_bytes, left + left_bytes, start > 0);
+            multiply(upper, lower, left + part * part_rows * tile_row_bytes, left + left_bytes);
             products_commit();
             // While this step is multiplied, the place of the one before is given back.
             products_wait<1>(upper);
@@ -126,26 +151,23 @@ template <bool TRANSPOSED> __device__ __forceinline__ void products(const Tensor
         products_wait<0>(upper);
         hold(lower);
         if (lane == 0) barrier_arrive(&barriers.empty[before]);
-        write(upper, results, c, task, tile, part * part_rows, part);
-        write(lower, results, c, task, tile, part * part_rows + box, part);
+        const u32 top = tile.top + part * part_rows + warp * 16;
+        write<TRANSPOSED>(upper, place, c, task, top, tile.left);
+        write<TRANSPOSED>(lower, place, c, task, top + box, tile.left);
     }
-    // Shared memory must last as long as it is read.
-    if (threadIdx.x % warpgroup == 0) stores_read<0>();
 }
 
-#define PARAMETERS const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c, u32 m, u32 n, u32 k
+#define PARAMETERS const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, u16 *c, u32 m, u32 n, u32 k
 
-template <bool TRANSPOSED> __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, const TensorMap& c, u32 m, u32 n, u32 k) {
-    constexpr u32 part_bytes = columns / box * box_bytes;
+template <bool TRANSPOSED> __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, u16* c, u32 m, u32 n, u32 k) {
     const Task task = {m, n, k};
     SHARED_BYTES(raw);
     u8* const ring = raw + (0 - shared_address(raw)) % swizzle_bytes;
-    u8* const results = ring + stages * stage_bytes;
-    Barriers& barriers = *reinterpret_cast<Barriers*>(results + parts * part_bytes);
+    u16* const results = reinterpret_cast<u16*>(ring + stages * stage_bytes<TRANSPOSED>);
+    Barriers& barriers = *reinterpret_cast<Barriers*>(results + parts * box * pitch<TRANSPOSED>);
     if (threadIdx.x == 0) {
         map_ahead(a);
         map_ahead(b);
-        map_ahead(c);
         for (u32 s = 0; s < stages; ++s) {
             barrier_init(&barriers.full[s], 1);
             barrier_init(&barriers.empty[s], parts * warpgroup / 32);
@@ -160,7 +182,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void matmul(const TensorMa
         if (threadIdx.x == 0) copies<TRANSPOSED>(a, b, task, ring, barriers);
     } else {
         registers_up<240>();
-        products<TRANSPOSED>(c, task, role - 1, results + (role - 1) * part_bytes, ring, barriers);
+        products<TRANSPOSED>(c, task, role - 1, results, ring, barriers);
     }
 }
 

@@ -294,8 +294,11 @@ template <int LEFT, int N> inline void products_wait(float (&)[N], int line = __
 inline void product_shared(float (&d)[64], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
     emulate::begin(line, {d, 128, 0, false, add != 0, {}, a, b, {}});
 }
-template <int ALONG> inline void product_shared(float (&d)[96], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
-    emulate::begin(line, {d, 192, 0, false, add != 0, {}, a, b, {}, ALONG != 0});
+inline void product_shared(float (&d)[88], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 176, 0, false, add != 0, {}, a, b, {}});
+}
+inline void product_shared(float (&d)[96], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 192, 0, false, add != 0, {}, a, b, {}, true});
 }
 template <int N> inline void product_registers(float (&d)[N], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned long long b, int line = __builtin_LINE()) {
     emulate::begin(line, {d, 2 * N, 0, true, true, {a0, a1, a2, a3}, 0, b, {}});
