@@ -285,7 +285,7 @@ verify() {
     # memcheck may take for wrong (NVIDIA/compute-sanitizer-samples#19).
     part sanitizer-memory 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
     part sanitizer-races 60 "$sanitizer" --tool racecheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
-    part sanitizer-memory-bf16 40 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests tests::cuda_bf16
+    part sanitizer-memory-bf16 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests tests::cuda_bf16
     unset ELLWAND_REQUIRE
     # A group each: what hangs takes no more than its own along.
     for workloads in calibration lattice kde transformer; do
