@@ -80,6 +80,15 @@ pub(super) fn cuda(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prep
     Ok(made.job)
 }
 
+/// Shared memory of a block on Hopper: the ring, what the warps write, barriers, and what it takes to begin at a multiple of 1024.
+const fn hopper_shared(columns: usize) -> usize {
+    let ring = HOPPER_STAGES * 2 * (HOPPER_ROWS + columns) * HOPPER_DEPTH;
+    ring + 2 * HOPPER_WRITTEN * (columns + 8) + 8 * 2 * HOPPER_STAGES + 1024
+}
+
+// What a block may have there.
+const _: () = assert!(hopper_shared(HOPPER_COLUMNS[0]) <= 227 << 10 && hopper_shared(HOPPER_COLUMNS[1]) <= 227 << 10);
+
 /// The kernels for Hopper.
 pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     let (major, minor) = gpu.capability().unwrap_or_default();
@@ -106,10 +115,7 @@ pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
     let mut args = vec![map(a, [m, k], HOPPER_ROWS)?, map(b, made.shape.b(), cut)?, c];
     args.extend([m, n, k].map(whole));
     let tiles = m.div_ceil(HOPPER_ROWS) * n.div_ceil(columns);
-    // The ring, what the warps write, barriers, and what it takes to begin at a multiple of 1024.
-    let ring = HOPPER_STAGES * 2 * (HOPPER_ROWS + columns) * HOPPER_DEPTH;
-    let grid = Grid::line(tiles.min(made.job.multiprocessors() as usize), 384);
-    let grid = grid.shared(ring + 2 * HOPPER_WRITTEN * (columns + 8) + 8 * 2 * HOPPER_STAGES + 1024);
+    let grid = Grid::line(tiles.min(made.job.multiprocessors() as usize), 384).shared(hopper_shared(columns));
     made.job.launch(&HOPPER, if transposed { "matmul_hopper_transposed" } else { "matmul_hopper" }, grid, args)?;
     Ok(made.job)
 }

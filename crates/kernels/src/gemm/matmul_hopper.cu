@@ -10,8 +10,8 @@ enum { rows = 256, depth = 64, stages = 3, warpgroup = 128, parts = 2, part_rows
 // Rows of a product, and rows and columns of a box of B that is not transposed.
 enum { box = 64, box_bytes = box * tile_row_bytes };
 enum { left_bytes = rows * tile_row_bytes };
-// Columns of a tile: whole boxes of B where it is not transposed. Otherwise 176, so that squares whose side is a power of two
-// make hardly more tiles than whole rounds of 132 multiprocessors take.
+// Columns of a tile: whole boxes of B where it is not transposed. Otherwise 176: a square of 4096 is 384 such tiles, where 132
+// multiprocessors make 396 in three rounds, and as many rounds make 352 of 192 columns.
 template <bool TRANSPOSED> constexpr u32 columns = TRANSPOSED ? 176 : 192;
 template <bool TRANSPOSED> constexpr u32 stage_bytes = left_bytes + columns<TRANSPOSED> * tile_row_bytes;
 // Values of a row in shared memory of what a warp writes: such rows do not collide.
