@@ -286,7 +286,7 @@ verify() {
     # memcheck may take for wrong (NVIDIA/compute-sanitizer-samples#19).
     part sanitizer-memory 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
     part sanitizer-races 60 "$sanitizer" --tool racecheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
-    part sanitizer-memory-bf16 40 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests
+    part sanitizer-memory-bf16 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests tests::cuda_bf16
     unset ELLWAND_REQUIRE
     # A group each: what hangs takes no more than its own along.
     for workloads in calibration lattice kde transformer; do
@@ -303,6 +303,8 @@ measure() {
     measured copy 20 copy cuda,cuda-loop --bytes 134217728,536870912
     # What products of bf16 reach where nothing is moved: four tiles for each of 132 multiprocessors, some milliseconds.
     measured products 20 products cuda,cuda-hopper --tiles 528 --steps 16384
+    # And where everything is: with B as PyTorch's product has it, and transposed.
+    measured matmul-bf16 40 matmul "cublas,$bf16" --precision bf16 --m 4096 --n 4096 --k 4096 --transposed off,on
     # The core in bf16 with heads of 128, where the work is: positions, values, heads, seconds; what judges the last one is on the
     # processor for most of that time.
     for shape in "4096 2048 16 60" "8192 1024 8 60" "16384 512 4 110"; do

@@ -13,7 +13,7 @@ const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.2.51";
 
 /// Source, architecture, and what its listing must hold: products of warpgroups, tiles by the copy engine in both directions,
 /// results that go there through shared memory, registers handed over; on other architectures products on tensor cores, their operands from shared memory, copies that do not wait.
-const WANTED: [(&str, &str, &[&str]); 8] = [
+const WANTED: [(&str, &str, &[&str]); 12] = [
     (
         "hopper",
         "sm_90a",
@@ -30,6 +30,22 @@ const WANTED: [(&str, &str, &[&str]); 8] = [
     ("bf16", "sm_80", PORTABLE),
     ("bf16", "sm_90a", PORTABLE),
     ("bf16", "sm_100a", PORTABLE),
+    (
+        "matmul_hopper",
+        "sm_90a",
+        &[
+            "HGMMA.64x176x16.F32.BF16",
+            "HGMMA.64x192x16.F32.BF16",
+            "WARPGROUP.DEPBAR.LE gsb0, 0x1",
+            "UTMALDG.3D",
+            "STSM.16.M88.4",
+            "USETMAXREG.DEALLOC",
+            "USETMAXREG.TRY_ALLOC",
+        ],
+    ),
+    ("matmul", "sm_80", PORTABLE),
+    ("matmul", "sm_90a", PORTABLE),
+    ("matmul", "sm_100a", PORTABLE),
     ("products_hopper", "sm_90a", &["HGMMA.64x128x16.F32.BF16", "WARPGROUP.DEPBAR.LE gsb0, 0x1"]),
     ("products", "sm_80", &["HMMA.16816.F32.BF16"]),
     ("products", "sm_90a", &["HMMA.16816.F32.BF16"]),

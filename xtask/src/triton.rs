@@ -17,7 +17,7 @@ const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
 const GOLDEN: &str = "testdata/triton/resources.csv";
 
 /// The files of kernels, beside their workloads.
-const FILES: [&str; 3] = ["layers/layers.py", "gemm/product.py", "attention/attention.py"];
+const FILES: [&str; 4] = ["layers/layers.py", "gemm/product.py", "gemm/matmul.py", "attention/attention.py"];
 
 /// A Python that has Triton and numpy: the one that `$ELLWAND_TRITON_PYTHON` names, or one of its own in the user's cache,
 /// outside the clone, which is made where it is not there.

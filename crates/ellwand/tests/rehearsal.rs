@@ -90,6 +90,7 @@ fn every_workload_answers_right_on_the_device() {
         ("lattice-dot --rows 20 --dimension 64", 1),
         ("layer-norm gelu softmax cross-entropy-loss swiglu --batch 2 --sequence 5 --dimension 72", 6),
         ("matmul --m 40 --n 24 --k 20", 1),
+        ("matmul --precision bf16 --m 300 --n 24 --k 40", 2),
         (&format!("attention transformer-layer {attention}"), 4),
         (&format!("attention-core {attention} --mask none,causal"), 2),
         (&format!("attention-core {attention} --precision bf16 --mask none,causal"), 4),

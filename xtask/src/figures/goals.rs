@@ -143,20 +143,31 @@ fn rate(row: &Row) -> Result<Median, String> {
     Ok(row.time.clone()?.rate(row.flops))
 }
 
-/// Rates of products in bf16, and the one that attention is held against: of PyTorch's library, which moves what it multiplies,
-/// or where that was not measured the best of those that multiply in place.
+/// Rates of products in bf16, and the one that attention is held against: the fastest product of large matrices, PyTorch's or
+/// one of ours, or where none was measured the best of those that multiply in place.
 fn products(results: &Results) -> (Vec<Line>, Result<Median, String>) {
     let peer = results.of("peers", "matmul-bf16").next().ok_or_else(|| results.why("peers")).and_then(rate);
     let mut lines = vec![line("products in bf16, PyTorch".into(), None, peer.clone(), teraflops)];
-    let ours: Vec<&Row> = results.of("products", "products").collect();
-    if ours.is_empty() {
-        lines.push(line("products in bf16, in place".into(), None, Err(results.why("products")), teraflops));
+    let mut rates: [Vec<Median>; 2] = [peer.clone().into_iter().collect(), Vec::new()];
+    let ours = [("matmul-bf16", "matmul", "of large matrices"), ("products", "products", "in place")];
+    for (rates, (part, what, about)) in rates.iter_mut().zip(ours) {
+        let rows: Vec<&Row> = results.of(part, what).collect();
+        if rows.is_empty() {
+            lines.push(line(format!("products in bf16, {about}"), None, Err(results.why(part)), teraflops));
+        }
+        for row in rows {
+            let layout = match row.params["transposed"].as_bool() {
+                Some(true) => ", B transposed",
+                _ => "",
+            };
+            let figure = format!("products in bf16, {about}{layout}, {}", row.who);
+            lines.push(line(figure, None, rate(row), teraflops));
+            rates.extend(rate(row));
+        }
     }
-    lines.extend(
-        ours.iter().map(|row| line(format!("products in bf16, in place, {}", row.who), None, rate(row), teraflops)),
-    );
-    let best = ours.iter().filter_map(|row| rate(row).ok()).max_by(|a, b| a.value.total_cmp(&b.value));
-    let peak = peer.or_else(|why| best.ok_or(why));
+    let best = |rates: &[Median]| rates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
+    let [moved, in_place] = rates.each_ref().map(|rates| best(rates));
+    let peak = moved.or(in_place).ok_or_else(|| peer.err().unwrap_or_default());
     (lines, peak)
 }
 

@@ -56,6 +56,30 @@ fn attention_is_held_against_the_rate_of_products_and_peers_of_its_case() {
     assert_eq!(verdict(&lines, "mask causal, cuda-hopper, as fast as torch sdpa").1, "short");
     assert_eq!(verdict(&lines, "8192 positions").1, "open");
     assert_eq!(verdict(&lines, "products in bf16, in place"), ("not measured".into(), "open"));
+    assert_eq!(verdict(&lines, "products in bf16, of large matrices"), ("not measured".into(), "open"));
+}
+
+#[test]
+fn attention_is_held_against_the_fastest_product_of_large_matrices_whoever_made_it() {
+    let mut results = Results::default();
+    results.rows.push(row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 700e12));
+    results.rows.push(row("products", "cuda-hopper", "products", json!({}), 1.0, 0.0, 1000e12));
+    for (who, transposed, flops) in [("cublas", false, 750e12), ("cuda-hopper", true, 800e12), ("cuda", true, 500e12)] {
+        let params = json!({"transposed": transposed});
+        results.rows.push(row("matmul-bf16", who, "matmul", params, 1.0, 0.0, flops));
+    }
+    let params = json!({"sequence": 4096, "mask": "none"});
+    results.rows.push(row("attention-bf16-4096", "cuda-hopper", "attention-core", params, 1.0, 0.0, 640e12));
+    let lines = attention(&results);
+    let share = verdict(&lines, "4096 positions, mask none, cuda-hopper, of the rate").0;
+    assert!(share.starts_with("80.0 %"), "{share}");
+    let told = verdict(&lines, "products in bf16, of large matrices, B transposed, cuda-hopper").0;
+    assert!(told.starts_with("800 TFLOP/s"), "{told}");
+    assert!(verdict(&lines, "products in bf16, of large matrices, cublas").0.starts_with("750 TFLOP/s"));
+    // The library may have been the fastest.
+    results.rows[0] = row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 1280e12);
+    let share = verdict(&attention(&results), "4096 positions, mask none, cuda-hopper, of the rate").0;
+    assert!(share.starts_with("50.0 %"), "{share}");
 }
 
 #[test]

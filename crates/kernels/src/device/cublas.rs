@@ -1,9 +1,10 @@
 //! Products of NVIDIA's own library, cuBLAS, loaded at run time.
 //!
-//! Eight functions of a C interface that has kept them since 2016 (strided batches) and 2019 (workspaces), behind
+//! Nine functions of a C interface that has kept them since 2016 (strided batches) and 2019 (workspaces), behind
 //! `libloading` as the management library is: the binding of cudarc panics where a library lacks a function and knows a
-//! library by its plain name only. Products are in f32 without TF32 (`CUBLAS_DEFAULT_MATH`), which the gate asks for. The
-//! library's handle and its working memory are made when a product is made ready, never while one is timed.
+//! library by its plain name only. Products are in f32 without TF32, which the gate asks for, or of bf16 with sums in f32
+//! throughout: where the library cuts a sum into parts these must not be rounded to bf16 before they are added. The library's
+//! handle and its working memory are made when a product is made ready, never while one is timed.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_float, c_int, c_longlong, c_void};
@@ -15,6 +16,15 @@ use super::{Arg, GpuError, Kernel};
 
 /// No function of the driver's lies there: a launch of it is a call of the library.
 pub(super) const HANDLE: usize = 0;
+
+/// `CUBLAS_DEFAULT_MATH`, and beside it `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which libraries before 2020 do not
+/// know, nor bf16.
+const DEFAULT_MATH: c_int = 0;
+const REDUCED_IN_F32: c_int = 16;
+/// `CUDA_R_16BF`, `CUBLAS_COMPUTE_32F` and `CUBLAS_GEMM_DEFAULT`.
+const BF16: c_int = 14;
+const COMPUTE_F32: c_int = 68;
+const ANY_WAY: c_int = -1;
 
 /// Working memory of the library: what it asks for on Hopper; elsewhere it takes less.
 pub(super) const WORKSPACE: usize = 32 << 20;
@@ -38,6 +48,8 @@ pub(crate) struct Series {
     pub(crate) alpha: f32,
     /// Factor of what C held: 0 or 1.
     pub(crate) beta: f32,
+    /// Whether A, B and C are bf16, and not f32.
+    pub(crate) bf16: bool,
 }
 
 impl Series {
@@ -57,7 +69,18 @@ impl Series {
         }
         args.extend(self.step.map(|step| Arg::U64(step as u64)));
         args.extend([Arg::U32(u32::from(self.transposed)), Arg::F32(self.alpha), Arg::F32(self.beta)]);
+        args.push(Arg::U32(u32::from(self.bf16)));
         Ok(args)
+    }
+
+    /// What the library is called for.
+    pub(super) fn kernel(&self, library: Kernel) -> Kernel {
+        let (call, about) = if self.bf16 {
+            ("cublasGemmStridedBatchedEx", "bf16, sums in f32")
+        } else {
+            ("cublasSgemmStridedBatched", "f32 without TF32")
+        };
+        Kernel { name: call.into(), resources: format!("{}, {about}", library.resources), ..library }
     }
 }
 
@@ -82,10 +105,37 @@ type Sgemm = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
+type Gemm = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+
 /// The library with a handle of its own.
 pub(super) struct Cublas {
     handle: *mut c_void,
     sgemm: Sgemm,
+    gemm: Gemm,
     version: c_int,
     /// Where its functions lie; the last field, so that it goes last.
     library: Library,
@@ -103,6 +153,7 @@ fn told(call: &'static str, code: c_int) -> Result<(), GpuError> {
         3 => "no memory for it (3)".to_string(),
         7 => "an argument is none that it takes (7)".to_string(),
         8 => "it has nothing for this device (8)".to_string(),
+        15 => "it does not do that for arrays of these types (15)".to_string(),
         other => format!("status {other}"),
     };
     Err(GpuError::Call { call, problem })
@@ -125,27 +176,30 @@ impl Cublas {
         let library = unsafe { Library::new(path) }.map_err(|error| lacks("it cannot be loaded", error))?;
         let mut handle = std::ptr::null_mut();
         let mut version = 0;
-        let sgemm;
+        let (sgemm, gemm);
         {
             let old = |error| lacks("it lacks a function, so it is no cuBLAS or older than 2019", error);
             // SAFETY: the documented signatures of these functions.
-            let (create, math, tell, product) = unsafe {
+            let (create, math, tell, product, narrow) = unsafe {
                 (
                     library.get::<Create>(b"cublasCreate_v2\0").map_err(old)?,
                     library.get::<Set>(b"cublasSetMathMode\0").map_err(old)?,
                     library.get::<Get>(b"cublasGetVersion_v2\0").map_err(old)?,
                     library.get::<Sgemm>(b"cublasSgemmStridedBatched\0").map_err(old)?,
+                    library.get::<Gemm>(b"cublasGemmStridedBatchedEx\0").map_err(old)?,
                 )
             };
-            sgemm = *product;
+            (sgemm, gemm) = (*product, *narrow);
             // SAFETY: one out-parameter; then the handle that was just made.
             unsafe {
                 told("cublasCreate", create(&raw mut handle))?;
-                told("cublasSetMathMode", math(handle, 0))?;
+                if math(handle, DEFAULT_MATH | REDUCED_IN_F32) != 0 {
+                    told("cublasSetMathMode", math(handle, DEFAULT_MATH))?;
+                }
                 told("cublasGetVersion", tell(handle, &raw mut version))?;
             }
         }
-        Ok(Self { handle, sgemm, version, library })
+        Ok(Self { handle, sgemm, gemm, version, library })
     }
 
     /// Enqueues on `stream` from here on, with working memory of [`WORKSPACE`] bytes.
@@ -170,11 +224,11 @@ impl Cublas {
         }
     }
 
-    /// What a job launches to have products made.
+    /// What a job launches to have products made; [`Series::kernel`] says which.
     pub(super) fn kernel(&self) -> Kernel {
         let (major, minor) = (self.version / 10_000, self.version / 100 % 100);
-        let resources = format!("cuBLAS {major}.{minor}, f32 without TF32");
-        Kernel { name: "cublasSgemmStridedBatched".into(), handle: HANDLE, resources, ..Kernel::default() }
+        let resources = format!("cuBLAS {major}.{minor}");
+        Kernel { name: "cublas".into(), handle: HANDLE, resources, ..Kernel::default() }
     }
 
     /// Enqueues the products that [`Series::args`] says.
@@ -183,7 +237,8 @@ impl Cublas {
     /// What the library said.
     pub(super) fn launch(&self, args: &[Arg]) -> Result<(), GpuError> {
         let words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
-        let [a, b, c, m, n, k, a_row, b_row, c_row, count, a_step, b_step, c_step, transposed, alpha, beta] = words[..]
+        let [a, b, c, m, n, k, a_row, b_row, c_row, count, a_step, b_step, c_step, transposed, alpha, beta, bf16] =
+            words[..]
         else {
             return Err(GpuError::Call { call: "cublasSgemm", problem: format!("{} arguments", words.len()) });
         };
@@ -191,7 +246,40 @@ impl Cublas {
         let (alpha, beta) = (f32::from_bits(alpha as u32), f32::from_bits(beta as u32));
         // The library counts by columns: what is [m, n] by rows is [n, m] by columns, and C^T = B^T A^T. B^T lies there as
         // it is where B is [k, n], and must be transposed where B is [n, k].
-        // SAFETY: addresses of arrays of these sizes on the device, which the job holds; factors are read before it returns.
+        if bf16 == 1 {
+            let (alpha, beta): (*const c_float, *const c_float) = (&raw const alpha, &raw const beta);
+            // SAFETY: addresses of arrays of these sizes on the device, which the job holds; factors are f32, as the type of
+            // the sums says, and read before it returns.
+            let code = unsafe {
+                (self.gemm)(
+                    self.handle,
+                    int(transposed),
+                    0,
+                    int(n),
+                    int(m),
+                    int(k),
+                    alpha.cast(),
+                    b as *const c_void,
+                    BF16,
+                    int(b_row),
+                    b_step as c_longlong,
+                    a as *const c_void,
+                    BF16,
+                    int(a_row),
+                    a_step as c_longlong,
+                    beta.cast(),
+                    c as *mut c_void,
+                    BF16,
+                    int(c_row),
+                    c_step as c_longlong,
+                    int(count),
+                    COMPUTE_F32,
+                    ANY_WAY,
+                )
+            };
+            return told("cublasGemmStridedBatchedEx", code);
+        }
+        // SAFETY: as above; factors are read before it returns.
         let code = unsafe {
             (self.sgemm)(
                 self.handle,
@@ -241,6 +329,7 @@ mod tests {
             count: 1,
             alpha: 1.0,
             beta: 0.0,
+            bf16: false,
         };
         assert!(matches!(series.args(), Err(GpuError::Limit { .. })));
     }

@@ -123,19 +123,38 @@ __device__ __forceinline__ void behind(bool never) {
     if (never) asm volatile("trap;");
 }
 
-// The sums of a product as the assembler names them, and as it is given them: 32 or 64 a thread, for 64 or 128 columns.
+// The sums of a product as the assembler names them, and as it is given them: 32, 64, 88 or 96 a thread, for 64, 128, 176 or 192
+// columns.
 #define NAMED_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMED_64 NAMED_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define NAMED_88 NAMED_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87"
+#define NAMED_96 NAMED_88 ",%88,%89,%90,%91,%92,%93,%94,%95"
 #define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_32 SUMS_16(0), SUMS_16(16)
 #define SUMS_64 SUMS_32, SUMS_16(32), SUMS_16(48)
+#define SUMS_88 SUMS_64, SUMS_16(64), SUMS_4(80), SUMS_4(84)
+#define SUMS_96 SUMS_88, SUMS_4(88), SUMS_4(92)
 #define MULTIPLY(COLUMNS, SUMS, FACTORS) "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.bf16.bf16 {" SUMS "}, " FACTORS ", add, 1, 1, "
 
 // d (+)= A B^T: A of 64 rows and B of 128 rows of 16 values, both K-major in shared memory.
 __device__ __forceinline__ void product_shared(float (&d)[64], u64 a, u64 b, i32 add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n" MULTIPLY("128", NAMED_64, "%64, %65") "0, 0;\n}"
                  : SUMS_64
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+// The same with 176 rows of B.
+__device__ __forceinline__ void product_shared(float (&d)[88], u64 a, u64 b, i32 add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %90, 0;\n" MULTIPLY("176", NAMED_88, "%88, %89") "0, 0;\n}"
+                 : SUMS_88
+                 : "l"(a), "l"(b), "r"(add));
+}
+
+// d (+)= A B: A of 64 rows of 16 values, K-major; B of 16 rows and 192 columns, MN-major; both in shared memory.
+__device__ __forceinline__ void product_shared(float (&d)[96], u64 a, u64 b, i32 add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n" MULTIPLY("192", NAMED_96, "%96, %97") "0, 1;\n}"
+                 : SUMS_96
                  : "l"(a), "l"(b), "r"(add));
 }
 

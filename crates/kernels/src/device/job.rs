@@ -113,7 +113,7 @@ impl Job {
 
     /// Adds products by the device's own library.
     pub(crate) fn library(&mut self, series: &Series) -> Result<(), GpuError> {
-        self.launches.push((self.gpu.library()?, Grid::line(1, 1), series.args()?));
+        self.launches.push((series.kernel(self.gpu.library()?), Grid::line(1, 1), series.args()?));
         Ok(())
     }
 

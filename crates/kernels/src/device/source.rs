@@ -21,7 +21,8 @@ macro_rules! files {
 pub(crate) use files;
 
 /// Sources that one architecture alone can run, since they use instructions that no other has.
-const SPECIAL: [(&str, &str); 2] = [("hopper.cu", "sm_90a"), ("products_hopper.cu", "sm_90a")];
+const SPECIAL: [(&str, &str); 3] =
+    [("hopper.cu", "sm_90a"), ("products_hopper.cu", "sm_90a"), ("matmul_hopper.cu", "sm_90a")];
 
 /// What every source begins with: short names of types and the few things that differ between compilers.
 const PORTABLE: &str = include_str!("portable.cuh");
@@ -62,6 +63,8 @@ pub fn sources() -> Vec<&'static Source> {
         &crate::lattice::CUDA,
         &crate::layers::CUDA,
         &crate::gemm::CUDA,
+        &crate::gemm::CUDA_BF16,
+        &crate::gemm::CUDA_HOPPER,
         &crate::attention::CUDA,
         &crate::attention::CUDA_BF16,
         &crate::attention::CUDA_HOPPER,

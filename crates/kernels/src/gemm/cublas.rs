@@ -1,7 +1,11 @@
-//! Products of matrices by NVIDIA's own library: f32 without TF32.
+//! Products of matrices by NVIDIA's own library: f32 without TF32, and one product in bf16.
+
+use ellwand_core::PrepareError;
 
 use super::cuda::SOURCE;
 use super::gpu::{Masked, Place, Products, Sees};
+use super::gpu_half::Made;
+use super::workload::Shape;
 use crate::device::{Arg, GpuError, Grid, Job, Series, whole};
 
 impl Products {
@@ -32,6 +36,7 @@ impl Products {
             count: heads,
             alpha: self.alpha,
             beta,
+            bf16: false,
         };
         let even = group == 1 && places.iter().all(|place| sequences == 1 || place.batch == heads * place.head);
         if even {
@@ -51,4 +56,21 @@ impl Products {
         }
         Ok(())
     }
+}
+
+/// The product in bf16.
+pub(super) fn narrow(made: &mut Made) -> Result<(), PrepareError> {
+    let Shape { m, n, k, transposed } = made.shape;
+    let series = Series {
+        size: [m, n, k],
+        transposed,
+        at: made.arrays,
+        row: [k, made.shape.b()[1], n],
+        step: [0; 3],
+        count: 1,
+        alpha: 1.0,
+        beta: 0.0,
+        bf16: true,
+    };
+    Ok(made.job.library(&series)?)
 }

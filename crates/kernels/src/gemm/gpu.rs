@@ -1,11 +1,14 @@
 //! Products of matrices on a GPU, whoever multiplies: our kernels in CUDA (`cuda.rs`), those in Triton (`triton.rs`), NVIDIA's own
-//! library (`cublas.rs`), our kernels in WGSL (`wgpu.rs`). What is multiplied, its arrays on the device and the rows of the table are the same.
+//! library (`cublas.rs`), our kernels in WGSL (`wgpu.rs`). What is multiplied, its arrays on the device and the rows of the table are
+//! the same. The product in bf16 is in `gpu_half.rs`.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Tensors};
 
+use super::half::Precision;
 use super::wgpu::Then;
 use super::workload::{NAME, Shape};
-use crate::device::{Arg, Buffer, GpuError, Job, gpu, whole};
+use super::{gpu_half, triton};
+use crate::device::{Arg, Buffer, Gpu, GpuError, Job, gpu, whole};
 
 /// Rows and columns of C that a block or program makes.
 pub(super) const TINY: usize = 32;
@@ -128,7 +131,7 @@ impl Products {
 
 /// The tile that makes `batch` products of m x n soonest. A multiprocessor makes one after another, in a time that goes by their
 /// values; a value of a smaller tile takes longer, since tiles share less of what they read.
-fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: &[usize]) -> usize {
+pub(super) fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: &[usize]) -> usize {
     let time = |tile: usize| {
         let turns = (n.div_ceil(tile) * m.div_ceil(tile) * batch).div_ceil(multiprocessors.max(1));
         let value = if tile >= WIDE { 3 } else { 2 + WIDE / tile };
@@ -156,22 +159,61 @@ fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, 
     Ok((job, Products::one([m, n, k], transposed, a, b, c)))
 }
 
-/// Who multiplies, what is said of it, and how the product gets into a job.
-type Row = (&'static str, &'static str, fn(&Products, &mut Job) -> Result<(), GpuError>);
+/// A row of the table: the product in f32 and in bf16.
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    /// How the product gets into a job.
+    wide: fn(&Products, &mut Job) -> Result<(), GpuError>,
+    narrow: fn(&Case, &Tensors, &Gpu) -> Result<Job, PrepareError>,
+}
 
-const ROWS: [Row; 4] = [
-    ("cuda", "f32, 8 x 8 values a thread, steps of the sum in shared memory, two at a time", Products::launch_cuda),
-    ("triton", "Triton: tiles of 64 x 64 or 128 x 128, f32 without TF32", Products::launch_triton),
-    ("cublas", "NVIDIA's library, f32 without TF32", Products::launch_cublas),
-    ("wgpu", "tiles of 64 x 64 a group, 4 x 4 a thread", |products, job| products.launch_wgpu(job, Then::Nothing)),
+fn narrow_alone(_: &Products, _: &mut Job) -> Result<(), GpuError> {
+    Err(GpuError::Absent("its products are in bf16: --precision bf16".into()))
+}
+
+const ROWS: [Row; 5] = [
+    Row {
+        name: "cuda",
+        about: "tiles in shared memory, the next ones on their way; f32, 8 x 8 values a thread, or bf16 on tensor cores",
+        wide: Products::launch_cuda,
+        narrow: gpu_half::cuda,
+    },
+    Row {
+        name: "cuda-hopper",
+        about: "wgmma, tiles of 256 x 176 or 192, one warpgroup has the copy engine bring steps in for two that multiply; bf16",
+        wide: narrow_alone,
+        narrow: gpu_half::hopper,
+    },
+    Row {
+        name: "triton",
+        about: "Triton: tiles of up to 128 x 128 in f32 without TF32, of 128 x 256 in bf16 on tensor cores",
+        wide: Products::launch_triton,
+        narrow: triton::narrow,
+    },
+    Row {
+        name: "cublas",
+        about: "NVIDIA's library: f32 without TF32, or bf16 with sums in f32",
+        wide: Products::launch_cublas,
+        narrow: gpu_half::cublas,
+    },
+    Row {
+        name: "wgpu",
+        about: "tiles of 64 x 64 a group, 4 x 4 a thread, f32",
+        wide: |products, job| products.launch_wgpu(job, Then::Nothing),
+        narrow: gpu_half::wgpu,
+    },
 ];
 
 /// The rows of the table.
-pub(super) fn implementations() -> [Implementation; 4] {
-    ROWS.map(|(name, about, launch)| {
+pub(super) fn implementations() -> [Implementation; 5] {
+    ROWS.map(|Row { name, about, wide, narrow }| {
         let row = Implementation::cpu(NAME, name, about, move |case, inputs, device| {
+            if Precision::of(case) == Precision::Bf16 {
+                return Ok(narrow(case, inputs, gpu(device)?)?.boxed());
+            }
             let (mut job, products) = prepared(case, inputs, device)?;
-            launch(&products, &mut job)?;
+            wide(&products, &mut job)?;
             Ok(job.boxed())
         });
         Implementation { needs: if name == "wgpu" { DeviceKind::Wgpu } else { DeviceKind::Cuda }, ..row }
@@ -179,23 +221,33 @@ pub(super) fn implementations() -> [Implementation; 4] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ellwand_core::{Case, Registry, Tensors, Value};
 
     use crate::device::{judge, judge_cublas, judge_triton};
     use crate::testing;
 
     /// One value; less than a step, a tile and a group of four; whole tiles; one more than each of them.
-    const SIZES: [[i64; 3]; 6] = [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
+    pub(in super::super) const SIZES: [[i64; 3]; 6] =
+        [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
 
     /// Has the products of these sizes judged in both layouts.
     fn judged(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
+        judged_in("f32", sizes, judge);
+    }
+
+    /// A case of these sizes.
+    pub(in super::super) fn case(registry: &Registry, sizes: [i64; 3], transposed: bool, precision: &str) -> Case {
+        let [m, n, k] = sizes.map(Value::Int);
+        let layout = ("transposed", Value::Flag(transposed));
+        testing::case(registry, "matmul", &[("m", m), ("n", n), ("k", k), layout, ("precision", precision.into())])
+    }
+
+    pub(in super::super) fn judged_in(precision: &str, sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
         let mut registry = Registry::new();
         crate::gemm::register(&mut registry);
-        for (transposed, [m, n, k]) in [true, false].into_iter().flat_map(|t| sizes.iter().map(move |size| (t, *size)))
-        {
-            let [m, n, k] = [("m", m), ("n", n), ("k", k)].map(|(name, size)| (name, Value::Int(size)));
-            let case = testing::case(&registry, "matmul", &[m, n, k, ("transposed", Value::Flag(transposed))]);
+        for (transposed, size) in [true, false].into_iter().flat_map(|t| sizes.iter().map(move |size| (t, *size))) {
+            let case = case(&registry, size, transposed, precision);
             let inputs = registry.find("matmul").unwrap().inputs(&case, 11).unwrap();
             judge(&registry, &case, &inputs);
         }

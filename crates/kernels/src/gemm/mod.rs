@@ -9,7 +9,10 @@
 mod cublas;
 mod cuda;
 mod gpu;
+mod gpu_half;
+mod half;
 mod panel;
+mod reference;
 mod scratch;
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ use crate::{pool, stores};
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use gpu::{Masked, Place, Products, Sees};
+pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
 pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
 pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};

@@ -1,5 +1,6 @@
 //! Products of every shape against plain sums in f64, on every instruction set of this machine.
 
+use ellwand_core::{Case, Dtype, Fit, PrepareError, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
 
 use super::panel::{Panel, Panels};
@@ -179,27 +180,104 @@ impl ellwand_core::Device for Here {
 
 #[test]
 fn every_implementation_passes_its_judge_and_poison_fails() {
-    use ellwand_core::{Case, Registry, Value};
     let mut registry = Registry::new();
     super::register(&mut registry);
     let workload = registry.find("matmul").unwrap();
     for (m, n, k) in [(1, 1, 1), (7, 33, 65), (512, 800, 768), (300, 200, 3000)] {
-        for transposed in [true, false] {
-            let sizes = [("m", m), ("n", n), ("k", k)].map(|(axis, size)| (axis.to_owned(), Value::Int(size)));
-            let mut case = Case::new("matmul", sizes.to_vec());
-            case.params.push(("transposed".into(), Value::Flag(transposed)));
+        for (transposed, precision) in [(true, "f32"), (false, "f32"), (true, "bf16"), (false, "bf16")] {
+            let case = case([m, n, k], transposed, precision);
             let inputs = workload.inputs(&case, 42).unwrap();
             let expected = workload.reference(&case, &inputs).unwrap();
+            let mut judged = Vec::new();
             for row in crate::testing::here(&registry, "matmul") {
-                let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                let mut ready = match (row.prepare)(&case, &inputs, &Here) {
+                    Err(PrepareError::Unsupported(why)) if why.contains("--precision f32") => continue,
+                    ready => ready.unwrap(),
+                };
+                judged.push(row.name.clone());
                 ready.poison();
                 assert!(!workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed, "{row:?}");
                 ready.run();
                 let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
                 assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
             }
+            let in_f32 = (precision == "f32").then_some("matrixmultiply");
+            let all = ["reference", "scalar"].into_iter().chain(in_f32).chain(["simd", "parallel"]);
+            assert_eq!(judged, all.collect::<Vec<_>>());
         }
     }
+}
+
+fn case([m, n, k]: [i64; 3], transposed: bool, precision: &str) -> Case {
+    let sizes = [("m", m), ("n", n), ("k", k)].map(|(axis, size)| (axis.to_owned(), Value::Int(size)));
+    let mut case = Case::new("matmul", sizes.to_vec());
+    case.params.push(("transposed".into(), Value::Flag(transposed)));
+    case.params.push(("precision".into(), precision.into()));
+    case
+}
+
+#[test]
+fn in_bf16_half_the_bytes_move_and_units_for_products_are_the_limit() {
+    let mut registry = Registry::new();
+    super::register(&mut registry);
+    let workload = registry.find("matmul").unwrap();
+    let [wide, narrow] = ["f32", "bf16"].map(|precision| workload.work(&case([30, 20, 10], true, precision)));
+    assert_eq!((wide.bytes_total(), narrow.bytes_total()), (4 * 1100, 2 * 1100));
+    assert_eq!((wide.bf16, narrow.bf16, wide.flops, narrow.flops), (false, true, 12_000.0, 12_000.0));
+    // f32 is not part of a case's name: cases from before have theirs still.
+    let axis = workload.axes().iter().find(|axis| axis.name == "precision").unwrap();
+    assert_eq!(axis.neutral, Some("f32".into()));
+}
+
+#[test]
+fn arrays_of_bf16_are_bits_and_others_are_refused_with_how_to_make_them() {
+    let mut registry = Registry::new();
+    super::register(&mut registry);
+    let workload = registry.find("matmul").unwrap();
+    let (made, other) = (case([3, 4, 5], true, "bf16"), case([1, 1, 1], true, "bf16"));
+    let inputs = workload.inputs(&made, 3).unwrap();
+    assert!(workload.ports(&made).inputs.iter().chain(&workload.ports(&made).outputs).all(|p| p.dtype == Dtype::U16));
+    let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();
+    assert_eq!(["m", "n", "k"].map(|axis| adopted.int(axis)), [Some(3), Some(4), Some(5)]);
+    assert_eq!(kept.digest(), inputs.digest());
+    let wide = workload.inputs(&case([3, 4, 5], true, "f32"), 3).unwrap();
+    let refused = workload.adopt(&other, wide, Fit::Whole).unwrap_err().to_string();
+    assert!(refused.starts_with("a: it holds float32; expected uint16") && refused.contains("view"), "{refused}");
+}
+
+/// A product of normal values whose outputs are as large as rounding them to bf16 allows to hide the most.
+#[test]
+fn a_product_that_lost_a_term_does_not_pass_in_bf16_and_one_summed_up_with_cut_off_sums_does() {
+    let mut registry = Registry::new();
+    super::register(&mut registry);
+    let workload = registry.find("matmul").unwrap();
+    let (m, n, k) = (24, 24, 4096);
+    let case = case([m, n, k], true, "bf16");
+    let inputs = workload.inputs(&case, 8).unwrap();
+    let expected = workload.reference(&case, &inputs).unwrap();
+    let wide = super::half::widened(&inputs).unwrap();
+    let (a, b) = (wide.f32("a").unwrap(), wide.f32("b").unwrap());
+    let judged = |steps: usize| {
+        let mut c = Vec::new();
+        for (i, j) in (0..m as usize).flat_map(|i| (0..n as usize).map(move |j| (i, j))) {
+            let row = |x: &[f32], at: usize| x[at * k as usize..][..steps].to_vec();
+            let mut sum = 0.0_f32;
+            // Steps of eight, as units for products take them: exact within, then cut off.
+            for (a, b) in row(a, i).chunks(8).zip(row(b, j).chunks(8)) {
+                let exact = f64::from(sum) + a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+                sum = exact as f32;
+                if f64::from(sum).abs() > exact.abs() {
+                    sum = f32::from_bits(sum.to_bits() - 1);
+                }
+            }
+            c.push(crate::lanes::half::narrow(sum));
+        }
+        let got = Tensors::new().with("c", Tensor::new(&[m as usize, n as usize], &c[..]).unwrap());
+        workload.judge(&case, &inputs, &expected, &got)
+    };
+    let verdict = judged(k as usize);
+    assert!(verdict.passed, "{}", verdict.detail);
+    assert!(!judged(k as usize - 1).passed);
 }
 
 proptest! {

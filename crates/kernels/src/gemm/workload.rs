@@ -1,16 +1,19 @@
 //! The workload `matmul`: products of the shapes that attention is made of.
 
+use ellwand_core::verdict::compare;
 use ellwand_core::{
     Axis, Case, Domain, Dtype, Fit, Implementation, InputError, Port, Ports, PrepareError, Prepared, Registry, Size,
-    Tensor, Tensors, Tolerance, Value, Work, Workload,
+    Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
+use super::half::{self, Precision};
+use super::reference::reference;
 use super::{Product, Scratch, Source, product, products, scratch, streams};
 use crate::isa::Isa;
-use crate::pool;
+use crate::{layers, pool};
 
 pub(super) const NAME: &str = "matmul";
 
@@ -66,7 +69,7 @@ impl Workload for Matmul {
         NAME
     }
     fn about(&self) -> &str {
-        "matrix product C = A B in f32, B as [k, n] or transposed [n, k]: the shapes of projections, scores and sums"
+        "matrix product C = A B, B as [k, n] or transposed [n, k], sums in f32: the shapes of projections, scores and sums"
     }
     fn groups(&self) -> &[&'static str] {
         &["transformer"]
@@ -82,18 +85,19 @@ impl Workload for Matmul {
         Isa::of(case).map(drop)
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Inputs, a copy for an implementation, the reference's output.
+        // Inputs, a copy for an implementation (in bf16 a widened one), the reference's output.
         Shape::of(case).map_or(0, |shape| shape.values().saturating_mul(4 * 3))
     }
-    fn ports(&self, _: &Case) -> Ports {
+    fn ports(&self, case: &Case) -> Ports {
         let port = |name, shape, about| Port { name, dtype: Dtype::F32, shape, about, required: true };
-        Ports {
+        let ports = Ports {
             inputs: vec![
                 port("a", "[m, k]", "left factor"),
                 port("b", "[n, k], or [k, n] with --transposed off", "right factor"),
             ],
             outputs: vec![port("c", "[m, n]", "the product")],
-        }
+        };
+        if Precision::of(case) == Precision::Bf16 { half::ports(ports) } else { ports }
     }
     fn data_digest(&self, case: &Case) -> u64 {
         Isa::data_digest(case)
@@ -102,13 +106,17 @@ impl Workload for Matmul {
         let shape = Shape::of(case)?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let a = normal(&[shape.m, shape.k], 1.0, &mut rng)?;
-        Ok(Tensors::new().with("a", a).with("b", normal(&shape.b(), 1.0, &mut rng)?))
+        let wide = Tensors::new().with("a", a).with("b", normal(&shape.b(), 1.0, &mut rng)?);
+        if Precision::of(case) == Precision::Bf16 { half::narrowed(wide) } else { Ok(wide) }
     }
     fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         let mut case = case.clone();
         let transposed = Shape::of(&case)?.transposed;
         let matrix = |name: &str| -> Result<[usize; 2], InputError> {
-            given.f32(name)?;
+            match Precision::of(&case) {
+                Precision::F32 => given.f32(name).map(drop)?,
+                Precision::Bf16 => half::bits(&given, name).map(drop)?,
+            }
             match given.get(name)?.shape() {
                 [rows, columns] if *rows > 0 && *columns > 0 => Ok([*rows, *columns]),
                 other => Err(InputError::new(name, format!("its shape is {other:?}"), "a matrix that is not empty")),
@@ -143,50 +151,49 @@ impl Workload for Matmul {
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let shape = Shape::of(case)?;
         let mut c = Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?;
-        reference(shape, inputs.f32("a")?, inputs.f32("b")?, c.f32_mut()?);
+        // What is rounded to bf16 is held against what was not.
+        let wide = if Precision::of(case) == Precision::Bf16 { &half::widened(inputs)? } else { inputs };
+        reference(shape, wide.f32("a")?, wide.f32("b")?, c.f32_mut()?);
         Ok(Tensors::new().with("c", c))
     }
     fn work(&self, case: &Case) -> Work {
         let Ok(Shape { m, n, k, .. }) = Shape::of(case) else { return Work::items("elements of C", 0) };
-        let bytes = |rows: usize, columns: usize| 4 * rows as u64 * columns as u64;
+        let precision = Precision::of(case);
+        let bytes = |rows: usize, columns: usize| precision.bytes() * rows as u64 * columns as u64;
         Work::items("elements of C", m as u64 * n as u64)
             .flops(2.0 * m as f64 * n as f64 * k as f64)
             .bytes(bytes(m, k) + bytes(k, n), bytes(m, n))
+            .bf16(precision == Precision::Bf16)
     }
     fn tolerance(&self, case: &Case) -> Tolerance {
-        // Rounding of K partial sums, one after another, of products of standard normal values: the walk of a typical sum adds
-        // up to 0.3 K u in the mean square (u = 2^-24), that of a sum which grows to s to 0.4 |s| u sqrt(K) beside it. Seven
-        // and five times those; a value that is wrong by one product is off by about 1.
-        let (k, epsilon) = (case.int("k").unwrap_or(1) as f64, f64::from(f32::EPSILON));
-        Tolerance::Close { absolute: 1e-6 + k * epsilon, relative: 1e-6 + k.sqrt() * epsilon }
+        match Precision::of(case) {
+            Precision::F32 => sums(case),
+            Precision::Bf16 => layers::tolerance_in_bf16(sums(case)),
+        }
+    }
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        match Precision::of(case) {
+            Precision::F32 => compare(expected, got, sums(case)),
+            Precision::Bf16 => layers::judge_in_bf16(sums(case), &self.ports(case), expected, got),
+        }
     }
     fn baseline(&self) -> &str {
         "scalar"
     }
 }
 
-/// Row by row in f64; rows are dealt out to the threads, since this stands behind every check.
-fn reference(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
-    use rayon::prelude::*;
-    let Shape { n, k, transposed, .. } = shape;
-    pool::run(|| {
-        c.par_chunks_mut(n).zip(a.par_chunks(k)).for_each(|(c, a)| {
-            let mut sums = vec![0.0_f64; n];
-            for (step, a) in a.iter().enumerate() {
-                for (j, sum) in sums.iter_mut().enumerate() {
-                    let b = if transposed { b[j * k + step] } else { b[step * n + j] };
-                    *sum += f64::from(*a) * f64::from(b);
-                }
-            }
-            for (c, sum) in c.iter_mut().zip(sums) {
-                *c = sum as f32;
-            }
-        });
-    });
+/// How far a sum may lie from the exact one.
+fn sums(case: &Case) -> Tolerance {
+    // Rounding of K partial sums, one after another, of products of standard normal values: the walk of a typical sum adds
+    // up to 0.3 K u in the mean square (u = 2^-24), that of a sum which grows to s to 0.4 |s| u sqrt(K) beside it. Seven
+    // and five times those; a value that is wrong by one product is off by about 1.
+    let (k, epsilon) = (case.int("k").unwrap_or(1) as f64, f64::from(f32::EPSILON));
+    let rounded = Tolerance::Close { absolute: 1e-6 + k * epsilon, relative: 1e-6 + k.sqrt() * epsilon };
+    if Precision::of(case) == Precision::Bf16 { half::tolerance(k, rounded) } else { rounded }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Reference,
     Scalar,
     Crate,
@@ -194,7 +201,7 @@ enum Way {
     Parallel(Isa),
 }
 
-struct Job {
+pub(super) struct Job {
     way: Way,
     shape: Shape,
     a: Tensor,
@@ -204,7 +211,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
+    pub(super) fn new(way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
         let shape = Shape::of(case)?;
         let sized = |name: &str, want: [usize; 2]| {
             let array = inputs.get(name)?;
@@ -227,6 +234,16 @@ impl Job {
             c: Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?,
             scratch: if threads > 0 { scratch(threads, shape.n, shape.k) } else { Scratch::new(0, 0) },
         })
+    }
+
+    /// Its own A and B.
+    pub(super) fn inputs(&mut self) -> [&mut Tensor; 2] {
+        [&mut self.a, &mut self.b]
+    }
+
+    /// Its C.
+    pub(super) fn result(&self) -> Result<&[f32], InputError> {
+        self.c.f32()
     }
 }
 
@@ -319,6 +336,7 @@ pub(super) fn register(registry: &mut Registry) {
         axis("k", "columns of A, rows of B", 768).sweep([64_i64, 768]).unit("values"),
         Axis::new("transposed", "B as [n, k], the layout of weights and keys; off: [k, n]", Domain::Switch, true),
         Isa::axis(),
+        Precision::axis(),
     ];
     let size = |name, m: &[i64], n: &[i64], k: &[i64]| {
         let values = |list: &[i64]| list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>();
@@ -335,7 +353,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.workload(Matmul { axes, sizes });
     let row = |name: &str, about: &str, way: fn(Isa) -> Way| {
         Implementation::cpu(NAME, name, about, move |case, inputs, _| {
-            Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(way(Isa::of(case)?), case, inputs)?))
+            let way = way(Isa::of(case)?);
+            if Precision::of(case) == Precision::Bf16 {
+                return half::Widened::boxed(way, case, inputs);
+            }
+            Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(way, case, inputs)?))
         })
     };
     registry.implementation(row("reference", "row by row in f64", |_| Way::Reference).many_threads());

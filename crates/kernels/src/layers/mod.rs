@@ -36,6 +36,7 @@ use ellwand_core::Registry;
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
+pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use triton::Triton;
 #[cfg(all(test, feature = "vulkan"))]
 pub(crate) use wgpu::SOURCE as WGSL;

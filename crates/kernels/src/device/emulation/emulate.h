@@ -113,6 +113,8 @@ struct Product {
     unsigned a[4];
     uint64_t left, right;
     std::vector<float> before;
+    // Whether the right side lies along its columns; it does where the left one is in registers.
+    bool along = false;
 };
 
 struct Lane {

@@ -106,10 +106,10 @@ inline void products_read(const Product& one, unsigned group) {
             for (unsigned n = 0; n < one.columns; n += 8) piece(along(one.right, n, k));
         return;
     }
-    for (unsigned k = 0; k < 16; k += 8) {
-        for (unsigned n = 0; n < one.columns; ++n) piece(across(one.right, n, k));
+    for (unsigned k = 0; k < 16; k += 8)
         for (unsigned m = 0; m < 64; ++m) piece(across(one.left, m, k));
-    }
+    for (unsigned k = 0; k < 16; k += one.along ? 1 : 8)
+        for (unsigned n = 0; n < one.columns; n += one.along ? 8 : 1) piece(one.along ? along(one.right, n, k) : across(one.right, n, k));
 }
 #endif
 
@@ -118,7 +118,7 @@ UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     const Product& one = lanes[0].products[which];
     float a[64 * 16], b[16 * 256];
     for (unsigned k = 0; k < 16; ++k)
-        for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers);
+        for (unsigned n = 0; n < one.columns; ++n) b[k * one.columns + n] = element(one.right, n, k, one.registers || one.along);
     for (unsigned l = 0; l < 128; ++l) {
         if (lanes[l].products.size() <= which || lanes[l].products[which].right != one.right || lanes[l].products[which].left != one.left)
             fail("divergent product: " + place(lanes[l]) + " has begun another one than the first thread of its warpgroup");
@@ -293,6 +293,12 @@ template <int N> inline void hold(float (&)[N]) {}
 template <int LEFT, int N> inline void products_wait(float (&)[N], int line = __builtin_LINE()) { emulate::wait_products(line, LEFT); }
 inline void product_shared(float (&d)[64], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
     emulate::begin(line, {d, 128, 0, false, add != 0, {}, a, b, {}});
+}
+inline void product_shared(float (&d)[88], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 176, 0, false, add != 0, {}, a, b, {}});
+}
+inline void product_shared(float (&d)[96], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE()) {
+    emulate::begin(line, {d, 192, 0, false, add != 0, {}, a, b, {}, true});
 }
 template <int N> inline void product_registers(float (&d)[N], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned long long b, int line = __builtin_LINE()) {
     emulate::begin(line, {d, 2 * N, 0, true, true, {a0, a1, a2, a3}, 0, b, {}});

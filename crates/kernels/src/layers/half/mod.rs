@@ -104,7 +104,7 @@ pub(super) fn ports(case: &Case, wide: Ports) -> Ports {
 }
 
 /// A tolerance that holds for a value however its step of bf16 lies: half a step is at most 2^-8 of it.
-pub(super) fn tolerance(in_f32: Tolerance) -> Tolerance {
+pub(crate) fn tolerance(in_f32: Tolerance) -> Tolerance {
     match in_f32 {
         Tolerance::Close { absolute, relative } => Tolerance::Close { absolute, relative: relative + 2.0_f64.powi(-8) },
         exact @ Tolerance::Exact => exact,
@@ -119,7 +119,7 @@ fn half_step(value: f64) -> f64 {
 }
 
 /// Judges outputs of which those that `ports` says are bf16: within the tolerance in f32 and the half step that rounding costs.
-pub(super) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &Tensors) -> Verdict {
+pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &Tensors) -> Verdict {
     let (mut values, mut most) = (0, 0.0_f64);
     let Tolerance::Close { absolute, relative } = in_f32 else { return compare(expected, got, in_f32) };
     for (name, want) in expected.iter() {
