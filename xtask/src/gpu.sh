@@ -343,6 +343,8 @@ measure() {
     for workload in attention-softmax attention-core; do
         measured "$workload" 25 "$workload" parallel,cuda,triton --size realistic
     done
+    # Whether work that is bound by a known thing is said to be.
+    part diagnosis 30 bin/ellwand selfcheck --diagnosis --device cuda
     # What the device did, by its own records, in a timeline.
     part spans 15 bin/ellwand run transformer-layer -i cuda,cuda-graph --size tiny --spans --no-plot --overwrite -o "$out/spans"
     # An array of 8 MB, which the second-level cache holds, out of it and out of memory.

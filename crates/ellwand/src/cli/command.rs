@@ -267,6 +267,7 @@ fn selfcheck() -> Command {
             )
             .conflicts_with_all(["long", "quick", "only", "decisions", "budget"]),
         )
+        .arg(device("With --diagnosis: workloads on these devices alone, as cuda").requires("diagnosis"))
         .arg(rope())
         .arg(format(&["table", "json"]))
 }

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use clap::ArgMatches;
+use ellwand_bench::plan::Selection;
 use ellwand_bench::{Cell, Event, Instrument, Interrupted, environment, resolutions};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::{InputError, Measurement, Registry};
 use ellwand_report::{Diagnosis, Limit, place, units};
 use serde::Serialize;
 
-use super::command::{effort, text};
+use super::command::{effort, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use super::{Outcome, ceilings, output, signals};
@@ -23,6 +24,8 @@ struct Truth {
     /// The axis of its size and three sizes.
     axis: &'static str,
     sizes: [i64; 3],
+    /// Values of other axes that are not the default.
+    fixed: &'static [(&'static str, &'static str)],
 }
 
 const TRUTHS: &[Truth] = &[
@@ -44,8 +47,22 @@ const fn truth(
     axis: &'static str,
     sizes: [i64; 3],
 ) -> Truth {
-    Truth { workload, implementation, limit, axis, sizes }
+    Truth { workload, implementation, limit, axis, sizes, fixed: &[] }
 }
+
+/// The same on a device, where one is here.
+const TRUTHS_OF_DEVICES: &[Truth] = &[
+    truth("copy", "cuda", Limit::Memory, "bytes", [128 << 20, 256 << 20, 512 << 20]),
+    Truth { fixed: &[("groups", "4752")], ..truth("fma", "cuda", Limit::Compute, "steps", [4096, 8192, 16_384]) },
+    Truth {
+        fixed: &[("batch", "1"), ("sequence", "1"), ("form", "exact")],
+        ..truth("gelu", "cuda", Limit::Launch, "dimension", [64, 256, 1024])
+    },
+    Truth {
+        fixed: &[("memory", "pinned")],
+        ..truth("transfer", "cuda", Limit::Transfer, "bytes", [8 << 20, 32 << 20, 128 << 20])
+    },
+];
 
 /// A truth at one size, and what was said of it.
 #[derive(Serialize)]
@@ -61,6 +78,7 @@ struct Row {
 
 pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
     let mut here = environment::detect();
+    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
     here.ceilings = match ceilings::kept(&here) {
         Some(kept) => kept,
         None => {
@@ -78,9 +96,10 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         interrupt: signals::stop_on_ctrl_c(),
         given: None,
     };
-    let mut progress = Progress::new(TRUTHS.len() * 3);
+    let truths = truths(registry, &selected(registry, matches));
+    let mut progress = Progress::new(truths.len() * 3);
     let mut rows = Vec::new();
-    for (truth, size) in TRUTHS.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
+    for (truth, size) in truths.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
         let cell = cell(registry, truth, size)?;
         // Beside other programs a wait lasts as long as the scheduler takes to get to the thread, but for those that find the
         // processor free: even the longest cells get enough slots that some of them show what waiting costs by itself.
@@ -101,6 +120,22 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         Some(true) => Exit::Ok,
         Some(false) => Exit::Error,
     })
+}
+
+/// Those of the processor and of the devices that are here; of the kinds that were asked for, where any were.
+fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
+    let here = |truth: &&Truth| {
+        let mut rows = registry.implementations(truth.workload).into_iter();
+        rows.any(|row| row.name == truth.implementation && registry.device_for(row).is_ok())
+    };
+    let all = TRUTHS.iter().chain(TRUTHS_OF_DEVICES.iter().filter(here));
+    let chosen = |truth: &&Truth| {
+        let rows = registry.implementations(truth.workload);
+        // What is not registered is told when it is measured.
+        let row = rows.into_iter().find(|row| row.name == truth.implementation);
+        row.is_none_or(|row| selection.on_device(row))
+    };
+    all.filter(chosen).collect()
 }
 
 /// The cell of a truth at a size; every other axis has its default.
@@ -128,6 +163,10 @@ fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputErro
     }
     let default = |axis: &ellwand_core::Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
     let mut case = Case::new(workload.name(), workload.axes().iter().filter_map(default).collect());
+    for (name, value) in truth.fixed {
+        let axis = workload.axes().iter().find(|axis| axis.name == *name).ok_or_else(|| missing(name))?;
+        case.set(axis.name, axis.parse(value)?);
+    }
     case.set(truth.axis, Value::Int(size));
     Ok(Cell { workload: workload.clone(), case, implementations })
 }
@@ -181,4 +220,31 @@ fn table(rows: &[Row], load: Option<f64>, out: &mut dyn Write) -> std::io::Resul
         out,
         "\n{right} of {judged} right; load average {load} at the start; derived from times, counts and ceilings, no hardware counter is read"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_truth_is_a_case_that_can_be_made() {
+        let registry = crate::registry();
+        for truth in TRUTHS.iter().chain(TRUTHS_OF_DEVICES) {
+            for size in truth.sizes {
+                let cell = cell(&registry, truth, size).unwrap();
+                cell.workload.check(&cell.case).unwrap();
+                assert_eq!(cell.case.int(truth.axis), Some(size), "{}", cell.case.id());
+                for (axis, value) in truth.fixed {
+                    assert_eq!(
+                        cell.case.params.iter().find(|(name, _)| name == axis).map(|(_, is)| is.to_string()).as_deref(),
+                        Some(*value)
+                    );
+                }
+            }
+        }
+        // Devices are looked for when a command begins, and here nobody did.
+        assert_eq!(truths(&registry, &Selection::default()).len(), TRUTHS.len());
+        let on_cuda = Selection { devices: vec!["cuda".into()], ..Selection::default() };
+        assert!(truths(&registry, &on_cuda).is_empty());
+    }
 }
