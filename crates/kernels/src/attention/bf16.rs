@@ -12,7 +12,10 @@ use super::{Task, arrays};
 use crate::lanes::half::{narrow as bits, widen as value};
 
 /// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
-const UNIT: f64 = 1.0 / 512.0;
+const UNIT: f64 = 1.0 / 256.0;
+/// The same in the mean square, in these units: errors are spread evenly over a step, which is the same from 1 to 2
+/// (1 / sqrt(3), times the root of the mean of 1 / x^2 over logarithmically spread x, 0.735).
+const MEAN_SQUARE: f64 = 0.43;
 /// Root mean squares that errors of many weights together may reach.
 const SIGMAS: f64 = 8.0;
 /// The arrays of the core that are in bf16.
@@ -78,13 +81,13 @@ pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, Inpu
 /// How far a result may lie from the reference: `relative` of itself, and `absolute` times the spread of its terms.
 ///
 /// Products of two bf16 are exact in f32, and sums in f32 err by less than a hundredth of what follows. Weights are rounded to
-/// bf16 before they meet the values, each by at most u = 2^-9 of itself, and the result is rounded once more. Rounding errors
-/// of n terms w v, evenly spread over +-u, add up to a root mean square of u / sqrt(3) times the spread, the root of the sum
-/// of (w v)^2; for up to 21 terms eight of those are more than u times the sum of |w v|, the worst there is (Cauchy and
-/// Schwarz), and of more terms eight are not met by chance. Terms with equal weights err alike: that part is a multiple of a sum of values, for which u more of the result is
+/// bf16 before they meet the values, each by at most u = 2^-8 of itself, and the result is rounded once more. Rounding errors
+/// of n terms w v add up to a root mean square of 0.43 u times the spread, the root of the sum of (w v)^2; for up to 11 terms
+/// eight of those are more than u times the sum of |w v|, the worst there is (Cauchy and Schwarz), and of more terms eight are
+/// not met by chance, where five or six would be: a case of some size has 10^7 values. Terms with equal weights err alike: that part is a multiple of a sum of values, for which u more of the result is
 /// allowed.
 pub(super) fn tolerance() -> Tolerance {
-    Tolerance::Close { absolute: SIGMAS * UNIT / 3.0_f64.sqrt(), relative: 2.0 * UNIT }
+    Tolerance::Close { absolute: SIGMAS * MEAN_SQUARE * UNIT, relative: 2.0 * UNIT }
 }
 
 /// Judges a result in bf16 by [`tolerance`], value by value.
