@@ -29,7 +29,7 @@ pub enum ReportError {
         cause: io::Error,
     },
     /// The receiver of a format did not take it (a closed pipe, a full disk).
-    #[error("the report could not be written: {0}")]
+    #[error("the report could not be written")]
     Write(#[from] io::Error),
     /// A plot could not be drawn or encoded.
     #[error("plot {name}: {problem}; use --no-plot to do without plots")]

@@ -7,8 +7,15 @@ const RATE: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), 
 /// Seconds.
 const TIME: &[(f64, &str)] = &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
 /// Sizes, by powers of two.
-const SIZE: &[(f64, &str)] =
-    &[(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+const SIZE: &[(f64, &str)] = &[
+    (1_152_921_504_606_846_976.0, "EiB"),
+    (1_125_899_906_842_624.0, "PiB"),
+    (1_099_511_627_776.0, "TiB"),
+    (1_073_741_824.0, "GiB"),
+    (1_048_576.0, "MiB"),
+    (1024.0, "KiB"),
+    (1.0, "B"),
+];
 
 /// What is written where a value could not be had.
 pub const UNAVAILABLE: &str = "n/a";

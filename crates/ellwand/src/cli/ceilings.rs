@@ -7,6 +7,7 @@ use ellwand_bench::{Cell, Instrument, Interrupted, machine};
 use ellwand_core::ceiling::Ceiling;
 use ellwand_core::record::{Environment, Measurement, Settings};
 use ellwand_core::{Caches, DeviceKind, InputError, Registry};
+use ellwand_report::units;
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
@@ -133,21 +134,21 @@ fn fits(cell: &Cell, workers: bool, flush: u64, available: u64) -> Result<(), In
     if needed <= available {
         return Ok(());
     }
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let size = |bytes: u64| units::human(bytes as f64, "B");
     let largest = match most {
         Some((bytes, name)) if cell.implementations.len() > 1 => {
-            format!(", {name} alone {:.1} GiB", gib(bytes))
+            format!(", {name} alone {}", size(bytes))
         }
         _ => String::new(),
     };
-    let flushing = if flush > 0 { format!(", {:.1} GiB of it to flush caches", gib(flush)) } else { String::new() };
+    let flushing = if flush > 0 { format!(", {} of it to flush caches", size(flush)) } else { String::new() };
     let error = InputError::new(
         cell.case.id(),
         format!(
-            "it needs {} {:.1} GiB{largest}{flushing}, and {:.1} GiB are free",
+            "it needs {} {}{largest}{flushing}, and {} are free",
             if needed == u64::MAX { "more than" } else { "about" },
-            gib(needed),
-            gib(available)
+            size(needed),
+            size(available)
         ),
         "a case that fits into memory",
     );
