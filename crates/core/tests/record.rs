@@ -184,6 +184,12 @@ fn a_resumed_record_names_every_command() {
     assert_eq!(record.resumed.len(), 1);
     assert_eq!((record.resumed[0][0].as_str(), record.resumed[0].len()), ("again", record.run.command.len() + 1));
     assert_eq!(record.measurements.len(), 6);
+    // Each measurement knows which of them made it; a cell that was measured again is of the later one.
+    let second = V1.lines().nth(2).unwrap();
+    let gone_on = record::parse(&format!("{V1}{again}\n{second}\n")).unwrap();
+    let sessions: Vec<usize> = gone_on.measurements.iter().map(|measurement| measurement.session).collect();
+    assert_eq!(sessions, [0, 0, 0, 0, 0, 1]);
+    assert_eq!(record::line(gone_on.measurements.last().unwrap()).unwrap(), second, "it is not written");
     let damaged = again.replacen("\"seed\"", "\"sead\"", 1);
     assert!(matches!(record::parse(&format!("{V1}{damaged}\n")), Err(RecordError::Damaged { line: 8, .. })));
 }
