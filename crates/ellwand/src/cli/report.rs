@@ -10,7 +10,7 @@ use ellwand_report::{Options, Report};
 
 use super::command::{is_set, text};
 use super::exit::{Exit, Failure};
-use super::{Outcome, output};
+use super::{Outcome, output, standing};
 
 pub(super) fn report(matches: &ArgMatches) -> Outcome {
     let files: Vec<PathBuf> = matches.get_many::<String>("file").into_iter().flatten().map(PathBuf::from).collect();
@@ -26,6 +26,7 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         add(&mut records, record, &path);
     }
     if let Some(dir) = text(matches, "output") {
+        standing::for_report(Path::new(dir), &records, is_set(matches, "overwrite"))?;
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &records, Path::new(dir))?;
     }

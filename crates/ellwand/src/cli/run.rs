@@ -15,11 +15,12 @@ use ellwand_core::record::{Measurement, Outcome as Fate, Run, Settings, Spans, V
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
+use ellwand_report::PlotNames;
 
 use super::command::{caches_of, effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals};
+use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals, standing};
 
 /// Name of the record in the output directory.
 pub(super) const RECORD: &str = "record.jsonl";
@@ -69,6 +70,12 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
             .help("--resume continues it, --overwrite replaces it")
             .into());
     }
+    // Read while it stands: what was made from it goes with it.
+    let before = if overwrite { standing::record(&record_path) } else { None };
+    if !overwrite {
+        let plots = if is_set(matches, "no-plot") { PlotNames::default() } else { standing::plots_of(&plan, registry) };
+        standing::only_ours(&dir, &plots)?;
+    }
     // From here on Ctrl-C must leave things in order.
     let interrupt = signals::stop_on_ctrl_c();
     let new = !dir.exists();
@@ -98,7 +105,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let (record, finished) = open(&record_path, &this_run, resume, spans)?;
     if overwrite {
         // From now on the record is another one: what was made from the old one would pass for its report.
-        output::clear(&dir);
+        standing::clear(&dir, before.as_ref());
     }
     // A record that is continued hears of it when there is something to add.
     let again = (!finished.is_empty()).then_some(&this_run);
