@@ -77,6 +77,8 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert_eq!(lines(&record).len(), 10);
     assert!(lines(&record)[6].starts_with("{\"kind\":\"run\""), "{}", lines(&record)[6]);
 
+    here.refused(&[&QUICK[..], &["--resume"]].concat(), &["--resume", "-o with the directory of the record"]);
+    assert!(!here.path("ellwand-out").exists(), "no new record is begun in its place");
     here.refused(
         &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
         &["another seed, effort or state of the caches"],

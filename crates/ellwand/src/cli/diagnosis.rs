@@ -75,7 +75,7 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         settings: settings.clone(),
         seed: 42,
         probes: &[],
-        interrupt: signals::stop_on_ctrl_c(),
+        interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
         given: None,
     };
     let mut progress = Progress::new(TRUTHS.len() * 3);

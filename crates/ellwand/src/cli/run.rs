@@ -64,6 +64,10 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let dir =
         text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
     let (resume, overwrite) = (is_set(matches, "resume"), is_set(matches, "overwrite"));
+    if resume && text(matches, "output").is_none() {
+        let problem = "it continues the record of a directory, and none is named";
+        return Err(InputError::new("--resume", problem, "-o with the directory of the record").into());
+    }
     let record_path = dir.join(RECORD);
     if record_path.exists() && !resume && !overwrite {
         return Err(InputError::new("-o", format!("{} holds a record already", dir.display()), "a new directory")
@@ -77,7 +81,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         standing::only_ours(&dir, &plots)?;
     }
     // From here on Ctrl-C must leave things in order.
-    let interrupt = signals::stop_on_ctrl_c();
+    signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
 
@@ -103,6 +107,8 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         settings,
     };
     let (record, finished) = open(&record_path, &this_run, resume, spans)?;
+    // Measuring ceilings had words of its own.
+    let interrupt = signals::stop_on_ctrl_c(signals::CELLS_KEPT);
     if overwrite {
         // From now on the record is another one: what was made from the old one would pass for its report.
         standing::clear(&dir, before.as_ref());
@@ -267,7 +273,7 @@ fn finish(
         told?;
     }
     Ok(if interrupted {
-        output::note("interrupted; the same command with -o and --resume goes on from here");
+        output::note(&format!("interrupted; {} goes on from here", going_on(matches, dir)));
         Exit::Interrupted
     } else if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
         Exit::Wrong
@@ -280,6 +286,17 @@ fn finish(
     } else {
         Exit::Ok
     })
+}
+
+/// The command that goes on with a record.
+fn going_on(matches: &ArgMatches, dir: &Path) -> String {
+    let named = if text(matches, "output").is_some() { String::new() } else { format!("-o {} ", dir.display()) };
+    let command = "the same command";
+    match (is_set(matches, "resume"), is_set(matches, "overwrite")) {
+        (true, _) => command.to_string(),
+        (false, true) => format!("{command} with {named}--resume in place of --overwrite"),
+        (false, false) => format!("{command} with {named}--resume"),
+    }
 }
 
 /// A baseline that nobody will measure is told now, not after the sweep.
