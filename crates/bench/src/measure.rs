@@ -294,6 +294,7 @@ impl Instrument<'_> {
             resolution_ns: None,
             readings: Vec::new(),
             warnings: workload.remarks(case),
+            session: 0,
         }
     }
 }

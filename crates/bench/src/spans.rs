@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ellwand_core::device::{Activity, Device, DeviceKind};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::{Outcome, SpanCost, SpanNode, Spans};
-use ellwand_profile::{FrameRow, Session, Trace, span};
+use ellwand_profile::{FrameRow, ROOM_NAME, Session, Trace, span};
 
 use crate::check::{self, Ready, Task};
 use crate::measure::{Event, Instrument, Interrupted};
@@ -20,8 +20,14 @@ const ITERATION: &str = "(iteration)";
 const CLOCK: &str = "(device clock)";
 /// Most spans of a recording: 8 MiB in memory, some 40 MB as a trace that viewers still open.
 const CAPACITY: u64 = 1 << 18;
-/// Iterations that are recorded: enough for a look at how they differ, few enough to keep them all.
+/// Iterations that are recorded of slow implementations: enough for a look at how they differ, few enough to wait for.
 const ITERATIONS: std::ops::RangeInclusive<u64> = 3..=50;
+/// Of fast ones, as many more as fill this time: a pause of the machine takes milliseconds, and is to be few of them.
+const FILLED_NS: u64 = 30_000_000;
+/// But no more than the record keeps a number of for each component ..
+const FILLING: u64 = 2_000;
+/// .. and no more than this many spans, some 5 MB as a trace.
+const FILLING_SPANS: u64 = 1 << 15;
 
 /// Components of an implementation, and every span that was recorded.
 #[derive(Debug)]
@@ -90,9 +96,7 @@ impl Instrument<'_> {
             Err(outcome) => return ended(spans, outcome),
         };
         spans.what_ran = prepared.what_ran();
-        let fit = self.settings.case_budget_ns / first_run_ns.max(1);
-        let wanted = fit.clamp(*ITERATIONS.start(), *ITERATIONS.end());
-        let trace = match self.record(prepared.as_mut(), wanted, device, &mut spans.warnings) {
+        let trace = match self.record(prepared.as_mut(), first_run_ns.max(1), device, &mut spans.warnings) {
             Ok(trace) => trace,
             Err(error) => return ended(spans, Outcome::Failed { error }),
         };
@@ -105,19 +109,24 @@ impl Instrument<'_> {
         Ok(Recording { spans, trace: Some(trace) })
     }
 
-    /// Runs up to `wanted` iterations with spans on.
+    /// Runs iterations with spans on: how many, the budget and the time of the first run say, and for fast ones the time and
+    /// the spans of a look before.
     fn record(
         &self,
         prepared: &mut dyn Prepared,
-        wanted: u64,
+        first_run_ns: u64,
         device: &dyn Device,
         warnings: &mut Vec<String>,
     ) -> Result<Trace, String> {
-        // One iteration to see how many spans it has, so that none of those that count is cut in the middle.
-        let (first, _) = self.session(prepared, 0, None)?;
-        let fit = (CAPACITY / 2) / first.spans().max(1);
+        let fill_ns = self.settings.case_budget_ns.min(FILLED_NS);
+        // A first run also pays for caches and pages; of one that is no small part of the time, another tells nothing new.
+        let look = u64::from(first_run_ns < fill_ns);
+        // A session to see how many spans an iteration has, so that none of those that count is cut in the middle.
+        let (first, _) = self.session(prepared, look, None)?;
+        let each_ns = first.frames(ITERATION).wall_ns.first().map_or(first_run_ns, |ns| first_run_ns.min(*ns as u64));
+        let wanted = iterations(self.settings.case_budget_ns, first_run_ns, each_ns, first.spans().div_ceil(1 + look));
         let watched = (device.kind() != DeviceKind::Cpu).then_some(device);
-        let (mut trace, did) = self.session(prepared, wanted.min(fit).max(1), watched)?;
+        let (mut trace, did) = self.session(prepared, wanted, watched)?;
         match did {
             Some(Ok(activities)) => place(&mut trace, activities),
             Some(Err(why)) => warnings.push(format!("what the device did is not in the timeline: {why}")),
@@ -161,6 +170,15 @@ impl Instrument<'_> {
     fn no_spans(&self, cell: &Cell, implementation: &Implementation, outcome: Outcome) -> Spans {
         Spans { outcome, ..blank(self.blank(cell.workload.as_ref(), &cell.case, implementation)) }
     }
+}
+
+/// Iterations to record, from the time of the first run, that of a warm one, and the spans in one.
+fn iterations(budget_ns: u64, first_run_ns: u64, each_ns: u64, spans: u64) -> u64 {
+    let spans = spans.max(1);
+    let few = (budget_ns / first_run_ns.max(1)).clamp(*ITERATIONS.start(), *ITERATIONS.end());
+    let filling = (budget_ns.min(FILLED_NS) / each_ns.max(1)).min(FILLING).min(FILLING_SPANS / spans);
+    // Half of the room: an iteration need not have as many spans as the one that was looked at.
+    few.max(filling).min(CAPACITY / 2 / spans).max(1)
 }
 
 /// What a device did, or why that cannot be told.
@@ -224,6 +242,7 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     };
     spans.iteration_ns = frames.wall_ns;
     spans.nodes = frames.rows.into_iter().map(node).collect();
+    take_room_out(&mut spans.iteration_ns, &mut spans.nodes);
     spans.clock = trace.clock.kind.word().to_string();
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
     spans.dropped = trace.dropped();
@@ -231,5 +250,99 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     if trace.dropped_counters() > 0 {
         let spans_without = trace.dropped_counters();
         spans.warnings.push(format!("{spans_without} spans lost their counters: rates of components are too low"));
+    }
+}
+
+/// Takes the time in which the recording made room for itself out of everything that it lay in: it is no component.
+fn take_room_out(iteration_ns: &mut [f64], nodes: &mut Vec<SpanNode>) {
+    let take = |from: &mut [f64], room: &[f64]| from.iter_mut().zip(room).for_each(|(time, ns)| *time -= ns);
+    while let Some(at) = nodes.iter().position(|node| node.path.last().is_some_and(|name| name == ROOM_NAME)) {
+        let room = nodes.remove(at);
+        // Nodes stand below what they lie in: going back, the first of each smaller depth is around it.
+        let mut depth = room.path.len();
+        for node in nodes[..at].iter_mut().rev() {
+            if node.path.len() >= depth {
+                continue;
+            }
+            depth = node.path.len();
+            if node.calling == room.calling {
+                take(&mut node.total_ns, &room.total_ns);
+            }
+        }
+        if room.calling {
+            take(iteration_ns, &room.total_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::record::SpanNode;
+    use ellwand_profile::ROOM_NAME;
+
+    use super::{CAPACITY, iterations, take_room_out};
+
+    fn node(path: &[&str], calling: bool, total_ns: &[f64], self_ns: &[f64]) -> SpanNode {
+        SpanNode {
+            path: path.iter().map(ToString::to_string).collect(),
+            file: String::new(),
+            line: 1,
+            calling,
+            lanes: 1,
+            calls: 2,
+            total_ns: total_ns.to_vec(),
+            self_ns: self_ns.to_vec(),
+            call_min_ns: None,
+            call_median_ns: None,
+            call_p99_ns: None,
+            call_max_ns: None,
+            bytes: 0,
+            items: 0,
+            flops: 0.0,
+        }
+    }
+
+    #[test]
+    fn room_for_spans_is_no_component_and_parts_still_add_up() {
+        let own_room = node(&["a", "b", ROOM_NAME], true, &[0.0, 40.0], &[0.0, 40.0]);
+        let helpers = node(&["a", "help", ROOM_NAME], false, &[7.0, 0.0], &[7.0, 0.0]);
+        let between = node(&[ROOM_NAME], true, &[5.0, 0.0], &[5.0, 0.0]);
+        let mut nodes = vec![
+            node(&["a"], true, &[50.0, 90.0], &[20.0, 20.0]),
+            node(&["a", "c"], true, &[10.0, 10.0], &[10.0, 10.0]),
+            node(&["a", "b"], true, &[20.0, 60.0], &[20.0, 20.0]),
+            own_room,
+            node(&["a", "help"], false, &[17.0, 10.0], &[10.0, 10.0]),
+            helpers,
+            between,
+        ];
+        let mut iteration_ns = vec![60.0, 95.0];
+        take_room_out(&mut iteration_ns, &mut nodes);
+        assert_eq!(iteration_ns, [55.0, 55.0]);
+        let told: Vec<(String, &[f64])> = nodes.iter().map(|node| (node.path.join("/"), &node.total_ns[..])).collect();
+        let expected: [(&str, &[f64]); 4] =
+            [("a", &[50.0, 50.0]), ("a/c", &[10.0, 10.0]), ("a/b", &[20.0, 20.0]), ("a/help", &[10.0, 10.0])];
+        assert_eq!(told, expected.map(|(path, times)| (path.to_string(), times)));
+    }
+
+    const BUDGET: u64 = 60_000_000;
+
+    #[test]
+    fn fast_iterations_fill_the_time_and_slow_ones_the_budget() {
+        // 50 iterations of 67 us would be as long as one pause of 3 ms.
+        let of_us = |first: u64, warm: u64| iterations(BUDGET, 1000 * first, 1000 * warm, 5);
+        assert_eq!(of_us(200, 60), 500);
+        // A budget of less time than that is not exceeded.
+        assert_eq!(iterations(6_000_000, 60_000, 60_000, 5), 100);
+        assert_eq!((of_us(2_000, 1_500), of_us(30_000, 30_000), of_us(900_000, 900_000)), (30, 3, 3));
+    }
+
+    #[test]
+    fn the_record_the_trace_and_the_buffers_bound_them() {
+        assert_eq!(iterations(BUDGET, 300, 300, 3), 2_000);
+        assert_eq!(iterations(BUDGET, 0, 0, 0), 2_000, "a clock may stand still");
+        assert_eq!(iterations(BUDGET, 60_000, 60_000, 100), 327);
+        assert_eq!(iterations(BUDGET, 60_000, 60_000, 1 << 12), 32);
+        assert_eq!(iterations(BUDGET, 60_000, 60_000, 2 * CAPACITY), 1);
     }
 }

@@ -403,6 +403,10 @@ pub struct Measurement {
     pub readings: Vec<Reading>,
     /// What the reader must know.
     pub warnings: Vec<String>,
+    /// Which command of the record made it, 0 for the one that began it. It is not written: the lines of runs before this
+    /// one say it. Rounds of different commands are not the same rounds, whatever their numbers.
+    #[serde(skip)]
+    pub session: usize,
 }
 
 impl Measurement {

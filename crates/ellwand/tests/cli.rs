@@ -77,6 +77,8 @@ fn a_record_is_never_overwritten_unasked_and_resumed_without_measuring_again() {
     assert_eq!(lines(&record).len(), 10);
     assert!(lines(&record)[6].starts_with("{\"kind\":\"run\""), "{}", lines(&record)[6]);
 
+    here.refused(&[&QUICK[..], &["--resume"]].concat(), &["--resume", "-o with the directory of the record"]);
+    assert!(!here.path("ellwand-out").exists(), "no new record is begun in its place");
     here.refused(
         &[&QUICK[..], &["-o", "out", "--resume", "--seed", "7"]].concat(),
         &["another seed, effort or state of the caches"],
@@ -100,9 +102,11 @@ fn check_judges_every_implementation_and_times_nothing() {
 #[test]
 fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
     let here = Box::default();
-    std::fs::create_dir_all(here.path("out/plots")).unwrap();
-    let old = ["plots/gelu-time.png", "plots/gelu-time.svg", "spans.csv", "gelu-1f3a90bc-simd.trace.json"];
-    let own = ["notes.txt", "my.trace.json", "plots/notes.txt"];
+    here.ok(&["run", "gelu", "--size", "tiny", "-i", "simd", "--effort", "quick", "--no-ceilings", "-o", "out"]);
+    assert!(here.path("out/plots/gelu-time.png").exists());
+    let old = ["plots/gelu-time.png", "plots/gelu-speedup-2.svg", "spans.csv", "gelu-1f3a90bc-simd.trace.json"];
+    // Pictures of the user's, one of them under a name that another workload's plot would have.
+    let own = ["notes.txt", "my.trace.json", "plots/notes.txt", "plots/mine.png", "plots/my-gelu-time.png"];
     for name in old.iter().chain(&own) {
         here.write(&format!("out/{name}"), b"old");
     }
@@ -116,6 +120,55 @@ fn overwriting_a_record_removes_what_was_made_from_it_and_nothing_else() {
     }
     assert_ne!(std::fs::read(here.path("out/report.md")).unwrap(), b"old");
     here.refused(&[&QUICK[..], &["-o", "out", "--resume", "--overwrite"]].concat(), &["--resume", "--overwrite"]);
+}
+
+#[test]
+fn files_of_the_user_under_our_names_are_not_replaced_unasked() {
+    let here = Box::default();
+    std::fs::create_dir_all(here.path("own/plots")).unwrap();
+    let compare = ["compare", "null:empty", "null:empty", "--blocks", "8", "-o", "own"];
+    let once = [&QUICK[..], &["-i", "scalar", "-o", "own"]].concat();
+    let plotting: Vec<&str> = once.iter().copied().filter(|flag| *flag != "--no-plot").collect();
+    here.write("record.jsonl", include_bytes!("../../../testdata/records/v1.jsonl"));
+    for name in ["report.md", "summary.csv", "plots/lattice-encode-time.png"] {
+        here.write(&format!("own/{name}"), b"mine");
+        if name.starts_with("plots") {
+            here.refused(&plotting, &["-o", name, "no record", "--overwrite"]);
+        } else {
+            here.refused(&once, &["-o", name, "no record", "--overwrite"]);
+            here.refused(&[&once[..], &["--resume"]].concat(), &[name]);
+            here.refused(&compare, &[name, "--overwrite"]);
+            here.refused(&["report", "record.jsonl", "-o", "own", "--no-plot"], &[name, "--overwrite"]);
+        }
+        assert_eq!(std::fs::read(here.path("own").join(name)).unwrap(), b"mine");
+        assert!(!here.path("own/record.jsonl").exists());
+        if !name.starts_with("plots") {
+            std::fs::remove_file(here.path("own").join(name)).unwrap();
+        }
+    }
+    here.write("own/report.md", b"mine");
+    here.ok(&[&once[..], &["--overwrite"]].concat());
+    assert_ne!(std::fs::read(here.path("own/report.md")).unwrap(), b"mine", "it was asked for");
+    assert!(here.path("own/plots/lattice-encode-time.png").exists(), "no record said that it is a plot");
+}
+
+#[test]
+fn a_report_stands_beside_its_own_record_or_none() {
+    let here = Box::default();
+    here.write("other.jsonl", include_bytes!("../../../testdata/records/v1.jsonl"));
+    assert_eq!(here.sweep(&["-o", "own", "-i", "scalar"]).code, Some(0));
+    let before = std::fs::read(here.path("own/report.md")).unwrap();
+    let other = ["report", "other.jsonl", "-o", "own", "--no-plot"];
+    here.refused(&other, &["own/record.jsonl", "another run", "--overwrite"]);
+    assert_eq!(std::fs::read(here.path("own/report.md")).unwrap(), before);
+    here.ok(&["report", "own", "-o", "own", "--no-plot"]);
+    here.ok(&["report", "other.jsonl", "own", "-o", "own", "--no-plot"]);
+    let told = here.ok(&[&other[..], &["--overwrite"]].concat());
+    assert!(told.stderr.contains("own/record.jsonl is of another run"), "{}", told.stderr);
+    // Where only reports stand, they are made again as often as one likes.
+    for _ in 0..2 {
+        here.ok(&["report", "other.jsonl", "-o", "reports", "--no-plot"]);
+    }
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("--resume"), "{stderr}");
+    assert!(stderr.contains("stopping after this round; cells that are finished are kept"), "{stderr}");
+    assert!(stderr.contains("interrupted; the same command with --resume goes on from here"), "{stderr}");
     let rows = kept(&here);
     assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{rows}");
     assert!(here.path("out/report.md").exists(), "what was measured is reported");
@@ -188,8 +189,69 @@ fn ctrl_c_before_the_first_cell_leaves_no_empty_directory() {
     }
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(!here.path("ellwand-out").exists(), "an empty directory is left");
+    assert!(stderr.contains("what is measured so far is not kept") && !stderr.contains("--resume"), "{stderr}");
+}
+
+#[test]
+fn ctrl_c_in_the_first_cell_names_the_directory_that_was_chosen() {
+    let here = Box::default();
+    let child = here.command(&LONG[..8]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let record = || {
+        let dir = std::fs::read_dir(here.path("ellwand-out")).ok()?.next()?.unwrap().path();
+        let begun = std::fs::read(dir.join("record.jsonl")).is_ok_and(|bytes| bytes.contains(&b'\n'));
+        begun.then(|| dir.file_name().unwrap().to_string_lossy().into_owned())
+    };
+    let name = loop {
+        if let Some(name) = record() {
+            break name;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    // Until the words of the ceilings are no longer those that are said.
+    while workers(child.id()).is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let way = format!("the same command with -o ellwand-out/{name} --resume goes on from here");
+    assert!(stderr.contains(&way), "{stderr}");
+}
+
+/// Waits until a process catches Ctrl-C: before that it ends by it.
+fn catches(child: &Child) {
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 0b10 != 0
+    };
+    while !caught() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn ctrl_c_promises_to_keep_only_what_is_kept() {
+    let batches: Vec<String> = (1..=5000).map(|batch| batch.to_string()).collect();
+    let once = ["run", "lattice-encode", "-i", "scalar,simd", "--batch", &batches.join(","), "--once"];
+    for (args, words) in [
+        (&["machine"][..], "what is measured so far is not kept"),
+        (&once[..], "rows that are judged are told, and nothing else is kept"),
+    ] {
+        let here = Box::default();
+        let child = here.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        catches(&child);
+        signal(&child, "INT");
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{args:?} {stderr}");
+        assert!(stderr.contains(&format!("stopping after this round; {words} (")), "{args:?} {stderr}");
+        assert!(!here.path("cache/ellwand").exists() && !here.path("ellwand-out").exists());
+    }
 }
 
 #[test]

@@ -16,8 +16,9 @@ use crate::trace::{NONE, Span};
 /// Number of the session that spans go to, 0 while none runs. This is what every span looks at first.
 pub(crate) static EPOCH: AtomicU32 = AtomicU32::new(0);
 
-/// Stands for the time in which a lane made room for more spans, so that no component of the user's is charged with it.
-static ROOM: Site = Site::new("(room for spans)", file!(), line!());
+/// Name of the spans in which a lane made room for more spans, so that no component of the user's is charged with it.
+pub const ROOM_NAME: &str = "(room for spans)";
+static ROOM: Site = Site::new(ROOM_NAME, file!(), line!());
 
 /// A span as it is being written: 32 bytes. The end comes last; while it is 0 the span is open.
 #[derive(Debug, Default)]

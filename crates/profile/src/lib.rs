@@ -25,6 +25,7 @@ pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
+pub use lane::ROOM_NAME;
 pub use presence::Presence;
 pub use session::{DEFAULT_CAPACITY, Session, SessionError};
 pub use site::Site;

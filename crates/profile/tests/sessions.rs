@@ -2,7 +2,7 @@
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
-use ellwand_profile::{Counters, Guard, NONE, Session, SessionError, Trace, scope, span};
+use ellwand_profile::{Counters, Guard, NONE, ROOM_NAME, Session, SessionError, Trace, scope, span};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -217,7 +217,7 @@ fn every_thread_is_a_lane_of_its_own() {
     assert_eq!(row(&["outer"]).lanes, threads);
     assert_eq!(row(&["outer"]).counters.items, (threads * rounds * (rounds - 1) / 2) as u64);
     // Lanes grew several times; that time is nobody's work.
-    assert!(summary.rows.iter().any(|row| row.name() == "(room for spans)"));
+    assert!(summary.rows.iter().any(|row| row.name() == ROOM_NAME));
 }
 
 /// Sessions begin and end under threads that never stop: whatever a trace holds must be whole.
@@ -250,7 +250,7 @@ fn sessions_come_and_go_under_running_threads() {
                     let expected: &[u64] = match trace.name(span) {
                         "a" => &[8],
                         "c" => &[2],
-                        "b" | "main" | "(room for spans)" => &[],
+                        "b" | "main" | ROOM_NAME => &[],
                         other => panic!("a span of an unknown site: {other}"),
                     };
                     if let Some(counters) = lane.counters_of(span) {

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::formats::{spans_csv, with_plots};
-use crate::plots::{Plot, draw};
+use crate::plots::{Plot, PlotNames, draw};
 use crate::{Options, Report, ReportError, format};
 
 /// Writes `run.json`, `summary.csv`, `spans.csv` where there are spans, `report.md` and, if asked for, `plots/*.png` and `plots/*.svg` into `dir`, which is
@@ -47,17 +47,24 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
     Ok(written)
 }
 
-/// Removes from `dir` what [`write_all`] writes: files by their names, and all pictures of the folder of plots.
+/// Names of the files that [`write_all`] writes beside the folder of plots.
+const FILES: [&str; 4] = ["report.md", "run.json", "summary.csv", "spans.csv"];
+
+/// What stands in `dir` under a name that [`write_all`] may write there: files by their names, and `plots` by theirs.
+pub fn standing(dir: &Path, plots: &PlotNames) -> Vec<PathBuf> {
+    let named = FILES.map(|name| dir.join(name)).into_iter().filter(|path| path.symlink_metadata().is_ok());
+    let pictures = fs::read_dir(dir.join("plots")).into_iter().flatten().flatten();
+    let ours = pictures.filter(|entry| entry.file_name().to_str().is_some_and(|name| plots.holds(name)));
+    named.chain(ours.map(|entry| entry.path())).collect()
+}
+
+/// Removes from `dir` what [`standing`] finds there.
 ///
 /// # Errors
 /// When one of them cannot be removed; the error names it. The others are removed all the same.
-pub fn remove_all(dir: &Path) -> Result<(), ReportError> {
-    let plots = dir.join("plots");
-    let named = ["report.md", "run.json", "summary.csv", "spans.csv"].map(|name| dir.join(name));
-    let is_picture = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "png" || ending == "svg");
-    let pictures = fs::read_dir(&plots).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_picture);
+pub fn remove_all(dir: &Path, plots: &PlotNames) -> Result<(), ReportError> {
     let mut result = Ok(());
-    for path in named.into_iter().chain(pictures) {
+    for path in standing(dir, plots) {
         match fs::remove_file(&path) {
             Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
                 result = Err(ReportError::File { path, cause })
@@ -66,7 +73,7 @@ pub fn remove_all(dir: &Path) -> Result<(), ReportError> {
         }
     }
     // It stays where somebody keeps something else in it.
-    let _ = fs::remove_dir(&plots);
+    let _ = fs::remove_dir(dir.join("plots"));
     result
 }
 

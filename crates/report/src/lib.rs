@@ -15,13 +15,13 @@ pub mod units;
 
 pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
 pub use error::ReportError;
-pub use files::{remove_all, write_all};
+pub use files::{remove_all, standing, write_all};
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,
     RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
-pub use plots::{Plot, draw};
+pub use plots::{Plot, PlotNames, draw};
 
 /// JSON Schema (draft 2020-12) of the lines of a record in format version 1.
 pub const RECORD_SCHEMA: &str = include_str!("../schema/record-v1.schema.json");

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use ellwand_report::{Options, Report, draw, write_all};
+use ellwand_report::{Options, PlotNames, Report, draw, remove_all, write_all};
 
 fn report(options: &Options) -> Report {
     Report::from_records(&[common::record()], options).unwrap()
@@ -54,6 +54,41 @@ fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
     for link in links {
         assert!(out.join(link).is_file(), "{link}");
     }
+}
+
+#[test]
+fn every_plot_has_a_name_by_which_it_is_known_again_and_no_other_picture_has() {
+    let plots = draw(&report(&Options::default())).unwrap();
+    let names = PlotNames::of(&common::record());
+    assert!(plots.len() > 8);
+    for plot in &plots {
+        for ending in ["png", "svg"] {
+            assert!(names.holds(&format!("{}.{ending}", plot.name)), "{}", plot.name);
+        }
+    }
+    for ours in ["lattice-encode-time-2.png", "roofline-one-thread-11.svg", "lattice-encode-rate-distortion.svg"] {
+        assert!(names.holds(ours), "{ours}");
+    }
+    for theirs in [
+        "mine.png",
+        "gelu-time.png",
+        "my-lattice-encode-time.png",
+        "lattice-encode-time.jpg",
+        "lattice-encode-time-final.png",
+        "lattice-encode-time-.png",
+        "lattice-encode-time-02.png",
+        "overview-time-mine.svg",
+        "roofline-cuda-0.svg",
+        "lattice-encode-time",
+    ] {
+        assert!(!names.holds(theirs), "{theirs}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { plots: true, ..Options::default() };
+    write_all(&report(&options), dir.path(), &options).unwrap();
+    fs::write(dir.path().join("plots/mine.png"), "x").unwrap();
+    remove_all(dir.path(), &names).unwrap();
+    assert_eq!(everything(dir.path()), ["mine.png"]);
 }
 
 #[test]

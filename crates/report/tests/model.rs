@@ -46,6 +46,36 @@ fn speed_up_pairs_samples_by_round() {
 }
 
 #[test]
+fn rounds_of_different_commands_are_not_paired() {
+    let measured = pair(4e-6, 1e-6);
+    let line = |entry: &Measurement| ellwand_core::record::line(entry).unwrap();
+    let run = ellwand_core::record::line(&common::run()).unwrap();
+    let of = |lines: &[&str]| {
+        let record = ellwand_core::record::parse(&(lines.join("\n") + "\n")).unwrap();
+        Report::from_records(&[record], &Options::default()).unwrap()
+    };
+    let (base, own) = (line(&measured[0]), line(&measured[1]));
+    let resumed = of(&[&run, &base, &run, &own]);
+    let speedup = &row(&resumed, "simd").speedup;
+    assert_eq!((speedup.ratio, speedup.low, speedup.high, speedup.pairs), (None, None, None, 0));
+    let why = "reference and simd were measured by different commands of this record (--resume)";
+    assert!(speedup.unavailable.as_deref().unwrap().starts_with(why), "{speedup:?}");
+    assert_eq!(row(&resumed, "reference").speedup.ratio, Some(1.0));
+    for format in ellwand_report::FORMATS.iter().filter(|format| format.name != "seed-json") {
+        let mut text = Vec::new();
+        (format.write)(&resumed, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(why), "{}: {text}", format.name);
+    }
+    // Whole cells of one command keep their ratios, behind whichever line of a run they stand.
+    for lines in [[&run, &run, &base, &own], [&run, &base, &own, &run]] {
+        let report = of(&lines.map(|line| line.as_str()));
+        assert_eq!(row(&report, "simd").speedup.pairs, 20);
+        assert!(row(&report, "simd").warnings.is_empty());
+    }
+}
+
+#[test]
 fn a_baseline_that_was_not_measured_gives_the_reason() {
     let mut both = pair(8e-6, 2e-6);
     both[0] = common::other(both[0].clone(), Outcome::Failed { error: "it stopped".into() });

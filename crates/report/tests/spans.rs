@@ -104,8 +104,8 @@ fn json_holds_the_same_numbers() {
     let json: serde_json::Value = serde_json::from_str(&text(&[record(&all())], "json", None)).unwrap();
     let first = &json["spans"][0];
     assert_eq!(first["iteration_s"].as_f64(), Some(105e-6));
-    assert_eq!(first["rows"][1]["path"], serde_json::json!(["attention", "softmax"]));
-    assert!((first["rows"][1]["share"].as_f64().unwrap() - 60.0 / 210.0).abs() < 1e-12);
+    assert_eq!(first["rows"][2]["path"], serde_json::json!(["attention", "softmax"]));
+    assert!((first["rows"][2]["share"].as_f64().unwrap() - 60.0 / 210.0).abs() < 1e-12);
     // What lies in no span is what the self times of the calling thread leave; other threads take nothing off.
     let own = 49_900.0 + 54_900.0 + 60_000.0 + 200.0 + 22_000.0;
     assert!((first["outside_s"].as_f64().unwrap() - (210_000.0 - own) * 1e-9 / 2.0).abs() < 1e-15);
@@ -113,6 +113,94 @@ fn json_holds_the_same_numbers() {
     let lines = text(&[record(&all())], "jsonl", None);
     assert_eq!(lines.lines().count(), 4);
     assert_eq!(serde_json::from_str::<serde_json::Value>(lines.lines().next().unwrap()).unwrap()["components"], *first);
+}
+
+/// Two components inside one, in iterations of 60 us: 50 us in `products`, 2 us in `decoding`, 3 us in neither. `pauses` are
+/// iterations and what each took more, all of it in `decoding`.
+fn paused(iterations: usize, pauses: &[(usize, f64)]) -> Spans {
+    let mut more = vec![0.0; iterations];
+    pauses.iter().for_each(|(index, ns)| more[*index] = *ns);
+    // Iterations are never quite alike.
+    let wobble = |index: usize| 100.0 * (index % 3) as f64;
+    let each = |time: &dyn Fn(usize) -> f64| (0..iterations).map(time).collect::<Vec<f64>>();
+    let (products, decoding) = (each(&|i| 50_000.0 + wobble(i)), each(&|i| 2_000.0 + more[i]));
+    let (whole, own) = (each(&|i| 55_000.0 + wobble(i) + more[i]), vec![3_000.0; iterations]);
+    let calls = iterations as u64;
+    let mut nodes = vec![
+        node(&["predict"], true, calls, &whole, &own),
+        node(&["predict", "products"], true, calls, &products, &products),
+        node(&["predict", "decoding"], true, calls, &decoding, &decoding),
+    ];
+    nodes[1].bytes = 1000 * calls;
+    if more.iter().sum::<f64>() > 50_000.0 * iterations as f64 {
+        // A record has siblings by their time in all iterations.
+        nodes.swap(1, 2);
+    }
+    let mut spans = spans("scalar", 1, nodes);
+    spans.iteration_ns = each(&|i| 60_000.0 + wobble(i) + more[i]);
+    spans
+}
+
+fn first_table(spans: Spans) -> serde_json::Value {
+    let json: serde_json::Value = serde_json::from_str(&text(&[record(&[spans])], "json", None)).unwrap();
+    json["spans"][0].clone()
+}
+
+#[test]
+fn one_pause_makes_no_component_the_largest() {
+    let calm = first_table(paused(50, &[]));
+    assert_eq!(calm["left_out"], serde_json::json!([]));
+    let share = |table: &serde_json::Value, row: usize| table["rows"][row]["share"].as_f64().unwrap();
+    for pauses in [&[(16, 3e6)][..], &[(0, 20_000.0), (7, 9e6), (49, 3e6)]] {
+        let table = first_table(paused(50, pauses));
+        let numbers: Vec<usize> = pauses.iter().map(|(index, _)| index + 1).collect();
+        assert_eq!(table["left_out"], serde_json::json!(numbers));
+        assert_eq!(table["rows"][1]["path"][1], "products", "{table}");
+        for row in 0..3 {
+            assert!((share(&table, row) - share(&calm, row)).abs() < 1e-3, "{row}: {} {}", table, calm);
+        }
+        // Parts add up, as they do when nothing is left out.
+        let row = |row: usize, key: &str| table["rows"][row][key].as_f64().unwrap();
+        assert!((row(0, "self_s") + row(1, "time_s") + row(2, "time_s") - row(0, "time_s")).abs() < 1e-12);
+        let whole = row(0, "time_s") + table["outside_s"].as_f64().unwrap();
+        assert!((whole - table["iteration_s"].as_f64().unwrap()).abs() < 1e-12);
+        // 1000 bytes in 50.1 us; a call an iteration.
+        assert!((row(1, "bandwidth") - 1000.0 / 50.1e-6).abs() < 0.01 * 2e7, "{}", row(1, "bandwidth"));
+        assert_eq!(row(1, "calls"), 1.0);
+    }
+}
+
+#[test]
+fn what_was_left_out_is_said_in_every_format() {
+    let records = [record(&[paused(50, &[(16, 3e6), (30, 4e6)])])];
+    for format in ["table", "markdown"] {
+        let text = text(&records, format, None).replace("\n  ", " ");
+        for part in [
+            "48 of 50 iterations with spans on, 60.1 µs each (mean; median 60.1 µs)",
+            "left out of times and shares as disturbed: 2 of 50 iterations (numbers 17, 31); they took 3.06 ms or more where the median is 60.1 µs. With them the mean is 200 µs",
+        ] {
+            assert!(text.contains(part), "{format}: {part} in {text}");
+        }
+    }
+    let csv = text(&records, "csv", None);
+    assert!(csv.lines().next().unwrap().contains(",iterations,iterations_left_out,iteration_s,"), "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.contains(",scalar,cpu,measured,,50,2,")), "{csv}");
+    let one = text(&[record(&[paused(50, &[(16, 3e6)])])], "markdown", None);
+    assert!(one.contains("1 of 50 iterations (number 17); it took 3.06 ms where"), "{one}");
+    let many: Vec<(usize, f64)> = (0..20).map(|index| (index, 3e6)).collect();
+    let many = text(&[record(&[paused(50, &many)])], "markdown", None);
+    assert!(many.contains("20 of 50 iterations; they took 3.06 ms or more"), "{many}");
+}
+
+#[test]
+fn iterations_that_all_differ_are_all_kept_and_the_mean_is_remarked_on() {
+    // A spread from which none stands out, with more of it above the median than below.
+    let spread: Vec<(usize, f64)> = (0..50).map(|index| (index, 1000.0 * (index * index) as f64)).collect();
+    let table = first_table(paused(50, &spread));
+    assert_eq!(table["left_out"], serde_json::json!([]));
+    let note = table["notes"].as_array().unwrap().iter().find(|note| note.as_str().unwrap().contains("differ much"));
+    assert!(note.is_some_and(|note| note.as_str().unwrap().contains("is 1.3 times their median")), "{table}");
+    assert!(!text(&[record(&[paused(50, &[])])], "table", None).contains("differ much"));
 }
 
 #[test]

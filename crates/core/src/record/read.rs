@@ -195,7 +195,8 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
 }
 
 impl Record {
-    fn push(&mut self, measurement: Measurement) {
+    fn push(&mut self, mut measurement: Measurement) {
+        measurement.session = self.resumed.len();
         let cell = measurement.cell();
         self.measurements.retain(|known| known.cell() != cell);
         self.measurements.push(measurement);

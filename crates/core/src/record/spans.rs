@@ -98,15 +98,4 @@ impl Spans {
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)
     }
-
-    /// Wall time of all iterations in nanoseconds.
-    pub fn wall_ns(&self) -> f64 {
-        self.iteration_ns.iter().sum()
-    }
-
-    /// Time of the calling thread that lies in no span, over all iterations, in nanoseconds.
-    pub fn outside_ns(&self) -> f64 {
-        let inside: f64 = self.nodes.iter().filter(|node| node.calling).flat_map(|node| &node.self_ns).sum();
-        (self.wall_ns() - inside).max(0.0)
-    }
 }

@@ -50,7 +50,7 @@ fn of_cells(
         settings: settings(effort),
         seed: 42,
         probes: &[],
-        interrupt: signals::stop_on_ctrl_c(),
+        interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
         given: None,
         resolutions: Default::default(),
     };

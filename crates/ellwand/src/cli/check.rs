@@ -96,7 +96,7 @@ pub(super) fn once(
 }
 
 fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>, json: bool) -> Outcome {
-    let interrupt = signals::stop_on_ctrl_c();
+    let interrupt = signals::stop_on_ctrl_c(signals::ROWS_TOLD);
     let settings = ellwand_bench::Effort::Quick.settings();
     let instrument =
         Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };

@@ -167,6 +167,7 @@ fn report() -> Command {
                 .value_name("DIR")
                 .help("Also write run.json, summary.csv, report.md and plots into DIR"),
         )
+        .arg(switch("overwrite", "Replace reports in DIR that are not of these records"))
         .arg(switch("no-plot", "Draw no plots"))
 }
 

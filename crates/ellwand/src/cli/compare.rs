@@ -91,7 +91,7 @@ pub(super) fn compare(registry: &Registry, matches: &ArgMatches, line: Vec<Strin
     let contests = contests(&all, matches, limits.as_ref().is_some_and(Budgets::ask_for_memory))?;
     let mut keeper = Keeper::begin(registry, matches, &line)?;
     let resolution = resolutions(registry, &Effort::Quick.settings()).into_values().fold(f64::NAN, f64::max);
-    let interrupt = signals::stop_on_ctrl_c();
+    let interrupt = signals::stop_on_ctrl_c(signals::DECIDED_TOLD);
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
     let mut progress = Progress::named(&cases);
     let planned = contests.len();

@@ -93,7 +93,7 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         settings: settings.clone(),
         seed: 42,
         probes: &[],
-        interrupt: signals::stop_on_ctrl_c(),
+        interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
         given: None,
     };
     let truths = truths(registry, &selected(registry, matches));

@@ -7,11 +7,12 @@ use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Run, VERSION};
 use ellwand_core::{InputError, Registry};
+use ellwand_report::PlotNames;
 
 use super::command::{is_set, text};
 use super::compare::Row;
 use super::exit::Failure;
-use super::{certificate, output, report, run, verdict};
+use super::{certificate, output, report, run, standing, verdict};
 
 /// An open record of comparisons.
 pub(super) struct Keeper {
@@ -29,6 +30,12 @@ impl Keeper {
                 .help("--overwrite replaces it")
                 .into());
         }
+        let before = if is_set(matches, "overwrite") {
+            standing::record(&path)
+        } else {
+            standing::only_ours(&dir, &PlotNames::default())?;
+            None
+        };
         output::directory("-o", &dir)?;
         let started = output::unix_ms();
         let mut environment = run::environment(registry);
@@ -46,7 +53,7 @@ impl Keeper {
         };
         let record = Writer::create(&path, &run)?;
         if is_set(matches, "overwrite") {
-            output::clear(&dir);
+            standing::clear(&dir, before.as_ref());
         }
         Ok(Some(Self { dir, record }))
     }

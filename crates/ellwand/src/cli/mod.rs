@@ -29,6 +29,7 @@ mod run;
 mod selfcheck;
 mod signals;
 mod spans;
+mod standing;
 mod verdict;
 mod worker;
 

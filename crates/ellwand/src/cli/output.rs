@@ -97,20 +97,6 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     written.and(removed).map_err(refused)
 }
 
-/// Removes what was made from a record: reports, plots and traces. What cannot be removed is told.
-pub(super) fn clear(dir: &Path) {
-    let traces = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut failed = ellwand_report::remove_all(dir).err().map(|error| error.to_string());
-    for trace in traces.filter(|path| super::spans::is_trace(path)) {
-        if let Err(error) = std::fs::remove_file(&trace) {
-            failed = Some(format!("{}: {error}", trace.display()));
-        }
-    }
-    if let Some(error) = failed {
-        note(&format!("note: what was made from the old record stays: {error}"));
-    }
-}
-
 /// Writes a small text file under a temporary name first, so that no partial file looks whole.
 pub(super) fn text_file(path: &Path, text: &str) -> Result<(), Failure> {
     let partial = path.with_extension("partial");

@@ -9,7 +9,7 @@ use ellwand_report::{Options, Report};
 
 use super::command::{is_set, text};
 use super::exit::{Exit, Failure};
-use super::{Outcome, output, records};
+use super::{Outcome, output, records, standing};
 
 pub(super) fn report(matches: &ArgMatches) -> Outcome {
     let files: Vec<PathBuf> = matches.get_many::<String>("file").into_iter().flatten().map(PathBuf::from).collect();
@@ -20,6 +20,7 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         add(&mut all, record, &path);
     }
     if let Some(dir) = text(matches, "output") {
+        standing::for_report(Path::new(dir), &all, is_set(matches, "overwrite"))?;
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &all, Path::new(dir))?;
     }

@@ -15,11 +15,12 @@ use ellwand_core::record::{Measurement, Outcome as Fate, Run, Settings, Spans, V
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
+use ellwand_report::PlotNames;
 
 use super::command::{caches_of, effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals};
+use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals, standing};
 
 /// Name of the record in the output directory.
 pub(super) const RECORD: &str = "record.jsonl";
@@ -64,14 +65,24 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
     let dir =
         text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
     let (resume, overwrite) = (is_set(matches, "resume"), is_set(matches, "overwrite"));
+    if resume && text(matches, "output").is_none() {
+        let problem = "it continues the record of a directory, and none is named";
+        return Err(InputError::new("--resume", problem, "-o with the directory of the record").into());
+    }
     let record_path = dir.join(RECORD);
     if record_path.exists() && !resume && !overwrite {
         return Err(InputError::new("-o", format!("{} holds a record already", dir.display()), "a new directory")
             .help("--resume continues it, --overwrite replaces it")
             .into());
     }
+    // Read while it stands: what was made from it goes with it.
+    let before = if overwrite { standing::record(&record_path) } else { None };
+    if !overwrite {
+        let plots = if is_set(matches, "no-plot") { PlotNames::default() } else { standing::plots_of(&plan, registry) };
+        standing::only_ours(&dir, &plots)?;
+    }
     // From here on Ctrl-C must leave things in order.
-    let interrupt = signals::stop_on_ctrl_c();
+    signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
 
@@ -97,9 +108,11 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         settings,
     };
     let (record, finished) = open(&record_path, &this_run, resume, spans)?;
+    // Measuring ceilings had words of its own.
+    let interrupt = signals::stop_on_ctrl_c(signals::CELLS_KEPT);
     if overwrite {
         // From now on the record is another one: what was made from the old one would pass for its report.
-        output::clear(&dir);
+        standing::clear(&dir, before.as_ref());
     }
     // A record that is continued hears of it when there is something to add.
     let again = (!finished.is_empty()).then_some(&this_run);
@@ -268,7 +281,7 @@ fn finish(
         told?;
     }
     Ok(if interrupted {
-        output::note("interrupted; the same command with -o and --resume goes on from here");
+        output::note(&format!("interrupted; {} goes on from here", going_on(matches, dir)));
         Exit::Interrupted
     } else if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
         Exit::Wrong
@@ -281,6 +294,17 @@ fn finish(
     } else {
         Exit::Ok
     })
+}
+
+/// The command that goes on with a record.
+fn going_on(matches: &ArgMatches, dir: &Path) -> String {
+    let named = if text(matches, "output").is_some() { String::new() } else { format!("-o {} ", dir.display()) };
+    let command = "the same command";
+    match (is_set(matches, "resume"), is_set(matches, "overwrite")) {
+        (true, _) => command.to_string(),
+        (false, true) => format!("{command} with {named}--resume in place of --overwrite"),
+        (false, false) => format!("{command} with {named}--resume"),
+    }
 }
 
 /// A baseline that nobody will measure is told now, not after the sweep.

@@ -1,17 +1,27 @@
 //! Ctrl-C, and panics that belong to an implementation under measurement.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, Once, PoisonError};
 
 use super::exit::Exit;
 use super::output::note;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+static BECOMES: Mutex<&str> = Mutex::new(NOTHING_KEPT);
 
-/// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once.
+/// What becomes of what was done when Ctrl-C comes.
+pub(super) const NOTHING_KEPT: &str = "what is measured so far is not kept";
+pub(super) const CELLS_KEPT: &str = "cells that are finished are kept";
+pub(super) const ROWS_TOLD: &str = "rows that are judged are told, and nothing else is kept";
+pub(super) const DECIDED_TOLD: &str = "what is decided is told, and kept where -o says so";
+pub(super) const NO_CERTIFICATE: &str = "what is decided is told, and no certificate is kept";
+
+/// Makes the first Ctrl-C ask the instrument to stop between two rounds and a second one end the program at once; the
+/// first one says what `becomes` of what was done, which holds until this is called again.
 /// Returns the flag that the first one sets.
-pub(super) fn stop_on_ctrl_c() -> &'static AtomicBool {
+pub(super) fn stop_on_ctrl_c(becomes: &'static str) -> &'static AtomicBool {
     static INSTALLED: Once = Once::new();
+    *BECOMES.lock().unwrap_or_else(PoisonError::into_inner) = becomes;
     INSTALLED.call_once(install);
     &STOP
 }
@@ -23,7 +33,8 @@ fn install() {
             ellwand_bench::commands::end_running();
             std::process::exit(Exit::Interrupted.code());
         }
-        note("\nstopping after this round; what is measured is kept (Ctrl-C again to end at once)");
+        let becomes = *BECOMES.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&format!("\nstopping after this round; {becomes} (Ctrl-C again to end at once)"));
     });
     if let Err(error) = installed {
         // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.

@@ -87,9 +87,10 @@ fn title(table: &SpanTable) -> String {
 
 /// What an iteration took, and on what terms.
 fn terms(table: &SpanTable) -> String {
+    let of = if table.left_out.is_empty() { String::new() } else { format!(" of {}", table.iterations) };
     let mut parts = vec![format!(
-        "{} iterations with spans on, {} each (mean; median {}): not a benchmark",
-        table.iterations,
+        "{}{of} iterations with spans on, {} each (mean; median {}): not a benchmark",
+        table.iterations - table.left_out.len(),
         seconds(table.iteration_s),
         seconds(table.iteration_median_s)
     )];
@@ -186,6 +187,7 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
         "status",
         "reason",
         "iterations",
+        "iterations_left_out",
         "iteration_s",
         "component",
         "at",
@@ -215,6 +217,7 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
             table.status.word.to_string(),
             table.status.reason.clone().unwrap_or_default(),
             table.iterations.to_string(),
+            table.left_out.len().to_string(),
             exact(table.iteration_s),
         ];
         if table.rows.is_empty() {

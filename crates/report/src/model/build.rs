@@ -247,6 +247,12 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         wall_over_cpu: contention(m),
         switched_share: switched_share(m),
         faults_per_iteration: crate::diagnose::typical_faults(m),
+        warnings: m
+            .warnings
+            .iter()
+            .map(|warning| crate::units::clean(warning))
+            .chain(speedup::remark(&speedup, m, peers))
+            .collect(),
         speedup,
         roof: if m.outcome.is_measured() {
             roof(&environment.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)
@@ -257,7 +263,6 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         best: false,
         readings: readings(m),
         checked: m.check.as_ref().map_or_else(String::new, |check| crate::units::clean(&check.detail)),
-        warnings: m.warnings.iter().map(|warning| crate::units::clean(warning)).collect(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Components of implementations: what their spans say, in runs apart from every headline timing.
 
+use std::cmp::Ordering;
+
 use ellwand_core::record::{CaseRecord, Param, Record, SpanNode, Spans};
 use ellwand_core::stats::median;
 use serde::Serialize;
@@ -32,9 +34,15 @@ pub struct SpanTable {
     pub status: Status,
     /// Iterations recorded.
     pub iterations: usize,
-    /// Mean wall time of an iteration with spans on, in seconds: what shares refer to. Not a benchmark.
+    /// Those of them, counted from 1, that took so much longer than the others that they pass for disturbed. They are in no
+    /// mean and no share; in medians and in calls they are.
+    pub left_out: Vec<usize>,
+    /// Mean wall time of an iteration with spans on, in seconds, but for those left out: what shares refer to. Not a
+    /// benchmark.
     pub iteration_s: Option<f64>,
-    /// Median of the same.
+    /// Mean over all iterations that were recorded.
+    pub iteration_all_s: Option<f64>,
+    /// Median over all iterations that were recorded.
     pub iteration_median_s: Option<f64>,
     /// The components, each below what it lies in.
     pub rows: Vec<SpanRow>,
@@ -73,9 +81,10 @@ pub struct SpanRow {
     pub threads: u32,
     /// Calls an iteration.
     pub calls: f64,
-    /// Mean time in it an iteration, over all threads that ran it, in seconds.
+    /// Mean time in it an iteration, over all threads that ran it, in seconds. Like every mean here it is of the iterations
+    /// that were not left out.
     pub time_s: f64,
-    /// Median over iterations of the same.
+    /// Median over all iterations of the same.
     pub time_median_s: Option<f64>,
     /// Its time over the wall time of the iteration; more than 1 where several threads ran it at once.
     pub share: Option<f64>,
@@ -143,8 +152,11 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
         .collect();
     let fixed: Vec<String> = fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(","))).collect();
     let iterations = spans.iteration_ns.len();
-    let mean = |total_ns: f64| (iterations > 0).then(|| total_ns * 1e-9 / iterations as f64);
-    let wall_ns = spans.wall_ns();
+    let kept = Kept::of(&spans.iteration_ns);
+    let wall_ns = kept.mean(&spans.iteration_ns);
+    let inside: f64 = spans.nodes.iter().filter(|node| node.calling).map(|node| kept.mean(&node.self_ns)).sum();
+    let outside_ns = (wall_ns - inside).max(0.0);
+    let seconds = |ns: f64| (iterations > 0).then_some(ns * 1e-9);
     let share = |ns: f64| (wall_ns > 0.0).then_some(ns / wall_ns);
     let own: u64 = spans.nodes.iter().filter(|node| node.calling).map(|node| node.calls).sum();
     let recorded = !spans.nodes.is_empty();
@@ -160,15 +172,17 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
         what_ran: crate::units::clean(&spans.what_ran),
         status: (&spans.outcome).into(),
         iterations,
-        iteration_s: mean(wall_ns),
+        left_out: kept.left_out.iter().map(|index| index + 1).collect(),
+        iteration_s: seconds(wall_ns),
+        iteration_all_s: seconds(Kept::all(iterations).mean(&spans.iteration_ns)),
         iteration_median_s: median(&spans.iteration_ns).map(|ns| ns * 1e-9),
-        rows: spans.nodes.iter().map(|node| row(node, iterations, wall_ns)).collect(),
-        outside_s: recorded.then(|| mean(spans.outside_ns())).flatten(),
-        outside_share: recorded.then(|| share(spans.outside_ns())).flatten(),
+        rows: by_time(spans.nodes.iter().map(|node| row(node, &kept, wall_ns)).collect()),
+        outside_s: recorded.then(|| seconds(outside_ns)).flatten(),
+        outside_share: recorded.then(|| share(outside_ns)).flatten(),
         spans_per_iteration: (iterations > 0).then(|| spans.spans as f64 / iterations as f64),
         span_cost_s: spans.cost.map(|cost| cost.on_ns * 1e-9),
         span_off_cost_s: spans.cost.map(|cost| cost.off_ns * 1e-9),
-        overhead_share: spans.cost.and_then(|cost| share(own as f64 * cost.on_ns)),
+        overhead_share: spans.cost.and_then(|cost| share(own as f64 / iterations as f64 * cost.on_ns)),
         dropped: spans.dropped,
         open: spans.open,
         trace: spans.trace.clone(),
@@ -178,11 +192,49 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
     table
 }
 
-fn row(node: &SpanNode, iterations: usize, wall_ns: f64) -> SpanRow {
-    let per_iteration = |sum: f64| if iterations > 0 { sum / iterations as f64 } else { 0.0 };
-    let (total, own): (f64, f64) = (node.total_ns.iter().sum(), node.self_ns.iter().sum());
+/// An iteration is left out when it took more than this share longer than the median ..
+const FAR: f64 = 0.25;
+/// .. and this many times as far from it as half of the iterations are: where all of them differ, none stands out.
+const FAR_AMONG_DIFFERENT: f64 = 5.0;
+
+/// The iterations that times and shares are made of.
+///
+/// One pause of milliseconds in iterations of microseconds would make whatever component it fell into the largest. Whole
+/// iterations are left out, so that components still add up to their iterations.
+struct Kept {
+    iterations: usize,
+    left_out: Vec<usize>,
+}
+
+impl Kept {
+    fn all(iterations: usize) -> Self {
+        Self { iterations, left_out: Vec::new() }
+    }
+
+    fn of(iteration_ns: &[f64]) -> Self {
+        let all = Self::all(iteration_ns.len());
+        let Some(middle) = median(iteration_ns) else { return all };
+        let distances: Vec<f64> = iteration_ns.iter().map(|ns| (ns - middle).abs()).collect();
+        let far = (FAR * middle).max(FAR_AMONG_DIFFERENT * median(&distances).unwrap_or(0.0));
+        let left_out = (0..iteration_ns.len()).filter(|index| iteration_ns[*index] > middle + far);
+        Self { left_out: left_out.collect(), ..all }
+    }
+
+    /// Mean of one value an iteration.
+    fn mean(&self, values: &[f64]) -> f64 {
+        let of = values.iter().enumerate().filter(|(index, _)| self.left_out.binary_search(index).is_err());
+        let sum: f64 = of.map(|(_, value)| value).sum();
+        let count = self.iterations - self.left_out.len();
+        if count > 0 { sum / count as f64 } else { 0.0 }
+    }
+}
+
+fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
+    // What is known only of all iterations together is divided evenly among them.
+    let per_iteration = |sum: f64| if kept.iterations > 0 { sum / kept.iterations as f64 } else { 0.0 };
+    let (total, own) = (kept.mean(&node.total_ns), kept.mean(&node.self_ns));
     let share = |ns: f64| (wall_ns > 0.0).then_some(ns / wall_ns);
-    let rate = |amount: f64| (amount > 0.0 && total > 0.0).then(|| amount / (total * 1e-9));
+    let rate = |amount: f64| (amount > 0.0 && total > 0.0).then(|| per_iteration(amount) / (total * 1e-9));
     let seconds = |ns: Option<f64>| ns.map(|ns| ns * 1e-9);
     SpanRow {
         path: node.path.iter().map(|name| crate::units::clean(name)).collect(),
@@ -190,10 +242,10 @@ fn row(node: &SpanNode, iterations: usize, wall_ns: f64) -> SpanRow {
         calling: node.calling,
         threads: node.lanes,
         calls: per_iteration(node.calls as f64),
-        time_s: per_iteration(total) * 1e-9,
+        time_s: total * 1e-9,
         time_median_s: median(&node.total_ns).map(|ns| ns * 1e-9),
         share: share(total),
-        self_s: per_iteration(own) * 1e-9,
+        self_s: own * 1e-9,
         self_share: share(own),
         call_min_s: seconds(node.call_min_ns),
         call_median_s: seconds(node.call_median_ns),
@@ -205,13 +257,66 @@ fn row(node: &SpanNode, iterations: usize, wall_ns: f64) -> SpanRow {
     }
 }
 
+/// Siblings by their time, each with what lies in it; the record has them by their time in all iterations.
+fn by_time(rows: Vec<SpanRow>) -> Vec<SpanRow> {
+    // The way to a row: what its ancestors and itself took, and where they stood.
+    let mut way: Vec<(f64, usize)> = Vec::new();
+    let mut placed: Vec<(Vec<(f64, usize)>, SpanRow)> = Vec::with_capacity(rows.len());
+    for (index, row) in rows.into_iter().enumerate() {
+        way.truncate(row.path.len().saturating_sub(1));
+        way.push((row.time_s, index));
+        placed.push((way.clone(), row));
+    }
+    placed.sort_by(|(a, _), (b, _)| {
+        let steps = a.iter().zip(b).map(|(a, b)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        steps.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+    });
+    placed.into_iter().map(|(_, row)| row).collect()
+}
+
 /// Calls this many times as long as what an empty span reads are hardly falsified by it.
 const CLEARLY_LONGER: f64 = 10.0;
 /// Share of the wall time that recording may take before it is told.
 const NOTABLE: f64 = 0.01;
 
+/// Iterations that are named by their number; of more only the count is told.
+const NAMED: usize = 6;
+
+/// What was left out of times and shares, and means that are no typical iteration all the same.
+fn disturbed(spans: &Spans, table: &SpanTable) -> Option<String> {
+    let seconds = |s: f64| crate::units::human(s, "s");
+    let (mean, all, middle) = (table.iteration_s?, table.iteration_all_s?, table.iteration_median_s?);
+    let took = table.left_out.iter().filter_map(|number| spans.iteration_ns.get(number - 1));
+    if let Some(shortest) = took.copied().min_by(f64::total_cmp) {
+        let count = table.left_out.len();
+        let which = if count <= NAMED {
+            let numbers: Vec<String> = table.left_out.iter().map(ToString::to_string).collect();
+            format!(" ({} {})", if count == 1 { "number" } else { "numbers" }, numbers.join(", "))
+        } else {
+            String::new()
+        };
+        let shortest = seconds(shortest * 1e-9);
+        let took = if count == 1 { format!("it took {shortest}") } else { format!("they took {shortest} or more") };
+        return Some(format!(
+            "left out of times and shares as disturbed: {count} of {} iterations{which}; {took} where the median is {}. With {} the mean is {}",
+            table.iterations,
+            seconds(middle),
+            if count == 1 { "it" } else { "them" },
+            seconds(all)
+        ));
+    }
+    (mean > (1.0 + FAR) * middle).then(|| {
+        format!(
+            "the iterations differ much among themselves: their mean, {}, is {:.1} times their median; shares are of all of them and lean towards the slow ones",
+            seconds(mean),
+            mean / middle
+        )
+    })
+}
+
 fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     let mut notes: Vec<String> = spans.warnings.iter().map(|warning| crate::units::clean(warning)).collect();
+    notes.extend(disturbed(spans, table));
     if spans.dropped > 0 {
         notes.push(format!(
             "spans that found no room and are missing: {}. Times and calls are too low; choose a smaller case",

@@ -1,4 +1,4 @@
-//! Speed-up: the ratio of times of samples taken in the same round, so that what slowed the machine for a while slowed both.
+//! Speed-up: the ratio of times of samples taken in the same round of one command, so that what slowed the machine for a while slowed both.
 
 use std::collections::HashMap;
 
@@ -60,6 +60,9 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
             return Speedup::without(baseline, format!("the time of {name} is below resolution"));
         }
     }
+    if let Some(why) = apart(own, base) {
+        return Speedup::without(baseline, why);
+    }
     let ratios = paired_ratios(base, own);
     let is_baseline = base.implementation == own.implementation && base.device == own.device;
     match median(&ratios) {
@@ -79,7 +82,25 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
     }
 }
 
-/// Ratios of times, base over own, of samples of the same block and round.
+/// Why two measured rows of a case have no rounds in common although the numbers of their rounds are the same.
+fn apart(own: &Measurement, base: &Measurement) -> Option<String> {
+    (own.session != base.session).then(|| {
+        format!(
+            "{} and {} were measured by different commands of this record (--resume), so that they share no round",
+            crate::units::clean(&base.implementation),
+            crate::units::clean(&own.implementation)
+        )
+    })
+}
+
+/// What the reader of a row must know about its speed-up, where it would be expected and is none.
+pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement]) -> Option<String> {
+    let why = speedup.unavailable.as_ref()?;
+    let of_apart = peers.iter().any(|peer| apart(own, peer).is_some_and(|apart| apart == *why));
+    of_apart.then(|| format!("no speed-up: {why}; measure them with one command"))
+}
+
+/// Ratios of times, base over own, of samples of the same block and round of one command.
 pub(crate) fn paired_ratios(base: &Measurement, own: &Measurement) -> Vec<f64> {
     let of_round: HashMap<(u32, u32), f64> =
         base.samples.iter().map(|sample| ((sample.block, sample.round), sample.seconds())).collect();

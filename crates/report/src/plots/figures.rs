@@ -12,9 +12,9 @@ mod roofline;
 const PANELS: usize = 9;
 
 /// What is drawn upwards.
-struct Quantity {
+pub(super) struct Quantity {
     /// Part of the file name.
-    id: &'static str,
+    pub(super) id: &'static str,
     /// First words of the title.
     title: &'static str,
     /// Axis label; `{item}` becomes the name of an item.
@@ -32,7 +32,7 @@ fn spread(stats: &Stats) -> (f64, f64, f64) {
     (stats.median, stats.p10, stats.p90)
 }
 
-const QUANTITIES: &[Quantity] = &[
+pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         id: "time",
         title: "time of an iteration",

@@ -10,10 +10,13 @@ mod figures;
 mod font;
 mod labels;
 mod lines;
+mod names;
 mod png;
 mod scene;
 mod style;
 mod svg;
+
+pub use names::PlotNames;
 
 use crate::{Report, ReportError};
 

@@ -143,6 +143,7 @@ pub fn measured(case: &Case, implementation: &str, seconds: f64, work: Work) -> 
         resolution_ns: Some(0.4),
         readings: Vec::new(),
         warnings: Vec::new(),
+        session: 0,
     }
 }
 

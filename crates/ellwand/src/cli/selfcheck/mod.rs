@@ -30,7 +30,7 @@ const TOO_MANY: u64 = 3;
 pub(super) fn selfcheck(matches: &ArgMatches) -> Outcome {
     let here = environment::detect();
     let rope = rope(matches)?;
-    let (launch, interrupt) = (Launch::this_program(), signals::stop_on_ctrl_c());
+    let (launch, interrupt) = (Launch::this_program(), signals::stop_on_ctrl_c(signals::NO_CERTIFICATE));
     let trials = trials(matches)?;
     // Terms cannot fail later on when they do not fail now.
     terms(matches, rope)?;

@@ -1,0 +1,79 @@
+//! What stands in an output directory already, and whose it is: nothing of the user's is replaced or removed unasked.
+
+use std::path::Path;
+
+use ellwand_bench::{Plan, writer};
+use ellwand_core::record::Record;
+use ellwand_core::{InputError, Registry};
+use ellwand_report::PlotNames;
+
+use super::output;
+use super::run::RECORD;
+
+/// Plots that a run of the plan could draw.
+pub(super) fn plots_of(plan: &Plan, registry: &Registry) -> PlotNames {
+    let cases = || plan.cells.iter().map(|cell| &cell.case);
+    PlotNames::new(
+        cases().map(|case| case.workload.as_str()),
+        plan.cells.iter().flat_map(|cell| cell.workload.axes().iter().map(|axis| axis.name)),
+        registry.devices().iter().map(|device| device.id()),
+    )
+}
+
+/// The record that stands at a path. Only a plain file is read: a device may have no end.
+pub(super) fn record(path: &Path) -> Option<Record> {
+    if path.is_file() { writer::read(path).ok() } else { None }
+}
+
+/// Refuses a directory without a record in which something has a name that this program would write.
+pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError> {
+    let Some(path) = ellwand_report::standing(dir, plots).into_iter().next() else { return Ok(()) };
+    if dir.join(RECORD).exists() {
+        return Ok(());
+    }
+    let problem =
+        format!("{} stands there beside no record that it could be of, and would be replaced", path.display());
+    Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"))
+}
+
+/// Removes what was made from the record that stood there: reports, plots and traces. What cannot be removed is told.
+pub(super) fn clear(dir: &Path, before: Option<&Record>) {
+    let traces = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let plots = before.map(PlotNames::of).unwrap_or_default();
+    let mut failed = ellwand_report::remove_all(dir, &plots).err().map(|error| error.to_string());
+    for trace in traces.filter(|path| super::spans::is_trace(path)) {
+        if let Err(error) = std::fs::remove_file(&trace) {
+            failed = Some(format!("{}: {error}", trace.display()));
+        }
+    }
+    if let Some(error) = failed {
+        output::note(&format!("note: what was made from the old record stays: {error}"));
+    }
+}
+
+/// Refuses to write the report of `records` over what is not of them: into the directory of another record, or over files
+/// that no report of this program stands beside.
+pub(super) fn for_report(dir: &Path, records: &[Record], overwrite: bool) -> Result<(), InputError> {
+    let path = dir.join(RECORD);
+    if path.exists() {
+        let own = record(&path).is_some_and(|there| records.iter().any(|record| record.run.id == there.run.id));
+        return match (own, overwrite) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                output::note(&format!("note: {} is of another run than the report beside it now", path.display()));
+                Ok(())
+            }
+            (false, false) => {
+                let problem = format!("{} is of another run, whose report would be replaced", path.display());
+                let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
+                Err(error.help("--overwrite replaces the report and leaves the record"))
+            }
+        };
+    }
+    // The report of an earlier call is made from a record that is kept elsewhere.
+    let path = dir.join("run.json");
+    let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+    let earlier = json["report_version"].is_u64();
+    if overwrite || earlier { Ok(()) } else { only_ours(dir, &PlotNames::default()) }
+}

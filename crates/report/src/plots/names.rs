@@ -1,0 +1,56 @@
+//! Which file names plots have: what is removed or replaced must be a plot, not a picture of the user's.
+
+use std::collections::BTreeSet;
+
+use ellwand_core::record::Record;
+
+use super::figures::{QUANTITIES, file_name};
+
+/// The names of all plots that reports of some workloads, axes and devices can have.
+#[derive(Debug, Clone, Default)]
+pub struct PlotNames {
+    /// Without the number of a part or a run, and without ending.
+    stems: BTreeSet<String>,
+}
+
+impl PlotNames {
+    /// Of what a report over these would show.
+    pub fn new<'a>(
+        workloads: impl IntoIterator<Item = &'a str>,
+        axes: impl IntoIterator<Item = &'a str>,
+        devices: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let ids = || QUANTITIES.iter().map(|quantity| quantity.id);
+        let mut stems = BTreeSet::new();
+        for workload in workloads {
+            stems.extend(ids().chain(["rate-distortion"]).map(|id| format!("{}-{id}", file_name(workload))));
+        }
+        for axis in axes {
+            stems.extend(ids().map(|id| format!("overview-{id}-{}", file_name(axis))));
+        }
+        let devices = devices.into_iter().map(|device| device.replace(':', "-"));
+        let places = ["one-thread", "all-threads"].map(str::to_string).into_iter().chain(devices);
+        stems.extend(places.map(|place| format!("roofline-{place}")));
+        Self { stems }
+    }
+
+    /// Of what was or could have been made from a record.
+    pub fn of(record: &Record) -> Self {
+        let all = || &record.measurements;
+        let axes = all().iter().flat_map(|m| m.case.params.iter().chain(&m.case.neutral));
+        Self::new(
+            all().iter().map(|m| m.case.workload.as_str()),
+            axes.map(|param| param.axis.as_str()),
+            all().iter().map(|m| m.device.as_str()),
+        )
+    }
+
+    /// Whether a file of the folder of plots has the name of one of them.
+    pub fn holds(&self, file: &str) -> bool {
+        let Some(stem) = file.strip_suffix(".png").or_else(|| file.strip_suffix(".svg")) else { return false };
+        let numbered = stem.rsplit_once('-').filter(|(_, number)| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0')
+        });
+        self.stems.contains(stem) || numbered.is_some_and(|(stem, _)| self.stems.contains(stem))
+    }
+}
