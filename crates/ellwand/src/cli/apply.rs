@@ -32,7 +32,7 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     let case = one_case(workload.as_ref(), &selection)?;
     let given = super::given::given(matches, &[(workload.as_ref(), &case)])?.unwrap_or_default();
     check_devices_known(registry, &selection.devices)?;
-    let registry = &super::run::preferring(registry, &selection);
+    let registry = &super::chosen::preferring(registry, &selection);
     let (implementation, device) = implementation(registry, workload.name(), &selection)?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;

@@ -71,9 +71,9 @@ pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
     if selection.workloads.is_empty() {
         selection.workloads = vec!["*".into()];
     }
-    let registry = &super::run::preferring(registry, &selection);
+    let registry = &super::chosen::preferring(registry, &selection);
     let plan = Plan::expand(registry, &selection)?;
-    super::run::tell_left_alone(&plan, &selection);
+    super::chosen::tell_left_alone(&plan, &selection);
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
     let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
     judge_all(registry, &plan, seed, None, text(matches, "format") == Some("json"))

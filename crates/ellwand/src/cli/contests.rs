@@ -53,7 +53,7 @@ struct Ask {
 pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) -> Result<Vec<Contest>, Failure> {
     let chosen = selected(registry, matches);
     check_devices_known(registry, &chosen.devices)?;
-    let devices = (!chosen.devices.is_empty()).then(|| super::run::preferring(registry, &chosen));
+    let devices = (!chosen.devices.is_empty()).then(|| super::chosen::preferring(registry, &chosen));
     let ask = Ask { devices, seed: matches.get_one::<u64>("seed").copied().unwrap_or(42), probes };
     let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
     if let Some(revision) = text(matches, "baseline") {

@@ -8,6 +8,7 @@ mod cache;
 mod ceilings;
 mod certificate;
 mod check;
+mod chosen;
 mod ci;
 mod command;
 mod compare;

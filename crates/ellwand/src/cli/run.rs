@@ -7,16 +7,14 @@ use std::time::Duration;
 use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{
-    Blocks, Cell, Event, Instrument, Plan, Selection, Writer, environment, left_out, resolutions, writer,
-};
-use ellwand_core::error::nearest;
+use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, left_out, resolutions, writer};
 use ellwand_core::record::{Measurement, Outcome as Fate, Run, Settings, Spans, VERSION};
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::Fit;
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
+use super::chosen::{check_baseline, preferring, tell_left_alone};
 use super::command::{caches_of, effort, is_set, limits, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
@@ -186,22 +184,6 @@ impl Continued<'_> {
     }
 }
 
-/// Tells which workloads an axis does not apply to: without that they would seem to heed it.
-pub(super) fn tell_left_alone(plan: &Plan, selection: &Selection) {
-    for (axis, workloads) in plan.left_alone(selection) {
-        output::note(&format!("note: {} has no --{axis}, and is what it always is", workloads.join(", ")));
-    }
-}
-
-/// The registry in which the devices that were asked for by index come first of their kind.
-pub(super) fn preferring(registry: &Registry, selection: &Selection) -> Registry {
-    let mut registry = registry.clone();
-    for id in selection.devices.iter().rev() {
-        registry.prefer(id);
-    }
-    registry
-}
-
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
 fn measure(
     instrument: &Instrument,
@@ -305,27 +287,6 @@ fn going_on(matches: &ArgMatches, dir: &Path) -> String {
         (false, true) => format!("{command} with {named}--resume in place of --overwrite"),
         (false, false) => format!("{command} with {named}--resume"),
     }
-}
-
-/// A baseline that nobody will measure is told now, not after the sweep.
-fn check_baseline(plan: &Plan, matches: &ArgMatches) -> Result<(), InputError> {
-    let Some(name) = text(matches, "baseline") else { return Ok(()) };
-    let mut known: Vec<&str> =
-        plan.cells.iter().flat_map(|cell| cell.implementations.iter().map(|i| i.name.as_str())).collect();
-    known.sort_unstable();
-    known.dedup();
-    if known.contains(&name) {
-        return Ok(());
-    }
-    let error = InputError::new(
-        "--baseline",
-        format!("'{name}' is not among the implementations to measure"),
-        format!("one of {}", known.join(", ")),
-    );
-    Err(match nearest(name, known) {
-        Some(near) => error.help(format!("did you mean {near}?")),
-        None => error,
-    })
 }
 
 /// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
