@@ -15,6 +15,7 @@ mod lanes;
 pub mod lattice;
 pub mod layers;
 mod pool;
+mod precision;
 pub mod stores;
 #[cfg(test)]
 mod testing;

@@ -5,8 +5,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::Task;
-use super::shape::{Mask, Precision, Shape};
+use super::shape::{Mask, Shape};
 use crate::gemm::normal;
+use crate::precision::Precision;
 
 /// How an input is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -131,7 +132,7 @@ fn masked(task: Task) -> bool {
 
 /// Bytes of the inputs and of the output.
 pub(super) fn bytes(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
-    let one = if precision == Precision::Bf16 { 2_u64 } else { 4 };
+    let one = precision.bytes() as u64;
     let of = |array: &Array| array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64));
     (inputs(task, s).iter().map(of).fold(0, u64::saturating_add), of(&output(task, s)))
 }

@@ -4,12 +4,12 @@
 //! of a value count. The reference computes in f64 from the widened inputs.
 
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
-use ellwand_core::{Port, Ports};
 
 use super::job::{Job, Way};
 use super::shape::Shape;
 use super::{Task, arrays};
 use crate::lanes::half::{narrow as bits, widen as value};
+use crate::precision::widened;
 
 /// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
 const UNIT: f64 = 1.0 / 256.0;
@@ -32,49 +32,9 @@ fn round(from: &[f32], to: &mut [u16]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = bits(*from));
 }
 
-/// Inputs in f32 rounded to bf16, which is what `to_wide` takes back.
-pub(super) fn to_narrow(mut wide: Tensors) -> Result<Tensors, InputError> {
-    for name in INPUTS {
-        if let Some(tensor) = wide.take(name) {
-            let narrow: Vec<u16> = tensor.f32()?.iter().copied().map(bits).collect();
-            wide.insert(name, Tensor::new(tensor.shape(), &narrow[..])?);
-        }
-    }
-    Ok(wide)
-}
-
-/// The same arrays in f32, exactly; lengths as they are.
-pub(super) fn to_wide(narrow: &Tensors) -> Result<Tensors, InputError> {
-    let mut wide = narrow.clone();
-    for name in INPUTS {
-        if let Some(tensor) = wide.take(name) {
-            let given = tensor.u16().map_err(|error| {
-                let help = "give the bits of bfloat16, for example x.astype(ml_dtypes.bfloat16).view('uint16')";
-                InputError { argument: name.into(), ..error }.help(help)
-            })?;
-            let mut values = vec![0.0; given.len()];
-            widen(given, &mut values);
-            wide.insert(name, Tensor::new(tensor.shape(), &values[..])?);
-        }
-    }
-    Ok(wide)
-}
-
-/// Ports of f32 as ports of bf16.
-pub(super) fn ports(wide: Ports) -> Ports {
-    let narrow = |port: Port| match port.dtype {
-        Dtype::F32 => Port { dtype: Dtype::U16, ..port },
-        _ => port,
-    };
-    Ports {
-        inputs: wide.inputs.into_iter().map(narrow).collect(),
-        outputs: wide.outputs.into_iter().map(narrow).collect(),
-    }
-}
-
 /// The result in f64 rounded to f32, and its spread, from inputs in bf16.
 pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
-    let [context, spread] = super::reference::with_spread(shape, &to_wide(inputs)?)?;
+    let [context, spread] = super::reference::with_spread(shape, &widened(inputs.clone(), &INPUTS)?)?;
     Ok(Tensors::new().with(OUTPUT, context).with(SPREAD, spread))
 }
 
@@ -136,7 +96,7 @@ impl Widened {
     pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
         let shape = Shape::of(case)?;
         let output = Tensor::zeros(Dtype::U16, &arrays::output(Task::Core, &shape).dims)?;
-        let inner = Job::new(Task::Core, way, case, &to_wide(inputs)?)?;
+        let inner = Job::new(Task::Core, way, case, &widened(inputs.clone(), &INPUTS)?)?;
         Ok(Box::new(Self { inner, inputs: inputs.clone(), output, problem: None }))
     }
 
@@ -270,7 +230,7 @@ mod tests {
         for name in INPUTS {
             assert!(kept.get(name).unwrap().data().same_bits(inputs.get(name).unwrap().data()), "{name}");
         }
-        let wide = to_wide(&inputs).unwrap();
+        let wide = widened(inputs.clone(), &INPUTS).unwrap();
         let refused = workload.adopt(&other, wide, Fit::Whole).unwrap_err().to_string();
         assert!(refused.starts_with("q: it holds float32; expected uint16") && refused.contains("view"), "{refused}");
     }

@@ -3,10 +3,11 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::shape::{Mask, Precision, Shape};
+use super::shape::{Mask, Shape};
 use super::{Task, arrays, bf16};
 use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, files, gpu, whole};
 use crate::gemm::Sees;
+use crate::precision::{Precision, widened};
 
 /// The kernels for every architecture since Ampere.
 pub(crate) static SOURCE: Source =
@@ -46,7 +47,7 @@ pub(super) struct Made {
 
 pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, PrepareError> {
     let s = Shape::of(case)?;
-    arrays::check(Task::Core, &s, &bf16::to_wide(inputs)?)?;
+    arrays::check(Task::Core, &s, &widened(inputs.clone(), &bf16::INPUTS)?)?;
     if s.batch > 65_535 || s.heads > 65_535 {
         return unsupported(format!("{} sequences of {} heads; a grid takes 65535 of each", s.batch, s.heads));
     }

@@ -4,11 +4,12 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
-use super::shape::{Layout, Mask, Precision, Shape};
+use super::shape::{Layout, Mask, Shape};
 use super::{EPSILON, Task, arrays};
 use crate::device::{Arg, Buffer, Gpu, GpuError, Job, gpu};
 use crate::gemm::{Masked, Place, Products, Sees};
 use crate::layers::Kernels as Layers;
+use crate::precision::Precision;
 
 /// Where the heads of an array lie.
 pub(super) fn place(at: Arg, layout: Layout) -> Place {

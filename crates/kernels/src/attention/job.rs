@@ -6,11 +6,12 @@ use ellwand_profile::span;
 
 use super::fused::{self, Core, Tiling};
 use super::ops::Ops;
-use super::shape::{Layout, Precision, Shape};
+use super::shape::{Layout, Shape};
 use super::{Task, arrays, bf16, naive, reference::reference};
 use crate::gemm::{Scratch, zeros};
 use crate::isa::Isa;
 use crate::pool;
+use crate::precision::Precision;
 use ellwand_core::tensor::Buffer;
 
 /// How a task is computed.

@@ -25,7 +25,9 @@ mod triton;
 mod weigh;
 mod wgpu;
 
-use ellwand_core::{Axis, Case, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload};
+use ellwand_core::{
+    Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
+};
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
@@ -33,8 +35,9 @@ pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
 pub(crate) use wgpu::SOURCE as WGSL;
 
 use crate::isa::Isa;
+use crate::precision::{self, Precision, narrowed, widened};
 use ellwand_core::verdict::compare;
-use shape::{Mask, Precision, Shape};
+use shape::{Mask, Shape};
 
 /// Added to the variance of a layer norm.
 const EPSILON: f64 = 1e-5;
@@ -148,19 +151,23 @@ impl Workload for Attention {
     }
     fn ports(&self, case: &Case) -> Ports {
         let ports = Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s));
-        if Precision::of(case) == Precision::Bf16 { bf16::ports(ports) } else { ports }
+        if Precision::of(case) == Precision::Bf16 {
+            precision::ports(ports, |port| port.dtype == Dtype::F32)
+        } else {
+            ports
+        }
     }
     fn data_digest(&self, case: &Case) -> u64 {
         Isa::data_digest(case)
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let made = arrays::make(self.task, &Shape::of(case)?, seed)?;
-        if Precision::of(case) == Precision::Bf16 { bf16::to_narrow(made) } else { Ok(made) }
+        if Precision::of(case) == Precision::Bf16 { narrowed(made, &bf16::INPUTS) } else { Ok(made) }
     }
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         if Precision::of(case) == Precision::Bf16 {
-            let (case, kept) = arrays::adopt(self.task, case, bf16::to_wide(&given)?, fit)?;
-            return Ok((case, bf16::to_narrow(kept)?));
+            let (case, kept) = arrays::adopt(self.task, case, widened(given, &bf16::INPUTS)?, fit)?;
+            return Ok((case, narrowed(kept, &bf16::INPUTS)?));
         }
         arrays::adopt(self.task, case, given, fit)
     }

@@ -3,6 +3,7 @@
 use ellwand_core::{Axis, Case, InputError, Size, Value};
 
 use crate::isa::Isa;
+use crate::precision::Precision;
 
 /// Which keys a query sees. Every mask here is a prefix of the keys, so that what is masked is never computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,21 +31,6 @@ pub(super) struct Shape {
     pub(super) kv_heads: usize,
     /// Which keys a query sees.
     pub(super) mask: Mask,
-}
-
-/// Type of the arrays of the core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    F32,
-    /// In memory 16 bits a value; products exact, sums in f32.
-    Bf16,
-}
-
-impl Precision {
-    /// What a case asks for.
-    pub(super) fn of(case: &Case) -> Self {
-        if case.text("precision") == Some("bf16") { Precision::Bf16 } else { Precision::F32 }
-    }
 }
 
 /// The longest sequence, batch and dimension that a case may have.
@@ -79,14 +65,7 @@ pub(super) fn axes() -> Vec<Axis> {
 
 /// The axis that only the core has.
 pub(super) fn precision() -> Axis {
-    let mut axis = Axis::choice(
-        "precision",
-        "type of queries, keys, values and results; bf16 as uint16 that holds its bits",
-        &["f32", "bf16"],
-        "f32",
-    );
-    axis.neutral = Some("f32".into());
-    axis
+    Precision::axis("type of queries, keys, values and results; bf16 as uint16 that holds its bits")
 }
 
 /// Named sizes of all attention workloads.

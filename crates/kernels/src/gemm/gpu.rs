@@ -4,11 +4,11 @@
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Tensors};
 
-use super::half::Precision;
 use super::wgpu::Then;
 use super::workload::{NAME, Shape};
 use super::{gpu_half, triton};
 use crate::device::{Arg, Buffer, Gpu, GpuError, Job, gpu, whole};
+use crate::precision::Precision;
 
 /// Rows and columns of C that a block or program makes.
 pub(super) const TINY: usize = 32;

@@ -4,9 +4,9 @@
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Tensors};
 
 use super::gpu::{SMALL, WIDE, fastest};
-use super::half;
 use super::workload::Shape;
 use crate::device::{Arg, Buffer, Gpu, Grid, Job, Source, Tiles, files, whole};
+use crate::precision::bits;
 
 /// The kernels for every architecture since Ampere.
 pub(crate) static SOURCE: Source =
@@ -56,7 +56,7 @@ pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, Pre
             let problem = format!("its shape is {:?}", array.shape());
             return Err(InputError::new(name, problem, format!("{want:?}")).into());
         }
-        Ok(job.hold(Buffer::of_u16(gpu, half::bits(inputs, name)?)?))
+        Ok(job.hold(Buffer::of_u16(gpu, bits(inputs, name)?)?))
     };
     let (a, b) = (given("a", [m, k])?, given("b", shape.b())?);
     let c = job.output("c", Dtype::U16, &[m, n], 0)?;

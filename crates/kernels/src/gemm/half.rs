@@ -1,85 +1,17 @@
 //! The product in bf16: A, B and C hold 16 bits a value in memory, products are exact and sums in f32, and a sum is rounded
 //! once, when it is stored. Tensors of u16 hold the bits.
 
-use ellwand_core::{Axis, Case, Dtype, InputError, Port, Ports, PrepareError, Prepared, Tensor, Tensors, Tolerance};
+use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Tensor, Tensors, Tolerance};
 
 use super::workload::{Job, Shape, Way};
 use crate::isa::Isa;
 use crate::lanes::half::{narrow, widen};
 use crate::lanes::{Kernel, Simd, dispatch};
 use crate::pool;
-
-/// Type of A, B and C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    F32,
-    Bf16,
-}
-
-impl Precision {
-    /// What a case asks for.
-    pub(super) fn of(case: &Case) -> Self {
-        if case.text("precision") == Some("bf16") { Precision::Bf16 } else { Precision::F32 }
-    }
-
-    /// Bytes of a value.
-    pub(super) fn bytes(self) -> u64 {
-        match self {
-            Precision::F32 => 4,
-            Precision::Bf16 => 2,
-        }
-    }
-
-    pub(super) fn axis() -> Axis {
-        let about = "type of A, B and C, sums in f32; bf16 as uint16 that holds its bits";
-        let mut axis = Axis::choice("precision", about, &["f32", "bf16"], "f32");
-        axis.neutral = Some("f32".into());
-        axis
-    }
-}
+use crate::precision::widened;
 
 /// The inputs.
 pub(super) const INPUTS: [&str; 2] = ["a", "b"];
-
-/// Inputs in f32, rounded to bf16.
-pub(super) fn narrowed(mut wide: Tensors) -> Result<Tensors, InputError> {
-    for name in INPUTS {
-        if let Some(tensor) = wide.take(name) {
-            let bits: Vec<u16> = tensor.f32()?.iter().copied().map(narrow).collect();
-            wide.insert(name, Tensor::new(tensor.shape(), &bits[..])?);
-        }
-    }
-    Ok(wide)
-}
-
-/// Bits of bf16 in an input.
-pub(super) fn bits<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {
-    arrays.get(name)?.u16().map_err(|error| {
-        let help = "give the bits of bfloat16, for example x.astype(ml_dtypes.bfloat16).view('uint16')";
-        InputError { argument: name.to_string(), ..error }.help(help)
-    })
-}
-
-/// The same inputs in f32, exactly.
-pub(super) fn widened(arrays: &Tensors) -> Result<Tensors, InputError> {
-    let mut wide = arrays.clone();
-    for name in INPUTS {
-        if let Some(tensor) = arrays.find(name) {
-            let values: Vec<f32> = bits(arrays, name)?.iter().copied().map(widen).collect();
-            wide.insert(name, Tensor::new(tensor.shape(), &values[..])?);
-        }
-    }
-    Ok(wide)
-}
-
-/// Ports of f32 as ports of bf16.
-pub(super) fn ports(wide: Ports) -> Ports {
-    let narrow = |port: Port| Port { dtype: Dtype::U16, ..port };
-    Ports {
-        inputs: wide.inputs.into_iter().map(narrow).collect(),
-        outputs: wide.outputs.into_iter().map(narrow).collect(),
-    }
-}
 
 /// How far a sum of `k` products may be off before it is rounded to bf16, beyond what `in_f32` allows to one that rounds to the
 /// nearest.
@@ -152,7 +84,7 @@ impl Widened {
             Way::Simd(isa) => (isa, false),
             Way::Parallel(isa) => (isa, true),
         };
-        let inner = Job::new(way, case, &widened(inputs)?)?;
+        let inner = Job::new(way, case, &widened(inputs.clone(), &INPUTS)?)?;
         let output = Tensor::zeros(Dtype::U16, &[m, n])?;
         let inputs = [inputs.get("a")?.clone(), inputs.get("b")?.clone()];
         Ok(Box::new(Self { inner, inputs, output, isa, parallel, problem: None }))

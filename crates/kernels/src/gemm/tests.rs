@@ -255,7 +255,7 @@ fn a_product_that_lost_a_term_does_not_pass_in_bf16_and_one_summed_up_with_cut_o
     let case = case([m, n, k], true, "bf16");
     let inputs = workload.inputs(&case, 8).unwrap();
     let expected = workload.reference(&case, &inputs).unwrap();
-    let wide = super::half::widened(&inputs).unwrap();
+    let wide = crate::precision::widened(inputs.clone(), &super::half::INPUTS).unwrap();
     let (a, b) = (wide.f32("a").unwrap(), wide.f32("b").unwrap());
     let judged = |steps: usize| {
         let mut c = Vec::new();

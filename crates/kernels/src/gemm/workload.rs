@@ -9,10 +9,11 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::half::{self, Precision};
+use super::half;
 use super::reference::reference;
 use super::{Product, Scratch, Source, product, products, scratch, streams};
 use crate::isa::Isa;
+use crate::precision::{self, Precision, narrowed, widened};
 use crate::{layers, pool};
 
 pub(super) const NAME: &str = "matmul";
@@ -97,7 +98,7 @@ impl Workload for Matmul {
             ],
             outputs: vec![port("c", "[m, n]", "the product")],
         };
-        if Precision::of(case) == Precision::Bf16 { half::ports(ports) } else { ports }
+        if Precision::of(case) == Precision::Bf16 { precision::ports(ports, |_| true) } else { ports }
     }
     fn data_digest(&self, case: &Case) -> u64 {
         Isa::data_digest(case)
@@ -107,7 +108,7 @@ impl Workload for Matmul {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let a = normal(&[shape.m, shape.k], 1.0, &mut rng)?;
         let wide = Tensors::new().with("a", a).with("b", normal(&shape.b(), 1.0, &mut rng)?);
-        if Precision::of(case) == Precision::Bf16 { half::narrowed(wide) } else { Ok(wide) }
+        if Precision::of(case) == Precision::Bf16 { narrowed(wide, &half::INPUTS) } else { Ok(wide) }
     }
     fn adopt(&self, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         let mut case = case.clone();
@@ -115,7 +116,7 @@ impl Workload for Matmul {
         let matrix = |name: &str| -> Result<[usize; 2], InputError> {
             match Precision::of(&case) {
                 Precision::F32 => given.f32(name).map(drop)?,
-                Precision::Bf16 => half::bits(&given, name).map(drop)?,
+                Precision::Bf16 => precision::bits(&given, name).map(drop)?,
             }
             match given.get(name)?.shape() {
                 [rows, columns] if *rows > 0 && *columns > 0 => Ok([*rows, *columns]),
@@ -152,14 +153,15 @@ impl Workload for Matmul {
         let shape = Shape::of(case)?;
         let mut c = Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?;
         // What is rounded to bf16 is held against what was not.
-        let wide = if Precision::of(case) == Precision::Bf16 { &half::widened(inputs)? } else { inputs };
+        let wide =
+            if Precision::of(case) == Precision::Bf16 { &widened(inputs.clone(), &half::INPUTS)? } else { inputs };
         reference(shape, wide.f32("a")?, wide.f32("b")?, c.f32_mut()?);
         Ok(Tensors::new().with("c", c))
     }
     fn work(&self, case: &Case) -> Work {
         let Ok(Shape { m, n, k, .. }) = Shape::of(case) else { return Work::items("elements of C", 0) };
         let precision = Precision::of(case);
-        let bytes = |rows: usize, columns: usize| precision.bytes() * rows as u64 * columns as u64;
+        let bytes = |rows: usize, columns: usize| precision.bytes() as u64 * rows as u64 * columns as u64;
         Work::items("elements of C", m as u64 * n as u64)
             .flops(2.0 * m as f64 * n as f64 * k as f64)
             .bytes(bytes(m, k) + bytes(k, n), bytes(m, n))
@@ -336,7 +338,7 @@ pub(super) fn register(registry: &mut Registry) {
         axis("k", "columns of A, rows of B", 768).sweep([64_i64, 768]).unit("values"),
         Axis::new("transposed", "B as [n, k], the layout of weights and keys; off: [k, n]", Domain::Switch, true),
         Isa::axis(),
-        Precision::axis(),
+        Precision::axis("type of A, B and C, sums in f32; bf16 as uint16 that holds its bits"),
     ];
     let size = |name, m: &[i64], n: &[i64], k: &[i64]| {
         let values = |list: &[i64]| list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>();

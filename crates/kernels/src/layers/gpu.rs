@@ -4,8 +4,9 @@
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Tensors};
 
 use super::op::Op;
-use super::shape::{Allocation, Precision, Reduction, Shape};
+use super::shape::{Allocation, Reduction, Shape};
 use crate::device::{Arg, Buffer, GpuError, Job, gpu};
+use crate::precision::Precision;
 
 /// Where losses of rows go: each to an array, or their sum, times a number, to one value.
 #[derive(Debug, Clone, Copy)]

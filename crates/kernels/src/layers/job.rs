@@ -8,9 +8,10 @@ use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Ten
 use super::half::Element;
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
-use super::shape::{Allocation, Precision, Reduction, Shape, Stores};
+use super::shape::{Allocation, Reduction, Shape, Stores};
 use crate::buffer::{Buffer, Shared};
 use crate::isa::Isa;
+use crate::precision::Precision;
 use crate::{pool, stores};
 
 /// Elements of a piece: 256 KiB, small against what a thread does in a scheduler's slice, large against the cost of dealing it.

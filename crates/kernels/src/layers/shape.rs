@@ -5,6 +5,7 @@ use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 use super::op::Op;
 use crate::buffer::Pages;
 use crate::isa::Isa;
+use crate::precision::Precision;
 
 /// How a loss is reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,24 +29,6 @@ pub(super) enum Allocation {
 impl Allocation {
     pub(super) fn pages(self) -> Pages {
         if self == Allocation::Arena { Pages::Huge } else { Pages::Heap }
-    }
-}
-
-/// How values of arrays of the shape of x are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    F32,
-    /// 16 bits in memory, computed with in f32.
-    Bf16,
-}
-
-impl Precision {
-    /// Bytes of a value.
-    pub(super) fn bytes(self) -> usize {
-        match self {
-            Precision::F32 => 4,
-            Precision::Bf16 => 2,
-        }
     }
 }
 
@@ -109,7 +92,7 @@ impl Shape {
                 Some("non-temporal") => Stores::NonTemporal,
                 _ => Stores::Auto,
             },
-            precision: if case.text("precision") == Some("bf16") { Precision::Bf16 } else { Precision::F32 },
+            precision: Precision::of(case),
         };
         let bytes = [shape.batch, shape.sequence, shape.dimension].iter().try_fold(4_usize, |n, by| n.checked_mul(*by));
         match bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) {
@@ -180,10 +163,9 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
 
 /// The axis of the operations that can keep their arrays in bf16. It joined them later: at its default a case is what it was.
 pub(super) fn precision() -> Axis {
-    let about = "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32";
-    let mut axis = Axis::choice("precision", about, &["f32", "bf16"], "f32");
-    axis.neutral = Some("f32".into());
-    axis
+    Precision::axis(
+        "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32",
+    )
 }
 
 /// Named sizes.

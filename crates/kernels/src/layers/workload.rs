@@ -8,9 +8,10 @@ use ellwand_core::{
 use super::job::{Job, Method};
 use super::op::Op;
 use super::piece::Way;
-use super::shape::{self, Allocation, Precision, Reduction, Shape};
+use super::shape::{self, Allocation, Reduction, Shape};
 use super::{data, half};
 use crate::isa::Isa;
+use crate::precision::{Precision, narrowed, widened};
 
 /// One operation.
 pub(super) struct Layer {
@@ -123,20 +124,21 @@ impl Workload for Layer {
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
         let arrays = data::seeded(self.op, &Shape::of(case)?, seed)?;
-        if precision(case) == Precision::Bf16 { half::narrowed(arrays) } else { Ok(arrays) }
+        if precision(case) == Precision::Bf16 { narrowed(arrays, &half::INPUTS) } else { Ok(arrays) }
     }
 
     fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
         if precision(case) == Precision::F32 {
             return data::adopt(self.op, case, given, fit);
         }
-        let (case, arrays) = data::adopt(self.op, case, half::widened(given)?, fit)?;
-        Ok((case, half::narrowed(arrays)?))
+        let (case, arrays) = data::adopt(self.op, case, widened(given, &half::INPUTS)?, fit)?;
+        Ok((case, narrowed(arrays, &half::INPUTS)?))
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let method = Method { way: Way::Reference, parallel: true, unfused: false };
-        let wide = if precision(case) == Precision::Bf16 { half::widened(inputs.clone())? } else { inputs.clone() };
+        let wide =
+            if precision(case) == Precision::Bf16 { widened(inputs.clone(), &half::INPUTS)? } else { inputs.clone() };
         // In f32 whatever the case says: what is rounded to bf16 is held against what was not.
         let mut job = Job::<f32>::new(self.op, method, case, &wide)
             .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;

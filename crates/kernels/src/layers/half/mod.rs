@@ -7,11 +7,12 @@
 mod run;
 
 use ellwand_core::verdict::compare;
-use ellwand_core::{Case, Dtype, InputError, Port, Ports, Tensor, Tensors, Tolerance, Verdict};
+use ellwand_core::{Case, Dtype, InputError, Ports, Tensor, Tensors, Tolerance, Verdict};
 
 use super::piece::{Piece, Plan, Way};
 use crate::buffer::Plain;
 use crate::lanes::half::{narrow, widen};
+use crate::precision;
 
 /// What the arrays of a job hold.
 pub(super) trait Element: Plain {
@@ -61,46 +62,12 @@ impl Element for u16 {
 }
 
 /// Inputs that may be in bf16.
-const INPUTS: [&str; 2] = ["x", "target"];
-
-/// Inputs in f32, rounded to bf16.
-pub(super) fn narrowed(mut wide: Tensors) -> Result<Tensors, InputError> {
-    for name in INPUTS {
-        if let Some(tensor) = wide.take(name) {
-            let narrow: Vec<u16> = tensor.f32()?.iter().copied().map(narrow).collect();
-            wide.insert(name, Tensor::new(tensor.shape(), &narrow[..])?);
-        }
-    }
-    Ok(wide)
-}
-
-/// The same arrays in f32, exactly; the others as they are.
-pub(super) fn widened(mut arrays: Tensors) -> Result<Tensors, InputError> {
-    for name in INPUTS {
-        if arrays.find(name).is_some() {
-            let given = u16::array(&arrays, name).map_err(|error| {
-                error.help("give the bits of bfloat16, for example x.astype(ml_dtypes.bfloat16).view('uint16')")
-            })?;
-            let wide: Vec<f32> = given.iter().copied().map(widen).collect();
-            let tensor = Tensor::new(arrays.get(name)?.shape(), &wide[..])?;
-            arrays.insert(name, tensor);
-        }
-    }
-    Ok(arrays)
-}
+pub(super) const INPUTS: [&str; 2] = ["x", "target"];
 
 /// Ports of f32 as ports of bf16.
 pub(super) fn ports(case: &Case, wide: Ports) -> Ports {
     let each = case.text("reduction") == Some("none");
-    let narrow = |port: Port| match port.name {
-        "x" | "target" | "y" => Port { dtype: Dtype::U16, ..port },
-        "loss" if each => Port { dtype: Dtype::U16, ..port },
-        _ => port,
-    };
-    Ports {
-        inputs: wide.inputs.into_iter().map(narrow).collect(),
-        outputs: wide.outputs.into_iter().map(narrow).collect(),
-    }
+    precision::ports(wide, |port| ["x", "target", "y"].contains(&port.name) || each && port.name == "loss")
 }
 
 /// A tolerance that holds for a value however its step of bf16 lies: half a step is at most 2^-8 of it.

@@ -4,7 +4,8 @@ use ellwand_core::{Dtype, Fit, Prepared};
 
 use super::*;
 use crate::lanes::half::{narrow, widen};
-use crate::layers::half::{narrowed, widened};
+use crate::layers::half::INPUTS;
+use crate::precision::{narrowed, widened};
 
 const OPS: [Op; 6] = [Op::LayerNorm, Op::Gelu, Op::Swish, Op::Softmax, Op::MseLoss, Op::CrossEntropyLoss];
 
@@ -118,7 +119,7 @@ fn nan_infinity_and_the_greatest_numbers_keep_their_places() {
             let (case, inputs) = on(op, &vec![vec![0.5; 40]; 4], &form[..form.len() - 1]);
             let mut case = case;
             case.set("precision", "bf16");
-            let mut inputs = narrowed(inputs).unwrap();
+            let mut inputs = narrowed(inputs, &INPUTS).unwrap();
             let x = inputs.find_mut("x").unwrap().u16_mut().unwrap();
             // The squares of a normalisation are those of f32.
             let great = if op == Op::LayerNorm { 1e15 } else { 3.3e38 };
@@ -145,7 +146,7 @@ fn given_arrays_hold_bits_and_a_case_is_what_it_was_without_the_axis() {
     let given = Tensors::new().with("x", Tensor::new(&[3, 4], &[narrow(1.5); 12][..]).unwrap());
     let (made, inputs) = layer.adopt(&case, given, Fit::Whole).unwrap();
     assert_eq!((made.int("sequence"), inputs.get("x").unwrap().u16().unwrap()), (Some(3), &[0x3fc0; 12][..]));
-    assert_eq!(widened(inputs).unwrap().f32("x").unwrap(), [1.5; 12]);
+    assert_eq!(widened(inputs, &INPUTS).unwrap().f32("x").unwrap(), [1.5; 12]);
 
     for op in Op::ALL {
         let axis = Layer::new(op).axes().iter().find(|axis| axis.name == "precision").cloned();
@@ -157,7 +158,7 @@ fn given_arrays_hold_bits_and_a_case_is_what_it_was_without_the_axis() {
     assert_eq!(2 * layer.work(&case).bytes_total(), layer.work(&f32s).bytes_total());
     let (narrow_x, wide_x) = (layer.inputs(&case, 3).unwrap(), layer.inputs(&f32s, 3).unwrap());
     assert_eq!(layer.data_digest(&case), layer.data_digest(&f32s));
-    assert!(narrowed(wide_x).unwrap().get("x").unwrap().data().same_bits(narrow_x.get("x").unwrap().data()));
+    assert!(narrowed(wide_x, &INPUTS).unwrap().get("x").unwrap().data().same_bits(narrow_x.get("x").unwrap().data()));
 }
 
 #[test]
