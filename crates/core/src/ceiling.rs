@@ -9,7 +9,10 @@ use crate::implementation::Parallelism;
 use crate::reading::Provenance;
 use crate::work::Work;
 
+mod launches;
 mod traffic;
+
+use launches::without_launches;
 
 pub use traffic::{Traffic, bandwidth, fastest_traffic, latency, traffic};
 
@@ -158,12 +161,15 @@ fn processor() -> String {
     "cpu".into()
 }
 
-/// The ceilings of one device: nothing is held against the limits of another.
+/// The ceilings of one device: nothing is held against the limits of another. Bandwidths of a device that has launches are
+/// those without the launch in which they were measured.
 pub fn of_device<'a>(ceilings: &'a [Ceiling], device: &str) -> Cow<'a, [Ceiling]> {
-    if ceilings.iter().all(|ceiling| ceiling.device == device) {
-        return Cow::Borrowed(ceilings);
-    }
-    Cow::Owned(ceilings.iter().filter(|ceiling| ceiling.device == device).cloned().collect())
+    let mine = if ceilings.iter().all(|ceiling| ceiling.device == device) {
+        Cow::Borrowed(ceilings)
+    } else {
+        Cow::Owned(ceilings.iter().filter(|ceiling| ceiling.device == device).cloned().collect())
+    };
+    if device == processor() { mine } else { Cow::Owned(without_launches(&mine)) }
 }
 
 /// Where a measurement stands below the roof (Williams, Waterman, Patterson 2009, with measured peaks).
@@ -173,7 +179,7 @@ pub struct Roof {
     pub limit_s: f64,
     /// Whether bytes (true) or operations bind.
     pub memory_bound: bool,
-    /// The peak that binds, as measured.
+    /// The peak that binds, as measured; of a device's bandwidth without the launch in it.
     pub ceiling: Ceiling,
 }
 

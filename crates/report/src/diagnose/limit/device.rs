@@ -13,9 +13,6 @@ use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
 /// Below this theoretical occupancy few warps are there to hide what others wait for.
 const FEW: f64 = 0.5;
 
-/// Share of the time of a measured bandwidth in which bytes must have moved.
-const MOVES: f64 = 0.25;
-
 /// Places a measurement below the ceilings of its device. `None` where the device's clock told nothing.
 pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
     let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.seconds()).collect();
@@ -30,8 +27,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
         None => Some(0.0),
     };
 
-    let streams = &without_launches(ceilings, of(CeilingKind::Call).unwrap_or(0.0));
-    let memory = traffic(streams, work, all, m.caches);
+    let memory = traffic(ceilings, work, all, m.caches);
     let transfer = over("carried-in", CeilingKind::ToDevice).zip(over("carried-out", CeilingKind::FromDevice));
     let mut parts: Vec<Part> = [
         (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
@@ -47,7 +43,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
     parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
 
     let largest_footprint = |of: &Ceiling| {
-        let alike = streams.iter().filter(|c| c.kind == of.kind).map(|c| c.footprint_bytes);
+        let alike = ceilings.iter().filter(|c| c.kind == of.kind).map(|c| c.footprint_bytes);
         alike.max() == Some(of.footprint_bytes)
     };
     let level = |of: &Ceiling| if largest_footprint(of) { "memory" } else { "cache" };
@@ -60,25 +56,12 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
         changes: Vec::new(),
         provenance: Provenance::Derived,
     };
-    let fastest = fastest_traffic(streams, work, all, m.caches).map_or(0.0, |traffic| traffic.seconds);
+    let fastest = fastest_traffic(ceilings, work, all, m.caches).map_or(0.0, |traffic| traffic.seconds);
     let (limit, seconds) = classify(&diagnosis, m, fastest);
     diagnosis.limit = limit;
     diagnosis.share = seconds / time_s;
     diagnosis.changes = changes(&diagnosis, m, ceilings);
     Some(diagnosis)
-}
-
-/// Bandwidths without the launch in the time of each: small arrays pass in less time than the launch takes, so that they were
-/// measured with it, and work of several launches or of a few more bytes would seem faster than what is possible. Those that are
-/// hardly more than a launch tell no bandwidth.
-fn without_launches(ceilings: &[Ceiling], call_s: f64) -> Vec<Ceiling> {
-    let bandwidth = |c: &Ceiling| c.footprint_bytes > 0 && c.kind.unit() == "B/s" && c.value > 0.0;
-    let without = |c: &Ceiling| {
-        let whole = c.footprint_bytes as f64 / c.value;
-        let moving = whole - call_s;
-        (moving >= MOVES * whole).then(|| Ceiling { value: c.footprint_bytes as f64 / moving, ..c.clone() })
-    };
-    ceilings.iter().filter_map(|c| if bandwidth(c) { without(c) } else { Some(c.clone()) }).collect()
 }
 
 /// The limit that binds, and the seconds that it explains.
