@@ -132,6 +132,14 @@ fn few_vectors_that_make_most_of_the_error() {
     let finding = speaks("overloaded", &[coded(2.4)]);
     assert!((finding.evidence[0].value - (1.0 - 0.098 / 2.4)).abs() < 1e-9, "{finding:?}");
     silent("overloaded", &[coded(0.15)]);
+    // Half of the vectors needed another scale, and all were brought in.
+    let mut retried = coded(0.1);
+    retried.readings[2].value = Some(0.5);
+    retried.readings.push(Reading::measured("lost-rate", "lost", "1", Better::Lower, 0.0, ""));
+    silent("overloaded", &[retried]);
+    let mut many = coded(2.4);
+    many.readings[2].value = Some(0.6);
+    silent("overloaded", &[many]);
     silent("overloaded", &[sized(1000, "simd", 1e-3)]);
 }
 

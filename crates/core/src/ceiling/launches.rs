@@ -14,6 +14,9 @@ pub(super) fn without_launches(ceilings: &[Ceiling]) -> Vec<Ceiling> {
     let call_s = cost(ceilings, CeilingKind::Call).map_or(0.0, |call| call.value);
     let bandwidth = |c: &Ceiling| c.footprint_bytes > 0 && c.kind.written_share().is_some() && c.value > 0.0;
     let derived = |c: &Ceiling, value: f64| {
+        if value == c.value {
+            return c.clone();
+        }
         let factor = value / c.value;
         Ceiling { value, low: c.low * factor, high: c.high * factor, provenance: Provenance::Derived, ..c.clone() }
     };

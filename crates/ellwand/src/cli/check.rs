@@ -56,6 +56,9 @@ impl Told {
     /// What stands behind the rows, of which there were to be `planned`.
     fn end(&self, planned: usize) -> Result<(), Failure> {
         if self.json {
+            if self.lines.len() < planned {
+                output::note(&format!("{} of {planned} rows not judged", planned - self.lines.len()));
+            }
             return output::result(|out| write_json(&self.lines, out));
         }
         let count = |wanted: &str| self.lines.iter().filter(|line| words(&line.outcome).0 == wanted).count();

@@ -20,7 +20,9 @@ pub(super) fn preferring(registry: &Registry, selection: &Selection) -> Registry
 /// Tells which workloads an axis does not apply to: without that they would seem to heed it.
 pub(super) fn tell_left_alone(plan: &Plan, selection: &Selection) {
     for (axis, workloads) in plan.left_alone(selection) {
-        output::note(&format!("note: {} has no --{axis}, and is what it always is", workloads.join(", ")));
+        let (has, is) =
+            if workloads.len() == 1 { ("has", "is what it always is") } else { ("have", "are what they always are") };
+        output::note(&format!("note: {} {has} no --{axis}, and {is}", workloads.join(", ")));
     }
 }
 

@@ -276,7 +276,7 @@ fn selfcheck() -> Command {
 fn machine() -> Command {
     Command::new("machine")
         .about(
-            "Measures the ceilings of this machine: read, fill, copy and triad bandwidth by cache level, multiply-add peak, load latency, page faults, waking threads, clock, span and call cost",
+            "Measures the ceilings of this machine: read, fill, copy and triad bandwidth by cache level, multiply-add peak, load latency, page faults, waking threads, clock, span and call cost; of GPUs also products of bf16, launches and the link",
         )
         .arg(format(&["table", "json"]))
         .arg(

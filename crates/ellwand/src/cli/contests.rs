@@ -176,6 +176,11 @@ fn implementations(
     }
     selection.implementations = vec![first.to_string(), second.to_string()];
     // A side may be on the processor: devices are chosen here, not implementations by their devices.
+    let sides = registry.implementations(workload).into_iter();
+    if !sides.filter(|one| [first, second].contains(&one.name.as_str())).any(|one| selection.on_device(one)) {
+        let problem = format!("neither side runs on {}", selection.devices.join(","));
+        return Err(InputError::new("--device", problem, "a device of one of the sides, or no --device"));
+    }
     selection.devices.clear();
     let mut cells = Plan::expand(registry, &selection)?.cells;
     for cell in &mut cells {

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use clap::ArgMatches;
-use ellwand_bench::plan::Selection;
+use ellwand_bench::plan::{Selection, check_devices_known};
 use ellwand_bench::{Cell, Event, Instrument, Interrupted, environment, resolutions};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::{InputError, Measurement, Registry};
 use ellwand_report::{Diagnosis, Limit, place, units};
 use serde::Serialize;
 
+use super::chosen::preferring;
 use super::command::{effort, selected, text};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
@@ -77,6 +78,9 @@ struct Row {
 }
 
 pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
+    let selection = selected(registry, matches);
+    check_devices_known(registry, &selection.devices)?;
+    let registry = &preferring(registry, &selection);
     let mut here = environment::detect();
     here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
     here.ceilings = match ceilings::kept(&here) {
@@ -96,7 +100,7 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
         given: None,
     };
-    let truths = truths(registry, &selected(registry, matches));
+    let truths = truths(registry, &selection);
     let mut progress = Progress::new(truths.len() * 3);
     let mut rows = Vec::new();
     for (truth, size) in truths.iter().flat_map(|truth| truth.sizes.map(|size| (truth, size))) {
@@ -175,7 +179,9 @@ fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environmen
     let diagnosis = place(measurement, here);
     let unavailable = match &diagnosis {
         Some(_) => None,
-        None => Some(measurement.outcome.reason().unwrap_or("it has no times").to_string()),
+        None => {
+            Some(measurement.outcome.reason().unwrap_or("it has no time, or what it ran on no ceiling").to_string())
+        }
     };
     Row {
         case: measurement.case.id.clone(),

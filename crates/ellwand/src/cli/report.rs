@@ -20,7 +20,7 @@ pub(super) fn report(matches: &ArgMatches) -> Outcome {
         add(&mut all, record, &path);
     }
     if let Some(dir) = text(matches, "output") {
-        standing::for_report(Path::new(dir), &all, is_set(matches, "overwrite"))?;
+        standing::for_report(Path::new(dir), &all, !is_set(matches, "no-plot"), is_set(matches, "overwrite"))?;
         output::directory("-o", Path::new(dir))?;
         write_directory(matches, &all, Path::new(dir))?;
     }

@@ -34,7 +34,7 @@ fn install() {
             std::process::exit(Exit::Interrupted.code());
         }
         let becomes = *BECOMES.lock().unwrap_or_else(PoisonError::into_inner);
-        note(&format!("\nstopping after this round; {becomes} (Ctrl-C again to end at once)"));
+        note(&format!("\nstopping as soon as what is under way ends; {becomes} (Ctrl-C again to end at once)"));
     });
     if let Err(error) = installed {
         // Without the handler Ctrl-C ends the program at once, and the record still holds every finished cell.

@@ -53,18 +53,24 @@ pub(super) fn clear(dir: &Path, before: Option<&Record>) {
 
 /// Refuses to write the report of `records` over what is not of them: into the directory of another record, or over files
 /// that no report of this program stands beside.
-pub(super) fn for_report(dir: &Path, records: &[Record], overwrite: bool) -> Result<(), InputError> {
+pub(super) fn for_report(dir: &Path, records: &[Record], plots: bool, overwrite: bool) -> Result<(), InputError> {
     let path = dir.join(RECORD);
     if path.exists() {
-        let own = record(&path).is_some_and(|there| records.iter().any(|record| record.run.id == there.run.id));
+        let there = record(&path);
+        let own = there.as_ref().is_some_and(|there| records.iter().any(|record| record.run.id == there.run.id));
         return match (own, overwrite) {
             (true, _) => Ok(()),
             (false, true) => {
+                let plots = there.as_ref().map(PlotNames::of).unwrap_or_default();
+                if let Err(error) = ellwand_report::remove_all(dir, &plots) {
+                    output::note(&format!("note: what was made from the old record stays: {error}"));
+                }
                 output::note(&format!("note: {} is of another run than the report beside it now", path.display()));
                 Ok(())
             }
             (false, false) => {
-                let problem = format!("{} is of another run, whose report would be replaced", path.display());
+                let of = if there.is_some() { "is of another run" } else { "cannot be read" };
+                let problem = format!("{} {of}, and its report would be replaced", path.display());
                 let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
                 Err(error.help("--overwrite replaces the report and leaves the record"))
             }
@@ -75,5 +81,9 @@ pub(super) fn for_report(dir: &Path, records: &[Record], overwrite: bool) -> Res
     let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
     let earlier = json["report_version"].is_u64();
-    if overwrite || earlier { Ok(()) } else { only_ours(dir, &PlotNames::default()) }
+    if overwrite || earlier {
+        return Ok(());
+    }
+    only_ours(dir, &PlotNames::default())?;
+    records.iter().filter(|_| plots).try_for_each(|record| only_ours(dir, &PlotNames::of(record)))
 }

@@ -261,7 +261,8 @@ impl Prepared for Job {
             ]);
         }
         let launches = (self.times * self.launches.len()) as f64;
-        let about = "launches of kernels that a run makes, on their own or as parts of one graph";
+        let about =
+            "launches of kernels and calls of a library that a run makes, on their own or as parts of one graph";
         readings.push(Reading::derived("launches", "launches", "", Better::Lower, launches, about));
         if let Some(Carried { ins, outs }) = &self.carried {
             let ins = ins.iter().map(|(_, host)| host.bytes() as u64).sum();

@@ -45,7 +45,7 @@ def matmul(
 TYPES = dict(a="*bf16", b="*bf16", c="*bf16", m="i32", n="i32", k="i32")
 VARIANTS = []
 for name, transposed in [("matmul_transposed", True), ("matmul", False)]:
-    # Three tiles of 48 KB fit into the shared memory of Ampere as well.
+    # Tiles of 48 KB: two lie in shared memory on Ampere, three on Hopper.
     for tile, rows, columns, warps, stages in [("wide", 128, 256, 8, 3), ("small", 64, 64, 4, 4)]:
         constants = dict(TRANSPOSED=transposed, ROWS=rows, COLUMNS=columns, STEP=64)
         how = dict(sixteens=("a", "b", "c", "n", "k"), warps=warps, stages=stages)

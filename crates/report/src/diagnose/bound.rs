@@ -1,6 +1,6 @@
 //! The rule that says what bounds each implementation, and what would change most.
 
-use super::limit::{BINDS, CLOSE};
+use super::limit::{ABOVE, BINDS, CLOSE};
 use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
@@ -55,6 +55,8 @@ fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Opti
         },
         confidence: match d.share {
             _ if d.exceeds() => Confidence::Low,
+            // A graph takes less for each of its launches, and nobody knows how much less.
+            share if d.limit == Limit::Launch && share > ABOVE => Confidence::Medium,
             share if share >= CLOSE => Confidence::High,
             share if share >= BINDS => Confidence::Medium,
             // What it is, by its size: nothing that was measured takes that long.

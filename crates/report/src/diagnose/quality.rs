@@ -11,8 +11,9 @@ const SWITCHED: f64 = 0.5;
 const FAULTS: f64 = 0.5;
 /// A cost of less than this share of the time is not worth a word.
 const WORTH: f64 = 0.01;
-/// Share of the squared error from which on it is that of few.
+/// Share of the squared error from which on it is that of few, and the share of vectors up to which they are few.
 const OF_FEW: f64 = 0.5;
+const FEW: f64 = 0.2;
 
 pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
@@ -89,9 +90,12 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
 /// Few vectors outside the codebook make most of the error: rates and errors of the code are then told by what it was not made for.
 pub(super) fn overloaded(report: &Report, rule: &Rule) -> Vec<Finding> {
     let read = |row: &Row, id: &str| row.readings.iter().find(|reading| reading.id == id)?.value;
+    // Where vectors may be encoded again at other scales, those outside are the ones that none of these brought in.
+    let outside = |row: &Row| read(row, "lost-rate").or_else(|| read(row, "overload-rate"));
     let share = |row: &Row| {
-        let (whole, inside) = (read(row, "mse")?, read(row, "mse-inside")?);
-        Some((1.0 - inside * (1.0 - read(row, "overload-rate")?) / whole).clamp(0.0, 1.0))
+        let (whole, inside, outside) = (read(row, "mse")?, read(row, "mse-inside")?, outside(row)?);
+        let share = 1.0 - inside * (1.0 - outside) / whole;
+        (share.is_finite() && outside <= FEW).then(|| share.clamp(0.0, 1.0))
     };
     let one = |group: Group<'_>| {
         let hit = group.worst(OF_FEW, share)?;
@@ -99,11 +103,15 @@ pub(super) fn overloaded(report: &Report, rule: &Rule) -> Vec<Finding> {
             title: "few vectors outside the codebook make most of the error".into(),
             evidence: vec![
                 evidence("their share of the error", hit.value, "1"),
-                evidence("share of vectors outside", read(hit.row, "overload-rate")?, "1"),
+                evidence("share of vectors outside", outside(hit.row)?, "1"),
                 evidence("MSE", read(hit.row, "mse")?, ""),
                 evidence("MSE of the others", read(hit.row, "mse-inside")?, ""),
             ],
-            next_experiment: "encode with `--overload retry`, which finds a scale for each of them, or with a larger scale (`--beta`), and compare error and rate".into(),
+            next_experiment: match read(hit.row, "lost-rate") {
+                None => "encode with `--overload retry`, which finds a scale for each of them, or with a larger scale (`--beta`), and compare error and rate",
+                Some(_) => "encode with a larger scale (`--beta`) or more retries, and compare error and rate",
+            }
+            .into(),
             confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })

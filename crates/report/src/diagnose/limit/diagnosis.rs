@@ -128,7 +128,10 @@ impl Diagnosis {
             Limit::Launch if self.share >= BINDS => {
                 format!("as many empty launches as it has would take {} of its time", share())
             }
-            Limit::Launch => format!("it takes {} as long as the empty launches alone", human(1.0 / self.share, "x")),
+            Limit::Launch if self.share * CALLS >= 1.0 => {
+                format!("it takes {} as long as the empty launches alone", human(1.0 / self.share, "x"))
+            }
+            Limit::Launch => "it is too short to be told from nothing".into(),
             Limit::Transfer if close => "it brings its bytes over the link at close to the measured rate".into(),
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
