@@ -52,7 +52,10 @@ fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("stopping as soon as what is under way ends; cells that are finished are kept"), "{stderr}");
+    assert!(
+        stderr.contains("stopping as soon as what is under way ends; cells that are finished are kept"),
+        "{stderr}"
+    );
     assert!(stderr.contains("interrupted; the same command with --resume goes on from here"), "{stderr}");
     let rows = kept(&here);
     assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{rows}");
@@ -249,7 +252,10 @@ fn ctrl_c_promises_to_keep_only_what_is_kept() {
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(130), "{args:?} {stderr}");
-        assert!(stderr.contains(&format!("stopping as soon as what is under way ends; {words} (")), "{args:?} {stderr}");
+        assert!(
+            stderr.contains(&format!("stopping as soon as what is under way ends; {words} (")),
+            "{args:?} {stderr}"
+        );
         assert!(!here.path("cache/ellwand").exists() && !here.path("ellwand-out").exists());
     }
 }
