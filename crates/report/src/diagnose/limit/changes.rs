@@ -60,18 +60,32 @@ pub struct Change {
 }
 
 /// Savings below this are not worth a word.
-pub(super) const WORTH: f64 = 0.02;
+const WORTH: f64 = 0.02;
+
+/// Those that are worth a word.
+#[derive(Default)]
+pub(super) struct Levers(Vec<Change>);
+
+impl Levers {
+    /// One that saves at most this share of the time.
+    pub(super) fn add(&mut self, lever: Lever, saving: f64, experiment: &'static str) {
+        if saving.is_finite() && saving >= WORTH {
+            self.0.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
+        }
+    }
+
+    pub(super) fn best_first(mut self) -> Vec<Change> {
+        self.0.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
+        self.0
+    }
+}
 
 /// The levers that act on what bounds a measurement, best first.
 pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
-    let mut changes = Vec::new();
-    let mut add = |lever: Lever, saving: f64, experiment: &'static str| {
-        if saving.is_finite() && saving >= WORTH {
-            changes.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
-        }
-    };
+    let mut levers = Levers::default();
+    let mut add = |lever, saving, experiment| levers.add(lever, saving, experiment);
     match d.limit {
         Limit::Memory => {
             // What is left when all traffic is gone: the arithmetic.
@@ -157,8 +171,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
             );
         }
     }
-    changes.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
-    changes
+    levers.best_first()
 }
 
 /// What all threads could save at most: the limits of all threads against those of one, and the waking.

@@ -7,7 +7,7 @@ use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
 use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance};
 
-use super::changes::{Change, Lever, WORTH};
+use super::changes::{Change, Lever, Levers};
 use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
 
 /// Below this theoretical occupancy few warps are there to hide what others wait for.
@@ -92,12 +92,8 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> 
     // Nobody tunes a launch away, nor do bytes and operations pass during it.
     let beside = |share_of: f64| (1.0 - share_of - share(Limit::Launch)).max(0.0);
     let narrow = m.work.bf16;
-    let mut changes = Vec::new();
-    let mut add = |lever: Lever, saving: f64, experiment: &'static str| {
-        if saving.is_finite() && saving >= WORTH {
-            changes.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
-        }
-    };
+    let mut levers = Levers::default();
+    let mut add = |lever, saving, experiment| levers.add(lever, saving, experiment);
     match d.limit {
         Limit::Memory => {
             add(
@@ -166,6 +162,5 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> 
         }
         _ => {}
     }
-    changes.sort_by(|a, b| b.saving_upper_bound.total_cmp(&a.saving_upper_bound));
-    changes
+    levers.best_first()
 }
