@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::record::{Outcome, Sample, Settling};
 use ellwand_core::verdict::Verdict;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -12,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::measure::Interrupted;
 use crate::sample::Slot;
+use crate::settle;
 use crate::worker::{Answer, Ask, Judged, Launch, Limits, Lost, Open, Opened, Worker};
 
 /// Most bytes added to the environment of a worker, to its heap and to its mappings.
@@ -54,6 +55,8 @@ pub struct Known {
     pub right: BTreeMap<(PathBuf, u64), Verdict>,
     /// Shapes of slots, by implementation.
     pub slots: BTreeMap<(PathBuf, String), Slot>,
+    /// How implementations settle.
+    pub settling: BTreeMap<(PathBuf, String), Settling>,
 }
 
 /// The arms of one block.
@@ -116,6 +119,53 @@ impl<'a> Block<'a> {
         Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, interrupt })
     }
 
+    /// Records the settling curves of all arms unless earlier processes did, and shapes slots of at least `slot_ns` by them.
+    /// Returns the curves that are new; none of an arm whose device or program cannot record one.
+    ///
+    /// # Errors
+    /// When the user interrupts.
+    pub fn settle(
+        &mut self,
+        specs: &[Spec],
+        known: &mut Known,
+        coin: &mut ChaCha8Rng,
+        slot_ns: u64,
+    ) -> Result<Vec<Option<Settling>>, Interrupted> {
+        let new = specs.iter().any(|spec| !known.settling.contains_key(&spec.key()));
+        if !new {
+            return Ok(vec![None; specs.len()]);
+        }
+        let shape = |arm: &Arm| arm.state.as_ref().ok().filter(|opened| opened.settles).map(|opened| opened.slot);
+        let shapes: Vec<Option<Slot>> = self.arms.iter().map(shape).collect();
+        let learnt = settle::rehearse(specs.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
+            let (settle::Steps { iterations, count }, cost) = (steps, shapes[arm].unwrap_or(Slot::whole(1, 0)));
+            let limit = self.limits.slot((cost.iteration_ns() * (iterations * count) as f64) as u64);
+            match self.arms[arm].ask(&Ask::Turn { iterations, count }, limit, self.interrupt)? {
+                Some(Answer::Curve { ns }) => Ok(Some(ns)),
+                other => self.arms[arm].unexpected(other),
+            }
+        })?;
+        for (arm, (spec, learnt)) in specs.iter().zip(&learnt).enumerate() {
+            let (Some(learnt), Ok(opened)) = (learnt, &self.arms[arm].state) else { continue };
+            let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
+            let slot = settle::slot(learnt, slot_ns, most, opened.finest_part_ns);
+            known.slots.insert(spec.key(), slot);
+            known.settling.insert(spec.key(), learnt.clone());
+            self.shape(arm, slot);
+        }
+        Ok(learnt)
+    }
+
+    /// Gives the slots of an arm another shape.
+    pub fn shape(&mut self, arm: usize, slot: Slot) {
+        if let Ok(opened) = &mut self.arms[arm].state
+            && opened.slot != slot
+        {
+            opened.slot = slot;
+            self.arms[arm].put(Ask::Shape { slot });
+        }
+    }
+
     /// What an arm found when it was made ready, or how it ended.
     pub fn state(&self, arm: usize) -> Result<&Opened, &Outcome> {
         self.arms[arm].state.as_ref()
@@ -138,7 +188,7 @@ impl<'a> Block<'a> {
     /// When the user interrupts.
     pub fn slot(&mut self, arm: usize, judged: bool) -> Result<Option<Sample>, Interrupted> {
         let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
-        let limit = self.limits.slot(opened.slot.cost_ns);
+        let limit = self.limits.slot(opened.slot.turn_ns());
         match self.arms[arm].ask(&Ask::Slot { judged }, limit, self.interrupt)? {
             Some(Answer::Slot { sample }) => Ok(Some(sample)),
             other => self.arms[arm].unexpected(other),

@@ -3,7 +3,7 @@
 
 use ellwand_core::case::Case;
 use ellwand_core::error::InputError;
-use ellwand_core::record::{Measurement, Outcome, Sample};
+use ellwand_core::record::{Basis, Measurement, Outcome, Sample, Settling};
 use ellwand_core::verdict::{Tolerance, Verdict};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -13,6 +13,7 @@ use crate::block::{Block, Known, Spec};
 use crate::check::guarded;
 use crate::measure::{Event, Instrument, Interrupted, turns};
 use crate::plan::Cell;
+use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
 
@@ -36,6 +37,9 @@ struct Row {
     opened: Option<Opened>,
     judged: Option<Judged>,
     samples: Vec<Sample>,
+    settling: Option<Settling>,
+    /// Whether slots of its last process began slow although they were known to.
+    unsettled: bool,
     ended: Option<Outcome>,
 }
 
@@ -102,6 +106,7 @@ impl Blocks<'_> {
     ) -> Result<(), Interrupted> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
         let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt)?;
+        open.settle(&specs, known, coin, self.instrument.settings.slot_min_ns)?;
         let shares: Vec<Option<u32>> = (0..taking.len())
             .map(|arm| {
                 open.state(arm).ok().map(|opened| self.instrument.share(opened.slot).div_ceil(self.blocks.max(1)))
@@ -121,7 +126,7 @@ impl Blocks<'_> {
             let cost = |arm: usize| open.state(arm).ok().map(|opened| opened.slot.cost_ns);
             let alive = || (0..taking.len()).filter_map(|arm| Some((&samples[arm][..], cost(arm)?)));
             let seconds: Vec<Vec<f64>> =
-                alive().map(|(taken, _)| taken.iter().map(Sample::seconds).collect()).collect();
+                alive().map(|(taken, _)| taken.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()).collect();
             let overtime = overtime(alive(), &self.instrument.settings, self.blocks);
             let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
             if seconds.is_empty() || stopped(&progress).is_some() {
@@ -135,6 +140,14 @@ impl Blocks<'_> {
                 (Ok(opened), Some(judged)) => {
                     row.samples.append(&mut samples[arm]);
                     row.opened.get_or_insert_with(|| opened.clone());
+                    row.settling = known.settling.get(&specs[arm].key()).cloned();
+                    row.unsettled = judged.unsettled;
+                    if judged.unsettled {
+                        known.slots.insert(specs[arm].key(), settle::longer(opened.slot));
+                    }
+                    if let Some(settling) = &mut row.settling {
+                        settling.untimed = opened.slot.lead;
+                    }
                     row.judged.get_or_insert(judged);
                 }
                 (Err(outcome), _) => row.ended = Some(self.in_block(block, outcome)),
@@ -192,7 +205,9 @@ impl Blocks<'_> {
             measurement.warnings.extend(judged.warnings);
         }
         measurement.warnings.extend(crate::sample::remarks(&row.samples));
-        measurement.samples = row.samples;
+        measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
+        measurement.sampled(row.samples);
+        measurement.settling = row.settling;
         measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
         measurement
     }

@@ -88,12 +88,21 @@ fn cold(
         let flush = device.time(CpuScope::Thread, &mut || flushed = device.flush_cache());
         flushed.map_err(|error| error.to_string())?;
         flush_ns = flush_ns.min(flush.wall_ns);
-        let (timing, _) = slot(device, parallelism.scope(), prepared, Slot::cold(0, 0))?;
+        let timing = slot(device, parallelism.scope(), prepared, Slot::cold(0, 0))?.timing;
         fastest = fastest.min(timing.device_ns.unwrap_or(timing.wall_ns));
         spent = spent.saturating_add(timing.wall_ns.saturating_add(flush.wall_ns).max(1));
         slots += 1;
     }
     Ok(Slot::cold(fastest, flush_ns))
+}
+
+/// Slots that take longer than this touch more than any cache holds, or compute so much that the caches do not matter.
+const LONG_SLOT_NS: u64 = 20_000_000;
+
+/// Untimed iterations at the head of slots until a settling curve says better (`settle.rs`), and for good on a device whose
+/// clock cannot record one: a twentieth of the slot, and at least one unless the slot is long.
+fn unlearnt(slot: Slot) -> u64 {
+    if slot.iterations >= 20 { slot.iterations / 20 } else { u64::from(slot.cost_ns <= LONG_SLOT_NS) }
 }
 
 /// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
@@ -115,7 +124,7 @@ fn warm(
     let mut fastest = u64::MAX;
     let (mut tries, mut starved_ns) = (0, 0_u64);
     loop {
-        let (timing, _) = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?;
+        let timing = slot(device, parallelism.scope(), prepared, Slot::whole(iterations, 0))?.timing;
         let took = timing.device_ns.unwrap_or(timing.wall_ns);
         spent = spent.saturating_add(timing.wall_ns.max(1));
         fastest = fastest.min(took);
@@ -131,7 +140,8 @@ fn warm(
         } else if sure && (spent >= warm_up_ns || iterations >= MOST_ITERATIONS) {
             let one = fastest.max(1) as f64 / iterations as f64;
             let wanted = ((slot_ns as f64 / one).ceil() as u64).clamp(1, most);
-            return Ok(Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns()));
+            let shape = Slot::whole(wanted, (one * wanted as f64) as u64).cut(device.finest_part_ns());
+            return Ok(Slot { lead: unlearnt(shape), ..shape });
         }
     }
 }

@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rand::seq::SliceRandom;
 
-use crate::compare::{ARMS, Basis, Decision, NoDecision, Taken, Terms, over_blocks};
+use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Taken, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 
 /// How often the interrupt flag is looked at while a command runs.
@@ -51,7 +51,7 @@ pub fn compare(
                 samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
             }
         }
-        Ok(Taken { samples, basis: Basis::Shortest, beside: Basis::Wall, spent_s: [0.0; 2] })
+        Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent_s: [0.0; 2] })
     })?;
     if same_output {
         judged(commands, same_output, terms.limits.open, interrupt)?;

@@ -9,8 +9,10 @@
 
 use std::time::Instant;
 
+use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{Outcome, Sample};
+pub use ellwand_core::record::Basis;
+use ellwand_core::record::{Outcome, Sample, Settling};
 use ellwand_core::stats::{
     Change, Difference, LOOKS, Rule, StatsError, best_rounds, block_scatter, block_value, decide, evidence,
     mean_interval, median,
@@ -87,59 +89,13 @@ fn looks(most: Option<usize>) -> Vec<usize> {
     looks
 }
 
-/// Which time of a slot is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// Elapsed time of the fastest part of the slot.
-    Fastest,
-    /// Processor time of the thread.
-    Cpu,
-    /// Processor time of the thread in the shortest of a block's slots. For runs that take much longer than a neighbour
-    /// leaves the caches alone: what others evict only ever adds time, and few slots make an uncertain median.
-    ShortestCpu,
-    /// Elapsed time of the slot.
-    Wall,
-    /// Elapsed time of the shortest of a block's runs.
-    Shortest,
-}
-
-impl Basis {
-    fn seconds(self, sample: &Sample) -> f64 {
-        match self {
-            Basis::Fastest => sample.fastest_seconds().unwrap_or_else(|| sample.seconds()),
-            Basis::Cpu | Basis::ShortestCpu => sample.cpu_seconds().unwrap_or_else(|| sample.seconds()),
-            Basis::Wall | Basis::Shortest => sample.seconds(),
-        }
-    }
-
-    /// What its reading spans, in nanoseconds: several iterations.
-    fn span_ns(self, sample: &Sample) -> f64 {
-        let parts = match self {
-            Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
-            _ => 1,
-        };
-        self.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
-    }
-
-    /// What a block's samples of one arm come to: a value a round, or one value.
-    fn values(self, samples: &[Sample]) -> Vec<f64> {
-        let seconds = samples.iter().map(|sample| self.seconds(sample));
-        match self {
-            Basis::Shortest | Basis::ShortestCpu => seconds.reduce(f64::min).into_iter().collect(),
-            _ => seconds.collect(),
-        }
-    }
-
-    /// In words.
-    pub fn about(self) -> &'static str {
-        match self {
-            Basis::Fastest => "fastest part of a slot",
-            Basis::Cpu => "processor time",
-            Basis::ShortestCpu => "processor time of the shortest run of a block",
-            Basis::Wall => "elapsed time",
-            Basis::Shortest => "elapsed time of the shortest run of a block",
-        }
-    }
+/// What the reading of a slot's time spans, in nanoseconds: several iterations.
+fn span_ns(basis: Basis, sample: &Sample) -> f64 {
+    let parts = match basis {
+        Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
+        _ => 1,
+    };
+    basis.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
 }
 
 /// The numbers of one block: natural logarithms of candidate over baseline.
@@ -183,7 +139,7 @@ pub struct Decision {
     pub sides: Vec<Side>,
     /// Which time was judged.
     pub basis: Basis,
-    /// Median time of an iteration by that basis, in seconds: baseline, candidate.
+    /// Median over all slots of the time of an iteration by that basis, in seconds: baseline, candidate.
     pub seconds: [f64; 2],
     /// Capital of the better-supported direction: an e-value, for several cases at once.
     pub evidence: f64,
@@ -199,6 +155,8 @@ pub struct Decision {
     pub what_ran: [String; 2],
     /// Values of probes in the first block, where they were asked for: baseline, candidate.
     pub readings: [Vec<Reading>; 2],
+    /// How the times settle after the other arms used the processor, where that was recorded: baseline, candidate.
+    pub settling: [Option<Settling>; 2],
     /// The raw samples: baseline, candidate, second copy of the baseline.
     pub samples: [Vec<Sample>; 3],
     /// Elapsed seconds.
@@ -237,12 +195,30 @@ impl From<StatsError> for NoDecision {
 pub(crate) struct Taken {
     /// The samples of each arm, round by round.
     pub(crate) samples: [Vec<Sample>; 3],
-    /// Which time the main question is about; the same in every block.
-    pub(crate) basis: Basis,
-    /// Which time the side questions are about.
-    pub(crate) beside: Basis,
+    /// Which times are judged; the same in every block.
+    pub(crate) basis: Choice,
     /// Seconds outside of its rounds (processes start, are judged and end), and in them; zeros where that is not told.
     pub(crate) spent_s: [f64; 2],
+}
+
+/// How the times that are judged are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Choice {
+    /// Beforehand: for the main question, for the side questions.
+    Fixed(Basis, Basis),
+    /// From all samples so far of sides with this parallelism. They are chosen alike for all arms, so that the sign of a block
+    /// stays a fair coin.
+    BySamples([Parallelism; 2]),
+}
+
+impl Choice {
+    fn of(self, samples: &[Vec<Sample>; 3]) -> (Basis, Basis) {
+        let arms = samples.each_ref().map(Vec::as_slice);
+        match self {
+            Choice::Fixed(basis, beside) => (basis, beside),
+            Choice::BySamples(sides) => (Basis::of(&arms, &sides), Basis::of_whole_slots(&arms, &sides)),
+        }
+    }
 }
 
 /// How many rounds the next block should have.
@@ -258,7 +234,8 @@ pub(crate) enum Rounds {
 
 /// What is carried from block to block.
 struct Sofar {
-    basis: Basis,
+    /// Which times are judged: by the main question, by the side questions.
+    basis: (Basis, Basis),
     blocks: Vec<BlockValue>,
     beside: Beside,
     samples: [Vec<Sample>; 3],
@@ -284,7 +261,7 @@ pub(crate) fn over_blocks(
     let start = Instant::now();
     let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
     let mut sofar = Sofar {
-        basis: Basis::Wall,
+        basis: (Basis::Wall, Basis::Wall),
         blocks: Vec::new(),
         beside: Beside::default(),
         samples: Default::default(),
@@ -358,17 +335,38 @@ impl Sofar {
     }
 
     fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
-        let Taken { samples, basis, beside, spent_s } = taken;
+        let Taken { samples, basis, spent_s } = taken;
+        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         self.rounds += samples[BASELINE].len();
         self.spent_s = [self.spent_s[0] + spent_s[0], self.spent_s[1] + spent_s[1]];
-        self.basis = *basis;
-        let main: Vec<Vec<f64>> = samples.iter().map(|samples| basis.values(samples)).collect();
-        let slots: Vec<Vec<f64>> =
-            samples.iter().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect()).collect();
-        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         for (kept, samples) in self.samples.iter_mut().zip(samples) {
             kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
         }
+        let basis = basis.of(&self.samples);
+        if basis == self.basis {
+            self.value(samples)?;
+        } else {
+            // Blocks that were valued by another time are valued again.
+            self.basis = basis;
+            (self.blocks, self.beside, self.times, self.scatter) = Default::default();
+            for block in 0..=block {
+                let of = |samples: &Vec<Sample>| samples.iter().filter(|s| s.block == block).copied().collect();
+                let samples: [Vec<Sample>; 3] = self.samples.each_ref().map(of);
+                self.value(&samples)?;
+            }
+        }
+        for sample in samples.iter().flatten() {
+            self.disturbed[0] += u64::from(sample.switches.is_some_and(|switches| switches > 0));
+            self.disturbed[1] += 1;
+        }
+        Ok(())
+    }
+
+    /// Values the samples of one block.
+    fn value(&mut self, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
+        let (basis, beside) = self.basis;
+        let main = samples.each_ref().map(|samples| basis.values(samples));
+        let slots = samples.each_ref().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect());
         let [median, p90, mean] = self.beside.add(&slots)?;
         self.blocks.push(BlockValue {
             main: block_value(&main[BASELINE], &main[CANDIDATE])?,
@@ -379,12 +377,8 @@ impl Sofar {
         });
         let scatter = block_scatter(&main[BASELINE], &main[CANDIDATE]);
         self.scatter.extend(scatter.map(|scatter| (scatter, main[BASELINE].len() as f64)));
-        for (times, main) in self.times.iter_mut().zip(&main) {
-            times.extend_from_slice(main);
-        }
-        for sample in samples.iter().flatten() {
-            self.disturbed[0] += u64::from(sample.switches.is_some_and(|switches| switches > 0));
-            self.disturbed[1] += 1;
+        for (times, samples) in self.times.iter_mut().zip(samples) {
+            times.extend(samples.iter().map(|sample| basis.seconds(sample)));
         }
         Ok(())
     }
@@ -395,7 +389,7 @@ impl Sofar {
         let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
         let grains = self.samples.iter().filter_map(|samples| {
             let grains: Vec<f64> =
-                samples.iter().map(|sample| step_of(sample) / self.basis.span_ns(sample).max(1.0)).collect();
+                samples.iter().map(|sample| step_of(sample) / span_ns(self.basis.0, sample).max(1.0)).collect();
             median(&grains)
         });
         grains.fold(0.0, f64::max)
@@ -414,7 +408,7 @@ impl Sofar {
             control,
             side_evidence: beside::all_evidence(&sides),
             sides,
-            basis: self.basis,
+            basis: self.basis.0,
             seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
             evidence: evidence(&main, terms.rule.rope())?.either(),
             grain,
@@ -422,6 +416,7 @@ impl Sofar {
             disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
             what_ran: Default::default(),
             readings: Default::default(),
+            settling: Default::default(),
             samples: self.samples.clone(),
             elapsed_s,
         })

@@ -5,14 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ellwand_core::InputError;
-use ellwand_core::device::{CpuScope, Device, DeviceKind, Timing};
-use ellwand_profile::Presence;
+use ellwand_core::device::{CpuScope, Device, DeviceKind, Part, Timing};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::environment;
 use crate::flush::Flush;
-use crate::sample::{COUNTED_EVERY, Counting};
 
 /// The processor this program runs on.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +46,7 @@ impl Cpu {
 /// Processor time spent so far by the scope; `None` where the system does not tell.
 fn cpu_time_ns(scope: CpuScope) -> Option<u64> {
     let clock = match scope {
-        CpuScope::Thread | CpuScope::ThreadBriefly => ClockId::CLOCK_THREAD_CPUTIME_ID,
+        CpuScope::Thread => ClockId::CLOCK_THREAD_CPUTIME_ID,
         CpuScope::Process => ClockId::CLOCK_PROCESS_CPUTIME_ID,
     };
     let time = clock_gettime(clock).ok()?;
@@ -89,7 +87,7 @@ impl Threads {
 
 fn usage(scope: CpuScope) -> Option<Usage> {
     let who = match scope {
-        CpuScope::Thread | CpuScope::ThreadBriefly => UsageWho::RUSAGE_THREAD,
+        CpuScope::Thread => UsageWho::RUSAGE_THREAD,
         CpuScope::Process => UsageWho::RUSAGE_SELF,
     };
     getrusage(who).ok()
@@ -107,79 +105,42 @@ pub(crate) fn own_cpu_ns() -> Option<u64> {
     cpu_time_ns(CpuScope::Process)
 }
 
-/// What is read around a slot.
-enum Around {
-    /// Everything that the system counts, on both sides.
-    Counters(Counters),
-    /// The processor time before, and a mark that tells whether the thread kept its processor: if so, that is all.
-    Mark { presence: Presence, cpu_ns: Option<u64> },
-}
-
-impl Around {
-    fn before(scope: CpuScope) -> Self {
-        let brief = if scope == CpuScope::ThreadBriefly { Presence::of_this_process() } else { None };
-        match brief {
-            Some(presence) => {
-                // Reading the clock brings the scheduler's account up to date, at which it may take the processor away: the
-                // mark comes after.
-                let cpu_ns = cpu_time_ns(scope);
-                presence.mark();
-                Around::Mark { presence, cpu_ns }
-            }
-            None => Around::Counters(Counters::before(scope)),
-        }
-    }
-
-    fn after(&self, scope: CpuScope, wall: Duration) -> Timing {
-        match self {
-            Around::Counters(before) => Counters::after(scope, before).since(before, wall),
-            Around::Mark { presence, cpu_ns } => {
-                // Nobody else ran in between: the thread's time is all the time there was.
-                let alone = presence.holds();
-                let cpu_ns = match (alone, cpu_ns) {
-                    (_, None) => None,
-                    (true, Some(_)) => Some(nanoseconds(wall)),
-                    (false, Some(before)) => cpu_time_ns(scope).map(|after| after.saturating_sub(*before)),
-                };
-                let wall_ns = nanoseconds(wall);
-                let waits = alone.then_some(0);
-                Timing { wall_ns, cpu_ns, device_ns: None, switches: Some(u64::from(!alone)), faults: None, waits }
-            }
-        }
-    }
-}
-
-/// What the system counts for a scope.
+/// What the system counts for a scope, read on both sides of a slot.
 struct Counters {
     cpu_ns: Option<u64>,
+    process_ns: Option<u64>,
     usage: Option<Usage>,
-    threads: Threads,
 }
 
 impl Counters {
-    /// Processor time is read innermost, so that the other system calls are not in it.
-    fn before(scope: CpuScope) -> Self {
-        let threads = if scope == CpuScope::Process { Threads::others() } else { Threads::default() };
+    /// The clock that the slot is charged to is read innermost, so that the other system calls are not in it.
+    fn before(scope: CpuScope, threads: &Threads) -> Self {
         let usage = usage(scope);
         threads.settle();
-        Self { usage, cpu_ns: cpu_time_ns(scope), threads }
+        let process_ns = cpu_time_ns(CpuScope::Process);
+        Self { usage, process_ns, cpu_ns: if scope == CpuScope::Process { process_ns } else { cpu_time_ns(scope) } }
     }
 
-    /// Threads that began in between are in it as far as the scheduler has written down what they did.
-    fn after(scope: CpuScope, before: &Self) -> Self {
-        before.threads.settle();
-        let cpu_ns = cpu_time_ns(scope);
-        Self { cpu_ns, usage: usage(scope), threads: Threads::default() }
+    /// Threads that began in between are counted as far as the scheduler has written down what they did.
+    fn after(scope: CpuScope, threads: &Threads) -> Self {
+        let thread_ns = if scope == CpuScope::Thread { cpu_time_ns(scope) } else { None };
+        threads.settle();
+        let process_ns = cpu_time_ns(CpuScope::Process);
+        Self { cpu_ns: thread_ns.or(process_ns), process_ns, usage: usage(scope) }
     }
 
-    fn since(&self, before: &Self, wall: Duration) -> Timing {
+    fn since(&self, before: &Self, scope: CpuScope, wall: Duration) -> Timing {
         let counted = |of: fn(&Usage) -> i64| {
             let (before, after) = (before.usage.as_ref()?, self.usage.as_ref()?);
             Some(of(after).saturating_sub(of(before)).max(0) as u64)
         };
+        let spent = |of: fn(&Self) -> Option<u64>| Some(of(self)?.saturating_sub(of(before)?));
+        let cpu_ns = spent(|counters| counters.cpu_ns);
+        let others_ns = spent(|counters| counters.process_ns).zip(cpu_ns).map(|(all, own)| all.saturating_sub(own));
         Timing {
             wall_ns: nanoseconds(wall),
-            cpu_ns: before.cpu_ns.zip(self.cpu_ns).map(|(before, after)| after.saturating_sub(before)),
+            cpu_ns,
+            others_ns: others_ns.filter(|_| scope == CpuScope::Thread),
             device_ns: None,
             switches: counted(Usage::involuntary_context_switches),
             faults: counted(Usage::minor_page_faults),
@@ -208,29 +169,32 @@ impl Device for Cpu {
         }
     }
 
-    /// The two readings of the wall clock lie innermost, so that the cost of the system calls (0.5 to 1.7 us a slot) is not in them.
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing {
-        let before = Around::before(scope);
-        let start = Instant::now();
-        body();
-        let wall = start.elapsed();
-        before.after(scope, wall)
+        let mut only = |part| {
+            if part == Part::Timed {
+                body();
+            }
+        };
+        self.time_parts(scope, 1, &mut only).0
     }
 
-    /// Between two parts lies one reading of the wall clock and nothing else; the system calls stand around the whole slot.
-    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut()) -> (Timing, Option<u64>) {
-        let mut fastest = Duration::MAX;
-        let before = Around::before(scope);
+    /// The readings of the wall clock lie innermost: the system calls (some 3 us a slot) are not in any time. Nothing that takes
+    /// longer lies between the head and the timed parts.
+    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut(Part)) -> (Timing, Vec<u64>) {
+        let mut ends = Vec::with_capacity(usize::try_from(parts).unwrap_or(0));
+        let threads = if scope == CpuScope::Process { Threads::others() } else { Threads::default() };
+        body(Part::Head);
+        let before = Counters::before(scope, &threads);
         let start = Instant::now();
-        let mut last = start;
         for _ in 0..parts {
-            body();
-            let now = Instant::now();
-            fastest = fastest.min(now - last);
-            last = now;
+            body(Part::Timed);
+            ends.push(Instant::now());
         }
-        let timing = before.after(scope, last - start);
-        (timing, (parts > 0).then(|| nanoseconds(fastest)))
+        let after = Counters::after(scope, &threads);
+        let last = ends.last().copied().unwrap_or(start);
+        let starts = std::iter::once(&start).chain(&ends);
+        let took = ends.iter().zip(starts).map(|(end, start)| nanoseconds(*end - *start)).collect();
+        (after.since(&before, scope, last - start), took)
     }
 
     /// A pair of readings costs some 50 ns: at most half a per cent of such a part.
@@ -307,28 +271,21 @@ pub(crate) fn clock_step_ns() -> f64 {
     *STEP.get_or_init(|| clock_quality().step_ns)
 }
 
-/// What taking one slot costs beside what runs in it, in nanoseconds: the readings of the wall clock, of the processor time
-/// before, and of the mark after, of a slot cut into as many `parts`, and its share of what [`Counting`] counts now and then.
-/// Where there are no marks, and in slots that were disturbed, all system calls are made. Median of many slots in which nothing
-/// runs, timed from outside; no time of any sample holds more of it than one reading of the wall clock a part.
+/// What taking one slot costs beside what runs in it, in nanoseconds: the readings of the clocks and counters around a slot cut
+/// into `parts`. Median of many empty slots, timed from outside; no time of any sample holds more of it than one reading of the
+/// wall clock a part.
 pub fn slot_cost_ns(device: &dyn Device, parts: u64) -> f64 {
+    const SLOTS: u32 = 64;
+    let mut nothing = |part| {
+        std::hint::black_box(part);
+    };
     let mut costs = Vec::new();
-    for _ in 0..200 {
-        let mut counting = Counting::every_now_and_then();
+    for _ in 0..100 {
         let start = Instant::now();
-        for _ in 0..COUNTED_EVERY {
-            let scope = counting.scope(CpuScope::Thread, 0);
-            let mut nothing = || {
-                std::hint::black_box(());
-            };
-            let timing = if parts > 1 {
-                device.time_parts(scope, parts, &mut nothing).0
-            } else {
-                device.time(scope, &mut nothing)
-            };
-            counting.saw(&timing);
+        for _ in 0..SLOTS {
+            std::hint::black_box(device.time_parts(CpuScope::Thread, parts, &mut nothing));
         }
-        costs.push(start.elapsed().as_nanos() as f64 / f64::from(COUNTED_EVERY));
+        costs.push(start.elapsed().as_nanos() as f64 / f64::from(SLOTS));
     }
     ellwand_core::stats::median(&costs).unwrap_or(f64::NAN)
 }
@@ -372,28 +329,23 @@ mod tests {
     }
 
     #[test]
-    fn brief_readings_tell_work_from_sleep_as_the_full_ones_do() {
+    fn sleep_is_told_from_work() {
         let cpu = Cpu::new("test");
-        let mut work = || {
-            std::hint::black_box((0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
-        };
-        let mut alike = [0; 2];
-        for _ in 0..20 {
-            let [brief, full] = [CpuScope::ThreadBriefly, CpuScope::Thread].map(|scope| cpu.time(scope, &mut work));
-            for (count, timing) in alike.iter_mut().zip([brief, full]) {
-                let cpu_ns = timing.cpu_ns.unwrap();
-                assert!(cpu_ns > 0, "{timing:?}");
-                // A reading stands inside the other kind's wall time by no more than its own cost, unless a neighbour comes
-                // between the two readings.
-                *count += u32::from(cpu_ns <= timing.wall_ns + 50_000);
-            }
-            assert!(full.faults.is_some() && full.waits.is_some());
-            assert!(brief.switches != Some(0) || brief.waits == Some(0), "{brief:?}");
-        }
-        assert!(alike.iter().all(|count| *count >= 5), "{alike:?}");
-        let asleep = cpu.time(CpuScope::ThreadBriefly, &mut || std::thread::sleep(Duration::from_millis(20)));
+        let asleep = cpu.time(CpuScope::Thread, &mut || std::thread::sleep(Duration::from_millis(20)));
         assert!(asleep.cpu_ns.unwrap() < asleep.wall_ns / 2, "{asleep:?}");
         assert_ne!(asleep.waits, Some(0));
+    }
+
+    #[test]
+    fn work_of_a_hidden_thread_is_told_from_the_own() {
+        let work = || {
+            std::hint::black_box((0..30_000_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
+        };
+        let cpu = Cpu::new("test");
+        let hidden = cpu.time(CpuScope::Thread, &mut || std::thread::spawn(work).join().unwrap());
+        assert!(hidden.others_ns.unwrap() > hidden.cpu_ns.unwrap(), "{hidden:?}");
+        let own = cpu.time(CpuScope::Thread, &mut || work());
+        assert!(own.cpu_ns.unwrap() > hidden.cpu_ns.unwrap(), "{own:?}");
     }
 
     #[test]
@@ -434,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_run_as_often_as_asked_and_the_fastest_is_no_slower_than_the_mean() {
-        let mut runs = 0;
-        let (timing, fastest) = Cpu::new("test").time_parts(CpuScope::Thread, 7, &mut || {
-            runs += 1;
+    fn the_lead_and_all_parts_run_and_the_parts_make_up_the_slot() {
+        let mut runs = Vec::new();
+        let (timing, parts) = Cpu::new("test").time_parts(CpuScope::Thread, 7, &mut |part| {
+            runs.push(part);
             std::hint::black_box((0..10_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1))));
         });
-        assert_eq!(runs, 7);
-        assert!(7 * fastest.unwrap() <= timing.wall_ns, "{fastest:?} of {timing:?}");
+        assert_eq!((runs[0], runs[1..].to_vec(), parts.len()), (Part::Head, vec![Part::Timed; 7], 7));
+        assert_eq!(parts.iter().sum::<u64>(), timing.wall_ns);
     }
 
     #[test]

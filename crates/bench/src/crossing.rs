@@ -11,7 +11,7 @@ use ellwand_core::ceiling::{Ceiling, CeilingKind};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Provenance;
-use ellwand_core::record::{Environment, Measurement, Sample};
+use ellwand_core::record::{Environment, Measurement};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 use ellwand_core::{Case, Value};
@@ -63,7 +63,7 @@ pub(crate) fn ceiling(measurements: &[Measurement]) -> Option<Ceiling> {
     let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
     let mut implementation = String::new();
     for m in measurements {
-        let times: Vec<f64> = m.samples.iter().map(Sample::seconds).collect();
+        let times: Vec<f64> = m.all_seconds();
         let Some(time) = quantile(&times, 0.25).filter(|time| *time > 0.0) else { continue };
         let past = m.implementation.contains(PAST);
         if past {

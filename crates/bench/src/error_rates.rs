@@ -6,7 +6,7 @@ use ellwand_core::stats::{Difference, Rule, decide, proportion_lower_bound, spec
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::compare::{Basis, Call, Decision, Rounds, Taken, Terms, over_blocks};
+use crate::compare::{Basis, Call, Choice, Decision, Rounds, Taken, Terms, over_blocks};
 use crate::worker::Limits;
 
 /// What the slots of an arm do now and then.
@@ -65,7 +65,7 @@ fn compare(arms: [Slow; 2], seed: u64) -> Decision {
         };
         let [baseline, candidate] = arms;
         let samples = [baseline, candidate, baseline].map(|slow| slots(slow, rounds, &mut random));
-        Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Cpu, spent_s: [0.012, 0.5e-3 * 24.0] })
+        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent_s: [0.012, 0.5e-3 * 24.0] })
     })
     .unwrap()
 }
@@ -128,7 +128,7 @@ fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
     let terms = Terms::new(0.015, 0.01, Some(8), Limits::default(), 5).unwrap();
     let decision = over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
         let samples = [Slow::Never, Slow::Tail, Slow::Never].map(|slow| slots(slow, 24, &mut random));
-        Ok(Taken { samples, basis: Basis::Fastest, beside: Basis::Cpu, spent_s: [0.012, 0.5e-3 * 24.0] })
+        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent_s: [0.012, 0.5e-3 * 24.0] })
     })
     .unwrap();
     assert_eq!(decision.change.difference, Difference::Same);

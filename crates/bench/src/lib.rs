@@ -25,10 +25,10 @@ pub mod probe;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;
+mod settle;
 mod shapes;
 pub mod spans;
 pub mod stop;
-pub mod warm;
 pub mod worker;
 pub mod writer;
 

@@ -8,7 +8,7 @@ use ellwand_core::ceiling::{Ceiling, CeilingKind};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
-use ellwand_core::record::{Cache, Environment, Measurement, Sample};
+use ellwand_core::record::{Cache, Environment, Measurement};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
 use ellwand_core::workload::Workload;
@@ -218,7 +218,7 @@ fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted
     };
     let Domain::Int { max, .. } = steps.domain else { return Ok(case) };
     let short = instrument.measure(cell, &mut |_: Event| {})?;
-    let fastest = short.iter().flat_map(|row| row.samples.iter().map(Sample::seconds)).reduce(f64::min);
+    let fastest = short.iter().flat_map(|row| row.all_seconds()).reduce(f64::min);
     let steps = case.int(STEPS_AXIS).unwrap_or(1);
     if let Some(seconds) = fastest.filter(|seconds| *seconds > 0.0 && *seconds < LONG_S) {
         // Rounded up, so that one machine has one number.
@@ -231,7 +231,7 @@ fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted
 /// What a measurement says about a limit. A limit is what the machine can do, so the better decile of the slots counts,
 /// not their middle; the interval reaches from the median to the best slot.
 fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
-    let seconds: Vec<f64> = measurement.samples.iter().map(Sample::seconds).collect();
+    let seconds: Vec<f64> = measurement.all_seconds();
     let work = &measurement.work;
     let of = |p: f64| {
         let time = quantile(&seconds, p)?;

@@ -11,7 +11,7 @@ use ellwand_core::device::{Device, DeviceKind};
 use ellwand_core::error::InputError;
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::reading::Reading;
-use ellwand_core::record::{CaseRecord, Measurement, Outcome, Sample, Settings};
+use ellwand_core::record::{Basis, CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
 use ellwand_core::registry::Registry;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Fit, Workload};
@@ -23,9 +23,9 @@ use crate::calibrate;
 use crate::check::{self, Ready, Task};
 use crate::plan::Cell;
 use crate::probe::{self, Probe, Span};
-use crate::sample::{self, Counting, Slot};
+use crate::sample::{self, Slot};
+use crate::settle::{self, Drift};
 use crate::stop::{Progress, overtime, stopped};
-use crate::warm;
 
 /// The user asked to stop; the cell being measured is lost, everything before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ struct Runner<'a> {
 
 enum State {
     /// Being sampled.
-    Alive { ready: Ready, slot: Slot, counting: Counting, samples: Vec<Sample> },
+    Alive { ready: Ready, slot: Slot, settling: Option<Settling>, drift: Drift, samples: Vec<Sample> },
     /// Over.
     Ended(Outcome),
 }
@@ -109,7 +109,9 @@ impl Instrument<'_> {
             on_event(Event::Checking(&implementation.name));
             runners.push(self.start(&task, implementation));
         }
-        self.sample(&case, &mut runners, on_event)?;
+        let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
+        self.settle(&mut runners, &mut coin)?;
+        self.sample(&mut runners, &mut coin, on_event)?;
         Ok(runners.into_iter().map(|runner| self.finish(&task, runner)).collect())
     }
 
@@ -172,13 +174,31 @@ impl Instrument<'_> {
                 });
                 match calibrated.and_then(|calibrated| calibrated) {
                     Ok(slot) => {
-                        State::Alive { ready, slot, counting: Counting::every_now_and_then(), samples: Vec::new() }
+                        State::Alive { ready, slot, settling: None, drift: Drift::default(), samples: Vec::new() }
                     }
                     Err(error) => State::Ended(Outcome::Failed { error }),
                 }
             }
         };
         Runner { implementation, device, state, cold }
+    }
+
+    /// Learns how long each implementation takes to settle beside the others, and shapes its slots by that.
+    fn settle(&self, runners: &mut [Runner], coin: &mut ChaCha8Rng) -> Result<(), Interrupted> {
+        let settles = |runner: &Runner| runner.slot().filter(|_| runner.device.finest_part_ns().is_some());
+        let shapes: Vec<Option<Slot>> = runners.iter().map(settles).collect();
+        let learnt = settle::rehearse(runners.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
+            self.check_interrupt()?;
+            Ok(runners[arm].turn(steps))
+        })?;
+        for (runner, learnt) in runners.iter_mut().zip(learnt) {
+            if let (State::Alive { ready, slot, settling, .. }, Some(learnt)) = (&mut runner.state, learnt) {
+                let most = ready.prepared.most_iterations();
+                *slot = settle::slot(&learnt, self.settings.slot_min_ns, most, runner.device.finest_part_ns());
+                *settling = Some(learnt);
+            }
+        }
+        Ok(())
     }
 
     /// Samples of one implementation that fill its share of the time.
@@ -189,7 +209,12 @@ impl Instrument<'_> {
 
     /// Interleaved rounds. A slow implementation takes part in every n-th round only, so that it gets its share of the
     /// time and no more; those that take part in a round are adjacent in time.
-    fn sample(&self, case: &Case, runners: &mut [Runner], on_event: &mut dyn FnMut(Event)) -> Result<(), Interrupted> {
+    fn sample(
+        &self,
+        runners: &mut [Runner],
+        coin: &mut ChaCha8Rng,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), Interrupted> {
         let shares: Vec<Option<u32>> = runners
             .iter()
             .map(|runner| match &runner.state {
@@ -198,11 +223,10 @@ impl Instrument<'_> {
             })
             .collect();
         let planned = shares.iter().flatten().copied().max().unwrap_or(0);
-        let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
         for round in 0..planned {
             self.check_interrupt()?;
             let mut order = turns(round, planned, &shares);
-            order.shuffle(&mut coin);
+            order.shuffle(coin);
             for (position, index) in order.into_iter().enumerate() {
                 runners[index].take(round, position as u32);
             }
@@ -223,7 +247,7 @@ impl Instrument<'_> {
         measurement.device = runner.device.id().to_string();
         match runner.state {
             State::Ended(outcome) => measurement.outcome = outcome,
-            State::Alive { mut ready, samples, .. } => {
+            State::Alive { mut ready, samples, settling, drift, .. } => {
                 measurement.prepare_ns = Some(ready.prepare_ns);
                 measurement.first_run_ns = Some(ready.first_run_ns);
                 measurement.check = Some(ready.verdict.clone());
@@ -236,7 +260,9 @@ impl Instrument<'_> {
                 };
                 if measurement.outcome.is_measured() {
                     measurement.warnings.extend(sample::remarks(&samples));
-                    measurement.samples = samples;
+                    measurement.warnings.extend(drift.is_unsettled().then(|| settle::UNSETTLED.to_string()));
+                    measurement.sampled(samples);
+                    measurement.settling = settling;
                     measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
                     measurement.readings.extend(ready.prepared.threads().map(Reading::threads));
                     measurement.readings.extend(ready.prepared.readings());
@@ -291,6 +317,8 @@ impl Instrument<'_> {
             prepare_ns: None,
             first_run_ns: None,
             samples: Vec::new(),
+            basis: None,
+            settling: None,
             resolution_ns: None,
             readings: Vec::new(),
             warnings: workload.remarks(case),
@@ -300,19 +328,31 @@ impl Instrument<'_> {
 }
 
 impl Runner<'_> {
-    /// Takes one slot; a failure ends the implementation and nobody else.
+    fn slot(&self) -> Option<Slot> {
+        match &self.state {
+            State::Alive { slot, .. } => Some(*slot),
+            State::Ended(_) => None,
+        }
+    }
+
+    /// Takes one turn of its settling curve; a failure ends the implementation and no other.
+    fn turn(&mut self, steps: settle::Steps) -> Option<settle::Curve> {
+        let State::Alive { ready, .. } = &mut self.state else { return None };
+        let scope = self.implementation.parallelism.scope();
+        let curve = check::guarded("run", || settle::turn(self.device, scope, ready.prepared.as_mut(), steps));
+        curve.and_then(|curve| curve).map_err(|error| self.state = State::Ended(Outcome::Failed { error })).ok()
+    }
+
+    /// Takes one slot; a failure ends the implementation and no other.
     fn take(&mut self, round: u32, position: u32) {
-        let State::Alive { ready, slot, counting, samples } = &mut self.state else { return };
-        let scope = counting.scope(self.implementation.parallelism.scope(), slot.cost_ns);
-        let timing = check::guarded("run", || {
-            warm::before_slot(ready.prepared.as_mut(), *slot)?;
-            sample::slot(self.device, scope, ready.prepared.as_mut(), *slot)
-        });
-        match timing.and_then(|timing| timing) {
-            Ok((timing, fastest_ns)) => {
-                counting.saw(&timing);
+        let State::Alive { ready, slot, drift, samples, .. } = &mut self.state else { return };
+        let scope = self.implementation.parallelism.scope();
+        let taken = check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), *slot));
+        match taken.and_then(|taken| taken) {
+            Ok(taken) => {
+                drift.saw(&taken.parts_ns);
                 let state = sample::state(self.device);
-                samples.push(Sample { round, position, state, ..sample::sample(*slot, timing, fastest_ns) });
+                samples.push(Sample { round, position, state, ..sample::sample(*slot, &taken) });
             }
             Err(error) => self.state = State::Ended(Outcome::Failed { error }),
         }
@@ -327,7 +367,7 @@ impl Runner<'_> {
     }
 
     fn seconds(&self) -> Option<Vec<f64>> {
-        Some(self.samples()?.0.iter().map(Sample::seconds).collect())
+        Some(self.samples()?.0.iter().map(|sample| Basis::Fastest.seconds(sample)).collect())
     }
 }
 

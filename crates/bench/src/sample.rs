@@ -1,6 +1,6 @@
 //! Slots: how many iterations are timed together, and one timed slot.
 
-use ellwand_core::device::{Caches, CpuScope, Device, Timing, slowed};
+use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
 use ellwand_core::record::{Sample, Settings, SlotState};
 use serde::{Deserialize, Serialize};
@@ -12,86 +12,56 @@ use crate::check;
 /// of them), and each costs a reading of the clock.
 pub(crate) const MOST_PARTS: u64 = 5;
 
-/// One slot of so many is counted in full where nothing was found in those before.
-pub(crate) const COUNTED_EVERY: u32 = 128;
-/// From this length on the system calls of a full count are below a half per cent of the slot.
-const COUNTED_NS: u64 = 500_000;
-
-/// Which slots of an implementation are counted in full: page faults, and switches by kind. All of them, if they are long; of
-/// short ones the first, one now and then, and those after one in which something was found, so that what happens at every
-/// call is counted at every call. The others are read as briefly as times allow ([`CpuScope::ThreadBriefly`]).
-#[derive(Debug, Clone, Copy)]
-pub struct Counting {
-    left: Option<u32>,
+/// A slot that was timed.
+#[derive(Debug, Clone, Default)]
+pub struct Taken {
+    /// What it cost.
+    pub timing: Timing,
+    /// Nanoseconds of each part, if the device can time parts.
+    pub parts_ns: Vec<u64>,
 }
 
-impl Counting {
-    /// As said above.
-    pub fn every_now_and_then() -> Self {
-        Self { left: Some(0) }
-    }
-
-    /// Short slots are never counted in full: where nobody reads the counts.
-    pub fn never() -> Self {
-        Self { left: None }
-    }
-
-    /// How a slot of an implementation with this scope is read, that is expected to take so long.
-    pub fn scope(&self, scope: CpuScope, cost_ns: u64) -> CpuScope {
-        match scope {
-            CpuScope::Thread if cost_ns < COUNTED_NS && self.left != Some(0) => CpuScope::ThreadBriefly,
-            scope => scope,
-        }
-    }
-
-    /// Takes note of a slot that was read so.
-    pub fn saw(&mut self, timing: &Timing) {
-        let found = |count: Option<u64>| count.is_some_and(|count| count > 0);
-        let anything = found(timing.faults) || found(timing.switches) || found(timing.waits);
-        if let Some(left) = &mut self.left {
-            *left = if anything { 0 } else { left.checked_sub(1).unwrap_or(COUNTED_EVERY - 1) };
-        }
-    }
-}
-
-/// Times one slot: its iterations in equal parts, back to back. Only `run` and `sync` lie between the clock readings.
+/// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run` and `sync` lie between the
+/// clock readings.
 ///
 /// # Errors
 /// When the work fails on its device.
-pub fn slot(
-    device: &dyn Device,
-    scope: CpuScope,
-    prepared: &mut dyn Prepared,
-    shape: Slot,
-) -> Result<(Timing, Option<u64>), String> {
-    prepared.load(shape.iterations);
+pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, shape: Slot) -> Result<Taken, String> {
+    let most = prepared.most_iterations().max(1);
+    let mut head = shape.lead;
+    // What cannot be loaded beside the slot's own iterations runs before.
+    while head > most.saturating_sub(shape.iterations) {
+        let now = head.min(most);
+        prepared.load(now);
+        (0..now).for_each(|_| prepared.run());
+        prepared.sync()?;
+        head -= now;
+    }
+    prepared.load(head + shape.iterations);
     // Last of all: what is loaded, and what is spoilt before it is judged, must not be warm either.
     check::cooled(device, shape.caches())?;
-    let mut synced = Ok(());
     let each = shape.iterations / shape.parts.max(1);
-    let mut part = || {
-        for _ in 0..each {
-            prepared.run();
-        }
-        let done = prepared.sync();
+    let mut synced = Ok(());
+    let mut part = |part: Part| {
+        (0..if part == Part::Head { head } else { each }).for_each(|_| prepared.run());
+        let done = if part == Part::Head && head == 0 { Ok(()) } else { prepared.sync() };
         if synced.is_ok() {
             synced = done;
         }
     };
-    let timed = if shape.parts > 1 {
-        device.time_parts(scope, shape.parts, &mut part)
-    } else {
-        (device.time(scope, &mut part), None)
-    };
-    synced.map(|()| timed)
+    let (timing, parts_ns) = device.time_parts(scope, shape.parts.max(1), &mut part);
+    synced.map(|()| Taken { timing, parts_ns })
 }
 
 /// The sample that a timed slot makes.
-pub fn sample(shape: Slot, timing: Timing, fastest_ns: Option<u64>) -> Sample {
+pub fn sample(shape: Slot, taken: &Taken) -> Sample {
+    let Taken { timing, parts_ns } = taken;
+    let fastest_ns = parts_ns.iter().min().filter(|_| parts_ns.len() > 1).copied();
     Sample {
         iterations: shape.iterations,
         wall_ns: timing.wall_ns,
         cpu_ns: timing.cpu_ns,
+        others_ns: timing.others_ns,
         device_ns: timing.device_ns,
         switches: timing.switches,
         faults: timing.faults,
@@ -146,6 +116,9 @@ pub struct Slot {
     pub parts: u64,
     /// What such a slot takes.
     pub cost_ns: u64,
+    /// Untimed iterations at its head.
+    #[serde(default)]
+    pub lead: u64,
     /// What it takes to flush the caches of the device before it; none where slots start warm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_ns: Option<u64>,
@@ -154,7 +127,7 @@ pub struct Slot {
 impl Slot {
     /// A slot in one part.
     pub fn whole(iterations: u64, cost_ns: u64) -> Self {
-        Self { iterations, parts: 1, cost_ns, flush_ns: None }
+        Self { iterations, parts: 1, cost_ns, lead: 0, flush_ns: None }
     }
 
     /// One iteration out of cold caches: the second one would find what the first left there.
@@ -169,7 +142,17 @@ impl Slot {
 
     /// What it takes with what comes before it.
     pub fn turn_ns(&self) -> u64 {
-        self.cost_ns.saturating_add(self.flush_ns.unwrap_or(0))
+        self.cost_ns.saturating_add(self.untimed_ns() as u64).saturating_add(self.flush_ns.unwrap_or(0))
+    }
+
+    /// What its head takes, in nanoseconds.
+    pub(crate) fn untimed_ns(&self) -> f64 {
+        self.lead as f64 * self.iteration_ns()
+    }
+
+    /// What an iteration takes, in nanoseconds.
+    pub(crate) fn iteration_ns(&self) -> f64 {
+        self.cost_ns as f64 / self.iterations.max(1) as f64
     }
 
     /// The same slot cut into as many equal parts as the clock can tell apart, rounding the iterations up to a multiple.
@@ -210,7 +193,7 @@ pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f6
     let mut costs = Vec::new();
     for _ in 0..15 {
         let whole = Slot { parts: 1, ..found };
-        let (timing, _) = slot(device, CpuScope::Thread, nothing.as_mut(), whole)?;
+        let timing = slot(device, CpuScope::Thread, nothing.as_mut(), whole)?.timing;
         costs.push(timing.device_ns.unwrap_or(timing.wall_ns) as f64 / whole.iterations as f64);
     }
     Ok(ellwand_core::stats::median(&costs).unwrap_or(f64::NAN))
@@ -220,25 +203,42 @@ pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f6
 mod tests {
     use super::*;
 
+    /// Answers what it is loaded for, and fails if a run is not loaded for.
+    struct Counted {
+        loaded: Vec<u64>,
+        left: u64,
+        most: u64,
+    }
+
+    impl Prepared for Counted {
+        fn load(&mut self, iterations: u64) {
+            assert!(iterations <= self.most);
+            self.loaded.push(iterations);
+            self.left = iterations;
+        }
+        fn most_iterations(&self) -> u64 {
+            self.most
+        }
+        fn run(&mut self) {
+            self.left -= 1;
+        }
+        fn poison(&mut self) {}
+        fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
+            Ok(ellwand_core::Tensors::new())
+        }
+    }
+
     #[test]
-    fn what_is_found_in_a_slot_is_counted_in_the_next_one_too() {
-        let quiet = Timing { switches: Some(0), waits: Some(0), ..Timing::default() };
-        let mut counting = Counting::every_now_and_then();
-        let full = |counting: &mut Counting, timing: &Timing| {
-            let scope = counting.scope(CpuScope::Thread, 200_000);
-            counting.saw(timing);
-            scope == CpuScope::Thread
-        };
-        let taken: Vec<bool> = (0..2 * COUNTED_EVERY).map(|_| full(&mut counting, &quiet)).collect();
-        assert_eq!(taken.iter().filter(|full| **full).count(), 2);
-        assert!(taken[0] && taken[COUNTED_EVERY as usize]);
-        let faulting = Timing { faults: Some(3), ..quiet };
-        assert!(full(&mut counting, &faulting) && full(&mut counting, &faulting) && full(&mut counting, &quiet));
-        assert!(!full(&mut counting, &Timing { switches: Some(1), ..quiet }) && full(&mut counting, &quiet));
-        assert_eq!(counting.scope(CpuScope::Process, 1), CpuScope::Process);
-        assert_eq!(Counting::never().scope(CpuScope::Thread, 1_000_000), CpuScope::Thread, "long");
-        let mut never = Counting::never();
-        assert!((0..99).all(|_| !full(&mut never, &faulting)));
+    fn heads_are_loaded_for_too_beside_the_slot_if_they_fit() {
+        let shape = Slot { lead: 7, ..Slot::whole(4, 400).cut(Some(100)) };
+        assert_eq!((shape.parts, shape.turn_ns()), (4, 1100));
+        for (most, loaded) in
+            [(100, vec![11]), (11, vec![11]), (10, vec![7, 4]), (5, vec![5, 2, 4]), (4, vec![4, 3, 4])]
+        {
+            let mut counted = Counted { loaded: Vec::new(), left: 0, most };
+            let taken = slot(&crate::Cpu::default(), CpuScope::Thread, &mut counted, shape).unwrap();
+            assert_eq!((counted.loaded, counted.left, taken.parts_ns.len()), (loaded, 0, 4), "{most}");
+        }
     }
 
     #[test]

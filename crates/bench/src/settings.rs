@@ -3,6 +3,10 @@
 use ellwand_core::Caches;
 use ellwand_core::record::Settings;
 
+/// Shortest slot of a warm arm, in nanoseconds; arms that settle slowly get longer ones (`settle.rs`). A switch costs some 0.1 ms
+/// (messages, wake-up), and parts of a tenth of a millisecond are rarely hit by a preemption.
+pub const SLOT_NS: u64 = 500_000;
+
 /// Presets of [`Settings`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
@@ -23,24 +27,21 @@ impl Effort {
     /// Fresh processes of each implementation, between which the samples are divided.
     pub fn blocks(self) -> u32 {
         match self {
-            Effort::Quick => 2,
-            Effort::Normal => 3,
-            Effort::Thorough => 6,
+            Effort::Quick => 3,
+            Effort::Normal => 4,
+            Effort::Thorough => 8,
         }
     }
 
     /// The settings of this effort.
-    ///
-    /// Slots of 0.2 ms: on a shared machine 13-16 % of 0.5 ms slots are hit by a context switch and 1.5 % of 50 us slots,
-    /// while a slot costs about 1 us of system calls around it; 0.2 ms keeps both below a few per cent.
     pub fn settings(self) -> Settings {
         let (samples_min, rounds_max, case_budget_ms, warm_up_ms) = match self {
             Effort::Quick => (3, 60, 60, 5),
-            Effort::Normal => (5, 200, 250, 20),
+            Effort::Normal => (5, 150, 250, 20),
             Effort::Thorough => (10, 1000, 1500, 50),
         };
         Settings {
-            slot_min_ns: 200_000,
+            slot_min_ns: SLOT_NS,
             samples_min,
             rounds_max,
             case_budget_ns: case_budget_ms * 1_000_000,

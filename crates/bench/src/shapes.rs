@@ -38,6 +38,22 @@ pub(crate) fn iteration_ns(samples: &[Sample]) -> Option<f64> {
     samples.iter().map(of).filter(|ns| *ns > 0.0).reduce(f64::min)
 }
 
+/// Shapes for arms whose settling is known: slots as [`alike`] makes them, of the longer of both lengths, after heads of the longer
+/// of both times. Arms that are far apart keep their own.
+pub(crate) fn settled_alike(seen: [Seen; 2], slot_ns: u64) -> [Slot; 2] {
+    let longest = seen[0].slot.cost_ns.max(seen[1].slot.cost_ns).max(slot_ns);
+    let shapes = alike(seen, longest).unwrap_or(seen.map(|seen| seen.slot));
+    let times = seen.map(|seen| seen.iteration_ns);
+    let (fastest, slowest) = (times[0].min(times[1]), times[0].max(times[1]));
+    if slowest > FAR * fastest {
+        return [0, 1].map(|arm| Slot { lead: seen[arm].slot.lead, ..shapes[arm] });
+    }
+    let lead_ns = [0, 1].map(|arm| seen[arm].slot.lead as f64 * times[arm]).into_iter().fold(0.0, f64::max);
+    let lead = |time: f64| (lead_ns / time - 1e-9).ceil().max(0.0) as u64;
+    let leads = if slowest <= NEAR * fastest { [lead(fastest); 2] } else { times.map(lead) };
+    [0, 1].map(|arm| Slot { lead: leads[arm], ..shapes[arm] })
+}
+
 /// Shapes in which both have as many parts, and parts of the same iterations where they are about as fast, of about the same
 /// length otherwise, for slots of at least `slot_ns`. `None` where that is so already, or cannot be.
 pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
@@ -138,6 +154,19 @@ mod tests {
         // A device that cannot cut its slots.
         let whole = |iteration_ns, iterations| Seen { finest_part_ns: None, ..seen(iteration_ns, iterations, 1) };
         assert_eq!(shapes(alike([whole(50e3, 4), whole(52e3, 1)], SLOT)), Some([(4, 1); 2]));
+    }
+
+    #[test]
+    fn heads_are_as_long_as_the_longer_one_needs() {
+        let settled = |iteration_ns, iterations, parts, lead| {
+            let arm = seen(iteration_ns, iterations, parts);
+            Seen { slot: Slot { lead, ..arm.slot }, ..arm }
+        };
+        let both = |a, b| settled_alike([a, b], SLOT).map(|slot| (slot.iterations, slot.parts, slot.lead));
+        assert_eq!(both(settled(150e3, 15, 5, 6), settled(157e3, 5, 5, 2)), [(15, 5, 6); 2], "equal work");
+        assert_eq!(both(settled(10e3, 50, 5, 0), settled(20e3, 100, 5, 50)), [(200, 5, 100), (100, 5, 50)]);
+        assert_eq!(both(settled(1e3, 500, 5, 50), settled(9e3, 56, 5, 6)), [(500, 5, 50), (56, 5, 6)], "far apart");
+        assert_eq!(both(settled(8e6, 1, 1, 0), settled(8e6, 1, 1, 0)), [(1, 1, 0); 2]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn rounds_are_interleaved_and_every_order_is_drawn() {
                 ..Sample::default()
             };
             assert_eq!(Sample { position: 0, ..*sample }, expected);
-            assert_eq!(sample.seconds(), f64::from(each) * 1e-9);
+            assert_eq!(m.seconds(sample), f64::from(each) * 1e-9);
         }
         assert_eq!(m.first_run_ns, Some(each as u64));
     }
@@ -46,9 +46,9 @@ fn a_slow_implementation_gets_its_share_of_the_time_and_no_more() {
     bench.add("glacial", |_| Act::Right(1_000_000));
     let measured = bench.measure();
     let rounds = |i: usize| measured[i].samples.iter().map(|s| s.round).collect::<Vec<_>>();
-    assert_eq!(rounds(0), (0..8).collect::<Vec<_>>());
-    assert_eq!(rounds(1), [0, 2, 4, 6], "10 us hold four slots of 2.5 us");
-    assert_eq!(rounds(2), [0, 4], "the fewest samples, however slow");
+    assert_eq!(rounds(0), (0..5).collect::<Vec<_>>(), "10 us hold five slots of 1 us, each after a head of 1 us");
+    assert_eq!(rounds(1), [0, 2, 4], "and two of 2.5 us, spread over the five rounds");
+    assert_eq!(rounds(2), [0, 2, 4], "the fewest samples, however slow");
 }
 
 #[test]

@@ -61,11 +61,17 @@ impl Caches {
 pub enum CpuScope {
     /// The calling thread alone.
     Thread,
-    /// The same with as few system calls as the times take. Page faults need not be counted; where the thread lost the
-    /// processor, one switch may stand for one or more, and waits may be missing.
-    ThreadBriefly,
     /// Every thread of the process.
     Process,
+}
+
+/// A piece of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Everything that runs before the clock starts.
+    Head,
+    /// One of the equal parts that are timed.
+    Timed,
 }
 
 /// What one timed body cost. A quantity the device cannot tell is `None`, never zero.
@@ -77,7 +83,9 @@ pub struct Timing {
     pub cpu_ns: Option<u64>,
     /// Time on the device's own clock.
     pub device_ns: Option<u64>,
-    /// Involuntary context switches during the body; with [`CpuScope::ThreadBriefly`] 1 may stand for more, or for a wait.
+    /// Processor time of the process's other threads, where the scope is the calling thread.
+    pub others_ns: Option<u64>,
+    /// Involuntary context switches during the body.
     pub switches: Option<u64>,
     /// Page faults served without input or output during the body.
     pub faults: Option<u64>,
@@ -153,15 +161,13 @@ pub trait Device: Send + Sync {
     /// Runs `body` once between two clock readings and says what it cost.
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing;
 
-    /// Runs `body` `parts` times, one after the other, as one slot, and says what all of it cost; where the device's clock
-    /// can tell the parts apart ([`Device::finest_part_ns`]), also what the fastest of them took.
-    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut()) -> (Timing, Option<u64>) {
-        let timing = self.time(scope, &mut || {
-            for _ in 0..parts {
-                body();
-            }
-        });
-        (timing, None)
+    /// Runs the untimed head of a slot and then its timed parts, with nothing between. Says what the timed parts cost together
+    /// and, if the device's clock can time them ([`Device::finest_part_ns`]), what each took in nanoseconds; otherwise the list
+    /// is empty.
+    fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut(Part)) -> (Timing, Vec<u64>) {
+        body(Part::Head);
+        let timing = self.time(scope, &mut || (0..parts).for_each(|_| body(Part::Timed)));
+        (timing, Vec::new())
     }
 
     /// Shortest part of a slot that the clock can time without disturbing what runs; `None` where parts cannot be told apart.

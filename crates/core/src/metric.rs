@@ -29,9 +29,9 @@ pub const METRICS: &[Metric] = &[
         title: "time",
         unit: "s",
         better: Better::Lower,
-        about: "elapsed time of one iteration, on the device's clock where it has one",
+        about: "time of one iteration: elapsed, in the fastest part of each slot, or on the device's clock; from 1 ms on CPU time, if that is the time that passed (`basis` says which)",
         missing: "no sample has a time",
-        of: |_, sample, _| Some(sample.seconds()),
+        of: |m, sample, _| Some(m.seconds(sample)),
     },
     Metric {
         id: "wall-time",
@@ -58,7 +58,7 @@ pub const METRICS: &[Metric] = &[
         better: Better::Higher,
         about: "items processed a second",
         missing: "its work names no items",
-        of: |m, sample, _| positive(m.work.items as f64).map(|items| items / sample.seconds()),
+        of: |m, sample, _| positive(m.work.items as f64).map(|items| items / m.seconds(sample)),
     },
     Metric {
         id: "bandwidth",
@@ -67,7 +67,7 @@ pub const METRICS: &[Metric] = &[
         better: Better::Higher,
         about: "bytes that must be read and written, a second",
         missing: "its work states no bytes",
-        of: |m, sample, _| positive(m.work.bytes_total() as f64).map(|bytes| bytes / sample.seconds()),
+        of: |m, sample, _| positive(m.work.bytes_total() as f64).map(|bytes| bytes / m.seconds(sample)),
     },
     Metric {
         id: "compute",
@@ -76,7 +76,7 @@ pub const METRICS: &[Metric] = &[
         better: Better::Higher,
         about: "floating-point operations that must be done, a second; where their number depends on the data, those that were done",
         missing: "its work states no operations",
-        of: |m, sample, _| positive(m.work_done().flops).map(|flops| flops / sample.seconds()),
+        of: |m, sample, _| positive(m.work_done().flops).map(|flops| flops / m.seconds(sample)),
     },
     Metric {
         id: "roofline-fraction",
@@ -86,7 +86,7 @@ pub const METRICS: &[Metric] = &[
         about: "shortest time the required work could take at this machine's measured peaks, over the time taken; above 1 the measurement or the ceiling is at fault",
         missing: "the record has no ceiling that its work could be held against: none was measured of what it ran on, or --no-ceilings",
         of: |m, sample, e| {
-            Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / sample.seconds())
+            Some(roof(&e.ceilings, &m.work_done(), m.ran_on(), &m.device, m.caches)?.limit_s / m.seconds(sample))
         },
     },
 ];

@@ -16,15 +16,19 @@ use crate::reading::Reading;
 use crate::verdict::Verdict;
 use crate::work::Work;
 
+mod basis;
 mod certificate;
 mod comparison;
 mod read;
 mod samples;
+mod settling;
 mod spans;
 
+pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
+pub use settling::Settling;
 pub use spans::{SpanCost, SpanNode, Spans};
 
 /// Version of the record format that this crate writes. It reads this one and every earlier one.
@@ -268,6 +272,8 @@ pub struct Sample {
     pub wall_ns: u64,
     /// Processor time of all of them.
     pub cpu_ns: Option<u64>,
+    /// Processor time that other threads of the process spent meanwhile; `None` if `cpu_ns` is that of all threads.
+    pub others_ns: Option<u64>,
     /// Time on the device's clock.
     pub device_ns: Option<u64>,
     /// Involuntary context switches meanwhile.
@@ -298,8 +304,8 @@ pub struct SlotState {
 }
 
 impl Sample {
-    /// Seconds of one iteration, on the device's clock where there is one.
-    pub fn seconds(&self) -> f64 {
+    /// Elapsed seconds of one iteration over the whole slot, on the device's clock where there is one.
+    pub fn wall_seconds(&self) -> f64 {
         self.device_ns.unwrap_or(self.wall_ns) as f64 * 1e-9 / self.iterations.max(1) as f64
     }
 
@@ -397,6 +403,12 @@ pub struct Measurement {
     /// Raw samples.
     #[serde(with = "samples")]
     pub samples: Vec<Sample>,
+    /// Which time of a sample is the time of this measurement; records without it state elapsed time of whole slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// How its time settles after other arms used the processor, where that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Smallest time per iteration that this measurement can tell from nothing, in nanoseconds.
     pub resolution_ns: Option<f64>,
     /// Values of probes and of the workload.
@@ -438,9 +450,25 @@ impl Measurement {
         }
     }
 
+    /// Takes the samples, and chooses the basis of their times.
+    pub fn sampled(&mut self, samples: Vec<Sample>) {
+        self.basis = Some(Basis::of(&[&samples], &[self.parallelism]).of_slots());
+        self.samples = samples;
+    }
+
+    /// Seconds of one iteration in `sample`, by the basis of this measurement.
+    pub fn seconds(&self, sample: &Sample) -> f64 {
+        self.basis.unwrap_or(Basis::Wall).seconds(sample)
+    }
+
+    /// Seconds of one iteration in every sample, by the basis of this measurement.
+    pub fn all_seconds(&self) -> Vec<f64> {
+        self.samples.iter().map(|sample| self.seconds(sample)).collect()
+    }
+
     /// Whether the time of an iteration is too short to be told from nothing: its median is below the resolution.
     pub fn below_resolution(&self) -> bool {
-        let seconds: Vec<f64> = self.samples.iter().map(Sample::seconds).collect();
+        let seconds = self.all_seconds();
         match (crate::stats::median(&seconds), self.resolution_ns) {
             (Some(median), Some(resolution)) => median < resolution * 1e-9,
             _ => false,

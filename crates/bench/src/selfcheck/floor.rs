@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use ellwand_core::record::Basis;
 use ellwand_core::{
     Axis, Case, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Value, Work, Workload,
     stats::median,
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{NoDecision, PLAIN, spec};
 use crate::arms::{ended, now_ended};
 use crate::block::{Block, Known};
+use crate::settings::SLOT_NS;
 use crate::worker::{Launch, Limits};
 
 /// Name of the chain of multiplies.
@@ -65,16 +67,18 @@ pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor
     let mut times: Vec<Vec<f64>> = specs.iter().map(|_| Vec::new()).collect();
     for _ in 0..BLOCKS {
         // Every chain is another case: nothing that one found out is true of the next.
-        let mut block = Block::open(&specs, &mut Known::default(), Limits::default(), &mut coin, interrupt)?;
+        let mut known = Known::default();
+        let mut block = Block::open(&specs, &mut known, Limits::default(), &mut coin, interrupt)?;
         for arm in 0..specs.len() {
             block.state(arm).map_err(|outcome| ended("a chain of multiplies", outcome))?;
         }
+        block.settle(&specs, &mut known, &mut coin, SLOT_NS)?;
         for _ in 0..ROUNDS {
             let mut order: Vec<usize> = (0..specs.len()).collect();
             order.shuffle(&mut coin);
             for arm in order {
                 match block.slot(arm, false)? {
-                    Some(sample) => times[arm].push(sample.seconds() * 1e9),
+                    Some(sample) => times[arm].push(Basis::Fastest.seconds(&sample) * 1e9),
                     None => return Err(now_ended(&block, arm, "a chain of multiplies")),
                 }
             }

@@ -17,9 +17,10 @@ use ellwand_core::registry::Registry;
 use ellwand_core::stats::{Difference, median, proportion_interval, proportion_upper_bound, quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::arms::{LONG_RUN_NS, SLOT_NS, Sides, WARM_UP_NS};
+use crate::arms::{LONG_RUN_NS, Sides, WARM_UP_NS};
 use crate::block::Spec;
 use crate::compare::{Call, Decision, NoDecision};
+use crate::settings::SLOT_NS;
 use crate::worker::{Asked, Launch, Open};
 
 /// A planted difference and how often it is tried.

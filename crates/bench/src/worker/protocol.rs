@@ -21,6 +21,18 @@ pub enum Ask {
         #[serde(default)]
         judged: bool,
     },
+    /// Take one turn of the settling curve. Answered by [`Answer::Curve`].
+    Turn {
+        /// Iterations of a step.
+        iterations: u64,
+        /// Steps.
+        count: u64,
+    },
+    /// Take slots of this shape from now on. Not answered.
+    Shape {
+        /// It.
+        slot: Slot,
+    },
     /// Judge again and read the last probes. Outputs are spoilt and one more run is made, unless that was done for a slot. Answered by [`Answer::Judged`].
     Again,
     /// Go away. Not answered.
@@ -46,8 +58,7 @@ pub struct Open {
     /// What slots find in the caches.
     #[serde(default)]
     pub caches: Caches,
-    /// Slots that take so long or longer follow each other without runs that are not timed, and the first run is all the
-    /// warm-up they get. 0 leaves that to the instrument.
+    /// Iterations that take so long or longer get no warm-up but their first run. 0 leaves that to the instrument.
     pub long_run_ns: u64,
     /// The shape of slots, when an earlier process found it; otherwise the worker finds one.
     pub slot: Option<Slot>,
@@ -108,6 +119,11 @@ pub enum Answer {
         #[serde(with = "slot")]
         sample: Sample,
     },
+    /// Time of an iteration in each step of a turn, in nanoseconds; empty where the device cannot time steps.
+    Curve {
+        /// The steps, first to last.
+        ns: Vec<f64>,
+    },
     /// It still answers right.
     Judged(Box<Judged>),
     /// It is over; there will be no further answer.
@@ -134,6 +150,9 @@ pub struct Opened {
     /// Shortest part of a slot that its device can tell; not told by older programs.
     #[serde(default)]
     pub finest_part_ns: Option<u64>,
+    /// Whether it can record a settling curve; a device that cannot time parts and older programs cannot.
+    #[serde(default)]
+    pub settles: bool,
     /// What really ran.
     pub what_ran: String,
     /// Digest of the outputs, which were judged right.
@@ -153,6 +172,9 @@ pub struct Judged {
     pub readings: Vec<Reading>,
     /// What the reader must know.
     pub warnings: Vec<String>,
+    /// Whether its slots began slower than they ended, so that they must begin later.
+    #[serde(default)]
+    pub unsettled: bool,
 }
 
 /// A single sample as a JSON object; a record writes columns instead.
@@ -165,6 +187,8 @@ mod slot {
         iterations: u64,
         wall_ns: u64,
         cpu_ns: Option<u64>,
+        #[serde(default)]
+        others_ns: Option<u64>,
         device_ns: Option<u64>,
         switches: Option<u64>,
         faults: Option<u64>,
@@ -176,17 +200,52 @@ mod slot {
 
     pub(super) fn serialize<S: Serializer>(sample: &Sample, serializer: S) -> Result<S::Ok, S::Error> {
         let Sample {
-            iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..
+            iterations,
+            wall_ns,
+            cpu_ns,
+            others_ns,
+            device_ns,
+            switches,
+            faults,
+            waits,
+            parts,
+            fastest_ns,
+            state,
+            ..
         } = *sample;
-        Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
+        Wire { iterations, wall_ns, cpu_ns, others_ns, device_ns, switches, faults, waits, parts, fastest_ns, state }
             .serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-        let Wire { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state } =
-            Wire::deserialize(deserializer)?;
+        let Wire {
+            iterations,
+            wall_ns,
+            cpu_ns,
+            others_ns,
+            device_ns,
+            switches,
+            faults,
+            waits,
+            parts,
+            fastest_ns,
+            state,
+        } = Wire::deserialize(deserializer)?;
         let rest = Sample::default();
-        Ok(Sample { iterations, wall_ns, cpu_ns, device_ns, switches, faults, waits, parts, fastest_ns, state, ..rest })
+        Ok(Sample {
+            iterations,
+            wall_ns,
+            cpu_ns,
+            others_ns,
+            device_ns,
+            switches,
+            faults,
+            waits,
+            parts,
+            fastest_ns,
+            state,
+            ..rest
+        })
     }
 }
 
@@ -225,9 +284,15 @@ mod tests {
             caches: Caches::Cold,
             ..Open::default()
         };
-        for ask in
-            [Ask::Open(Box::new(open)), Ask::Slot { judged: false }, Ask::Slot { judged: true }, Ask::Again, Ask::Close]
-        {
+        for ask in [
+            Ask::Open(Box::new(open)),
+            Ask::Turn { iterations: 2, count: 60 },
+            Ask::Shape { slot: Slot { lead: 7, ..Slot::whole(3, 4) } },
+            Ask::Slot { judged: false },
+            Ask::Slot { judged: true },
+            Ask::Again,
+            Ask::Close,
+        ] {
             let line = serde_json::to_string(&ask).unwrap();
             assert!(!line.contains('\n'), "one line: {line}");
             let back: Ask = serde_json::from_str(&line).unwrap();
@@ -245,6 +310,7 @@ mod tests {
             slot: Slot::whole(3, 4),
             most_iterations: Some(5),
             finest_part_ns: Some(6),
+            settles: true,
             what_ran: "avx2".into(),
             digest: u64::MAX,
             verdict: verdict.clone(),
@@ -254,16 +320,19 @@ mod tests {
             iterations: 9,
             wall_ns: 8,
             cpu_ns: Some(7),
+            others_ns: Some(1),
             parts: Some(3),
             fastest_ns: Some(2),
             state: SlotState { clock_hz: Some(5), slowed_by: Some(0), ..SlotState::default() },
             ..Sample::default()
         };
         there_and_back(&Answer::Slot { sample });
+        there_and_back(&Answer::Curve { ns: vec![0.1, 3.0] });
         there_and_back(&Answer::Judged(Box::new(Judged {
             digest: 1,
             readings: Vec::new(),
             warnings: vec!["w".into()],
+            unsettled: true,
         })));
         there_and_back(&Answer::Ended { outcome: Outcome::Wrong { verdict } });
         there_and_back(&Answer::Ended { outcome: Outcome::Failed { error: "line\nbreak".into() } });

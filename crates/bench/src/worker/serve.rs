@@ -19,8 +19,8 @@ use crate::block::stay_on;
 use crate::calibrate::{self, Effort};
 use crate::check::{self, Task, guarded};
 use crate::probe::{self, Probe, Span};
-use crate::sample::{self, Counting, Slot};
-use crate::warm;
+use crate::sample::{self, Slot};
+use crate::settle::{self, Drift, Steps};
 
 /// The program that a worker lives in.
 pub struct Host<'a> {
@@ -58,6 +58,11 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
             stay_on(core);
         }
         let answered = match ask {
+            Ask::Turn { iterations, count } => arm.turn(Steps { iterations, count }).map(|ns| Answer::Curve { ns }),
+            Ask::Shape { slot } => {
+                arm.slot = slot;
+                continue;
+            }
             Ask::Slot { judged } => arm.slot(judged).map(|sample| Answer::Slot { sample }),
             Ask::Again => {
                 arm.again(if open.probes { host.probes } else { &[] }).map(|judged| Answer::Judged(Box::new(judged)))
@@ -118,10 +123,8 @@ struct Arm {
     judge: Judge,
     prepared: Box<dyn Prepared>,
     slot: Slot,
-    /// Which slots are counted in full: where probes are read, counts are too.
-    counting: Counting,
-    /// Whether slots follow each other without runs that are not timed.
-    long: bool,
+    /// Whether its slots begin settled.
+    drift: Drift,
     /// Whether the outputs were spoilt before the last slot.
     spoilt: bool,
 }
@@ -130,8 +133,6 @@ impl Arm {
     /// The same steps as in one process: inputs, prepare, poison, run, judge, probes, warm-up, shape of the slots.
     fn open(host: &Host, open: &Open) -> Result<(Self, Opened), Outcome> {
         let failed = |error: String| Outcome::Failed { error };
-        // The first look sleeps for a moment, which no slot should follow.
-        let _ = ellwand_profile::Presence::of_this_process();
         let (workload, implementation) = find(host.registry, open)?;
         let mut registry = host.registry.clone();
         registry.look_for(implementation.needs);
@@ -167,36 +168,37 @@ impl Arm {
             slot,
             most_iterations: Some(prepared.most_iterations()),
             finest_part_ns: device.finest_part_ns(),
+            settles: device.finest_part_ns().is_some(),
             what_ran: prepared.what_ran(),
             digest,
             verdict,
             readings,
         };
         let workload = Arc::clone(workload);
-        let long = is_long(slot, open);
-        let counting = if open.probes { Counting::every_now_and_then() } else { Counting::never() };
-        let spoilt = false;
-        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, counting, long, spoilt }, opened))
+        let (drift, spoilt) = (Drift::default(), false);
+        Ok((Self { workload, device, scope, case, inputs, judge, prepared, slot, drift, spoilt }, opened))
+    }
+
+    fn turn(&mut self, steps: Steps) -> Result<settle::Curve, Outcome> {
+        let (device, prepared) = (self.device.as_ref(), self.prepared.as_mut());
+        let taken = guarded("run", || settle::turn(device, self.scope, prepared, steps));
+        taken.and_then(|taken| taken).map_err(|error| Outcome::Failed { error })
     }
 
     fn slot(&mut self, judged: bool) -> Result<Sample, Outcome> {
         let (device, prepared) = (self.device.as_ref(), self.prepared.as_mut());
         self.spoilt = judged;
-        let scope = self.counting.scope(self.scope, self.slot.cost_ns);
         let taken = guarded("run", || {
             if judged {
                 prepared.poison();
             }
-            if !self.long {
-                warm::before_slot(prepared, self.slot)?;
-            }
-            sample::slot(device, scope, prepared, self.slot)
+            sample::slot(device, self.scope, prepared, self.slot)
         });
         match taken.and_then(|taken| taken) {
-            Ok((timing, fastest_ns)) => {
-                self.counting.saw(&timing);
+            Ok(taken) => {
+                self.drift.saw(&taken.parts_ns);
                 let state = sample::state(self.device.as_ref());
-                Ok(Sample { state, ..sample::sample(self.slot, timing, fastest_ns) })
+                Ok(Sample { state, ..sample::sample(self.slot, &taken) })
             }
             Err(error) => Err(Outcome::Failed { error }),
         }
@@ -218,7 +220,7 @@ impl Arm {
             Ok(quality) => readings.extend(quality),
             Err(error) => warnings.push(format!("its quality could not be read: {error}")),
         }
-        Ok(Judged { digest, readings, warnings })
+        Ok(Judged { digest, readings, warnings, unsettled: self.drift.is_unsettled() })
     }
 
     /// Probes around one run in steady state. A failure here is found again, and reported, by the judgement.
@@ -279,8 +281,8 @@ fn warm_up(
     };
     let mut spent = if is_long(shape, open) { first_run_ns } else { 0 };
     while spent < open.warm_up_ns {
-        let (timing, _) = sample::slot(device, parallelism.scope(), prepared, shape)?;
-        spent += (timing.wall_ns + shape.flush_ns.unwrap_or(0)).max(1);
+        let timing = sample::slot(device, parallelism.scope(), prepared, shape)?.timing;
+        spent += timing.wall_ns.max(shape.turn_ns()).max(1);
     }
     Ok(shape)
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Sample, samples};
+use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
 use crate::stats::{Change, Rule, StatsError, decide};
 
@@ -24,6 +24,9 @@ pub struct Comparison {
     pub looks: Vec<usize>,
     /// Which time was judged, in words; empty when there is none.
     pub judged_by: String,
+    /// The same for programs; not in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
     /// What was said: `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution`, `none`.
     /// Beside the block values it knows the other cases of the report, whose number decides how much evidence a call takes.
     pub verdict: String,
@@ -68,6 +71,9 @@ pub struct Arm {
     /// Raw samples.
     #[serde(with = "samples")]
     pub samples: Vec<Sample>,
+    /// How its time settles after the other arms used the processor, where that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Values of probes.
     pub readings: Vec<Reading>,
 }

@@ -14,6 +14,8 @@ struct Columns {
     #[serde(default, skip_serializing_if = "all_none")]
     cpu_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
+    others_ns: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "all_none")]
     device_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "all_none")]
     switches: Vec<Option<u64>>,
@@ -47,6 +49,7 @@ pub(super) fn serialize<S: Serializer>(samples: &[Sample], serializer: S) -> Res
         iterations: samples.iter().map(|s| s.iterations).collect(),
         wall_ns: samples.iter().map(|s| s.wall_ns).collect(),
         cpu_ns: samples.iter().map(|s| s.cpu_ns).collect(),
+        others_ns: samples.iter().map(|s| s.others_ns).collect(),
         device_ns: samples.iter().map(|s| s.device_ns).collect(),
         switches: samples.iter().map(|s| s.switches).collect(),
         faults: samples.iter().map(|s| s.faults).collect(),
@@ -67,6 +70,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     let lengths = [columns.block.len(), columns.round.len(), columns.position.len(), columns.iterations.len()];
     let optional = [
         columns.cpu_ns.len(),
+        columns.others_ns.len(),
         columns.device_ns.len(),
         columns.switches.len(),
         columns.faults.len(),
@@ -90,6 +94,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
             iterations: columns.iterations[i],
             wall_ns: columns.wall_ns[i],
             cpu_ns: at(&columns.cpu_ns, i),
+            others_ns: at(&columns.others_ns, i),
             device_ns: at(&columns.device_ns, i),
             switches: at(&columns.switches, i),
             faults: at(&columns.faults, i),

@@ -82,7 +82,10 @@ impl Case {
                 "unsupported" => Grade::Open,
                 _ => Grade::Broken,
             },
-            line: format!("{}{reason}", m.outcome.word()),
+            line: match m.basis {
+                Some(basis) => format!("{} ({})", m.outcome.word(), basis.about()),
+                None => format!("{}{reason}", m.outcome.word()),
+            },
         }
     }
 

@@ -86,6 +86,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         alpha: terms.rule.spending().alpha(),
         looks: terms.rule.spending().looks().to_vec(),
         judged_by: String::new(),
+        basis: None,
         verdict: verdict::said(row.said).into(),
         ended: None,
         arms: Vec::new(),
@@ -100,6 +101,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         }
         Ok(decision) => Comparison {
             judged_by: decision.basis.about().into(),
+            basis: Some(decision.basis),
             arms: arms_of(decision),
             blocks: decision
                 .blocks
@@ -124,6 +126,7 @@ fn arms_of(decision: &Decision) -> Vec<Arm> {
         .map(|(arm, samples)| Arm {
             what_ran: decision.what_ran[side(arm)].clone(),
             samples: samples.clone(),
+            settling: decision.settling[side(arm)].clone(),
             readings: decision.readings.get(arm).cloned().unwrap_or_default(),
         })
         .collect()

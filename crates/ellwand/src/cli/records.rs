@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use ellwand_bench::writer;
-use ellwand_core::record::{Record, Sample};
+use ellwand_core::record::{Basis, Record, Sample};
 use ellwand_core::stats::median;
 use ellwand_core::{Caches, InputError};
 use serde_json::{Value, json};
@@ -129,10 +129,7 @@ fn pair(before: &Side<'_>, after: &Side<'_>) -> Pair {
 fn processes(samples: &[Sample]) -> Option<Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for sample in samples {
-        blocks
-            .entry(sample.block)
-            .or_default()
-            .push(sample.fastest_seconds().unwrap_or_else(|| Sample::seconds(sample)));
+        blocks.entry(sample.block).or_default().push(Basis::Fastest.seconds(sample));
     }
     blocks.values().map(|seconds| median(seconds)).collect()
 }

@@ -65,7 +65,8 @@ fn word(fate: &str) -> &str {
 
 fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     let [baseline, candidate] = names(row);
-    let cost = format!("{} blocks, {:.1} s", decision.blocks.len(), decision.elapsed_s);
+    let judged = if decision.basis.is_cpu() { "CPU time" } else { "elapsed time" };
+    let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
     let takes = format!(
         "{candidate} takes {} the time of {baseline} ({})",
@@ -160,7 +161,7 @@ fn needed(decision: &Decision, blocks: Option<usize>) -> String {
 /// What must be said beside a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = Vec::new();
-    let [baseline, candidate] = names(row);
+    let [_, candidate] = names(row);
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
         for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {
             let slower = interval(side.change.low, side.change.high);
@@ -174,9 +175,9 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     // Every arm, since the second copy of the baseline is part of the verdict.
     let all: Vec<_> = decision.samples.iter().flatten().copied().collect();
     notes.extend(ellwand_bench::sample::slowed_down(&all));
-    if decision.basis == ellwand_bench::compare::Basis::Wall && decision.disturbed > 0.5 {
+    if !decision.basis.is_cpu() && decision.disturbed > 0.5 {
         notes.push(format!(
-            "contended: {} of the slots met a context switch, and {baseline} or {candidate} uses several threads",
+            "contended: {} of the slots met a context switch, and elapsed time is judged",
             percent(decision.disturbed)
         ));
     }

@@ -1,6 +1,7 @@
 //! The columns of a table of results, shared by the terminal and Markdown.
 
 use ellwand_core::CeilingKind;
+use ellwand_core::record::Basis;
 
 use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
@@ -158,6 +159,13 @@ fn note(row: &Row) -> String {
     }
     if row.wall_over_cpu.is_some_and(|ratio| ratio >= 1.2) {
         words.push(format!("waited: wall {} CPU", row.wall_over_cpu.map(units::ratio).unwrap_or_default()));
+    }
+    if row.basis.is_some_and(Basis::is_cpu) {
+        words.push("CPU time".to_string());
+    }
+    if let Some(settles) = row.settling.filter(|settles| settles.remarkable) {
+        let (seconds, first) = (units::human(settles.seconds, "s"), units::ratio(settles.slower_at_first));
+        words.push(format!("settles in {seconds} ({first} slower at first)"));
     }
     if row.median("roofline-fraction").is_some_and(|share| share > 1.05) {
         words.push("above ceiling".to_string());

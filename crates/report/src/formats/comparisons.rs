@@ -46,7 +46,7 @@ pub(super) fn legend(report: &Report) -> String {
     let shared = shared(&report.comparisons);
     let shared = if shared.is_empty() { String::new() } else { format!("in all cases {}; ", shared.join(", ")) };
     format!(
-        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 is slower; times are medians of whole slots, elapsed",
+        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 is slower; times are medians over slots, by the time that was judged",
         percent(confidence)
     )
 }

@@ -9,8 +9,8 @@ use ellwand_core::stats::median;
 use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading};
 
 use super::{
-    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Speedup, axes, comparison, growth, spans, speedup,
-    stats,
+    Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, comparison, growth, spans,
+    speedup, stats,
 };
 use crate::ReportError;
 
@@ -144,8 +144,8 @@ const COLD: &str = "With cold caches every slot is one iteration behind a flush:
 
 fn of_measurements() -> [String; 3] {
     [
-        "Speed-ups are medians of ratios of samples from the same interleaved round, and their intervals say how well those ratios repeat in this run. \
-         They treat rounds as independent, which rounds of one process are not: a difference of a few per cent needs `ellwand compare`, whose verdict rests on fresh processes."
+        "A speed-up is the ratio of the two times beside it. Its 95 % interval comes from the few fresh processes of this run; of a single process, from its rounds. \
+         A difference of a few per cent needs `ellwand compare`, which takes as many processes as its verdict needs."
             .to_string(),
         "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved."
             .to_string(),
@@ -235,6 +235,8 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
         check: m.check.clone(),
         work: m.work_done().into_owned(),
         samples: m.samples.len(),
+        basis: m.basis,
+        settling: m.settling.as_ref().and_then(Settles::new),
         below_resolution,
         resolution_s: m.resolution_ns.map(|ns| ns / 1e9),
         prepare_s: m.prepare_ns.map(seconds),
@@ -310,21 +312,7 @@ fn best(rows: &[Row], first: usize) -> Best {
     let Some((fastest, _)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
         return unavailable("nothing was measured");
     };
-    // Ratios of the same round know nothing of what slowed the machine for a while, and medians do. Where the two disagree,
-    // neither says which is the faster.
-    let slower = |than: &Row| {
-        let own = interval(&rows[fastest]);
-        own.zip(interval(than)).is_some_and(|((_, high), (low, _))| high < low)
-    };
-    match mine().find(|(_, row)| slower(row)) {
-        Some(_) => unavailable("medians and ratios of rounds disagree"),
-        None => Best { row: Some(fastest), unavailable: None },
-    }
-}
-
-/// The interval of the speed-up; the baseline is as fast as itself.
-fn interval(row: &Row) -> Option<(f64, f64)> {
-    if row.speedup.is_baseline { Some((1.0, 1.0)) } else { row.speedup.low.zip(row.speedup.high) }
+    Best { row: Some(fastest), unavailable: None }
 }
 
 fn remarks(rows: &[Row]) -> Vec<Remark> {

@@ -1,7 +1,7 @@
 //! Comparisons as a record keeps them: ratio and interval computed again from the block values, and the verdict once more
 //! held against the number of its neighbours.
 
-use ellwand_core::record::{BlockValues, Comparison, Record};
+use ellwand_core::record::{Basis, BlockValues, Comparison, Record};
 use ellwand_core::stats::{ebh, evidence, median, weighted_evidence};
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub struct ComparisonInfo {
     pub blocks: usize,
     /// Which time was judged.
     pub judged_by: String,
-    /// Median elapsed time of an iteration in seconds: baseline, candidate.
+    /// Median time of an iteration in seconds, by the time that was judged: baseline, candidate.
     pub time_s: [Option<f64>; 2],
     /// What really ran: baseline, candidate.
     pub what_ran: [String; 2],
@@ -105,8 +105,10 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     });
     let noted = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
     let arm = |index: usize| comparison.arms.get(index);
+    // Records that do not say which time was judged state the elapsed one.
+    let basis = comparison.basis.unwrap_or(Basis::Wall).of_slots();
     let time = |index: usize| {
-        let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| sample.seconds()).collect();
+        let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| basis.seconds(sample)).collect();
         median(&seconds)
     };
     ComparisonInfo {

@@ -1,6 +1,6 @@
 //! The report model: every number that any format prints, computed once from the records.
 
-use ellwand_core::record::{Param, Settings};
+use ellwand_core::record::{Basis, Param, Settings, Settling};
 use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, Work};
 use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -105,7 +105,7 @@ pub struct CaseInfo {
     pub id: String,
     /// Indices into [`Section::rows`].
     pub rows: Vec<usize>,
-    /// The implementation with the smallest median time, unless the ratios by round contradict it.
+    /// The implementation with the smallest median time.
     pub best: Best,
 }
 
@@ -171,6 +171,10 @@ pub struct Row {
     pub work: Work,
     /// Samples taken.
     pub samples: usize,
+    /// Which time of a sample is the time of the row; empty in older records, which state the elapsed time of whole slots.
+    pub basis: Option<Basis>,
+    /// How its time settles after other arms used the processor, where that was recorded.
+    pub settling: Option<Settles>,
     /// Whether the time is too short to be told from nothing. Then no time, rate or ratio is stated.
     pub below_resolution: bool,
     /// Smallest time per iteration that can be told from nothing, in seconds.
@@ -206,6 +210,31 @@ pub struct Row {
     pub checked: String,
     /// What the reader must know.
     pub warnings: Vec<String>,
+}
+
+/// How the time of a row settles.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq)]
+pub struct Settles {
+    /// Seconds from a switch until it has settled.
+    pub seconds: f64,
+    /// Time of the first iterations after a switch over that of settled ones.
+    pub slower_at_first: f64,
+    /// Untimed iterations at the head of each slot.
+    pub untimed: u64,
+    /// Whether the difference is worth a remark.
+    #[serde(skip)]
+    pub remarkable: bool,
+}
+
+impl Settles {
+    pub(super) fn new(settling: &Settling) -> Option<Self> {
+        Some(Self {
+            seconds: settling.seconds(),
+            slower_at_first: settling.slower_at_first()?,
+            untimed: settling.untimed,
+            remarkable: settling.is_remarkable(),
+        })
+    }
 }
 
 impl Row {

@@ -1,22 +1,22 @@
-//! Speed-up: the ratio of times of samples taken in the same round of one command, so that what slowed the machine for a while slowed both.
+//! Speed-up: the ratio of the two times that a table prints, with an interval from the fresh processes of both.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ellwand_core::Measurement;
-use ellwand_core::stats::{median, median_interval};
+use ellwand_core::record::Sample;
+use ellwand_core::stats::{mean_interval, median, median_interval};
 use serde::Serialize;
 
-/// How many times faster than the baseline. The interval says how well the ratio repeats from round to round; it is not
-/// a verdict, because rounds of one process share the placement of its memory.
+/// How many times faster than the baseline.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Speedup {
     /// The implementation it is stated against.
     pub baseline: String,
     /// Whether the row is the baseline itself.
     pub is_baseline: bool,
-    /// Median of the ratios baseline time over own time, round by round; empty when unavailable.
+    /// Median time of the baseline over the own one; empty when unavailable.
     pub ratio: Option<f64>,
-    /// Lower end of the 95 % interval of that median; empty with fewer than 6 rounds.
+    /// Lower end of its 95 % interval ([`interval`]); empty with too few rounds.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -65,10 +65,11 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
     }
     let ratios = paired_ratios(base, own);
     let is_baseline = base.implementation == own.implementation && base.device == own.device;
-    match median(&ratios) {
+    let ratio = median(&base.all_seconds()).zip(median(&own.all_seconds())).map(|(base, own)| base / own);
+    match ratio.filter(|ratio| ratio.is_finite() && !ratios.is_empty()) {
         None => Speedup::without(baseline, format!("no round sampled both it and {baseline}")),
         Some(ratio) => {
-            let interval = median_interval(&ratios, 0.95);
+            let interval = interval(base, own).map(|(low, high)| (low.min(ratio), high.max(ratio)));
             Speedup {
                 baseline: baseline.to_string(),
                 is_baseline,
@@ -78,6 +79,25 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
                 pairs: ratios.len(),
                 unavailable: None,
             }
+        }
+    }
+}
+
+/// A 95 % interval for the ratio of times, base over own. With several processes it is Student's interval for the mean of the
+/// logarithms of their ratios, each the median over the rounds of one process: placement in memory differs from process to
+/// process. One process knows nothing of others; there it is the sign-test interval of the median over rounds.
+fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f64)> {
+    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (block, ratio) in pairs(base, own) {
+        blocks.entry(block).or_default().push(ratio);
+    }
+    match blocks.len() {
+        0 => None,
+        1 => median_interval(&paired_ratios(base, own), 0.95),
+        _ => {
+            let logarithms: Vec<f64> = blocks.values().filter_map(|ratios| Some(median(ratios)?.ln())).collect();
+            let interval = mean_interval(&logarithms, 0.95).ok()?;
+            Some((interval.low().exp(), interval.high().exp()))
         }
     }
 }
@@ -102,11 +122,15 @@ pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement
 
 /// Ratios of times, base over own, of samples of the same block and round of one command.
 pub(crate) fn paired_ratios(base: &Measurement, own: &Measurement) -> Vec<f64> {
+    pairs(base, own).map(|(_, ratio)| ratio).collect()
+}
+
+/// Block and ratio of every round that both were sampled in.
+fn pairs<'a>(base: &Measurement, own: &'a Measurement) -> impl Iterator<Item = (u32, f64)> + 'a {
     let of_round: HashMap<(u32, u32), f64> =
-        base.samples.iter().map(|sample| ((sample.block, sample.round), sample.seconds())).collect();
-    own.samples
-        .iter()
-        .filter_map(|sample| Some(of_round.get(&(sample.block, sample.round))? / sample.seconds()))
-        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-        .collect()
+        base.samples.iter().map(|sample| ((sample.block, sample.round), base.seconds(sample))).collect();
+    let ratio =
+        move |sample: &Sample| of_round.get(&(sample.block, sample.round)).map(|base| base / own.seconds(sample));
+    let paired = own.samples.iter().filter_map(move |sample| Some((sample.block, ratio(sample)?)));
+    paired.filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0)
 }

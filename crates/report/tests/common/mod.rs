@@ -140,6 +140,8 @@ pub fn measured(case: &Case, implementation: &str, seconds: f64, work: Work) -> 
         prepare_ns: Some(12_000),
         first_run_ns: Some((seconds * 1e9 * 2.5) as u64),
         samples: samples(seconds, if many { 1.8 } else { 1.0 }, implementation.len()),
+        basis: None,
+        settling: None,
         resolution_ns: Some(0.4),
         readings: Vec::new(),
         warnings: Vec::new(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ellwand_core::reading::Reading;
-use ellwand_core::record::Sample;
+use ellwand_core::record::{Basis, Sample};
 use ellwand_core::stats::{mean_interval, median};
 use ellwand_core::{Parallelism, Value};
 use ellwand_report::units::human;
@@ -13,8 +13,6 @@ use super::{Budget, Limit};
 
 /// Confidence of the interval whose lower end is held against a budget.
 const CONFIDENCE: f64 = 0.99;
-/// From this time of an iteration on nearly every slot meets a context switch: processor time is judged, as in a comparison.
-const LONG_S: f64 = 1e-3;
 
 /// What is held against budgets: one implementation at one case.
 pub(crate) struct Subject<'a> {
@@ -154,7 +152,8 @@ fn over(value: f64, limit: f64) -> String {
 fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     let share = if limit.per_item { subject.items.max(1) as f64 } else { 1.0 };
     let a = if limit.per_item { "an item" } else { "an iteration" };
-    let ln: Vec<f64> = processes(samples, subject.parallelism).iter().map(|seconds| (seconds / share).ln()).collect();
+    let basis = Basis::of(&[samples], &[subject.parallelism]).of_slots();
+    let ln: Vec<f64> = processes(samples, basis).iter().map(|seconds| (seconds / share).ln()).collect();
     if let Some(resolution) = subject.resolution_s
         && median(&ln).is_some_and(|ln| ln.exp() * share < resolution)
     {
@@ -169,11 +168,12 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     };
     let (value, low, high) = (interval.mean.exp(), interval.low().exp(), interval.high().exp());
     let takes = format!(
-        "time {} {a} (99 % interval {} to {}, {} processes), {}",
+        "time {} {a} (99 % interval {} to {}, {} processes; {}), {}",
         human(value, "s"),
         human(low, "s"),
         human(high, "s"),
         ln.len(),
+        basis.about(),
         budget(limit, "s")
     );
     let (state, rest) = if low > limit.value {
@@ -189,21 +189,12 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     Judged { what: "time", state, value: Some(value), limit: limit.value, text: takes + &rest }
 }
 
-/// What each process took in seconds: the median over its slots of what the neighbours disturb least (as a comparison
-/// judges): the fastest part of a short one, processor time of a long one on a single thread.
-fn processes(samples: &[Sample], parallelism: Parallelism) -> Vec<f64> {
-    let all: Vec<f64> = samples.iter().map(Sample::seconds).collect();
-    let long = median(&all).is_some_and(|seconds| seconds >= LONG_S);
-    let seconds = |sample: &Sample| match (long, parallelism) {
-        _ if sample.device_ns.is_some() => sample.seconds(),
-        (false, _) => sample.fastest_seconds().unwrap_or_else(|| sample.seconds()),
-        (true, Parallelism::Single) => sample.cpu_seconds().unwrap_or_else(|| sample.seconds()),
-        (true, Parallelism::Many) => sample.seconds(),
-    };
+/// What each process took in seconds: the median over its slots, by the time that a comparison would judge.
+fn processes(samples: &[Sample], basis: Basis) -> Vec<f64> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for sample in samples {
         // What a coarse clock calls nothing has no logarithm.
-        blocks.entry(sample.block).or_default().push(seconds(sample).max(f64::MIN_POSITIVE));
+        blocks.entry(sample.block).or_default().push(basis.seconds(sample).max(f64::MIN_POSITIVE));
     }
     blocks.values().filter_map(|seconds| median(seconds)).collect()
 }

@@ -15,7 +15,7 @@ const FEW: f64 = 0.5;
 
 /// Places a measurement below the ceilings of its device. `None` where the device's clock told nothing.
 pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
-    let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.seconds()).collect();
+    let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.wall_seconds()).collect();
     let time_s = median(&told).filter(|time| time.is_finite() && *time > 0.0)?;
     let (work, all) = (&m.work_done(), Parallelism::Many);
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);

@@ -150,7 +150,8 @@ pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
 /// Seconds an iteration as they would be on a machine that does nothing else. One thread: its own processor time, unless
 /// it waits by itself. Several threads: the better decile of the fastest parts of the slots.
 fn undisturbed(m: &Measurement) -> Option<f64> {
-    let wall: Vec<f64> = m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.seconds())).collect();
+    let wall: Vec<f64> =
+        m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.wall_seconds())).collect();
     let cpu: Vec<f64> = m.samples.iter().filter_map(Sample::cpu_seconds).filter(|seconds| *seconds > 0.0).collect();
     let waits_by_itself = mean(m, |sample| sample.waits).is_some_and(|waits| waits >= WAITS);
     let time = if m.ran_on() == Parallelism::Single && cpu.len() == wall.len() && !waits_by_itself {
@@ -168,7 +169,7 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
 fn waited(m: &Measurement, each: f64) -> Option<f64> {
     let share = |sample: &Sample| {
         let waits = sample.waits? as f64 / sample.iterations.max(1) as f64;
-        Some(if waits >= WAITS_OF_THREADS { waits * each / sample.seconds() } else { 0.0 })
+        Some(if waits >= WAITS_OF_THREADS { waits * each / sample.wall_seconds() } else { 0.0 })
     };
     let shares: Vec<f64> = m.samples.iter().filter_map(share).filter(|share| share.is_finite()).collect();
     quantile(&shares, 0.9)

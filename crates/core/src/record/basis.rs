@@ -1,0 +1,185 @@
+//! Which of a slot's times is the time of an arm: chosen from the samples, in one place for every command.
+
+use serde::{Deserialize, Serialize};
+
+use super::Sample;
+use crate::implementation::Parallelism;
+use crate::stats::median;
+
+/// From this time of an iteration on nearly every slot meets a context switch, so that CPU time says more than elapsed time,
+/// provided that it is the time that passed.
+const LONG_S: f64 = 1e-3;
+/// From this time of an iteration on a block has few slots, and its shortest one is steadier than their median.
+pub const LONG_RUN_S: f64 = 5e-3;
+/// Share of the elapsed time that may pass without an explanation before CPU time no longer counts as the time that passed.
+const UNEXPLAINED: f64 = 0.02;
+
+/// Which time of a slot is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Elapsed time of the fastest part of the slot.
+    Fastest,
+    /// CPU time of the calling thread.
+    Cpu,
+    /// CPU time of the calling thread in the shortest of a block's slots: what neighbours evict from the caches only ever
+    /// adds time, and the median of few slots is uncertain.
+    ShortestCpu,
+    /// Elapsed time of the slot.
+    Wall,
+    /// Elapsed time of the shortest of a block's runs.
+    Shortest,
+}
+
+impl Basis {
+    /// The basis of times for arms that are compared with each other, or of one arm alone.
+    ///
+    /// Short iterations are judged by elapsed time, of which the fastest part of a slot misses most disturbances. Long ones
+    /// always meet a context switch. They are judged by CPU time, but only if every arm runs on the calling thread and CPU time
+    /// accounts for all time that passed ([`cpu_is_time`]); otherwise by elapsed time.
+    pub fn of(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
+        let typical =
+            |samples: &[Sample]| median(&samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
+        let shortest = arms.iter().filter_map(|samples| typical(samples)).fold(f64::INFINITY, f64::min);
+        let on_one_thread = parallelism.iter().all(|one| *one == Parallelism::Single);
+        if !(LONG_S..f64::INFINITY).contains(&shortest) || !on_one_thread || !arms.iter().all(|arm| cpu_is_time(arm)) {
+            Basis::Fastest
+        } else if shortest >= LONG_RUN_S {
+            Basis::ShortestCpu
+        } else {
+            Basis::Cpu
+        }
+    }
+
+    /// The basis for statistics of whole slots, tails among them: CPU time if it accounts for the time that passed.
+    pub fn of_whole_slots(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
+        let single = parallelism.iter().all(|one| *one == Parallelism::Single);
+        if single && arms.iter().all(|arm| cpu_is_time(arm)) { Basis::Cpu } else { Basis::Wall }
+    }
+
+    /// Seconds of one iteration.
+    pub fn seconds(self, sample: &Sample) -> f64 {
+        match self {
+            Basis::Fastest => sample.fastest_seconds().unwrap_or_else(|| sample.wall_seconds()),
+            Basis::Cpu | Basis::ShortestCpu => sample.cpu_seconds().unwrap_or_else(|| sample.wall_seconds()),
+            Basis::Wall | Basis::Shortest => sample.wall_seconds(),
+        }
+    }
+
+    /// One value a slot, or one value a block for the bases that take the shortest.
+    pub fn values(self, samples: &[Sample]) -> Vec<f64> {
+        let seconds = samples.iter().map(|sample| self.seconds(sample));
+        match self {
+            Basis::Shortest | Basis::ShortestCpu => seconds.reduce(f64::min).into_iter().collect(),
+            _ => seconds.collect(),
+        }
+    }
+
+    /// The same time with one value for every slot.
+    pub fn of_slots(self) -> Self {
+        match self {
+            Basis::ShortestCpu => Basis::Cpu,
+            Basis::Shortest => Basis::Wall,
+            basis => basis,
+        }
+    }
+
+    /// Whether it is CPU time.
+    pub fn is_cpu(self) -> bool {
+        matches!(self, Basis::Cpu | Basis::ShortestCpu)
+    }
+
+    /// In words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Basis::Fastest => "elapsed time, fastest part of a slot",
+            Basis::Cpu => "CPU time",
+            Basis::ShortestCpu => "CPU time of the shortest run of a block",
+            Basis::Wall => "elapsed time",
+            Basis::Shortest => "elapsed time of the shortest run of a block",
+        }
+    }
+}
+
+/// Whether the CPU time of the calling thread is the time that passed, but for what the scheduler gave to other processes.
+///
+/// It is not if other threads of the process worked too, if the thread gave up the processor by itself (a sleep, a lock, input
+/// or output, a child process), or if time passed without any context switch to explain it. Then CPU time says little about how
+/// long a caller waits. Slots that lack a count are no basis either.
+pub fn cpu_is_time(samples: &[Sample]) -> bool {
+    let (mut wall, mut others, mut waited, mut unexplained) = (0, 0, 0, 0);
+    for sample in samples {
+        let (Some(cpu_ns), Some(others_ns), Some(waits), Some(switches)) =
+            (sample.cpu_ns, sample.others_ns, sample.waits, sample.switches)
+        else {
+            return false;
+        };
+        let idle = sample.wall_ns.saturating_sub(cpu_ns);
+        wall += sample.wall_ns;
+        others += others_ns;
+        waited += if waits > 0 { idle } else { 0 };
+        unexplained += if waits == 0 && switches == 0 { idle } else { 0 };
+    }
+    let much = |ns: u64| ns as f64 > UNEXPLAINED * wall as f64;
+    wall > 0 && !much(others) && !much(waited) && !much(unexplained)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Parallelism::{Many, Single};
+
+    fn slot(wall_us: u64, cpu_us: u64) -> Sample {
+        Sample {
+            iterations: 1,
+            wall_ns: wall_us * 1000,
+            cpu_ns: Some(cpu_us * 1000),
+            others_ns: Some(0),
+            switches: Some(0),
+            waits: Some(0),
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn long_iterations_are_judged_by_cpu_time_if_that_is_the_time_that_passed() {
+        let of = |sample: Sample| Basis::of(&[&[sample; 5], &[slot(2000, 2000); 5]], &[Single; 2]);
+        assert_eq!(of(slot(2000, 2000)), Basis::Cpu);
+        assert_eq!(of(slot(900, 900)), Basis::Fastest, "short");
+        let preempted = Sample { switches: Some(2), ..slot(9000, 2000) };
+        assert_eq!(of(preempted), Basis::Cpu, "other processes had the processor");
+        for (why, sample) in [
+            ("it slept, or waited for a lock, a file or a child", Sample { waits: Some(1), ..slot(2400, 2000) }),
+            ("a thread that it did not declare worked", Sample { others_ns: Some(1_000_000), ..slot(2000, 2000) }),
+            ("time passed without a switch", slot(2400, 2000)),
+            ("nothing was counted", Sample { waits: None, ..slot(2000, 2000) }),
+        ] {
+            assert_eq!(of(sample), Basis::Fastest, "{why}");
+            assert_eq!(Basis::of_whole_slots(&[&[sample; 5]], &[Single]), Basis::Wall, "{why}");
+        }
+        let long = [slot(6000, 6000); 3];
+        assert_eq!(Basis::of(&[&long, &long], &[Single; 2]), Basis::ShortestCpu);
+        assert_eq!(Basis::of(&[&long, &long], &[Single, Many]), Basis::Fastest);
+        assert_eq!(Basis::of(&[&long, &[slot(500, 500)]], &[Single; 2]), Basis::Fastest, "one side is short");
+        assert_eq!(Basis::of(&[], &[]), Basis::Fastest);
+    }
+
+    #[test]
+    fn one_wait_among_many_slots_is_no_habit() {
+        let mut slots = vec![slot(2000, 2000); 100];
+        slots[7] = Sample { waits: Some(1), ..slot(2500, 2000) };
+        assert!(cpu_is_time(&slots));
+        slots[9] = Sample { waits: Some(1), ..slot(9000, 2000) };
+        assert!(!cpu_is_time(&slots));
+    }
+
+    #[test]
+    fn values_are_one_a_slot_or_one_a_block() {
+        let slots = [slot(3000, 1000), slot(2000, 1500)];
+        assert_eq!(Basis::Wall.values(&slots), [3e-3, 2e-3]);
+        assert_eq!(Basis::Shortest.values(&slots), [2e-3]);
+        assert_eq!(Basis::ShortestCpu.values(&slots), [1e-3]);
+        let cut = Sample { iterations: 10, parts: Some(5), fastest_ns: Some(2000), ..slot(9, 9) };
+        assert!((Basis::Fastest.values(&[cut])[0] - 1e-6).abs() < 1e-15);
+    }
+}

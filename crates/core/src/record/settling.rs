@@ -1,0 +1,62 @@
+//! How the time of an iteration settles after other arms used the processor, as the record keeps it.
+
+use serde::{Deserialize, Serialize};
+
+/// Early iterations that are slower than settled ones by more than this are worth a remark.
+const WORTH_A_REMARK: f64 = 1.2;
+
+/// The settling curve of an arm.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Settling {
+    /// Iterations in each step of the curve.
+    pub step_iterations: u64,
+    /// Time of an iteration in each step after a switch, in nanoseconds: the median over several turns.
+    pub curve_ns: Vec<f64>,
+    /// Time of a settled iteration, in nanoseconds.
+    pub settled_ns: f64,
+    /// Iterations at the start of a turn that are slower than that.
+    pub settles_after: u64,
+    /// Untimed iterations at the head of each slot; at least [`Settling::settles_after`].
+    pub untimed: u64,
+    /// True if the time was still falling at the end of the longest curve that was recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsettled: bool,
+}
+
+impl Settling {
+    /// Time from a switch until the arm has settled, in seconds.
+    pub fn seconds(&self) -> f64 {
+        let steps = self.settles_after.div_ceil(self.step_iterations.max(1)) as usize;
+        self.curve_ns.iter().take(steps).sum::<f64>() * self.step_iterations as f64 * 1e-9
+    }
+
+    /// Time of an iteration right after a switch over that of a settled one.
+    pub fn slower_at_first(&self) -> Option<f64> {
+        let ratio = self.curve_ns.first()? / self.settled_ns;
+        ratio.is_finite().then_some(ratio)
+    }
+
+    /// True if the first iterations after a switch are so much slower that code which is called once in a while is better
+    /// described by them.
+    pub fn is_remarkable(&self) -> bool {
+        self.unsettled || self.settles_after > 0 && self.slower_at_first().is_some_and(|ratio| ratio > WORTH_A_REMARK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_says_how_long_it_settles_and_how_slow_it_begins() {
+        let curve_ns = vec![471e3, 281e3, 199e3, 161e3, 157e3, 156e3];
+        let settling =
+            Settling { step_iterations: 1, curve_ns, settled_ns: 156e3, settles_after: 4, ..Settling::default() };
+        assert!((settling.seconds() - 1.112e-3).abs() < 1e-9);
+        assert!((settling.slower_at_first().unwrap() - 3.02).abs() < 0.01);
+        assert!(settling.is_remarkable());
+        let flat = Settling { settles_after: 0, curve_ns: vec![156e3; 6], ..settling };
+        assert!(!flat.is_remarkable() && flat.seconds() == 0.0);
+        assert_eq!(Settling::default().slower_at_first(), None);
+    }
+}

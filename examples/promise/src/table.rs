@@ -1,0 +1,180 @@
+//! Runs Ellwand and the plain loop in turns, and prints what both say.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the answer of a command")]
+
+use std::process::{Child, Command, Stdio};
+
+use ellwand::bench::environment;
+use ellwand::core::stats::median;
+use serde_json::Value;
+
+use crate::kernels::{KERNELS, PLANTED};
+
+/// Processes that spin in the second half of the table.
+const LOAD: usize = 6;
+/// Who takes turns with the plain implementation.
+const COMPANY: [(&str, &str); 3] =
+    [("alone", "plain"), ("beside 1", "plain,twin"), ("beside 3", "plain,twin,more5,more10")];
+
+fn this(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "promise".into()));
+    command.args(args).stderr(Stdio::null());
+    command
+}
+
+fn output(args: &[&str]) -> Option<Value> {
+    let output = this(args).output().ok()?;
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// Spinning processes, ended when dropped.
+struct Spinning(Vec<Child>);
+
+impl Spinning {
+    fn new(count: usize) -> Self {
+        Self((0..count).filter_map(|_| this(&["spin"]).spawn().ok()).collect())
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Median times of the plain loop in one fresh process, in seconds.
+fn looped(kernel: &str) -> Option<[f64; 4]> {
+    let times = output(&["loop", kernel])?;
+    let mut found = [0.0; 4];
+    for (found, time) in found.iter_mut().zip(times.as_array()?) {
+        *found = time.as_f64()? * 1e-9;
+    }
+    Some(found)
+}
+
+/// What `run` states for the plain implementation, in seconds.
+fn stated(kernel: &str, implementations: &str) -> Option<f64> {
+    let dir = std::env::temp_dir().join(format!("promise-{}", std::process::id()));
+    let dir = dir.to_str()?;
+    let report = output(&[
+        "run",
+        "promise",
+        "--kernel",
+        kernel,
+        "-i",
+        implementations,
+        "--effort",
+        "quick",
+        "--no-ceilings",
+        "--no-plot",
+        "--format",
+        "json",
+        "-o",
+        dir,
+        "--overwrite",
+    ]);
+    let _ = std::fs::remove_dir_all(dir);
+    report?["workloads"][0]["rows"][0]["metrics"]["time"]["median"].as_f64()
+}
+
+/// One comparison of the plain implementation with another.
+#[derive(Clone, Copy)]
+struct Verdict {
+    ratio: f64,
+    low: f64,
+    high: f64,
+    seconds: f64,
+    /// Slower, same, faster, anything else.
+    said: usize,
+}
+
+fn compared(kernel: &str, candidate: &str) -> Option<Verdict> {
+    let (plain, candidate) = ("promise:plain", format!("promise:{candidate}"));
+    let row =
+        &output(&["compare", plain, &candidate, "--kernel", kernel, "--format", "json", "--fail-on", "never"])?[0];
+    let number = |key: &str| row[key].as_f64();
+    let said = ["slower", "same", "faster"].iter().position(|word| row["verdict"] == *word).unwrap_or(3);
+    Some(Verdict {
+        ratio: number("ratio")?,
+        low: number("low")?,
+        high: number("high")?,
+        seconds: number("elapsed_s")?,
+        said,
+    })
+}
+
+fn middle(values: &[f64]) -> f64 {
+    median(values).unwrap_or(f64::NAN)
+}
+
+/// `table [REPEATS] [KERNEL..]`.
+pub(crate) fn print(args: &[String]) {
+    let repeats: usize = args.first().and_then(|text| text.parse().ok()).unwrap_or(5);
+    let kernels: Vec<&str> =
+        KERNELS.into_iter().filter(|name| args.len() < 2 || args.iter().any(|arg| arg == name)).collect();
+    let facts = environment::facts();
+    println!("{} · {} cores · {repeats} repeats\n", facts.cpu, facts.cores);
+    println!("| kernel | spinning | loop | spread of processes | alone | beside 1 | beside 3 |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut verdicts = Vec::new();
+    for load in [0, LOAD] {
+        for kernel in &kernels {
+            let spinning = Spinning::new(load);
+            let mut loops: Vec<[f64; 4]> = Vec::new();
+            let mut over = [const { Vec::new() }; 3];
+            for _ in 0..repeats {
+                for (over, (_, implementations)) in over.iter_mut().zip(COMPANY) {
+                    // Between two loops, because the host of a virtual machine is not always as fast.
+                    let (before, time, after) = (looped(kernel), stated(kernel, implementations), looped(kernel));
+                    loops.extend(before.iter().chain(&after));
+                    if let (Some(before), Some(time), Some(after)) = (before, time, after) {
+                        over.push(2.0 * time / (before[0] + after[0]));
+                    }
+                }
+            }
+            let plain: Vec<f64> = loops.iter().map(|loops| loops[0]).collect();
+            let spread =
+                plain.iter().copied().fold(0.0, f64::max) / plain.iter().copied().fold(f64::INFINITY, f64::min);
+            let cells: Vec<String> = over.iter().map(|over| format!("{:.3}", middle(over))).collect();
+            println!("| {kernel} | {load} | {:.1} us | {spread:.2} | {} |", middle(&plain) * 1e6, cells.join(" | "));
+            for (index, percent) in PLANTED.into_iter().enumerate() {
+                let candidate = if percent == 0 { "twin".to_string() } else { format!("more{percent}") };
+                let all: Vec<Verdict> = (0..repeats).filter_map(|_| compared(kernel, &candidate)).collect();
+                let truth = middle(&loops.iter().map(|loops| loops[index] / loops[0]).collect::<Vec<_>>());
+                verdicts.push((*kernel, load, percent, truth, all));
+            }
+            drop(spinning);
+        }
+    }
+    println!(
+        "\n| kernel | spinning | planted | loop | ratio found (median, range) | slower, same, faster, open | planted ratio in the interval | seconds |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let (mut held, mut of) = (0, 0);
+    for (kernel, load, percent, truth, all) in verdicts {
+        // What is short pays for the calls too, and threads start in the same time whatever they do: there the plain loop says
+        // what was planted.
+        let planted = if ["l1", "threads"].contains(&kernel) { truth } else { 1.0 + percent as f64 / 100.0 };
+        let of_all = |get: fn(&Verdict) -> f64| all.iter().map(get).collect::<Vec<f64>>();
+        let ratios = of_all(|verdict| verdict.ratio);
+        let mut said = [0; 4];
+        all.iter().for_each(|verdict| said[verdict.said] += 1);
+        let covered = all.iter().filter(|verdict| (verdict.low..=verdict.high).contains(&planted)).count();
+        (held, of) = (held + covered, of + all.len());
+        println!(
+            "| {kernel} | {load} | +{percent} % | {truth:.3} | {:.3}, {:.3} to {:.3} | {}, {}, {}, {} | {covered} of {} | {:.1} |",
+            middle(&ratios),
+            ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            ratios.iter().copied().fold(0.0, f64::max),
+            said[0],
+            said[1],
+            said[2],
+            said[3],
+            all.len(),
+            middle(&of_all(|verdict| verdict.seconds)),
+        );
+    }
+    println!("\n{held} of {of} intervals hold the planted ratio.");
+}
