@@ -191,8 +191,9 @@ impl Arms<'_> {
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
         // As many rounds as it takes until more than half of the block is timed.
         let gained_s = |slot: &Slot| 1e-9 * (slot.cost_ns as f64 - 1.2 * slot.untimed_ns()) - SWITCH_S;
-        let round_s = slots.iter().map(gained_s).sum::<f64>().max(SWITCH_S);
-        let usual = ((1.2 * self.start_s / round_s).ceil() as u64).clamp(fewest, ROUNDS.1);
+        let round_s = slots.iter().map(gained_s).sum::<f64>();
+        let half_timed = if round_s > 0.0 { (1.2 * self.start_s / round_s).ceil() as u64 } else { fewest };
+        let usual = half_timed.clamp(fewest, ROUNDS.1);
         let many = (MANY * usual).min(LONGER * ROUNDS.1);
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),

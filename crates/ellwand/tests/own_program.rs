@@ -87,11 +87,11 @@ impl Device for Fake {
     fn status(&self) -> DeviceStatus {
         DeviceStatus { slowed_by: std::env::var(SLOWED).ok().and_then(|by| by.parse().ok()), ..DeviceStatus::default() }
     }
-    /// A call that costs nothing still takes 0.2 ms: the resolution of this device.
+    /// A call that costs nothing still takes as long as a slot: the resolution of this device.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
         let before = self.0.0.load(SeqCst);
         body();
-        let wall_ns = (self.0.0.load(SeqCst) - before).max(200_000);
+        let wall_ns = (self.0.0.load(SeqCst) - before).max(500_000);
         Timing { wall_ns, cpu_ns: Some(wall_ns), switches: Some(0), ..Timing::default() }
     }
     fn as_any(&self) -> &dyn Any {
@@ -181,7 +181,7 @@ fn registry() -> Registry {
         ("twin", |_| 2_004_000),
         ("slower", |_| 2_200_000),
         ("faster", |_| 1_000_000),
-        // Slow in one of the three slots of each process, whether the first one found the shape of the slots or not.
+        // Slow in one of the six slots of each process, whether the first one found the shape of the slots or not.
         ("moody", |runs| if matches!(runs, 8 | 9) { 6_000_000 } else { 2_000_000 }),
         ("instant", |_| 1),
     ];
@@ -258,7 +258,7 @@ fn verdicts_and_exit_codes() {
             4,
             &[
                 "undecided: the fastest times are the same within 1 %",
-                "the slow moments of moody are not settled: its 90th percentile takes 2.600x",
+                "the slow moments of moody are not settled: its 90th percentile takes 2.000x",
                 "--blocks 10 would tell more",
             ],
         ),

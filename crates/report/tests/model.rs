@@ -236,7 +236,7 @@ fn times_by_axis_count_only_cases_in_which_everything_was_measured() {
 }
 
 #[test]
-fn nothing_is_called_best_against_the_ratios_by_round() {
+fn rounds_that_contradict_the_times_widen_the_interval() {
     let mut both = pair(2e-6, 2e-6);
     // The baseline is 7 % faster in every round, and was disturbed in the later ones, which the other missed.
     for (index, sample) in both[0].samples.iter_mut().enumerate() {
@@ -249,10 +249,9 @@ fn nothing_is_called_best_against_the_ratios_by_round() {
     }
     let report = report_of(&both);
     let speedup = &row(&report, "simd").speedup;
-    assert!(speedup.high.unwrap() < 1.0, "{speedup:?}");
-    assert!(row(&report, "simd").median("time") < row(&report, "reference").median("time"));
-    assert!(report.workloads[0].rows.iter().all(|row| !row.best));
-    assert!(report.workloads[0].cases[0].best.unavailable.as_deref().unwrap().contains("disagree"));
+    let times = ["reference", "simd"].map(|name| row(&report, name).median("time").unwrap());
+    assert_eq!(speedup.ratio, Some(times[0] / times[1]), "the ratio of the two times that are printed");
+    assert!(speedup.low.unwrap() < 1.0 && speedup.high >= speedup.ratio, "{speedup:?}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Are the times of `run` those of a plain loop, whatever else takes turns, and does `compare` read a planted difference as what
-//! it is? `cargo run --release -p example-promise -- table` answers with one table for this machine.
+//! it is? `cargo run --release -p example-promise -- table` answers with one table for this machine, and `waits`
+//! with one of pairs whose CPU time is not the time that passes.
 //!
 //! `loop KERNEL` is the independent instrument: a plain loop over the same functions in one process, in long bursts of each
 //! amount of work in turn. Every other command is Ellwand's.
 
 mod kernels;
 mod table;
+mod waits;
 
 use std::time::Instant;
 
@@ -17,6 +19,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("loop") => plain_loop(args.get(1).map_or(KERNELS[0], String::as_str)),
         Some("table") => table::print(&args[1..]),
+        Some("waits") => table::print_waits(),
         Some("spin") => loop {
             std::hint::spin_loop();
         },
@@ -30,7 +33,10 @@ fn main() {
                 .implementation("more2", |data| data.work(2))
                 .implementation("more5", |data| data.work(5))
                 .implementation("more10", |data| data.work(10));
-            ellwand::main(suite)
+            let mut registry = ellwand::devices();
+            suite.register(&mut registry);
+            waits::register(&mut registry);
+            ellwand::main(registry)
         }
     }
 }

@@ -8,6 +8,7 @@ use ellwand::core::stats::median;
 use serde_json::Value;
 
 use crate::kernels::{KERNELS, PLANTED};
+use crate::waits::{CANDIDATES, LENGTHS};
 
 /// Processes that spin in the second half of the table.
 const LOAD: usize = 6;
@@ -90,19 +91,22 @@ struct Verdict {
     said: usize,
 }
 
-fn compared(kernel: &str, candidate: &str) -> Option<Verdict> {
-    let (plain, candidate) = ("promise:plain", format!("promise:{candidate}"));
-    let row =
-        &output(&["compare", plain, &candidate, "--kernel", kernel, "--format", "json", "--fail-on", "never"])?[0];
+fn compared(suite: &str, axis: [&str; 2], sides: [&str; 2]) -> Option<(Verdict, String)> {
+    let [baseline, candidate] = sides.map(|side| format!("{suite}:{side}"));
+    let [flag, value] = axis;
+    let answer = output(&["compare", &baseline, &candidate, flag, value, "--format", "json", "--fail-on", "never"])?;
+    let row = &answer[0];
     let number = |key: &str| row[key].as_f64();
     let said = ["slower", "same", "faster"].iter().position(|word| row["verdict"] == *word).unwrap_or(3);
-    Some(Verdict {
+    let judged = row["judged_by"].as_str().unwrap_or("").to_string();
+    let verdict = Verdict {
         ratio: number("ratio")?,
         low: number("low")?,
         high: number("high")?,
         seconds: number("elapsed_s")?,
         said,
-    })
+    };
+    Some((verdict, judged))
 }
 
 fn middle(values: &[f64]) -> f64 {
@@ -141,7 +145,9 @@ pub(crate) fn print(args: &[String]) {
             println!("| {kernel} | {load} | {:.1} us | {spread:.2} | {} |", middle(&plain) * 1e6, cells.join(" | "));
             for (index, percent) in PLANTED.into_iter().enumerate() {
                 let candidate = if percent == 0 { "twin".to_string() } else { format!("more{percent}") };
-                let all: Vec<Verdict> = (0..repeats).filter_map(|_| compared(kernel, &candidate)).collect();
+                let all: Vec<Verdict> = (0..repeats)
+                    .filter_map(|_| Some(compared("promise", ["--kernel", kernel], ["plain", &candidate])?.0))
+                    .collect();
                 let truth = middle(&loops.iter().map(|loops| loops[index] / loops[0]).collect::<Vec<_>>());
                 verdicts.push((*kernel, load, percent, truth, all));
             }
@@ -177,4 +183,31 @@ pub(crate) fn print(args: &[String]) {
         );
     }
     println!("\n{held} of {of} intervals hold the planted ratio.");
+}
+
+/// `waits`: pairs whose elapsed and CPU times differ, in both directions.
+pub(crate) fn print_waits() {
+    println!("| iteration | baseline | candidate | elapsed, roughly | ratio found | verdict | judged by |");
+    println!("|---|---|---|---|---|---|---|");
+    let (mut wrong, mut open, mut all) = (0, 0, 0);
+    for us in LENGTHS.map(|us| us.to_string()) {
+        for (name, over) in CANDIDATES {
+            for (sides, truth) in [(["plain", name], over), ([name, "plain"], 1.0 / over)] {
+                let Some((verdict, judged)) = compared("waits", ["--us", &us], sides) else {
+                    println!("| {us} us | {} | {} | {truth:.2} | failed | | |", sides[0], sides[1]);
+                    continue;
+                };
+                let right = if truth > 1.0 { 0 } else { 2 };
+                let word = ["slower", "same", "faster", "open"][verdict.said];
+                all += 1;
+                wrong += usize::from(![right, 3].contains(&verdict.said));
+                open += usize::from(verdict.said == 3);
+                println!(
+                    "| {us} us | {} | {} | {truth:.2} | {:.3} ({:.3} to {:.3}) | {word} | {judged} |",
+                    sides[0], sides[1], verdict.ratio, verdict.low, verdict.high
+                );
+            }
+        }
+    }
+    println!("\n{all} comparisons: {wrong} in the wrong direction, {open} open.");
 }

@@ -1,5 +1,6 @@
-//! Two kernels with a knob: one bound by memory, one by arithmetic, each as it is and slowed down in a known way. Ordinary
-//! workloads, chosen at run time in one binary, so that nothing else differs between the two.
+//! Kernels with a knob, bound by an unpredictable branch, by the second-level cache, by the last one, by memory and by arithmetic,
+//! each as it is and slowed down in a known way. Ordinary workloads, chosen at run time in one binary, so that nothing else
+//! differs between the two.
 //!
 //! All work is made of equal units, a hundred a pass, and a run of the slowed kernel does so many units more. So a planted
 //! difference is known exactly: a per cent is one unit, which takes as long as every other one.
@@ -11,8 +12,14 @@ use ellwand_core::{
     Workload,
 };
 
-/// Name of the memory-bound kernel: the sum of 4 MiB of f32.
-pub const SUM: &str = "selfcheck-sum";
+/// Name of the kernel that sums f32 in the second-level cache.
+pub const L2: &str = "selfcheck-l2";
+/// Name of the kernel that sums f32 in the last-level cache, of which three arms need more than there is.
+pub const L3: &str = "selfcheck-l3";
+/// Name of the kernel that sums f32 in memory.
+pub const DRAM: &str = "selfcheck-dram";
+/// Name of the kernel that counts numbers by a branch which no processor can foretell.
+pub const BRANCHES: &str = "selfcheck-branches";
 /// Name of the compute-bound kernel: four chains of multiply-adds.
 pub const CHAIN: &str = "selfcheck-chain";
 /// The implementation as it is.
@@ -28,11 +35,8 @@ pub const MODES: &str = "modes";
 
 /// Units of work of a pass; one is a per cent.
 const UNITS: usize = 100;
-/// Elements of a unit of the sum, a multiple of [`LANES`]: 41 KiB, 4 MiB a pass, beyond the second cache level of the
-/// processors of today.
-const UNIT_ELEMENTS: usize = 10_496;
-/// Elements of the sum.
-const ELEMENTS: usize = UNITS * UNIT_ELEMENTS;
+/// Numbers of a unit that branches, some 8 us: too many to be learnt by heart.
+const UNIT_BRANCHES: usize = 1024;
 /// Elements that one group of independent sums takes at a time.
 const LANES: usize = 64;
 /// Steps of the chains in a unit, about 0.5 us at 3.5 GHz. A power of two: however often the compiler unrolls their loop, no
@@ -42,6 +46,21 @@ const UNIT_STEPS: usize = 256;
 const TAIL_EVERY: u64 = 20;
 /// Units more, in a hundred, of the slower one of two modes.
 const SLOW_MODE: usize = 10;
+
+/// Elements of the input of a kernel, of which each unit has a hundredth, a multiple of [`LANES`]: sized by the caches of this
+/// machine, for processors that name none by usual ones.
+fn elements(name: &str) -> usize {
+    let caches = crate::environment::caches();
+    let bytes = |level: usize, usual: u64| caches.get(level).map_or(usual, |cache| cache.bytes) as usize;
+    let wanted = match name {
+        L2 => bytes(1, 1 << 20) / 2,
+        L3 => bytes(2, 32 << 20) / 3,
+        DRAM => (2 * bytes(2, 32 << 20)).clamp(64 << 20, 512 << 20),
+        BRANCHES => return UNITS * UNIT_BRANCHES,
+        _ => return 4,
+    };
+    (wanted / (4 * UNITS * LANES)).max(1) * UNITS * LANES
+}
 
 struct Kernel {
     name: &'static str,
@@ -71,21 +90,25 @@ impl Workload for Kernel {
         &self.axes
     }
     fn footprint(&self, _: &Case) -> u64 {
-        16 << 20
+        4 * elements(self.name) as u64
     }
     fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
         // Small whole numbers: every sum of them is exact in f32, in any order.
-        let count = if self.name == SUM { ELEMENTS } else { 4 };
+        let count = elements(self.name);
         // In place: every page of a worker costs the system some 2 us, and a copy has as many again.
         let mut x = Tensor::zeros(Dtype::F32, &[count])?;
-        for (i, x) in (0..).zip(x.f32_mut()?) {
-            *x = ((u64::wrapping_mul(i, seed | 1) >> 7) & 7) as f32;
+        for (i, x) in (1..).zip(x.f32_mut()?) {
+            // Multiply and fold (Steele and Vigna 2021): no bit of it is foretold by the one before.
+            let mixed = u128::from(u64::wrapping_mul(i, 0x9e37_79b9_7f4a_7c15)) * u128::from(seed | (1 << 63) | 1);
+            *x = (((mixed >> 64) as u64 ^ mixed as u64) & 7) as f32;
         }
         Ok(Tensors::new().with("x", x))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let x = inputs.f32("x")?;
-        let y: Vec<f64> = if self.name == SUM {
+        let y: Vec<f64> = if self.name == BRANCHES {
+            vec![(passes(case) * x.iter().filter(|x| **x < LIMIT).count()) as f64]
+        } else if self.name != CHAIN {
             vec![passes(case) as f64 * x.iter().map(|x| f64::from(*x)).sum::<f64>()]
         } else {
             let steps = UNIT_STEPS * UNITS * passes(case);
@@ -95,8 +118,8 @@ impl Workload for Kernel {
     }
     fn work(&self, case: &Case) -> Work {
         let passes = passes(case) as u64;
-        if self.name == SUM {
-            let elements = ELEMENTS as u64 * passes;
+        if self.name != CHAIN {
+            let elements = elements(self.name) as u64 * passes;
             Work::items("elements", elements).flops(elements as f64).bytes(4 * elements, 0)
         } else {
             let steps = (4 * UNIT_STEPS * UNITS) as u64 * passes;
@@ -111,6 +134,8 @@ impl Workload for Kernel {
     }
 }
 
+/// Half of the numbers are below this one.
+const LIMIT: f32 = 4.0;
 /// Factor and summand of a chain, which draws it to 1.
 const A: f32 = 0.999;
 const B: f32 = 0.001;
@@ -178,21 +203,42 @@ fn sum(x: &[f32], at: &mut usize, units: usize, more: usize, _: [f64; 4]) -> [f6
     [total, 0.0, 0.0, 0.0]
 }
 
+/// Counts units of numbers in a circle, as [`sum`] sums them.
+fn branch(x: &[f32], at: &mut usize, units: usize, more: usize, _: [f64; 4]) -> [f64; 4] {
+    let count = branch_of(x, at, units);
+    std::hint::black_box(branch_of(x, at, more));
+    [count as f64, 0.0, 0.0, 0.0]
+}
+
+#[inline(never)]
+fn branch_of(x: &[f32], at: &mut usize, units: usize) -> u64 {
+    let unit = x.len() / UNITS;
+    let mut count = 0;
+    for _ in 0..units {
+        for x in &x[*at..*at + unit] {
+            if *x < LIMIT {
+                // Opaque, or the compiler would count without a branch.
+                count = std::hint::black_box(count + 1);
+            }
+        }
+        *at = (*at + unit) % x.len();
+    }
+    count
+}
+
 #[inline(never)]
 fn sum_of(x: &[f32], at: &mut usize, units: usize) -> f64 {
+    let unit = x.len() / UNITS;
     let mut total = 0.0;
     for _ in 0..units {
         let mut lanes = [0.0_f32; LANES];
-        for group in std::hint::black_box(&x[*at..*at + UNIT_ELEMENTS]).as_chunks::<LANES>().0 {
+        for group in std::hint::black_box(&x[*at..*at + unit]).as_chunks::<LANES>().0 {
             for (lane, x) in lanes.iter_mut().zip(group) {
                 *lane += x;
             }
         }
         total += f64::from(lanes.iter().sum::<f32>());
-        *at += UNIT_ELEMENTS;
-        if *at == x.len() {
-            *at = 0;
-        }
+        *at = (*at + unit) % x.len();
     }
     total
 }
@@ -217,10 +263,10 @@ fn chain(x: &[f32], _: &mut usize, units: usize, more: usize, last: [f64; 4]) ->
     std::hint::black_box(chains).map(f64::from)
 }
 
-fn prepare(sums: bool, more: More, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+fn prepare(kernel: Units, more: More, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
     let x = inputs.get("x")?.clone();
     let passes = passes(case);
-    let (kernel, outputs): (Units, usize) = if sums { (sum, 1) } else { (chain, 4) };
+    let outputs = if x.shape() == [4] { 4 } else { 1 };
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish() | 1;
     let (units, extra) = (UNITS * passes, percent(case) * passes);
     Ok(Box::new(Ready { kernel, x, at: 0, units, extra, more, random, y: [0.0; 4], outputs }))
@@ -234,9 +280,15 @@ pub(super) fn register(registry: &mut Registry) {
             Axis::int("passes", "how often the work is done in a run", 1, 1 << 20, 1),
         ]
     };
-    registry.workload(Kernel { name: SUM, about: "the sum of 4 MiB of f32, bound by memory", axes: axes() });
-    registry.workload(Kernel { name: CHAIN, about: "four chains of multiply-adds, bound by arithmetic", axes: axes() });
-    for (workload, sums) in [(SUM, true), (CHAIN, false)] {
+    let kernels: [(&str, &str, Units); 5] = [
+        (BRANCHES, "numbers counted by an unpredictable branch", branch),
+        (L2, "the sum of f32 in the second-level cache", sum),
+        (L3, "the sum of f32 in the last-level cache", sum),
+        (DRAM, "the sum of f32 in memory", sum),
+        (CHAIN, "four chains of multiply-adds, bound by arithmetic", chain),
+    ];
+    for (workload, about, kernel) in kernels {
+        registry.workload(Kernel { name: workload, about, axes: axes() });
         let all = [
             (PLAIN, More::Never),
             (TWIN, More::Never),
@@ -246,7 +298,7 @@ pub(super) fn register(registry: &mut Registry) {
         ];
         for (name, more) in all {
             registry.implementation(Implementation::cpu(workload, name, "self-check", move |case, inputs, _| {
-                prepare(sums, more, case, inputs)
+                prepare(kernel, more, case, inputs)
             }));
         }
     }

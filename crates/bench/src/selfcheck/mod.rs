@@ -6,7 +6,7 @@ mod kernels;
 mod series;
 
 pub use floor::{Floor, MULTIPLY, floor};
-pub use kernels::{CHAIN, MODES, PLAIN, SLOWED, SUM, TAIL, TWIN};
+pub use kernels::{BRANCHES, CHAIN, DRAM, L2, L3, MODES, PLAIN, SLOWED, TAIL, TWIN};
 pub use series::{End, Taken, series};
 
 use std::collections::BTreeMap;
@@ -43,20 +43,27 @@ pub fn is_equal(candidate: &str) -> bool {
     [PLAIN, TWIN].contains(&candidate)
 }
 
-/// The trials of a self-check, spread over both kernels: some minutes in full, about one minute when quick. `long` tries runs
-/// of some 20 ms in place of some 50 us.
+/// The trials of a self-check, spread over all kernels: some minutes in full, one or two when quick. `long` tries runs of some
+/// 20 ms instead of some 50 us.
 pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     if long {
         let decisions = if quick { 4 } else { 20 };
-        let passes = |workload| if workload == SUM { 250 } else { 400 };
+        let passes = |workload| if workload == L2 { 1600 } else { 400 };
         let trial =
             |workload, candidate, percent| Trial { workload, candidate, percent, passes: passes(workload), decisions };
-        let both = [SUM, CHAIN].map(|workload| [trial(workload, TWIN, 0), trial(workload, SLOWED, 3)]);
+        let both = [L2, CHAIN].map(|workload| [trial(workload, TWIN, 0), trial(workload, SLOWED, 3)]);
         return both.into_iter().flatten().collect();
     }
-    let (equal, planted, modes) = if quick { (20, 6, 6) } else { (200, 30, 20) };
+    let (equal, planted, modes) = if quick { (12, 4, 4) } else { (140, 20, 14) };
     let mut trials = Vec::new();
-    for workload in [SUM, CHAIN] {
+    // A decision on data beyond the caches of a core takes many times as long.
+    let (equal_far, planted_far) = if quick { (3, 1) } else { (30, 6) };
+    for workload in [L3, DRAM] {
+        let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
+        trials.push(trial(TWIN, 0, equal_far));
+        trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted_far)));
+    }
+    for workload in [BRANCHES, L2, CHAIN] {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
         trials.push(trial(TWIN, 0, equal));
         trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted)));
