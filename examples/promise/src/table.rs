@@ -10,8 +10,6 @@ use serde_json::Value;
 use crate::kernels::{KERNELS, PLANTED};
 use crate::waits::{CANDIDATES, LENGTHS};
 
-/// Processes that spin in the second half of the table.
-const LOAD: usize = 6;
 /// Who takes turns with the plain implementation.
 const COMPANY: [(&str, &str); 3] =
     [("alone", "plain"), ("beside 1", "plain,twin"), ("beside 3", "plain,twin,more5,more10")];
@@ -113,17 +111,18 @@ fn middle(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
 }
 
-/// `table [REPEATS] [KERNEL..]`.
+/// `table [REPEATS [SPINNING [KERNEL..]]]`: beside so many processes that spin, for these kernels.
 pub(crate) fn print(args: &[String]) {
     let repeats: usize = args.first().and_then(|text| text.parse().ok()).unwrap_or(5);
     let kernels: Vec<&str> =
-        KERNELS.into_iter().filter(|name| args.len() < 2 || args.iter().any(|arg| arg == name)).collect();
+        KERNELS.into_iter().filter(|name| args.len() < 3 || args.iter().any(|arg| arg == name)).collect();
+    let load: usize = args.get(1).and_then(|text| text.parse().ok()).unwrap_or(0);
     let facts = environment::facts();
     println!("{} · {} cores · {repeats} repeats\n", facts.cpu, facts.cores);
     println!("| kernel | spinning | loop | spread of processes | alone | beside 1 | beside 3 |");
     println!("|---|---|---|---|---|---|---|");
     let mut verdicts = Vec::new();
-    for load in [0, LOAD] {
+    {
         for kernel in &kernels {
             let spinning = Spinning::new(load);
             let mut loops: Vec<[f64; 4]> = Vec::new();

@@ -57,7 +57,7 @@ pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     let (equal, planted, modes) = if quick { (12, 4, 4) } else { (140, 20, 14) };
     let mut trials = Vec::new();
     // A decision on data beyond the caches of a core takes many times as long.
-    let (equal_far, planted_far) = if quick { (3, 1) } else { (30, 6) };
+    let (equal_far, planted_far) = if quick { (4, 2) } else { (30, 6) };
     for workload in [L3, DRAM] {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
         trials.push(trial(TWIN, 0, equal_far));
