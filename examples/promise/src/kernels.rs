@@ -69,7 +69,7 @@ impl Data {
                 }
             }
             let value = (random.next() % 200_000) as i64 - 100_000;
-            text += &format!("{},", if random.next() % 2 == 0 { value } else { value / 37 });
+            text += &format!("{},", if random.next().is_multiple_of(2) { value } else { value / 37 });
         }
         Self::Text(text, ends)
     }

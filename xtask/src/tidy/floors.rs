@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("ellwand", 3),
     ("ellwand-python", 4),
     ("example-sort", 5),
+    ("example-promise", 5),
 ];
 
 /// Crates that only the top may use.
