@@ -131,12 +131,11 @@ impl<'a> Block<'a> {
         coin: &mut ChaCha8Rng,
         slot_ns: u64,
     ) -> Result<Vec<Option<Settling>>, Interrupted> {
-        let new = specs.iter().any(|spec| !known.settling.contains_key(&spec.key()));
-        if !new {
-            return Ok(vec![None; specs.len()]);
-        }
-        let shape = |arm: &Arm| arm.state.as_ref().ok().filter(|opened| opened.settles).map(|opened| opened.slot);
-        let shapes: Vec<Option<Slot>> = self.arms.iter().map(shape).collect();
+        let shape = |(arm, spec): (&Arm, &Spec)| {
+            let opened = arm.state.as_ref().ok().filter(|opened| opened.settles)?;
+            (!known.settling.contains_key(&spec.key())).then_some(opened.slot)
+        };
+        let shapes: Vec<Option<Slot>> = self.arms.iter().zip(specs).map(shape).collect();
         let learnt = settle::rehearse(specs.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
             let (settle::Steps { iterations, count }, cost) = (steps, shapes[arm].unwrap_or(Slot::whole(1, 0)));
             let limit = self.limits.slot((cost.iteration_ns() * (iterations * count) as f64) as u64);

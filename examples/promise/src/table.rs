@@ -111,7 +111,7 @@ fn middle(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
 }
 
-/// `table [REPEATS [SPINNING [KERNEL..]]]`: beside so many processes that spin, for these kernels.
+/// `table [REPEATS [SPINNING [KERNEL..]]]`: beside SPINNING processes that spin, for these kernels.
 pub(crate) fn print(args: &[String]) {
     let repeats: usize = args.first().and_then(|text| text.parse().ok()).unwrap_or(5);
     let kernels: Vec<&str> =
