@@ -10,7 +10,7 @@ use ellwand::core::Registry;
 use ellwand::suite;
 
 /// Lengths of an iteration, in microseconds.
-pub(crate) const LENGTHS: [i64; 3] = [500, 3_000, 12_000];
+pub(crate) const LENGTHS: [i64; 4] = [500, 1_000, 3_000, 12_000];
 
 /// Candidates with the time that they take over that of `plain`, roughly.
 pub(crate) const CANDIDATES: [(&str, f64); 7] = [

@@ -16,7 +16,7 @@ pub struct Speedup {
     pub is_baseline: bool,
     /// Median time of the baseline over the own one; empty when unavailable.
     pub ratio: Option<f64>,
-    /// Lower end of its 95 % interval ([`interval`]); empty with too few rounds.
+    /// Lower end of its 95 % interval; empty with too few rounds.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
