@@ -1,4 +1,4 @@
-"""Coefficients of the polynomials in crates/kernels/src/lanes, in 50 digits: by Chebyshev interpolation, and by least maximum where
+"""Coefficients of the polynomials in crates/simd/src/lanes, in 50 digits: by Chebyshev interpolation, and by least maximum where
 a rounding less counts.
 
     python3 fit.py

@@ -1,6 +1,6 @@
-"""Coefficients of the exponents in crates/kernels/src/layers/gelu_exponent.rs.
+"""Coefficients of the exponents in workloads/nn/src/layers/gelu_exponent.rs.
 
-    python3 gelu_exponent.py > ../../crates/kernels/src/layers/gelu_exponent.rs
+    python3 gelu_exponent.py > ../../workloads/nn/src/layers/gelu_exponent.rs
 
 needs numpy and scipy. GELU is x Phi(x), and Phi(-a) = 2^z(a) with a smooth z. The script looks for the polynomial whose a 2^z(a) stays
 within the least share of HEAD of a Phi(-a) below a = EDGE, and of TAIL above (one degree less takes 12 and 30 times the share). Where a bound on a 2^z is a

@@ -12,7 +12,7 @@ use crate::{cuda, readme, root, tidy, triton, weights};
 pub(crate) enum Proof {
     /// Every CUDA source compiles within its budget.
     Cuda,
-    /// Every Triton kernel compiles within its budget, runs on Triton's interpreter and is judged.
+    /// Every Triton kernel compiles within its budget.
     Triton,
     /// Every portable kernel runs on the processor and is judged, and so does the program on a driver that executes there; the
     /// tests skip that where there is no C++ compiler, or none for kernels.
@@ -47,67 +47,44 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Triton => triton::check(),
         Proof::Emulation => {
             needs_compiler()?;
-            let kernels = [
-                "test",
-                "--quiet",
-                "-p",
-                "ellwand-kernels",
-                "--lib",
-                "--",
-                "cuda",
-                "cublas",
-                "calibration::",
-                "device::",
-            ];
-            cargo(&kernels, &[("ELLWAND_REQUIRE", "emulation")])?;
+            emulated("emulation")?;
+            cargo(&["test", "--quiet", "-p", "ellwand-gpu-lab"], &[("ELLWAND_REQUIRE", "emulation")])?;
             // The program on a driver that executes on the processor, which loads what the compiler makes for Hopper.
             let libraries = cuda::libraries()?;
-            let libraries = libraries.to_str().context("the compiler lies in a folder whose name is no text")?;
-            let program = ["test", "--quiet", "-p", "ellwand", "--test", "rehearsal"];
+            let libraries = libraries.to_str().context("the folder of the compiler has a name that is not UTF-8")?;
+            let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
             cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", libraries)])
         }
         Proof::Races => {
             needs_compiler()?;
-            let kernels =
-                ["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "cuda", "cublas", "calibration::"];
-            cargo(&kernels, &[("ELLWAND_REQUIRE", "races")])
+            emulated("races")
         }
         Proof::Vulkan => {
-            let tests = ["wgpu", "device::vulkan", "lattice::tests::cuda"];
-            let kernels = ["test", "--quiet", "-p", "ellwand-kernels", "--features", "vulkan", "--lib", "--"];
+            let with =
+                [&PACKAGES_WITH_KERNELS[..], &["-p", "ellwand-gpu-lab", "-p", "ellwand-cli", "--features", VULKAN]];
+            let with = with.concat();
             let required = [("ELLWAND_REQUIRE", "vulkan")];
-            cargo(
-                &[
-                    "clippy",
-                    "-p",
-                    "ellwand",
-                    "-p",
-                    "ellwand-kernels",
-                    "--features",
-                    "vulkan",
-                    "--all-targets",
-                    "--",
-                    "-D",
-                    "warnings",
-                ],
-                &[],
-            )?;
-            cargo(&[&kernels[..], &tests].concat(), &required)?;
-            let program = [
-                "test",
-                "--quiet",
-                "-p",
-                "ellwand",
-                "--features",
-                "vulkan",
-                "--test",
-                "devices",
-                "--test",
-                "exhausted",
-            ];
-            cargo(&program, &required)
+            cargo(&[&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat(), &[])?;
+            let kernels =
+                ["--lib", "--test", "calibration", "--test", "kernels", "--", "wgpu", "tests::cuda", "shader"];
+            cargo(&[&["test", "--quiet"], &with[..], &kernels].concat(), &required)?;
+            let program = ["test", "--quiet", "-p", "ellwand-cli", "--features", "vulkan"];
+            cargo(&[&program[..], &["--test", "devices", "--test", "exhausted"]].concat(), &required)
         }
     }
+}
+
+/// The crates with kernels for GPUs, as arguments of cargo.
+const PACKAGES_WITH_KERNELS: [&str; 8] =
+    ["-p", "ellwand-gpu", "-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
+
+const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-nn/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
+
+/// Every CUDA kernel on the emulator; `how` is what `ELLWAND_REQUIRE` asks for.
+fn emulated(how: &str) -> Result<()> {
+    let required = [("ELLWAND_REQUIRE", how)];
+    cargo(&[&["test", "--quiet"], &PACKAGES_WITH_KERNELS[..], &["--lib", "--", "cuda", "cublas"]].concat(), &required)?;
+    cargo(&["test", "--quiet", "-p", "ellwand-gpu", "--test", "calibration"], &required)
 }
 
 fn needs_compiler() -> Result<()> {

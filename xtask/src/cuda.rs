@@ -73,7 +73,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Result<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let made = Command::new(cargo)
-        .args(["run", "--quiet", "-p", "ellwand-kernels", "--example", "cubins", "--"])
+        .args(["run", "--quiet", "-p", "ellwand-gpu-lab", "--example", "cubins", "--"])
         .arg(folder)
         .args(architectures)
         .current_dir(root()?)

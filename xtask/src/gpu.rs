@@ -7,10 +7,18 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 
-use crate::{cuda, root, triton};
+use crate::{cuda, root};
 
 /// Most that the folder may weigh.
 const MOST_BYTES: u64 = 30_000_000;
+
+/// The tests of kernels: package, what of it, name of the target.
+const TESTS: [(&str, &[&str], &str); 4] = [
+    ("ellwand-nn", &["--lib"], "ellwand_nn"),
+    ("ellwand-lattice", &["--lib"], "ellwand_lattice"),
+    ("ellwand-kde", &["--lib"], "ellwand_kde"),
+    ("ellwand-gpu", &["--test", "calibration"], "calibration"),
+];
 
 const SCRIPT: &str = include_str!("gpu.sh");
 
@@ -32,21 +40,20 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(folder.join("bin"))?;
-    let program = build(&["build", "--release", "-p", "ellwand"], "ellwand", false)?;
+    let program = build(&["build", "--release", "-p", "ellwand-cli"], "ellwand", false)?;
     fs::copy(&program, folder.join("bin/ellwand"))?;
-    let tests = build(&["test", "--release", "--no-run", "-p", "ellwand-kernels", "--lib"], "ellwand_kernels", true)?;
-    fs::copy(&tests, folder.join("bin/kernel-tests"))?;
-    // The script unpacks them where it runs.
-    cuda::run(Command::new("gzip").arg("-9").arg(folder.join("bin/kernel-tests")))?;
+    for (package, kind, name) in TESTS {
+        let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name, true)?;
+        let packed = folder.join(format!("bin/tests-{name}"));
+        fs::copy(&tests, &packed)?;
+        // The script unpacks them where it runs.
+        cuda::run(Command::new("gzip").arg("-9").arg(&packed))?;
+    }
     fs::create_dir_all(folder.join("cubins"))?;
     // Without them the compiler on the other machine does it, where it has one.
     match cuda::compile(&folder.join("cubins"), &architectures) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels compiled beforehand: {error:#}"),
-    }
-    match triton::compile(&folder.join("triton"), &architectures) {
-        Ok(table) => println!("{} kernels of Triton compiled", table.lines().count() - 1),
-        Err(error) => println!("no kernels of Triton compiled, their rows will be unsupported: {error:#}"),
     }
     fs::copy(root()?.join("peers/gpu/run.py"), folder.join("peers.py"))?;
     let script = folder.join("run.sh");

@@ -42,7 +42,7 @@ if [ ! -x "$kernel_tests" ] && ! unpack; then
     mkdir -p "$out/cache"
     gzip -dc bin/kernel-tests.gz > "$kernel_tests" && chmod +x "$kernel_tests"
 fi
-export ELLWAND_CUBINS=$here/cubins ELLWAND_TRITON=$here/triton XDG_CACHE_HOME=$out/cache NO_COLOR=1
+export ELLWAND_CUBINS=$here/cubins XDG_CACHE_HOME=$out/cache NO_COLOR=1
 # JAX would take most of the memory for itself.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 limit=${ELLWAND_GPU_SECONDS:-570}
@@ -277,10 +277,9 @@ verify() {
     # What Hopper alone has runs for the first time where a test hangs: it must not take the others along.
     tests conformance 80 cuda --skip cuda_bf16
     tests conformance-bf16 30 cuda_bf16
-    [ "$outcome" = ok ] || bf16=cuda,triton
+    [ "$outcome" = ok ] || bf16=cuda
     tests conformance-products 20 products::tests
-    # The kernels of Triton and the library's products, likewise.
-    tests conformance-triton 40 triton
+    # The library's products, likewise.
     tests conformance-cublas 30 cublas
     # Memory accesses and shared memory watched. What Hopper alone has stands apart: its products read memory in a way that
     # memcheck may take for wrong (NVIDIA/compute-sanitizer-samples#19).
@@ -316,7 +315,7 @@ measure() {
     for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
         form=""
         [ "$workload" != gelu ] || form=exact
-        measured "$workload" 20 "$workload" triton,cuda --batch 64 --sequence 512 --dimension 1024 ${form:+--form "$form"}
+        measured "$workload" 20 "$workload" cuda --batch 64 --sequence 512 --dimension 1024 ${form:+--form "$form"}
     done
     # An empty kernel, and where launches are all there is: one by one against a graph of them.
     measured launches 15 null cuda
@@ -332,16 +331,16 @@ measure() {
     done
     measured lattice-dot 30 lattice-dot i8,cuda --size large
     # The other kernels against the processor's threads, at the sizes that people have.
-    measured attention 30 attention parallel,cuda,cuda-graph,triton --size realistic
-    measured transformer-layer 30 transformer-layer parallel,cuda,cuda-graph,triton --size realistic
+    measured attention 30 attention parallel,cuda,cuda-graph --size realistic
+    measured transformer-layer 30 transformer-layer parallel,cuda,cuda-graph --size realistic
     for workload in kde-fit kde-predict-local; do
         measured "$workload" 30 "$workload" parallel,cuda,cuda-graph --size realistic
     done
     for workload in matmul attention-scores attention-weighted-sum; do
-        measured "$workload" 25 "$workload" parallel,cuda,triton,cublas --size realistic
+        measured "$workload" 25 "$workload" parallel,cuda,cublas --size realistic
     done
     for workload in attention-softmax attention-core; do
-        measured "$workload" 25 "$workload" parallel,cuda,triton --size realistic
+        measured "$workload" 25 "$workload" parallel,cuda --size realistic
     done
     # Whether work that is bound by a known thing is said to be.
     part diagnosis 30 bin/ellwand selfcheck --diagnosis --device cuda
@@ -374,7 +373,7 @@ if ! command -v "$sanitizer" > /dev/null; then
     done
 fi
 
-outcome="" ceilings="" bf16=cuda,cuda-hopper,triton
+outcome="" ceilings="" bf16=cuda,cuda-hopper
 ask 40
 group=card deadline=$end
 part card 20 nvidia-smi

@@ -23,16 +23,14 @@ cargo xtask TASK
   check          everything that must hold: format, clippy, tests, doc tests, docs, tidy, the commands of README
   check --quick  the same without the commands of README (which need a release build)
   check --with X,Y     the same, and the proofs that need tools beyond Rust: cuda (compiles every kernel; fetches NVRTC
-                       as a Python package into the user's cache), triton (compiles every kernel and runs it on Triton's
-                       interpreter; fetches Triton as a Python package, 200 MB, into the user's cache), emulation (runs
-                       every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
+                       as a Python package into the user's cache), triton (compiles every kernel in Triton; fetches Triton
+                       as a Python package, 200 MB, into the user's cache), emulation (runs every kernel on the processor; fails without a C++ compiler), races (the same under a race detector;
                        Linux), vulkan (kernels in WGSL; fails without a Vulkan adapter, for which Mesa's in software is
                        enough: mesa-vulkan-drivers)
   check --only X,Y     these proofs alone
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
-  triton         compiles the Triton kernels into the user's cache, where programs find them; needs no GPU
   tidy           the rules of the repository: floors, files, unsafe, network
   readme         runs every command of README.md
   revisions N [FIRST]
@@ -51,7 +49,6 @@ fn main() -> ExitCode {
         ["gpu"] => gpu::prepare(gpu::HERE),
         ["gpu", architectures] => gpu::prepare(architectures),
         ["figures", folder] => figures::figures(folder),
-        ["triton"] => triton::prepare(),
         ["tidy"] => tidy::tidy(),
         ["readme"] => readme::readme(),
         ["revisions", count] => revisions::revisions(count, "1"),

@@ -1,5 +1,4 @@
-//! Proofs about the Triton kernels that need no GPU: every one compiles for every architecture within its budget, and every
-//! row named `triton` is judged by its workload on Triton's interpreter.
+//! The Triton kernels in `python/triton` compile for every architecture within their budget of registers, without a GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,18 +9,18 @@ use anyhow::{Context, Result, bail};
 use crate::cuda::{ARCHITECTURES, cache, hold_against, run};
 use crate::root;
 
-/// The compiler and the arrays of its interpreter, as Python packages; the interpreter of this version takes no newer numpy.
+/// The compiler, and what it imports, as Python packages.
 const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
 
 /// What every kernel takes up, as it was when somebody last looked at it.
 const GOLDEN: &str = "testdata/triton/resources.csv";
 
-/// The files of kernels, beside their workloads.
-const FILES: [&str; 4] = ["layers/layers.py", "gemm/product.py", "gemm/matmul.py", "attention/attention.py"];
+/// The files of kernels.
+const FILES: [&str; 4] = ["layers.py", "product.py", "matmul.py", "attention.py"];
 
 /// A Python that has Triton and numpy: the one that `$ELLWAND_TRITON_PYTHON` names, or one of its own in the user's cache,
 /// outside the clone, which is made where it is not there.
-pub(crate) fn python() -> Result<PathBuf> {
+fn python() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_TRITON_PYTHON") {
         return Ok(PathBuf::from(given));
     }
@@ -41,10 +40,10 @@ pub(crate) fn python() -> Result<PathBuf> {
 }
 
 /// Compiles every kernel into `folder` for `architectures`, and returns the table of resources.
-pub(crate) fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
-    let kernels = root()?.join("crates/kernels/src");
+fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
+    let kernels = root()?.join("python/triton");
     let made = Command::new(python()?)
-        .arg(kernels.join("device/triton/aot.py"))
+        .arg(kernels.join("aot.py"))
         .arg(folder)
         .arg(architectures.join(","))
         .args(FILES.map(|file| kernels.join(file)))
@@ -57,23 +56,8 @@ pub(crate) fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
     Ok(String::from_utf8(made.stdout)?)
 }
 
-/// Compiles for the GPUs of whoever builds here: into the user's cache, where programs look.
-pub(crate) fn prepare() -> Result<()> {
-    let folder = cache()?.join("triton");
-    let table = compile(&folder, &ARCHITECTURES)?;
-    println!("{} kernels in {}", table.lines().count() - 1, folder.display());
-    Ok(())
-}
-
-/// The check: everything compiles, nothing takes more than the table says, and every answer is judged right.
+/// The check: everything compiles, and nothing takes more than the table says.
 pub(crate) fn check() -> Result<()> {
     let table = compile(&root()?.join("target/triton"), &ARCHITECTURES)?;
-    hold_against(GOLDEN, "triton", &table)?;
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run(Command::new(cargo)
-        .args(["test", "--quiet", "-p", "ellwand-kernels", "--lib", "--", "triton"])
-        .current_dir(root()?)
-        .env("ELLWAND_TRITON_PYTHON", python()?)
-        .env("ELLWAND_REQUIRE", "triton")
-        .env("PYTHONDONTWRITEBYTECODE", "1"))
+    hold_against(GOLDEN, "triton", &table)
 }

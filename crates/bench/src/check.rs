@@ -12,46 +12,30 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::Workload;
 
-/// A task at a case with its inputs and the answer that counts.
-pub struct Task<'a> {
+/// A task at a case with its inputs.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
     /// The task.
-    pub workload: &'a dyn Workload,
+    pub(crate) workload: &'a dyn Workload,
     /// The parameter point.
-    pub case: &'a Case,
+    pub(crate) case: &'a Case,
     /// Its inputs.
-    pub inputs: &'a Tensors,
-    /// The reference's outputs.
-    pub expected: &'a Tensors,
+    pub(crate) inputs: &'a Tensors,
 }
 
-/// An implementation that answered right once.
-pub struct Ready {
-    /// It.
-    pub prepared: Box<dyn Prepared>,
-    /// Time to prepare it.
-    pub prepare_ns: u64,
-    /// Time of its first run on the wall: what it loads and compiles then is waited for too.
-    pub first_run_ns: u64,
-    /// What the judge said.
-    pub verdict: Verdict,
+/// The outcome of an error.
+pub(crate) fn failed(error: String) -> Outcome {
+    Outcome::Failed { error }
 }
 
 /// An implementation that ran once, not yet judged.
-pub struct Ran {
+pub(crate) struct Ran {
     /// It.
-    pub prepared: Box<dyn Prepared>,
+    pub(crate) prepared: Box<dyn Prepared>,
     /// Time to prepare it.
-    pub prepare_ns: u64,
+    pub(crate) prepare_ns: u64,
     /// Time of its first run on the wall: what it loads and compiles then is waited for too.
-    pub first_run_ns: u64,
-}
-
-/// Prepares an implementation on its device, runs it once with spoiled outputs and judges the answer.
-///
-/// # Errors
-/// The outcome when it is unsupported, breaks, or answers wrong.
-pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ready, Outcome> {
-    first_run(task.case, task.inputs, implementation, device)?.judged(task, |_| ())
+    pub(crate) first_run_ns: u64,
 }
 
 /// Flushes the caches of a device where slots are to find them cold: before the first of them too, so that a device which
@@ -59,24 +43,10 @@ pub fn ready(task: &Task, implementation: &Implementation, device: &dyn Device) 
 ///
 /// # Errors
 /// Why it cannot.
-pub fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> {
+pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> {
     match caches {
         Caches::Warm => Ok(()),
         Caches::Cold => guarded("flush_cache", || device.flush_cache())?.map_err(|error| error.to_string()),
-    }
-}
-
-impl Ran {
-    /// Judges the answer of the first run, and shows it to `look` before.
-    ///
-    /// # Errors
-    /// The outcome when the outputs cannot be had or are wrong.
-    pub fn judged(self, task: &Task, look: impl FnOnce(&Tensors)) -> Result<Ready, Outcome> {
-        let Ran { mut prepared, prepare_ns, first_run_ns } = self;
-        let output = output(prepared.as_mut())?;
-        look(&output);
-        let verdict = judge(task, &output)?;
-        Ok(Ready { prepared, prepare_ns, first_run_ns, verdict })
     }
 }
 
@@ -84,15 +54,10 @@ impl Ran {
 ///
 /// # Errors
 /// The outcome when it is unsupported or breaks.
-pub fn first_run(
-    case: &Case,
-    inputs: &Tensors,
-    implementation: &Implementation,
-    device: &dyn Device,
-) -> Result<Ran, Outcome> {
+pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ran, Outcome> {
     let mut made = None;
     let prepare = device.time(CpuScope::Process, &mut || {
-        made = Some(guarded("prepare", || (implementation.prepare)(case, inputs, device)));
+        made = Some(guarded("prepare", || (implementation.prepare)(task.case, task.inputs, device)));
     });
     let mut prepared = match made {
         Some(Ok(Ok(prepared))) => prepared,
@@ -113,19 +78,11 @@ pub fn first_run(
     Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.wall_ns })
 }
 
-/// Spoils the outputs, runs once more and judges: what was timed must still be right.
-///
-/// # Errors
-/// The outcome when it breaks or answers wrong.
-pub fn again(task: &Task, prepared: &mut dyn Prepared) -> Result<Verdict, Outcome> {
-    judge(task, &rerun(prepared)?)
-}
-
 /// Spoils the outputs, runs once more and returns what it answers now.
 ///
 /// # Errors
 /// The outcome when it breaks.
-pub fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
+pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     flatten(guarded("run", || {
         prepared.poison();
         prepared.run();
@@ -138,7 +95,7 @@ pub fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 ///
 /// # Errors
 /// The outcome when they cannot be had.
-pub fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
+pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })
 }
 
@@ -146,8 +103,8 @@ pub fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 ///
 /// # Errors
 /// [`Outcome::Wrong`] when they are wrong, [`Outcome::Failed`] when the judge breaks.
-pub fn judge(task: &Task, output: &Tensors) -> Result<Verdict, Outcome> {
-    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, task.expected, output))
+pub(crate) fn judge(task: &Task, expected: &Tensors, output: &Tensors) -> Result<Verdict, Outcome> {
+    let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output))
         .map_err(|error| Outcome::Failed { error })?;
     if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
 }

@@ -1,8 +1,9 @@
 //! The instrument: it checks implementations against the reference, times them in interleaved rounds and writes down
 //! what it saw. It does not know what it times.
 //!
-//! Floor 2: it sees the vocabulary and the memory accounting; kernels and reports are its siblings and unknown to it.
+//! Floor 3: it sees the vocabulary and the memory accounting; workloads and reports are its siblings and unknown to it.
 
+mod arm;
 pub mod arms;
 pub mod beside;
 pub mod block;

@@ -9,23 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ellwand_core::case::Case;
 use ellwand_core::device::{Device, DeviceKind};
 use ellwand_core::error::InputError;
-use ellwand_core::implementation::{Implementation, Prepared};
-use ellwand_core::reading::Reading;
+use ellwand_core::implementation::Implementation;
 use ellwand_core::record::{Basis, CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
 use ellwand_core::registry::Registry;
 use ellwand_core::tensor::Tensors;
+use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::{Fit, Workload};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::arm::{Arm, Judge};
 use crate::calibrate;
-use crate::check::{self, Ready, Task};
+use crate::check::{self, Task};
 use crate::plan::Cell;
-use crate::probe::{self, Probe, Span};
+use crate::probe::Probe;
 use crate::sample::{self, Slot};
-use crate::settle::{self, Drift};
+use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
+use crate::worker::protocol::Opened;
 
 /// The user asked to stop; the cell being measured is lost, everything before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -79,16 +81,22 @@ pub(crate) fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usi
 /// An implementation on its way through a cell.
 struct Runner<'a> {
     implementation: &'a Implementation,
-    device: &'a dyn Device,
-    state: State,
-    cold: Vec<Reading>,
+    device: &'a str,
+    state: State<'a>,
 }
 
-enum State {
+enum State<'a> {
     /// Being sampled.
-    Alive { ready: Ready, slot: Slot, settling: Option<Settling>, drift: Drift, samples: Vec<Sample> },
+    Alive(Box<Alive<'a>>),
     /// Over.
     Ended(Outcome),
+}
+
+struct Alive<'a> {
+    arm: Arm<'a>,
+    opened: Opened,
+    settling: Option<Settling>,
+    samples: Vec<Sample>,
 }
 
 impl Instrument<'_> {
@@ -102,21 +110,24 @@ impl Instrument<'_> {
             Ok(made) => made,
             Err(error) => return Ok(self.all_failed(cell, &error)),
         };
-        let task = Task { workload, case: &case, inputs: &inputs, expected: &expected };
+        let task = Task { workload, case: &case, inputs: &inputs };
         let mut runners = Vec::new();
         for implementation in &cell.implementations {
             self.check_interrupt()?;
             on_event(Event::Checking(&implementation.name));
-            runners.push(self.start(&task, implementation));
+            runners.push(self.start(task, &expected, implementation));
         }
         let mut coin = ChaCha8Rng::seed_from_u64(self.seed ^ case.digest().rotate_left(17));
         self.settle(&mut runners, &mut coin)?;
         self.sample(&mut runners, &mut coin, on_event)?;
-        Ok(runners.into_iter().map(|runner| self.finish(&task, runner)).collect())
+        Ok(runners.into_iter().map(|runner| self.finish(task, runner)).collect())
     }
 
     /// Case, inputs and the reference's outputs of a cell.
-    pub(crate) fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
+    ///
+    /// # Errors
+    /// Why they cannot be made; a panic of the workload is such an error.
+    pub fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
         check::guarded("the workload's inputs and reference", || {
             let (case, inputs) = self.inputs(cell.workload.as_ref(), &cell.case)?;
             let expected = cell.workload.reference(&case, &inputs)?;
@@ -136,6 +147,21 @@ impl Instrument<'_> {
         }
     }
 
+    /// Runs an implementation once on what [`Instrument::made`] made and judges its answer; nothing is timed.
+    ///
+    /// # Errors
+    /// The outcome when it is unsupported, breaks, or answers wrong.
+    pub fn judged(
+        &self,
+        cell: &Cell,
+        (case, inputs, expected): &(Case, Tensors, Tensors),
+        implementation: &Implementation,
+    ) -> Result<Verdict, Outcome> {
+        let device = self.device(implementation).map_err(|why| Outcome::Unsupported { why })?;
+        let task = Task { workload: cell.workload.as_ref(), case, inputs };
+        Ok(Arm::prepare(task, implementation, device, Judge::against(expected), &[])?.1.verdict)
+    }
+
     pub(crate) fn check_interrupt(&self) -> Result<(), Interrupted> {
         if self.interrupt.load(Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
@@ -145,57 +171,43 @@ impl Instrument<'_> {
     }
 
     /// Prepares, checks, warms up and calibrates one implementation.
-    fn start<'r>(&'r self, task: &Task, implementation: &'r Implementation) -> Runner<'r> {
-        let device = match self.device(implementation) {
-            Ok(device) => device,
-            Err(why) => {
-                return Runner {
-                    implementation,
-                    device: nowhere(implementation.needs),
-                    state: State::Ended(Outcome::Unsupported { why }),
-                    cold: Vec::new(),
-                };
-            }
+    fn start<'r>(&'r self, task: Task<'r>, expected: &'r Tensors, implementation: &'r Implementation) -> Runner<'r> {
+        let (device, state) = match self.device(implementation) {
+            Err(why) => (kind_name(implementation.needs), State::Ended(Outcome::Unsupported { why })),
+            Ok(device) => match self.alive(task, expected, implementation, device) {
+                Ok(alive) => (device.id(), State::Alive(Box::new(alive))),
+                Err(outcome) => (device.id(), State::Ended(outcome)),
+            },
         };
-        if let Err(why) = check::cooled(device, self.settings.caches) {
-            let state = State::Ended(Outcome::Unsupported { why });
-            return Runner { implementation, device, state, cold: Vec::new() };
-        }
-        let running = probe::begin(self.probes, Span::Cold);
-        let ran = check::first_run(task.case, task.inputs, implementation, device);
-        let mut cold = running.end();
-        let ready = ran.and_then(|ran| ran.judged(task, |output| probe::beside_outputs(&mut cold, output)));
-        let state = match ready {
-            Err(outcome) => State::Ended(outcome),
-            Ok(mut ready) => {
-                let calibrated = check::guarded("run", || {
-                    let effort = calibrate::Effort::of(&self.settings);
-                    calibrate::shape(device, implementation.parallelism, ready.prepared.as_mut(), effort)
-                });
-                match calibrated.and_then(|calibrated| calibrated) {
-                    Ok(slot) => {
-                        State::Alive { ready, slot, settling: None, drift: Drift::default(), samples: Vec::new() }
-                    }
-                    Err(error) => State::Ended(Outcome::Failed { error }),
-                }
-            }
-        };
-        Runner { implementation, device, state, cold }
+        Runner { implementation, device, state }
+    }
+
+    fn alive<'r>(
+        &self,
+        task: Task<'r>,
+        expected: &'r Tensors,
+        implementation: &Implementation,
+        device: &'r dyn Device,
+    ) -> Result<Alive<'r>, Outcome> {
+        check::cooled(device, self.settings.caches).map_err(|why| Outcome::Unsupported { why })?;
+        let (mut arm, opened) = Arm::prepare(task, implementation, device, Judge::against(expected), self.probes)?;
+        arm.calibrate(calibrate::Effort::of(&self.settings))?;
+        Ok(Alive { arm, opened, settling: None, samples: Vec::new() })
     }
 
     /// Learns how long each implementation takes to settle beside the others, and shapes its slots by that.
     fn settle(&self, runners: &mut [Runner], coin: &mut ChaCha8Rng) -> Result<(), Interrupted> {
-        let settles = |runner: &Runner| runner.slot().filter(|_| runner.device.finest_part_ns().is_some());
+        let settles = |runner: &Runner| runner.alive().filter(|one| one.opened.settles).map(|one| one.arm.slot);
         let shapes: Vec<Option<Slot>> = runners.iter().map(settles).collect();
         let learnt = settle::rehearse(runners.len(), coin, &|arm| shapes[arm], &mut |arm, steps| {
             self.check_interrupt()?;
-            Ok(runners[arm].turn(steps))
+            Ok(runners[arm].with(|one| one.arm.turn(steps)))
         })?;
         for (runner, learnt) in runners.iter_mut().zip(learnt) {
-            if let (State::Alive { ready, slot, settling, .. }, Some(learnt)) = (&mut runner.state, learnt) {
-                let most = ready.prepared.most_iterations();
-                *slot = settle::slot(&learnt, self.settings.slot_min_ns, most, runner.device.finest_part_ns());
-                *settling = Some(learnt);
+            if let (State::Alive(one), Some(learnt)) = (&mut runner.state, learnt) {
+                let (least, most) = (self.settings.slot_min_ns, one.arm.most_iterations());
+                one.arm.slot = settle::slot(&learnt, least, most, one.opened.finest_part_ns);
+                one.settling = Some(learnt);
             }
         }
         Ok(())
@@ -215,24 +227,24 @@ impl Instrument<'_> {
         coin: &mut ChaCha8Rng,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
-        let shares: Vec<Option<u32>> = runners
-            .iter()
-            .map(|runner| match &runner.state {
-                State::Alive { slot, .. } => Some(self.share(*slot)),
-                State::Ended(_) => None,
-            })
-            .collect();
+        let shares: Vec<Option<u32>> =
+            runners.iter().map(|runner| runner.alive().map(|one| self.share(one.arm.slot))).collect();
         let planned = shares.iter().flatten().copied().max().unwrap_or(0);
         for round in 0..planned {
             self.check_interrupt()?;
             let mut order = turns(round, planned, &shares);
             order.shuffle(coin);
             for (position, index) in order.into_iter().enumerate() {
-                runners[index].take(round, position as u32);
+                runners[index].with(|one| {
+                    let sample = one.arm.sample(false)?;
+                    one.samples.push(Sample { round, position: position as u32, ..sample });
+                    Ok(())
+                });
             }
             on_event(Event::Sampled { rounds: round + 1, planned });
-            let seconds: Vec<Vec<f64>> = runners.iter().filter_map(Runner::seconds).collect();
-            let overtime = overtime(runners.iter().filter_map(Runner::samples), &self.settings, 1);
+            let seconds: Vec<Vec<f64>> = runners.iter().filter_map(Runner::alive).map(Alive::seconds).collect();
+            let taken = runners.iter().filter_map(Runner::alive).map(|one| (&one.samples[..], one.arm.slot.cost_ns));
+            let overtime = overtime(taken, &self.settings, 1);
             let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
             if seconds.is_empty() || stopped(&progress).is_some() {
                 break;
@@ -242,55 +254,31 @@ impl Instrument<'_> {
     }
 
     /// Judges again, reads the last probes and writes the measurement.
-    fn finish(&self, task: &Task, runner: Runner) -> Measurement {
+    fn finish(&self, task: Task, runner: Runner) -> Measurement {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
-        measurement.device = runner.device.id().to_string();
-        match runner.state {
-            State::Ended(outcome) => measurement.outcome = outcome,
-            State::Alive { mut ready, samples, settling, drift, .. } => {
-                measurement.prepare_ns = Some(ready.prepare_ns);
-                measurement.first_run_ns = Some(ready.first_run_ns);
-                measurement.check = Some(ready.verdict.clone());
-                measurement.what_ran = ready.prepared.what_ran();
-                measurement.readings = runner.cold;
-                measurement.readings.extend(self.steady(runner.device, ready.prepared.as_mut()));
-                measurement.outcome = match check::again(task, ready.prepared.as_mut()) {
-                    Err(outcome) => outcome,
-                    Ok(_) => Outcome::Measured,
-                };
-                if measurement.outcome.is_measured() {
-                    measurement.warnings.extend(sample::remarks(&samples));
-                    measurement.warnings.extend(drift.is_unsettled().then(|| settle::UNSETTLED.to_string()));
-                    measurement.sampled(samples);
-                    measurement.settling = settling;
-                    measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
-                    measurement.readings.extend(ready.prepared.threads().map(Reading::threads));
-                    measurement.readings.extend(ready.prepared.readings());
-                    let quality = check::guarded("readings", || {
-                        ready.prepared.output().map(|output| task.workload.readings(task.case, task.inputs, &output))
-                    });
-                    match quality.and_then(|quality| quality) {
-                        Ok(quality) => measurement.readings.extend(quality),
-                        Err(error) => measurement.warnings.push(format!("its quality could not be read: {error}")),
-                    }
-                }
+        measurement.device = runner.device.to_string();
+        let (mut arm, opened, settling, samples) = match runner.state {
+            State::Ended(outcome) => return Measurement { outcome, ..measurement },
+            State::Alive(one) => (one.arm, one.opened, one.settling, one.samples),
+        };
+        measurement.prepare_ns = Some(opened.prepare_ns);
+        measurement.first_run_ns = Some(opened.first_run_ns);
+        measurement.check = Some(opened.verdict);
+        measurement.what_ran = opened.what_ran;
+        measurement.readings = opened.readings;
+        match arm.again(self.probes) {
+            Err(outcome) => measurement.outcome = outcome,
+            Ok(judged) => {
+                measurement.warnings.extend(sample::remarks(&samples));
+                measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
+                measurement.warnings.extend(judged.warnings);
+                measurement.sampled(samples);
+                measurement.settling = settling;
+                measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
+                measurement.readings.extend(judged.readings);
             }
         }
         measurement
-    }
-
-    /// Probes around one run in steady state, which begins as slots do.
-    fn steady(&self, device: &dyn Device, prepared: &mut dyn Prepared) -> Vec<Reading> {
-        // A failure here was found before, and would be reported by the next slot.
-        let _ = check::cooled(device, self.settings.caches);
-        let running = probe::begin(self.probes, Span::Steady);
-        let ran = check::guarded("run", || {
-            prepared.run();
-            prepared.sync()
-        });
-        let readings = running.end();
-        // A failure here is found again, and reported, by the second judgement.
-        if matches!(ran, Ok(Ok(()))) { readings } else { Vec::new() }
     }
 
     pub(crate) fn all_failed(&self, cell: &Cell, error: &str) -> Vec<Measurement> {
@@ -327,75 +315,32 @@ impl Instrument<'_> {
     }
 }
 
-impl Runner<'_> {
-    fn slot(&self) -> Option<Slot> {
+impl<'a> Runner<'a> {
+    fn alive(&self) -> Option<&Alive<'a>> {
         match &self.state {
-            State::Alive { slot, .. } => Some(*slot),
+            State::Alive(one) => Some(one),
             State::Ended(_) => None,
         }
     }
 
-    /// Takes one turn of its settling curve; a failure ends the implementation and no other.
-    fn turn(&mut self, steps: settle::Steps) -> Option<settle::Curve> {
-        let State::Alive { ready, .. } = &mut self.state else { return None };
-        let scope = self.implementation.parallelism.scope();
-        let curve = check::guarded("run", || settle::turn(self.device, scope, ready.prepared.as_mut(), steps));
-        curve.and_then(|curve| curve).map_err(|error| self.state = State::Ended(Outcome::Failed { error })).ok()
-    }
-
-    /// Takes one slot; a failure ends the implementation and no other.
-    fn take(&mut self, round: u32, position: u32) {
-        let State::Alive { ready, slot, drift, samples, .. } = &mut self.state else { return };
-        let scope = self.implementation.parallelism.scope();
-        let taken = check::guarded("run", || sample::slot(self.device, scope, ready.prepared.as_mut(), *slot));
-        match taken.and_then(|taken| taken) {
-            Ok(taken) => {
-                drift.saw(&taken.parts_ns);
-                let state = sample::state(self.device);
-                samples.push(Sample { round, position, state, ..sample::sample(*slot, &taken) });
-            }
-            Err(error) => self.state = State::Ended(Outcome::Failed { error }),
-        }
-    }
-
-    /// Its samples, and what a slot was found to cost.
-    fn samples(&self) -> Option<(&[Sample], u64)> {
-        match &self.state {
-            State::Alive { samples, slot, .. } => Some((samples, slot.cost_ns)),
-            State::Ended(_) => None,
-        }
-    }
-
-    fn seconds(&self) -> Option<Vec<f64>> {
-        Some(self.samples()?.0.iter().map(|sample| Basis::Fastest.seconds(sample)).collect())
+    /// Does something with an implementation that is alive; a failure ends it and no other.
+    fn with<T>(&mut self, body: impl FnOnce(&mut Alive<'a>) -> Result<T, Outcome>) -> Option<T> {
+        let State::Alive(one) = &mut self.state else { return None };
+        body(one).map_err(|outcome| self.state = State::Ended(outcome)).ok()
     }
 }
 
-/// Stands in the record for a device that is not here, under the name of its kind; nothing ever runs on it.
-struct Nowhere(DeviceKind, &'static str);
+impl Alive<'_> {
+    fn seconds(&self) -> Vec<f64> {
+        self.samples.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()
+    }
+}
 
-fn nowhere(kind: DeviceKind) -> &'static dyn Device {
+/// What the record names for a device that is missing.
+fn kind_name(kind: DeviceKind) -> &'static str {
     match kind {
-        DeviceKind::Cuda => &Nowhere(DeviceKind::Cuda, "cuda"),
-        DeviceKind::Wgpu => &Nowhere(DeviceKind::Wgpu, "wgpu"),
-        _ => &Nowhere(DeviceKind::Cpu, "cpu"),
-    }
-}
-
-impl Device for Nowhere {
-    fn id(&self) -> &str {
-        self.1
-    }
-    fn kind(&self) -> DeviceKind {
-        self.0
-    }
-    fn about(&self) -> String {
-        "not found here".into()
-    }
-    fn time(&self, _: ellwand_core::CpuScope, _: &mut dyn FnMut()) -> ellwand_core::Timing {
-        ellwand_core::Timing::default()
-    }
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
+        DeviceKind::Cuda => "cuda",
+        DeviceKind::Wgpu => "wgpu",
+        _ => "cpu",
     }
 }

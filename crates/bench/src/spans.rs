@@ -8,9 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use ellwand_core::device::{Activity, Device, DeviceKind};
 use ellwand_core::implementation::{Implementation, Prepared};
 use ellwand_core::record::{Outcome, SpanCost, SpanNode, Spans};
+use ellwand_core::tensor::Tensors;
 use ellwand_profile::{FrameRow, ROOM_NAME, Session, Trace, span};
 
-use crate::check::{self, Ready, Task};
+use crate::arm::{Arm, Judge};
+use crate::check::{self, Task};
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
@@ -63,8 +65,8 @@ impl Instrument<'_> {
             on_event(Event::Checking(&implementation.name));
             recordings.push(match &made {
                 Ok((case, inputs, expected)) => {
-                    let task = Task { workload: cell.workload.as_ref(), case, inputs, expected };
-                    self.recorded(&task, implementation, cost)?
+                    let task = Task { workload: cell.workload.as_ref(), case, inputs };
+                    self.recorded(task, expected, implementation, cost)?
                 }
                 Err(error) => {
                     let failed = Outcome::Failed { error: error.clone() };
@@ -77,7 +79,8 @@ impl Instrument<'_> {
 
     fn recorded(
         &self,
-        task: &Task,
+        task: Task,
+        expected: &Tensors,
         implementation: &Implementation,
         cost: Option<SpanCost>,
     ) -> Result<Recording, Interrupted> {
@@ -91,17 +94,17 @@ impl Instrument<'_> {
             Err(why) => return ended(spans, Outcome::Unsupported { why }),
         };
         spans.device = device.id().to_string();
-        let Ready { mut prepared, first_run_ns, .. } = match check::ready(task, implementation, device) {
+        let (mut arm, opened) = match Arm::prepare(task, implementation, device, Judge::against(expected), &[]) {
             Ok(ready) => ready,
             Err(outcome) => return ended(spans, outcome),
         };
-        spans.what_ran = prepared.what_ran();
-        let trace = match self.record(prepared.as_mut(), first_run_ns.max(1), device, &mut spans.warnings) {
+        spans.what_ran = opened.what_ran;
+        let trace = match self.record(arm.prepared(), opened.first_run_ns.max(1), device, &mut spans.warnings) {
             Ok(trace) => trace,
             Err(error) => return ended(spans, Outcome::Failed { error }),
         };
         self.check_interrupt()?;
-        if let Err(outcome) = check::again(task, prepared.as_mut()) {
+        if let Err(outcome) = arm.again(&[]) {
             return ended(spans, outcome);
         }
         fill(&mut spans, &trace);

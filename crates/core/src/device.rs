@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+pub use ellwand_profile::Activity;
 use serde::{Deserialize, Serialize};
 
 use crate::error::InputError;
@@ -121,25 +122,6 @@ pub mod slowed {
         let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
         if named.is_empty() { "no reason that is known here".into() } else { named.join(", ") }
     }
-}
-
-/// One thing that a device did, or that its driver was asked to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Activity {
-    /// The kernel, copy or call.
-    pub name: String,
-    /// Where: a stream of the device, or a thread that called the driver.
-    pub lane: String,
-    /// Start, in nanoseconds since [`Device::watch`] returned.
-    pub start_ns: i64,
-    /// Duration in nanoseconds.
-    pub ns: u64,
-    /// Number that a call shares with what it started; 0 is none.
-    pub corr: u32,
-    /// Whether it is a call, not what it started.
-    pub call: bool,
-    /// What else is known of it, in words.
-    pub detail: String,
 }
 
 /// A place where implementations run.

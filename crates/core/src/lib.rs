@@ -1,7 +1,7 @@
 //! The vocabulary of Ellwand: what a workload, an implementation, a case, a device, a sample and a record are,
 //! and the statistics that turn samples into numbers. It does no input or output and knows no implementation.
 //!
-//! Floor 0: every other crate depends on this one and siblings meet only here.
+//! Floor 1: every crate above depends on this one, and siblings meet only here.
 
 pub mod axis;
 pub mod case;
@@ -13,7 +13,6 @@ pub mod metric;
 pub mod reading;
 pub mod record;
 pub mod registry;
-pub mod stats;
 pub mod tensor;
 pub mod verdict;
 pub mod work;
@@ -23,6 +22,7 @@ pub use axis::{Axis, Domain, Size};
 pub use case::{Case, Value};
 pub use ceiling::{Ceiling, CeilingKind};
 pub use device::{Caches, CpuScope, Device, DeviceKind, DeviceStatus, Timing};
+pub use ellwand_stats as stats;
 pub use error::{InputError, PrepareError};
 pub use implementation::{Implementation, Parallelism, Prepared};
 pub use metric::{METRICS, Metric};

@@ -4,7 +4,7 @@
 //! registry, so that a user's own program with its own workloads has every command that `ellwand` has.
 //!
 //! ```no_run
-//! let mut registry = ellwand::registry();
+//! let mut registry = ellwand::devices();
 //! // registry.workload(...); registry.implementation(...);
 //! std::process::exit(ellwand::run(std::env::args_os(), &registry));
 //! ```
@@ -15,7 +15,6 @@ pub mod suite;
 
 pub use ellwand_bench as bench;
 pub use ellwand_core as core;
-pub use ellwand_kernels as kernels;
 pub use ellwand_profile as profile;
 pub use ellwand_report as report;
 
@@ -51,24 +50,9 @@ pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
     std::process::exit(cli::bench(&args, &registry.into()))
 }
 
-/// A registry with the processor, how other devices are found, and nothing to measure yet. [`run`] looks for those of CUDA; the
-/// processes it measures in look only for what they need.
+/// A registry with the processor and nothing to measure yet.
 pub fn devices() -> core::Registry {
     let mut registry = core::Registry::new();
     registry.device(Arc::new(bench::Cpu::described(cli::cpu_description)));
-    // Where there is no driver, asking the loader for each of its names takes 2 ms, as long as all else that a worker begins
-    // with; where there is one, it is started.
-    registry.on_request(core::DeviceKind::Cuda, "it has not been looked for", kernels::device::find_cuda);
-    // Looking for adapters loads drivers, one of which brings a compiler and runs on the processor: nobody who measures
-    // something else should have that in the process.
-    let unsought = "it is only looked for when asked for (--device wgpu)";
-    registry.on_request(core::DeviceKind::Wgpu, unsought, kernels::device::find_wgpu);
-    registry
-}
-
-/// The built-in workloads, their implementations, and devices as [`devices`] has them.
-pub fn registry() -> core::Registry {
-    let mut registry = devices();
-    kernels::register(&mut registry);
     registry
 }

@@ -49,7 +49,8 @@ fn main() {
     let args: Vec<String> = std::env::args().collect();
     let command = args.get(1).map_or("", String::as_str);
     if ["worker", "run", "compare", "report"].contains(&command) {
-        std::process::exit(ellwand::run(args, &registry()));
+        let registry = if std::env::var_os(EMPTY).is_some() { ellwand::devices() } else { registry() };
+        std::process::exit(ellwand::run(args, &registry));
     }
     // A test runner asks twice: for the tests, and for those that are ignored, of which there is none.
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -70,6 +71,9 @@ fn main() {
 struct Clock(Arc<AtomicU64>);
 
 struct Fake(Clock);
+
+/// If this variable is set, the program has no workload.
+const EMPTY: &str = "OWN_PROGRAM_EMPTY";
 
 /// The variable of the environment that says why the device slows itself down.
 const SLOWED: &str = "OWN_PROGRAM_SLOWED_BY";

@@ -3,8 +3,9 @@
 //! [`span!`] marks a piece of work; a [`Session`] records the spans of all threads while it lives and becomes a
 //! [`Trace`], which tells where the time went ([`Trace::summary`]).
 //!
-//! Floor 1: light enough to link into any program; it depends on the vocabulary only.
+//! Floor 0: light enough to link into any program; it depends on no other crate of Ellwand.
 
+mod activity;
 pub mod alloc;
 pub mod clock;
 mod column;
@@ -19,6 +20,7 @@ mod site;
 mod summary;
 mod trace;
 
+pub use activity::Activity;
 pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};

@@ -1,5 +1,6 @@
 //! A session: the time between switching spans on and off, and what was recorded in it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +12,21 @@ use crate::site;
 use crate::trace::{SiteInfo, Trace, TraceLane};
 
 /// Why no session begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionError {
     /// One is running: spans of the whole process go to one session at a time.
-    #[error("a session of spans is running already; finish it before another starts")]
     Running,
 }
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("a session of spans is running already; finish it before another starts"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
 
 /// Spans are recorded while this lives. They cost some ten nanoseconds each then, so that nothing measured meanwhile is
 /// a headline number.

@@ -1,6 +1,6 @@
 //! What a session recorded: sites, lanes and their spans.
 
-use ellwand_core::device::Activity;
+use crate::activity::Activity;
 
 use crate::clock::Calibration;
 use crate::counters::Counters;

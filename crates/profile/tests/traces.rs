@@ -1,6 +1,6 @@
 //! What is read out of a trace, on a trace made of fixed numbers.
 
-use ellwand_core::device::Activity;
+use ellwand_profile::Activity;
 use ellwand_profile::{Calibration, ClockKind, Counters, NONE, SiteInfo, Span, Trace, TraceLane};
 use serde_json::Value;
 

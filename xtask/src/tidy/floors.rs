@@ -8,13 +8,21 @@ use crate::root;
 
 /// Floor of each crate of ours. A crate may depend on lower floors only.
 const FLOORS: &[(&str, u32)] = &[
-    ("ellwand-core", 0),
-    ("ellwand-profile", 1),
-    ("ellwand-kernels", 2),
-    ("ellwand-bench", 2),
-    ("ellwand-report", 2),
-    ("ellwand", 3),
-    ("ellwand-python", 4),
+    ("ellwand-profile", 0),
+    ("ellwand-stats", 0),
+    ("ellwand-core", 1),
+    ("ellwand-simd", 2),
+    ("ellwand-gpu", 2),
+    ("ellwand-bench", 3),
+    ("ellwand-calibration", 3),
+    ("ellwand-kde", 3),
+    ("ellwand-lattice", 3),
+    ("ellwand-nn", 3),
+    ("ellwand-report", 3),
+    ("ellwand", 4),
+    ("ellwand-cli", 5),
+    ("ellwand-python", 5),
+    ("ellwand-gpu-lab", 5),
     ("example-sort", 5),
     ("example-promise", 5),
 ];
@@ -60,7 +68,7 @@ pub(crate) fn only_downwards(_: &Sources) -> Result<Vec<String>> {
 /// Command-line and Python crates stay on the top floors.
 pub(crate) fn tools_stay_upstairs(_: &Sources) -> Result<Vec<String>> {
     let metadata = metadata()?;
-    let low = |name: &str| floor(name).is_some_and(|floor| floor < 3);
+    let low = |name: &str| floor(name).is_some_and(|floor| floor < 4);
     Ok(metadata
         .workspace_packages()
         .into_iter()

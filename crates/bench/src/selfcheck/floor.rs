@@ -163,6 +163,7 @@ pub(super) fn register(registry: &mut Registry) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arm::{Arm, Judge};
 
     #[test]
     fn times_are_held_against_one_multiply_and_the_latency() {
@@ -180,12 +181,12 @@ mod tests {
         let case = Case::new(MULTIPLY, vec![("count".into(), Value::Int(5))]);
         let inputs = workload.inputs(&case, 1).unwrap();
         let expected = workload.reference(&case, &inputs).unwrap();
-        let task =
-            crate::check::Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
-        let mut ready =
-            crate::check::ready(&task, registry.implementations(MULTIPLY)[0], &crate::Cpu::default()).ok().unwrap();
+        let task = crate::check::Task { workload: workload.as_ref(), case: &case, inputs: &inputs };
+        let (device, judge) = (crate::Cpu::default(), Judge::against(&expected));
+        let chain = registry.implementations(MULTIPLY)[0];
+        let (mut arm, _) = Arm::prepare(task, chain, &device, judge, &[]).ok().unwrap();
         for _ in 0..3 {
-            assert!(crate::check::again(&task, ready.prepared.as_mut()).is_ok());
+            assert!(arm.again(&[]).is_ok());
         }
     }
 }

@@ -307,7 +307,8 @@ pub(super) fn register(registry: &mut Registry) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Task, ready};
+    use crate::arm::{Arm, Judge};
+    use crate::check::Task;
     use crate::cpu::Cpu;
     use ellwand_core::Value;
 
@@ -322,13 +323,13 @@ mod tests {
                 let case = Case::new(workload.name(), params);
                 let inputs = workload.inputs(&case, 42).unwrap();
                 let expected = workload.reference(&case, &inputs).unwrap();
-                let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
+                let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs };
                 for implementation in registry.implementations(workload.name()) {
-                    let mut ready = ready(&task, implementation, &Cpu::default()).ok().unwrap();
+                    let (device, judge) = (Cpu::default(), Judge::against(&expected));
+                    let (mut arm, _) = Arm::prepare(task, implementation, &device, judge, &[]).ok().unwrap();
                     // Later runs go on elsewhere in the data, and some of them do more.
                     for _ in 0..30 {
-                        let again = crate::check::again(&task, ready.prepared.as_mut());
-                        assert!(again.is_ok(), "{implementation:?} {case}");
+                        assert!(arm.again(&[]).is_ok(), "{implementation:?} {case}");
                     }
                 }
             }

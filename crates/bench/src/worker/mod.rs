@@ -5,7 +5,7 @@
 //! the program itself, run again with a hidden sub-command, which prepares one implementation and takes slots when asked.
 
 mod process;
-mod protocol;
+pub(crate) mod protocol;
 mod serve;
 
 pub use process::{Launch, Limits, Lost, Worker};

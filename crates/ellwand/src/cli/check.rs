@@ -5,7 +5,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use ellwand_bench::check::{Ready, Task, guarded, ready};
 use ellwand_bench::{Cell, Instrument, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
@@ -126,20 +125,13 @@ fn judge_cell(
     stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Line) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let made = guarded("the workload's inputs and reference", || {
-        let (case, inputs) = instrument.inputs(cell.workload.as_ref(), &cell.case)?;
-        let expected = cell.workload.reference(&case, &inputs)?;
-        Ok::<_, InputError>((case, inputs, expected))
-    })
-    .and_then(|made| made.map_err(|error| error.to_string()));
+    let made = instrument.made(cell);
     for row in cell.implementations.iter().take_while(|_| !stopped()) {
-        let outcome = match (&made, instrument.registry.device_for(row)) {
-            (Err(error), _) => Err(Fate::Failed { error: error.clone() }),
-            (_, Err(why)) => Err(Fate::Unsupported { why }),
-            (Ok((case, inputs, expected)), Ok(device)) => {
-                let task = Task { workload: cell.workload.as_ref(), case, inputs, expected };
+        let outcome = match &made {
+            Err(error) => Err(Fate::Failed { error: error.clone() }),
+            Ok(made) => {
                 let what = format!("{} {}", cell.case.id(), row.name);
-                named_if_long(&what, || ready(&task, row, device.as_ref()).map(|Ready { verdict, .. }| verdict))
+                named_if_long(&what, || instrument.judged(cell, made, row))
             }
         };
         tell(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;

@@ -4,7 +4,7 @@ use ellwand_core::{Ceiling, CeilingKind};
 
 /// Tells the kernels of this process what `machine` measured here, if it did.
 pub(super) fn tell_kernels() {
-    ellwand_kernels::stores::measured_by(|| {
+    ellwand_simd::stores::measured_by(|| {
         let environment = ellwand_bench::environment::facts();
         crossing(&super::ceilings::kept(&environment).unwrap_or_default())
     });

@@ -107,27 +107,3 @@ fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<
 
 /// What a command comes to.
 type Outcome = Result<Exit, Failure>;
-
-#[cfg(test)]
-mod tests {
-    use super::command::{command, selected};
-
-    /// README's commands for a GPU run nowhere here: at least they name what there is.
-    #[test]
-    fn commands_of_the_readme_name_what_there_is() {
-        let text = include_str!("../../../../README.md");
-        let registry = crate::registry();
-        let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("ellwand ")).collect();
-        assert!(commands.len() >= 5, "{commands:?}");
-        for line in commands {
-            let words = line.split('#').next().unwrap_or_default().split_whitespace();
-            let matches =
-                command(&registry).try_get_matches_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
-            let Some(("run" | "check", matches)) = matches.subcommand() else { continue };
-            let selection = selected(&registry, matches);
-            if let Err(error) = ellwand_bench::Plan::expand(&registry, &selection) {
-                panic!("{line}: {error}");
-            }
-        }
-    }
-}

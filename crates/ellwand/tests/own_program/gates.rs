@@ -228,8 +228,11 @@ pub(crate) fn programs_that_are_not_ours_are_rows() {
     let dir = tempfile::tempdir().unwrap();
     let text = dir.path().join("text");
     std::fs::write(&text, "no program").unwrap();
+    let empty = dir.path().join("empty");
+    std::fs::write(&empty, format!("#!/bin/sh\n{}=1 exec '{this}' \"$@\"\n", crate::EMPTY)).unwrap();
+    std::fs::set_permissions(&empty, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (other, part) in [
-        (env!("CARGO_BIN_EXE_ellwand"), "the candidate failed: this program has no workload 'double'"),
+        (empty.to_str().unwrap(), "the candidate failed: this program has no workload 'double'"),
         (text.to_str().unwrap(), "could not be started"),
         ("/bin/echo", "it wrote 'worker' to stdout where an answer was expected"),
         ("/bin/false", "it exited with code 1"),

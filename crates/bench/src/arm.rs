@@ -1,0 +1,224 @@
+//! One implementation from its preparation to its last judgement, wherever it is measured: in this process, in a worker, or
+//! with spans.
+//!
+//! Two invariants are kept here and nowhere else. Nothing is timed before its answer was judged, and it is judged again
+//! after, with outputs poisoned in between. Only `run` and `sync` lie between two clock readings ([`sample::slot`]).
+
+use std::borrow::Cow;
+
+use ellwand_core::device::{CpuScope, Device};
+use ellwand_core::implementation::{Implementation, Parallelism, Prepared};
+use ellwand_core::reading::Reading;
+use ellwand_core::record::{Outcome, Sample};
+use ellwand_core::tensor::Tensors;
+use ellwand_core::verdict::Verdict;
+
+use crate::calibrate::{self, Effort};
+use crate::check::{self, Task, failed, guarded};
+use crate::probe::{self, Probe, Span};
+use crate::sample::{self, Slot};
+use crate::settle::{self, Curve, Drift, Steps};
+use crate::worker::protocol::{Judged, Opened};
+
+/// An implementation that answered right once.
+pub(crate) struct Arm<'a> {
+    task: Task<'a>,
+    device: &'a dyn Device,
+    parallelism: Parallelism,
+    judge: Judge<'a>,
+    prepared: Box<dyn Prepared>,
+    /// The shape of its slots.
+    pub(crate) slot: Slot,
+    /// Whether its slots begin settled.
+    drift: Drift,
+    /// Whether the outputs were poisoned before the last slot.
+    poisoned: bool,
+}
+
+impl<'a> Arm<'a> {
+    /// Prepares an implementation, poisons its outputs, runs it once and judges the answer. `cold`: probes around
+    /// preparation and first run. Slots have no shape yet.
+    ///
+    /// # Errors
+    /// The outcome when it is unsupported, breaks, or answers wrong.
+    pub(crate) fn prepare(
+        task: Task<'a>,
+        implementation: &Implementation,
+        device: &'a dyn Device,
+        mut judge: Judge<'a>,
+        cold: &[Probe],
+    ) -> Result<(Self, Opened), Outcome> {
+        let running = probe::begin(cold, Span::Cold);
+        let ran = check::first_run(&task, implementation, device);
+        let mut readings = running.end();
+        let check::Ran { mut prepared, prepare_ns, first_run_ns } = ran?;
+        let output = check::output(prepared.as_mut())?;
+        probe::beside_outputs(&mut readings, &output);
+        let (verdict, digest) = judge.judge(&task, &output)?;
+        drop(output);
+        let slot = Slot::whole(1, first_run_ns);
+        let opened = Opened {
+            device: device.id().to_string(),
+            prepare_ns,
+            first_run_ns,
+            slot,
+            most_iterations: Some(prepared.most_iterations()),
+            finest_part_ns: device.finest_part_ns(),
+            settles: device.finest_part_ns().is_some(),
+            what_ran: prepared.what_ran(),
+            digest,
+            verdict,
+            readings,
+        };
+        let (parallelism, drift) = (implementation.parallelism, Drift::default());
+        Ok((Self { task, device, parallelism, judge, prepared, slot, drift, poisoned: false }, opened))
+    }
+
+    fn scope(&self) -> CpuScope {
+        self.parallelism.scope()
+    }
+
+    /// The implementation, for runs that no slot times.
+    pub(crate) fn prepared(&mut self) -> &mut dyn Prepared {
+        self.prepared.as_mut()
+    }
+
+    /// Most iterations that it can be loaded for.
+    pub(crate) fn most_iterations(&self) -> u64 {
+        self.prepared.most_iterations()
+    }
+
+    /// Warms it up and finds a first shape for its slots.
+    ///
+    /// # Errors
+    /// The outcome when it breaks.
+    pub(crate) fn calibrate(&mut self, effort: Effort) -> Result<(), Outcome> {
+        let prepared = self.prepared.as_mut();
+        let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
+        self.slot = shaped.and_then(|shaped| shaped).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Takes slots of a known shape until `warm_up_ns` have passed.
+    ///
+    /// # Errors
+    /// The outcome when it breaks.
+    pub(crate) fn warm_up(&mut self, shape: Slot, warm_up_ns: u64) -> Result<(), Outcome> {
+        self.slot = shape;
+        let mut spent = 0;
+        while spent < warm_up_ns {
+            spent += self.timed(false)?.timing.wall_ns.max(shape.turn_ns()).max(1);
+        }
+        Ok(())
+    }
+
+    /// Takes one turn of its settling curve.
+    ///
+    /// # Errors
+    /// The outcome when it breaks.
+    pub(crate) fn turn(&mut self, steps: Steps) -> Result<Curve, Outcome> {
+        let (scope, prepared) = (self.scope(), self.prepared.as_mut());
+        let taken = guarded("run", || settle::turn(self.device, scope, prepared, steps));
+        taken.and_then(|taken| taken).map_err(failed)
+    }
+
+    fn timed(&mut self, poisoned: bool) -> Result<sample::Taken, Outcome> {
+        self.poisoned = poisoned;
+        let (scope, prepared) = (self.scope(), self.prepared.as_mut());
+        let taken = guarded("run", || {
+            if poisoned {
+                prepared.poison();
+            }
+            sample::slot(self.device, scope, prepared, self.slot)
+        });
+        taken.and_then(|taken| taken).map_err(failed)
+    }
+
+    /// Takes one slot; `last`: its answer is judged next, so that its outputs are poisoned first.
+    ///
+    /// # Errors
+    /// The outcome when it breaks.
+    pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
+        let taken = self.timed(last)?;
+        self.drift.saw(&taken.parts_ns);
+        Ok(Sample { state: sample::state(self.device), ..sample::sample(self.slot, &taken) })
+    }
+
+    /// Judges once more what was timed, and reads what there is to read at the end.
+    ///
+    /// # Errors
+    /// The outcome when it breaks or answers wrong.
+    pub(crate) fn again(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
+        let mut readings = self.steady(probes);
+        // The run that the probes read is as good as the slot: both came after the outputs were poisoned.
+        let output = if std::mem::take(&mut self.poisoned) {
+            check::output(self.prepared.as_mut())?
+        } else {
+            check::rerun(self.prepared.as_mut())?
+        };
+        let (_, digest) = self.judge.judge(&self.task, &output)?;
+        readings.extend(self.prepared.threads().map(Reading::threads));
+        readings.extend(self.prepared.readings());
+        let mut warnings = Vec::new();
+        let Task { workload, case, inputs } = self.task;
+        match guarded("readings", || workload.readings(case, inputs, &output)) {
+            Ok(quality) => readings.extend(quality),
+            Err(error) => warnings.push(format!("its quality could not be read: {error}")),
+        }
+        Ok(Judged { digest, readings, warnings, unsettled: self.drift.is_unsettled() })
+    }
+
+    /// Probes around one run in steady state. The judgement finds a failure here again, and reports it.
+    fn steady(&mut self, probes: &[Probe]) -> Vec<Reading> {
+        if probes.is_empty() {
+            return Vec::new();
+        }
+        // It begins as slots do.
+        let _ = check::cooled(self.device, self.slot.caches());
+        let running = probe::begin(probes, Span::Steady);
+        let ran = guarded("run", || {
+            self.prepared.run();
+            self.prepared.sync()
+        });
+        let readings = running.end();
+        if matches!(ran, Ok(Ok(()))) { readings } else { Vec::new() }
+    }
+}
+
+/// Judges outputs, and computes the reference only for an answer whose bits were not judged yet.
+pub(crate) struct Judge<'a> {
+    known_right: Vec<u64>,
+    expected: Option<Cow<'a, Tensors>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Against known outputs of the reference.
+    pub(crate) fn against(expected: &'a Tensors) -> Self {
+        Self { known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)) }
+    }
+
+    /// With digests of answers that were judged right before; the reference is computed if it is needed.
+    pub(crate) fn knowing(known_right: Vec<u64>) -> Self {
+        Self { known_right, expected: None }
+    }
+
+    fn judge(&mut self, task: &Task, output: &Tensors) -> Result<(Verdict, u64), Outcome> {
+        let digest = output.digest();
+        if self.known_right.contains(&digest) {
+            let detail = "the same bits as an answer that was judged right".to_string();
+            return Ok((Verdict { passed: true, max_error: None, detail }, digest));
+        }
+        let expected = match self.expected.take() {
+            Some(expected) => expected,
+            None => {
+                let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
+                Cow::Owned(made.and_then(|made| made.map_err(|error| error.to_string())).map_err(failed)?)
+            }
+        };
+        let verdict = check::judge(task, &expected, output);
+        self.expected = Some(expected);
+        let verdict = verdict?;
+        self.known_right.push(digest);
+        Ok((verdict, digest))
+    }
+}

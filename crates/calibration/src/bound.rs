@@ -1,0 +1,227 @@
+//! `tiny` and `contended-lock`: bound by a known thing, to try the diagnosis on. They measure no ceiling.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Instant;
+
+use ellwand_core::{
+    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
+};
+
+use super::wake::PATIENCE;
+use ellwand_simd::pool;
+
+/// `tiny`: adds a few numbers through a function that the compiler cannot look into.
+struct Tiny {
+    axes: Vec<Axis>,
+}
+
+fn count(case: &Case, axis: &str) -> usize {
+    usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
+}
+
+impl Workload for Tiny {
+    fn name(&self) -> &str {
+        "tiny"
+    }
+    fn about(&self) -> &str {
+        "the sum of a few numbers: the call costs more than the work"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        1 << 16
+    }
+    fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
+        let x: Vec<f32> = (0..count(case, "elements")).map(|i| i as f32).collect();
+        Ok(Tensors::new().with("x", Tensor::vector(&x[..])))
+    }
+    fn reference(&self, _: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let sum = inputs.f32("x")?.iter().map(|x| f64::from(*x)).sum::<f64>() as f32;
+        Ok(Tensors::new().with("sum", Tensor::vector(&[sum][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let n = count(case, "elements") as u64;
+        Work::items("elements", n).flops(n as f64).bytes(4 * n, 4)
+    }
+    fn baseline(&self) -> &str {
+        "call"
+    }
+}
+
+struct TinyReady {
+    x: Tensor,
+    add: fn(&[f32]) -> f32,
+    sum: f32,
+}
+
+fn add(x: &[f32]) -> f32 {
+    x.iter().sum()
+}
+
+impl Prepared for TinyReady {
+    fn run(&mut self) {
+        if let Ok(x) = self.x.f32() {
+            self.sum = black_box(self.add)(x);
+        }
+    }
+    fn poison(&mut self) {
+        self.sum = f32::NAN;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("sum", Tensor::vector(&[self.sum][..])))
+    }
+}
+
+/// `contended-lock`: all threads take the same lock again and again and do a little under it.
+struct Lock {
+    axes: Vec<Axis>,
+}
+
+/// Steps of a dependent chain under the lock: long enough that the other thread comes to wait for it.
+const HELD: usize = 200;
+
+impl Workload for Lock {
+    fn name(&self) -> &str {
+        "contended-lock"
+    }
+    fn about(&self) -> &str {
+        "all threads work under one lock: they wait for each other"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        1 << 16
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("taken", Tensor::vector(&[(count(case, "takes") * pool::threads()) as u64][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        Work::items("takes", (count(case, "takes") * pool::threads()) as u64)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn baseline(&self) -> &str {
+        "mutex"
+    }
+}
+
+/// The lock that the threads share, and what it guards.
+#[derive(Default)]
+struct Guarded {
+    taken: u64,
+    state: u64,
+}
+
+impl Guarded {
+    /// Under the lock, and each step needs the one before.
+    fn work(&mut self) {
+        self.taken += 1;
+        self.state = (0..HELD).fold(self.state | 1, |x, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1));
+    }
+}
+
+fn lock(guarded: &Mutex<Guarded>) -> MutexGuard<'_, Guarded> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever comes takes it. Who waits spins for longer than it is held, so that on a quiet machine there are processes in which
+/// nobody sleeps, and while the other thread has no processor nobody waits: no truth to try the diagnosis on.
+fn whoever_comes(guarded: &Mutex<Guarded>, takes: usize) {
+    pool::for_each_chunk(pool::threads(), |_| (0..takes).for_each(|_| lock(guarded).work()));
+}
+
+/// It is handed from thread to thread in a fixed order, as fair locks do among those who wait, and who waits sleeps at once:
+/// everybody waits for everybody else before each take, whatever else the machine does.
+fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
+    let threads = pool::threads();
+    let (turn, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let sleepers: Vec<OnceLock<Thread>> = (0..threads).map(|_| OnceLock::new()).collect();
+    let wake = |who: usize| {
+        // With the fence below: either we see who sleeps, or it sees its turn.
+        fence(Ordering::SeqCst);
+        if let Some(sleeper) = sleepers[who].get() {
+            sleeper.unpark();
+        }
+    };
+    pool::for_each_chunk(threads, |me| {
+        let _ = sleepers[me].set(std::thread::current());
+        fence(Ordering::SeqCst);
+        for _ in 0..takes {
+            let start = Instant::now();
+            while turn.load(Ordering::Acquire) != me && !over.load(Ordering::Acquire) {
+                std::thread::park_timeout(PATIENCE);
+                // Where one thread has to do all pieces the turns never go round: then the answer is wrong, and nothing is stated.
+                over.fetch_or(start.elapsed() > PATIENCE && turn.load(Ordering::Acquire) != me, Ordering::AcqRel);
+            }
+            if over.load(Ordering::Acquire) {
+                return (0..threads).for_each(wake);
+            }
+            lock(guarded).work();
+            let next = (me + 1) % threads;
+            turn.store(next, Ordering::Release);
+            wake(next);
+        }
+    });
+}
+
+struct LockReady {
+    takes: usize,
+    way: fn(&Mutex<Guarded>, usize),
+    taken: u64,
+}
+
+impl Prepared for LockReady {
+    fn run(&mut self) {
+        let guarded = Mutex::new(Guarded::default());
+        (self.way)(&guarded, self.takes);
+        self.taken = guarded.into_inner().unwrap_or_else(PoisonError::into_inner).taken;
+    }
+    fn poison(&mut self) {
+        self.taken = 0;
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("taken", Tensor::vector(&[self.taken][..])))
+    }
+    fn what_ran(&self) -> String {
+        format!("{} threads", pool::threads())
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let elements = Axis::int("elements", "numbers to add", 1, 1 << 16, 4).sweep([1_i64, 4, 16]);
+    registry.workload(Tiny { axes: vec![elements] });
+    registry.implementation(Implementation::cpu("tiny", "call", "through a pointer to a function", |_, inputs, _| {
+        Ok(Box::new(TinyReady { x: inputs.get("x")?.clone(), add, sum: 0.0 }))
+    }));
+    let takes =
+        Axis::int("takes", "times that each thread takes the lock", 1, 1 << 24, 1000).sweep([300_i64, 1000, 10_000]);
+    registry.workload(Lock { axes: vec![takes] });
+    let mut add = |name: &str, about: &str, way: fn(&Mutex<Guarded>, usize)| {
+        let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+            if pool::threads() < 2 {
+                let why = "this process may use one processor only: nobody contends";
+                return Err(PrepareError::Unsupported(why.into()));
+            }
+            Ok(Box::new(LockReady { takes: count(case, "takes"), way, taken: 0 }) as Box<dyn Prepared>)
+        };
+        registry.implementation(Implementation::cpu("contended-lock", name, about, prepared).many_threads());
+    };
+    add("mutex", "the lock of the standard library", whoever_comes);
+    add("in-turn", "handed from thread to thread in a fixed order", in_turn);
+}

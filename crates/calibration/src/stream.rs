@@ -1,0 +1,232 @@
+//! `copy`, `read`, `fill`: what the memory system can move, at a footprint that decides which level answers.
+//!
+//! Bytes are counted as STREAM does (McCalpin 1995): a copy counts the bytes read and the bytes written and no
+//! write-allocate traffic, which is why non-temporal stores reach more.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ellwand_core::tensor::Data;
+use ellwand_core::{
+    Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Work, Workload,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use ellwand_simd::pool;
+
+use super::stream_loops::{Loops, Stores};
+
+/// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
+pub(super) const PIECE: usize = 512;
+
+/// Words of the largest parallel piece (1 MiB): in main memory, a thread that is held up must not hold up the rest.
+pub(super) const LARGEST: usize = 1 << 17;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Copy,
+    Read,
+    Fill,
+}
+
+struct Stream {
+    task: Task,
+    axes: Vec<Axis>,
+}
+
+impl Stream {
+    fn new(task: Task) -> Self {
+        let bytes = Axis::int("bytes", "bytes touched in all, read and written", 4096, 1 << 34, 64 << 20)
+            .sweep([16_i64 << 10, 512 << 10, 4 << 20, 128 << 20])
+            .unit("B");
+        let mut passes = Axis::int("passes", "times that one iteration goes over them", 1, 1 << 20, 1);
+        passes.neutral = Some(1_i64.into());
+        Self { task, axes: vec![bytes, passes] }
+    }
+
+    /// Words of one array.
+    fn words(&self, case: &Case) -> usize {
+        words(self.name(), case)
+    }
+}
+
+/// Words of one array of the task.
+pub(super) fn words(task: &str, case: &Case) -> usize {
+    let arrays = if task == "copy" { 2 } else { 1 };
+    usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
+}
+
+pub(super) fn passes(case: &Case) -> usize {
+    usize::try_from(case.int("passes").unwrap_or(1)).unwrap_or(1)
+}
+
+pub(super) const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
+
+impl Workload for Stream {
+    fn name(&self) -> &str {
+        match self.task {
+            Task::Copy => "copy",
+            Task::Read => "read",
+            Task::Fill => "fill",
+        }
+    }
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Copy => "copies an array: bandwidth of reading and writing together",
+            Task::Read => "sums an array of 64-bit words: bandwidth of reading",
+            Task::Fill => "fills an array with one word: bandwidth of writing",
+        }
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        // Inputs, the reference's outputs, and buffers of up to five implementations.
+        7 * case.int("bytes").unwrap_or(0).unsigned_abs()
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let words = if self.task == Task::Fill { 1 } else { self.words(case) };
+        let mut x = Tensor::zeros(Dtype::U64, &[words])?;
+        x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
+        Ok(Tensors::new().with("x", x))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let x = inputs.get("x")?;
+        let y = match self.task {
+            Task::Copy => x.clone(),
+            Task::Read => Tensor::vector(&[x.u64()?.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word))][..]),
+            Task::Fill => Tensor::vector(Data::from(&vec![PATTERN; self.words(case)][..])),
+        };
+        Ok(Tensors::new().with("y", y))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let bytes = self.words(case) as u64 * 8 * passes(case) as u64;
+        let (read, written) = match self.task {
+            Task::Copy => (bytes, bytes),
+            Task::Read => (bytes, 0),
+            Task::Fill => (0, bytes),
+        };
+        let work = Work::items("bytes", read + written).bytes(read, written);
+        if passes(case) == 1 { work } else { work.working_set((read + written) / passes(case) as u64) }
+    }
+    fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
+        ellwand_core::Tolerance::Exact
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(match self.task {
+            Task::Copy => CeilingKind::Copy,
+            Task::Read => CeilingKind::Read,
+            Task::Fill => CeilingKind::Fill,
+        })
+    }
+    fn baseline(&self) -> &str {
+        "system"
+    }
+}
+
+/// One stream made ready: its loops, its arrays, and over how many threads it is spread.
+struct Ready {
+    task: Task,
+    loops: Loops,
+    threads: usize,
+    passes: usize,
+    x: Tensor,
+    y: Tensor,
+}
+
+impl Ready {
+    fn pieces(&self) -> usize {
+        (self.x.len().max(self.y.len()) / self.threads.max(1)).min(LARGEST).next_multiple_of(PIECE).max(PIECE)
+    }
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        let (loops, piece) = (self.loops, self.pieces());
+        let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
+        // Each thread goes over its own piece again and again: handing pieces out is not what is measured. The compiler
+        // cannot see that a pass repeats the one before.
+        let passes = || 0..black_box(self.passes);
+        match (self.task, self.threads) {
+            (Task::Copy, 1) => passes().for_each(|_| loops.copy(black_box(x), y)),
+            (Task::Copy, _) => pool::for_each_slice(y, piece, |at, y| {
+                passes().for_each(|_| loops.copy(black_box(&x[at * piece..]), y));
+            }),
+            (Task::Read, 1) => passes().for_each(|_| y[0] = loops.sum(black_box(x))),
+            (Task::Read, _) => {
+                let sum = AtomicU64::new(0);
+                pool::for_each_chunk(x.len().div_ceil(piece), |at| {
+                    let part = &x[at * piece..x.len().min((at + 1) * piece)];
+                    let of_part = passes().fold(0, |_, _| loops.sum(black_box(part)));
+                    sum.fetch_add(of_part, Ordering::Relaxed); // Wraps, as the sums do.
+                });
+                y[0] = sum.into_inner();
+            }
+            (Task::Fill, 1) => passes().for_each(|_| loops.fill(black_box(PATTERN), y)),
+            (Task::Fill, _) => pool::for_each_slice(y, piece, |_, y| {
+                passes().for_each(|_| loops.fill(black_box(PATTERN), y));
+            }),
+        }
+    }
+    fn poison(&mut self) {
+        if let Ok(y) = self.y.u64_mut() {
+            y.fill(0xdead_dead_dead_dead);
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", self.y.clone()))
+    }
+    fn what_ran(&self) -> String {
+        match self.threads {
+            1 => self.loops.name(),
+            n => format!("{}, {n} threads", self.loops.name()),
+        }
+    }
+}
+
+fn prepare(
+    task: Task,
+    stores: Stores,
+    threads: usize,
+    case: &Case,
+    inputs: &Tensors,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let loops = Loops::new(stores).ok_or_else(|| {
+        PrepareError::Unsupported(
+            "this processor has no vector stores that these loops are written for (AVX2 or AVX-512)".into(),
+        )
+    })?;
+    let x = inputs.get("x")?.clone();
+    let words = Stream::new(task).words(case);
+    let y = Tensor::zeros(Dtype::U64, &[if task == Task::Read { 1 } else { words }])?;
+    Ok(Box::new(Ready { task, loops, threads, passes: passes(case), x, y }))
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Copy, Task::Read, Task::Fill] {
+        let workload = Stream::new(task);
+        let name = workload.name().to_string();
+        registry.workload(workload);
+        let mut add = |implementation: &str, about: &str, stores: Stores, parallel: bool| {
+            let prepared = move |case: &Case, inputs: &Tensors, _: &dyn Device| {
+                let threads = if parallel { pool::threads() } else { 1 };
+                prepare(task, stores, threads, case, inputs)
+            };
+            let row = Implementation::cpu(&name, implementation, about, prepared);
+            registry.implementation(if parallel { row.many_threads() } else { row });
+        };
+        add("system", "what the standard library does", Stores::System, false);
+        add("simd", "vector loads and stores", Stores::Ordinary, false);
+        add("parallel", "vector loads and stores, all threads", Stores::Ordinary, true);
+        if task != Task::Read {
+            add("non-temporal", "vector stores past the caches", Stores::NonTemporal, false);
+            add("parallel-non-temporal", "vector stores past the caches, all threads", Stores::NonTemporal, true);
+        }
+    }
+}

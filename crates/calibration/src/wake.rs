@@ -1,0 +1,143 @@
+//! `wake`: a job whose pieces wait for each other, one on each thread: how long until all threads of a pool are at work.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ellwand_core::{
+    Axis, Case, CeilingKind, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance,
+    Work, Workload,
+};
+
+use ellwand_simd::pool;
+
+/// How long a thread waits for the others before it gives up: then the answer is wrong, and nothing is stated.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Sleep that sends all threads to sleep: longer than they look for work.
+const SLEEP: Duration = Duration::from_millis(2);
+
+struct Wake {
+    axes: Vec<Axis>,
+}
+
+fn additions(case: &Case) -> usize {
+    usize::try_from(case.int("elements").unwrap_or(0)).unwrap_or(0)
+}
+
+impl Workload for Wake {
+    fn name(&self) -> &str {
+        "wake"
+    }
+    fn about(&self) -> &str {
+        "one piece of work on each thread, and each waits for the others: what it costs to have all threads at work"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, _: &Case) -> u64 {
+        1 << 20
+    }
+    fn inputs(&self, _: &Case, _: u64) -> Result<Tensors, InputError> {
+        Ok(Tensors::new())
+    }
+    fn reference(&self, case: &Case, _: &Tensors) -> Result<Tensors, InputError> {
+        let sum = (0..additions(case)).map(|i| i as u64).sum::<u64>() * pool::threads() as u64;
+        Ok(Tensors::new().with("sum", Tensor::vector(&[pool::threads() as u64, sum][..])))
+    }
+    fn work(&self, case: &Case) -> Work {
+        Work::items("wake-ups", 1).flops((additions(case) * pool::threads()) as f64)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        let cold = case.text("after") == Some("sleep");
+        Some(if cold { CeilingKind::ColdWake } else { CeilingKind::Wake })
+    }
+    fn baseline(&self) -> &str {
+        "team"
+    }
+}
+
+struct Ready {
+    team: bool,
+    sleep: bool,
+    elements: usize,
+    met: usize,
+    sum: usize,
+}
+
+impl Prepared for Ready {
+    fn load(&mut self, _: u64) {
+        if self.sleep {
+            std::thread::sleep(SLEEP);
+        }
+    }
+    fn most_iterations(&self) -> u64 {
+        if self.sleep { 1 } else { u64::MAX }
+    }
+    fn run(&mut self) {
+        let threads = pool::threads();
+        let (here, sum, elements) = (AtomicUsize::new(0), AtomicUsize::new(0), self.elements);
+        let piece = |_: usize| {
+            here.fetch_add(1, Ordering::SeqCst);
+            let mine = (0..elements).fold(0, |sum, i| sum + std::hint::black_box(i));
+            sum.fetch_add(mine, Ordering::Relaxed);
+            meet(&here, threads);
+        };
+        if self.team {
+            pool::for_each_chunk(threads, piece);
+        } else {
+            pool::run(|| rayon::broadcast(|thread| piece(thread.index())));
+        }
+        (self.met, self.sum) = (here.into_inner(), sum.into_inner());
+    }
+    fn poison(&mut self) {
+        (self.met, self.sum) = (0, 0);
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("sum", Tensor::vector(&[self.met as u64, self.sum as u64][..])))
+    }
+    fn what_ran(&self) -> String {
+        format!("{}, {} threads", if self.team { "spin, then park" } else { "rayon" }, pool::threads())
+    }
+}
+
+/// Spins until `all` are here. One that gave up makes the count too large, which the judge sees.
+fn meet(here: &AtomicUsize, all: usize) {
+    let mut start = None;
+    loop {
+        for _ in 0..64 {
+            if here.load(Ordering::SeqCst) >= all {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            here.fetch_add(all, Ordering::SeqCst);
+        }
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let after = Axis::choice("after", "what goes before", &["job", "sleep"], "job").sweep(["job", "sleep"]);
+    let elements = Axis::int("elements", "additions of each thread on the way", 0, 1 << 20, 0);
+    registry.workload(Wake { axes: vec![after, elements] });
+    let mut add = |name: &str, about: &str, team: bool| {
+        let prepared = move |case: &Case, _: &Tensors, _: &dyn ellwand_core::Device| {
+            if pool::threads() < 2 {
+                return Err(PrepareError::Unsupported(
+                    "this process may use one processor only: there is nobody to wake".into(),
+                ));
+            }
+            let sleep = case.text("after") == Some("sleep");
+            Ok(Box::new(Ready { team, sleep, elements: additions(case), met: 0, sum: 0 }) as Box<dyn Prepared>)
+        };
+        registry.implementation(Implementation::cpu("wake", name, about, prepared).many_threads());
+    };
+    add("team", "the team that spins before it sleeps", true);
+    add("rayon", "the pool of the parallel iterators", false);
+}

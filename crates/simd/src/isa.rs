@@ -1,0 +1,110 @@
+//! Which vector instructions this processor has, and which of them a case asks for.
+
+use ellwand_core::{Axis, Case, InputError};
+
+/// An instruction set that a kernel can use on this machine.
+///
+/// Values other than `BASELINE` come only from detection, so holding one proves that it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(Set);
+
+/// Families of vector instructions that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Set {
+    #[cfg(target_arch = "x86_64")]
+    /// AVX-512 F, BW, DQ and VL, with FMA.
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    /// AVX2 with FMA.
+    Avx2,
+    /// What every processor of the architecture has.
+    Baseline,
+}
+
+impl Isa {
+    /// What every machine of the target architecture has.
+    pub const BASELINE: Isa = Isa(Set::Baseline);
+
+    /// The instruction sets of this machine, fastest first; the last is `BASELINE`.
+    #[must_use]
+    pub fn available() -> Vec<Isa> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("fma")
+            {
+                found.push(Isa(Set::Avx512));
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                found.push(Isa(Set::Avx2));
+            }
+        }
+        found.push(Isa::BASELINE);
+        found
+    }
+
+    /// The fastest of this machine.
+    #[must_use]
+    pub fn best() -> Isa {
+        static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *BEST.get_or_init(|| Isa::available()[0])
+    }
+
+    /// The axis by which a case asks for one. It joins workloads that were there before: at its default a case is what it
+    /// was without it.
+    pub fn axis() -> Axis {
+        let mut axis = Axis::choice(
+            "isa",
+            "vector instructions of all but reference and scalar",
+            &["best", "avx512", "avx2", "baseline"],
+            "best",
+        );
+        axis.neutral = axis.default.first().cloned();
+        axis
+    }
+
+    /// The instructions that a case asks for.
+    ///
+    /// # Errors
+    /// Where this processor has not got them.
+    pub fn of(case: &Case) -> Result<Isa, InputError> {
+        let wanted = match case.text("isa") {
+            None | Some("best") => return Ok(Isa::best()),
+            Some(wanted) => wanted,
+        };
+        let here = Isa::available();
+        let names: Vec<&str> = here.iter().map(|isa| isa.name()).collect();
+        let expected = format!("best, {}", names.join(", "));
+        here.iter()
+            .copied()
+            .find(|isa| isa.name() == wanted)
+            .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
+    }
+
+    /// The digest that inputs are drawn from: that of the case whatever instructions it asks for.
+    pub fn data_digest(case: &Case) -> u64 {
+        let params = case.params.iter().filter(|(axis, _)| axis != "isa").cloned().collect();
+        Case::new(&case.workload, params).digest()
+    }
+
+    /// The set, for choosing a kernel.
+    pub fn set(self) -> Set {
+        self.0
+    }
+
+    /// Its name: "avx512", "avx2" or "baseline".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            Set::Baseline => "baseline",
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Block values and their interval. A block is one fresh pair of processes; its value is the median over its rounds of
+//! ln(candidate / baseline). Rounds inside a block share one page placement and are no replicates of each other
+//! (Kalibera and Jones 2013), so a block gives one number and only blocks are counted.
+
+use crate::describe::median;
+use crate::error::{StatsError, check_finite, check_inside};
+use crate::special::student_t_upper_quantile;
+
+/// The value of one block: the median over rounds of ln(candidate / baseline). Positive when the candidate is slower.
+///
+/// `baseline[i]` and `candidate[i]` are the times of round `i`, in any unit, the same for both. The median is odd: to swap
+/// the sides is to change the sign exactly, which the sign-flip test needs.
+///
+/// # Errors
+/// Slices of different lengths, no round, a time that is not positive and finite.
+pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
+    median(&log_ratios(baseline, candidate)?).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
+}
+
+/// ln(candidate / baseline) of every round.
+fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsError> {
+    if baseline.len() != candidate.len() {
+        return Err(StatsError::Unpaired { baseline: baseline.len(), candidate: candidate.len() });
+    }
+    for (what, times) in [("baseline time", baseline), ("candidate time", candidate)] {
+        if let Some(index) = times.iter().position(|time| !(time.is_finite() && *time > 0.0)) {
+            let expected = "a positive, finite time";
+            return Err(StatsError::Value { what, index, value: times[index], expected });
+        }
+    }
+    // The difference of logarithms, not the logarithm of the quotient: exactly odd, and it cannot overflow.
+    Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
+}
+
+/// How far the value of one block may lie from what many more rounds in the same processes would give: about one standard
+/// error of the median over its rounds, half the distance between the two rounds whose ranks are half a root of their number
+/// from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, and where [`block_value`] fails.
+pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
+    let mut rounds = log_ratios(baseline, candidate).ok().filter(|rounds| rounds.len() >= 6)?;
+    rounds.sort_by(f64::total_cmp);
+    let (middle, off) = ((rounds.len() - 1) as f64 / 2.0, (rounds.len() as f64).sqrt() / 2.0);
+    let at = |rank: f64| rounds[(rank.round() as usize).min(rounds.len() - 1)];
+    Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
+}
+
+/// Rounds a block that tell the mean over blocks best for the time they take, where the value of a block of n rounds has the
+/// variance `between` + `within` / n, starting a block takes `start` and a round `each`, in any unit: the root of
+/// within / between x start / each (Kalibera and Jones 2013). Infinity where blocks scatter by their rounds alone; `None` where
+/// a variance of rounds, or a time, is not positive and finite.
+pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
+    let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();
+    known.then(|| (within / between.max(0.0) * (start / each)).sqrt())
+}
+
+/// The mean of block values with its interval, in the unit of the values (natural logarithms of ratios).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanInterval {
+    /// Mean of the block values.
+    pub mean: f64,
+    /// Standard deviation of the block values (divisor n - 1).
+    pub sd: f64,
+    /// Half the width of the interval: it runs from `mean - half` to `mean + half`.
+    pub half: f64,
+}
+
+impl MeanInterval {
+    /// Lower end.
+    pub fn low(&self) -> f64 {
+        self.mean - self.half
+    }
+
+    /// Upper end.
+    pub fn high(&self) -> f64 {
+        self.mean + self.half
+    }
+}
+
+/// Student's interval for the mean of block values at `confidence`.
+///
+/// It takes the blocks as independent and their mean as near to normal. Few blocks with heavy tails make it too wide, not
+/// too narrow. Blocks that all agree to the last bit give an interval of no width: the clock did not resolve their spread.
+/// One block says nothing about the spread between blocks: with fewer than two there is no interval, rather than one from
+/// the rounds inside the block.
+///
+/// # Errors
+/// Fewer than two blocks, a value that is not finite, a confidence not strictly between 0 and 1.
+pub fn mean_interval(blocks: &[f64], confidence: f64) -> Result<MeanInterval, StatsError> {
+    check_inside("confidence", confidence, 0.0, 1.0, "a probability strictly between 0 and 1")?;
+    mean_interval_missing(blocks, 1.0 - confidence)
+}
+
+/// As [`mean_interval`], given the probability `miss` that the interval may miss: 1 - 0.0005 has fewer digits.
+pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
+    if blocks.len() < 2 {
+        return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
+    }
+    check_finite("block", blocks)?;
+    let (mean, sd) = mean_and_sd(blocks);
+    let n = blocks.len() as f64;
+    let half = student_t_upper_quantile(0.5 * miss, n - 1.0)? * sd / n.sqrt();
+    Ok(MeanInterval { mean, sd, half })
+}
+
+/// As [`mean_interval_missing`], for blocks of which some tell more than others: a block counts as much as its weight, and the
+/// scatter is judged as if the weights told how exact each block is. As many blocks of equal weight would tell as much (Kish
+/// 1965, the effective size of a sample), and Student's distribution is that of so many. Equal weights change nothing.
+pub(super) fn weighted_interval_missing(
+    blocks: &[f64],
+    weights: &[f64],
+    miss: f64,
+) -> Result<MeanInterval, StatsError> {
+    if blocks.len() < 2 {
+        return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
+    }
+    check_finite("block", blocks)?;
+    let (origin, all) = (blocks[0], weights.iter().sum::<f64>());
+    let shares: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
+    let offset: f64 = shares.iter().zip(blocks).map(|(share, value)| share * (value - origin)).sum();
+    let count = 1.0 / shares.iter().map(|share| share * share).sum::<f64>();
+    let squares: f64 =
+        shares.iter().zip(blocks).map(|(share, value)| (share * (value - origin - offset)).powi(2)).sum();
+    let standard_error = (squares * count / (count - 1.0)).sqrt();
+    let half = student_t_upper_quantile(0.5 * miss, count - 1.0)? * standard_error;
+    Ok(MeanInterval { mean: origin + offset, sd: standard_error * (blocks.len() as f64).sqrt(), half })
+}
+
+/// In two passes, about the first value: blocks that all agree have a spread of exactly zero.
+fn mean_and_sd(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let origin = values[0];
+    let offset = values.iter().map(|value| value - origin).sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - origin - offset).powi(2)).sum();
+    (origin + offset, (squares / (n - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_scatter_of_a_block_is_that_of_the_median_of_its_rounds() {
+        let ones = [1.0; 16];
+        let slots: Vec<f64> = (0..16).map(|i| (0.01 * f64::from((7 * i) % 16)).exp()).collect();
+        // Ranks 7.5 + 2 and 7.5 - 2, rounded: the tenth and the sixth round, four steps apart.
+        let scatter = block_scatter(&ones, &slots).unwrap();
+        assert!((scatter - 0.02).abs() < 1e-12, "{scatter}");
+        let mut wild = slots.clone();
+        wild.iter_mut().filter(|slot| **slot > 1.14).for_each(|slot| *slot = 50.0);
+        assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one round out of line tells nothing");
+        assert_eq!(block_scatter(&ones, &ones), Some(0.0));
+        assert_eq!((block_scatter(&ones[..5], &slots[..5]), block_scatter(&ones, &slots[..8])), (None, None));
+    }
+
+    #[test]
+    fn rounds_are_best_where_neither_more_nor_fewer_would_tell_sooner() {
+        // The variance of the mean over the blocks that a time holds.
+        let variance = |rounds: f64| (0.25 + 4.0 / rounds) * (18.0 + 0.5 * rounds);
+        let best = best_rounds(4.0, 0.25, 18.0, 0.5).unwrap();
+        assert!((best - 24.0).abs() < 1e-12, "{best}");
+        for rounds in [1.0, 6.0, 23.0, 25.0, 96.0] {
+            assert!(variance(rounds) > variance(best), "{rounds}");
+        }
+        assert_eq!(best_rounds(4.0, -0.1, 18.0, 0.5), Some(f64::INFINITY));
+        for none in
+            [best_rounds(0.0, 1.0, 1.0, 1.0), best_rounds(1.0, f64::NAN, 1.0, 1.0), best_rounds(1.0, 1.0, 0.0, 1.0)]
+        {
+            assert_eq!(none, None);
+        }
+        assert_eq!(best_rounds(1.0, 1.0, 1.0, f64::NAN), None);
+    }
+
+    #[test]
+    fn a_block_is_the_median_of_its_log_ratios() {
+        let value = block_value(&[1.0, 2.0, 4.0], &[1.02, 2.0, 40.0]).unwrap();
+        assert!((value - 1.02_f64.ln()).abs() < 1e-15, "{value}");
+    }
+
+    #[test]
+    fn the_interval_of_a_textbook_sample() {
+        // Student's (1908) sleep data, differences: mean 1.58, sd 1.230, 95 % interval 0.700 .. 2.460.
+        let sleep = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4];
+        let interval = mean_interval(&sleep, 0.95).unwrap();
+        assert!((interval.mean - 1.58).abs() < 1e-12);
+        assert!((interval.sd - 1.229_995).abs() < 1e-6);
+        assert!(
+            (interval.low() - 0.700_114).abs() < 1e-5 && (interval.high() - 2.459_886).abs() < 1e-5,
+            "{interval:?}"
+        );
+    }
+
+    #[test]
+    fn what_gives_no_interval_is_said() {
+        assert_eq!(mean_interval(&[0.1], 0.99).unwrap_err(), StatsError::TooFew { what: "blocks", got: 1, needed: 2 });
+        assert!(matches!(mean_interval(&[0.1, f64::NAN], 0.99), Err(StatsError::Value { index: 1, .. })));
+        assert!(matches!(mean_interval(&[0.1, 0.2], 1.0), Err(StatsError::Setting { name: "confidence", .. })));
+        assert_eq!(block_value(&[1.0], &[]).unwrap_err(), StatsError::Unpaired { baseline: 1, candidate: 0 });
+        assert!(matches!(block_value(&[], &[]), Err(StatsError::TooFew { what: "rounds", .. })));
+        for time in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = block_value(&[1.0, 1.0], &[1.0, time]).unwrap_err();
+            assert!(matches!(error, StatsError::Value { what: "candidate time", index: 1, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_agree_have_no_spread() {
+        let interval = mean_interval(&[0.1; 6], 0.99).unwrap();
+        assert_eq!((interval.mean, interval.half), (0.1, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_sides_changes_the_sign_exactly(pairs in proptest::collection::vec((1e-9_f64..1e3, 1e-9_f64..1e3), 1..20)) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            prop_assert_eq!(block_value(&a, &b).unwrap(), -block_value(&b, &a).unwrap());
+        }
+
+        #[test]
+        fn the_unit_of_time_does_not_matter(pairs in proptest::collection::vec((1e-3_f64..1e3, 1e-3_f64..1e3), 1..20), unit in 1e-6_f64..1e6) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            let scale = |times: &[f64]| times.iter().map(|time| time * unit).collect::<Vec<_>>();
+            let difference = block_value(&scale(&a), &scale(&b)).unwrap() - block_value(&a, &b).unwrap();
+            prop_assert!(difference.abs() < 1e-12);
+        }
+
+        #[test]
+        fn the_interval_shifts_scales_and_forgets_the_order(
+            mut blocks in proptest::collection::vec(-0.1_f64..0.1, 2..32),
+            shift in -1.0_f64..1.0,
+            scale in 0.1_f64..10.0,
+        ) {
+            let before = mean_interval(&blocks, 0.99).unwrap();
+            let moved: Vec<f64> = blocks.iter().map(|d| shift + scale * d).collect();
+            let after = mean_interval(&moved, 0.99).unwrap();
+            prop_assert!((after.mean - shift - scale * before.mean).abs() < 1e-12);
+            prop_assert!((after.half - scale * before.half).abs() < 1e-9 * (1.0 + after.half));
+            blocks.reverse();
+            let reversed = mean_interval(&blocks, 0.99).unwrap();
+            prop_assert!((reversed.mean - before.mean).abs() < 1e-14 && (reversed.half - before.half).abs() < 1e-12 + 1e-12 * before.half);
+        }
+    }
+}

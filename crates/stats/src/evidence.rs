@@ -1,0 +1,283 @@
+//! Evidence for a direction that may be looked at after every block: a test martingale on the signs of block values.
+//!
+//! **The wager.** Someone holds that the candidate is not slower than the region of practical equivalence allows,
+//! theta <= delta with delta = ln(1 + rope). Start with a capital of 1. Before block i bet on the sign of
+//! y_i = d_i - delta; the capital is multiplied by
+//!
+//! ```text
+//! 1 + tanh(g y_i / m_i)  =  exp(lambda y_i) / cosh(lambda y_i)     with lambda = g / m_i,
+//! m_i = the median of the non-zero ones among |y_1|, ..., |y_i|
+//! ```
+//!
+//! and the capital is the mean over a few stakes g, with weights, all fixed in advance. For "faster" the same with -d_i - delta.
+//!
+//! **Why the capital cannot grow by chance.** Write d_i = theta + e_i. The coins of the design make the sign of e_i a fair
+//! coin given everything before block i and given |e_i|, whatever the noise is (drift, autocorrelation, heavy tails,
+//! neighbours): exactly so when the candidate differs by a constant factor exp(theta), and with theta = 0 when the sides
+//! are the same.
+//!
+//! 1. *At the edge*, theta = delta: y_i = e_i. The factor is 1 + sign(y_i) h(|y_i|), with h fixed by the past and by |y_i|
+//!    alone, since m_i uses magnitudes only. Its mean given the past and |y_i| is (1 + h)/2 + (1 - h)/2 = 1. So the scale is
+//!    allowed to use the present magnitude, not only past ones; it must not use a sign that is still to be bet on.
+//! 2. *Inside*, theta < delta: y_i = e_i - (delta - theta) < e_i. As a function of y_i, with the past held, the factor never
+//!    falls: |y| / median(past, |y|) is non-decreasing in |y| (the median moves by no more, in proportion, than |y| does) and
+//!    tanh is increasing and odd. So its mean is at most that of the same function at e_i, which is 1 by step 1.
+//! 3. Each stake's capital is therefore a non-negative supermartingale from 1, and so is their mean. Ville (1939): the
+//!    probability that it *ever* reaches 1/alpha is at most alpha, at whatever blocks one looks and whenever one stops.
+//!
+//! No distribution is assumed, and no bound. What it costs: a factor below 2 a block, so that 1/alpha takes more than
+//! log2(1/alpha) blocks ([`fewest_blocks`]). What it does not cover: that two builds differ in layout only; that is a true
+//! difference of the builds.
+//!
+//! **Why this scale.** Dividing by a magnitude seen so far makes the evidence independent of the unit of the noise: machines
+//! whose blocks scatter by 0.05 % and by 5 % need no setting. The first block has m_1 = |y_1| and bets on its sign alone. A
+//! median is robust: one wild block changes the scale of the others little.
+//!
+//! Sources: Ville 1939; Shafer 2021 (testing by betting); Ramdas, Ruf, Larsson and Koolen 2020 (admissible
+//! sequential tests of symmetry: the factor exp(lambda y)/cosh(lambda y) in place of the self-normalised
+//! exp(lambda y - lambda^2 y^2 / 2) of de la Pena 1999, which it dominates since cosh x <= exp(x^2 / 2)).
+
+use crate::describe::median;
+use crate::error::{StatsError, check_finite};
+
+/// The stakes g with the share of the capital on each. Large stakes win where blocks are unanimous, small ones where the
+/// difference is a fraction of the scatter of the blocks. Most lies on the largest, so that eight unanimous blocks reach the
+/// 200 that an alpha of 1 % asks for (of 256 possible); equal shares would always wait for the next look, while a start from
+/// 1/20 costs the small stakes few blocks: what they win grows exponentially.
+const STAKES: [(f64, f64); 4] = [(0.05, 0.5), (0.1, 1.0), (0.1, 2.0), (0.75, 6.0)];
+
+/// The capital of one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capital {
+    /// After the last block: an e-value (mean at most 1 where there is no difference), to be averaged and used by e-BH.
+    pub now: f64,
+    /// The largest after any block: what the bound on false alarms is about. Not an e-value.
+    pub peak: f64,
+}
+
+/// The evidence of block values for either direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// For "slower by more than the region of practical equivalence".
+    pub slower: Capital,
+    /// For "faster by more than that".
+    pub faster: Capital,
+}
+
+impl Evidence {
+    /// The evidence for a difference in either direction, an e-value: the mean of the two.
+    pub fn either(&self) -> f64 {
+        0.5 * (self.slower.now + self.faster.now)
+    }
+}
+
+/// The evidence of `blocks` (log ratios, in the order in which they were measured) beyond the region of practical
+/// equivalence `rope` (0.01 for 1 %; 0 for none).
+///
+/// # Errors
+/// A value that is not finite, a rope that is negative or not finite. No block is no evidence: 1.
+pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
+    weighted_evidence(blocks, &vec![1.0; blocks.len()], rope)
+}
+
+/// The same with bets that are as large as the weights of the blocks. The sign of a block is a fair coin given a weight that
+/// would be the same under swapped names, so that all steps of the proof hold as they stand.
+///
+/// # Errors
+/// As [`evidence()`]; as many weights as blocks are expected.
+pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64) -> Result<Evidence, StatsError> {
+    let shift = shift(rope)?;
+    check_finite("block", blocks)?;
+    let capital = |sign: f64| {
+        let mut wager = Wager::new();
+        for (block, weight) in blocks.iter().zip(weights) {
+            wager.bet(weight * (sign * block - shift));
+        }
+        Capital { now: wager.ln_capital().exp(), peak: wager.ln_peak.exp() }
+    };
+    Ok(Evidence { slower: capital(1.0), faster: capital(-1.0) })
+}
+
+/// No fewer blocks than these can take the capital to `1 / alpha`: it less than doubles with a block.
+pub fn fewest_blocks(alpha: f64) -> usize {
+    // At 1 / alpha = 2^k exactly, k doublings would do and the mean over stakes is a little below: k + 1.
+    ((1.0 / alpha).log2().floor() as usize).saturating_add(1)
+}
+
+/// The region of practical equivalence as a log ratio.
+pub(super) fn shift(rope: f64) -> Result<f64, StatsError> {
+    if rope.is_finite() && rope >= 0.0 {
+        Ok(rope.ln_1p())
+    } else {
+        Err(StatsError::Setting { name: "rope", value: rope, expected: "a share such as 0.01 for 1 %, at least 0" })
+    }
+}
+
+/// The bets of one direction.
+#[derive(Debug, Clone)]
+pub(super) struct Wager {
+    values: Vec<f64>,
+    /// Non-zero magnitudes so far.
+    magnitudes: Vec<f64>,
+    /// Logarithm of each stake's capital: products of a thousand factors neither over- nor underflow.
+    ln_stakes: [f64; STAKES.len()],
+    pub(super) ln_peak: f64,
+}
+
+impl Wager {
+    pub(super) fn new() -> Self {
+        Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], ln_peak: 0.0 }
+    }
+
+    /// Takes the outcome of the next block, `value` = y_i.
+    pub(super) fn bet(&mut self, value: f64) {
+        self.values.push(value);
+        // A tie, to the last bit, is no bet; as a scale it would make the next bet a gamble for everything.
+        if value == 0.0 {
+            return;
+        }
+        self.magnitudes.push(value.abs());
+        let relative = value / self.scale();
+        for (ln_capital, (_, stake)) in self.ln_stakes.iter_mut().zip(STAKES) {
+            *ln_capital += ln_factor(stake * relative);
+        }
+        self.ln_peak = self.ln_peak.max(self.ln_capital());
+    }
+
+    fn scale(&self) -> f64 {
+        median(&self.magnitudes).unwrap_or(1.0)
+    }
+
+    /// Logarithm of the capital, all stakes together.
+    pub(super) fn ln_capital(&self) -> f64 {
+        ln_mean_exp(self.ln_stakes)
+    }
+
+    /// What each stake gains a block, if the blocks to come win and lose like those so far.
+    pub(super) fn outlook(&self) -> Outlook {
+        let scale = self.scale();
+        let count = self.values.len().max(1) as f64;
+        let rates = STAKES
+            .map(|(_, stake)| self.values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / count);
+        Outlook { ln_stakes: self.ln_stakes, rates }
+    }
+}
+
+/// Where the capital of a direction is heading.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outlook {
+    ln_stakes: [f64; STAKES.len()],
+    rates: [f64; STAKES.len()],
+}
+
+impl Outlook {
+    /// Logarithm of the capital after `more` blocks.
+    pub(super) fn ln_capital(&self, more: usize) -> f64 {
+        let mut ahead = self.ln_stakes;
+        for (ln_capital, rate) in ahead.iter_mut().zip(self.rates) {
+            *ln_capital += more as f64 * rate;
+        }
+        ln_mean_exp(ahead)
+    }
+}
+
+/// ln(1 + tanh x) = ln 2 - ln(1 + exp(-2x)), without overflow.
+fn ln_factor(x: f64) -> f64 {
+    let ln_1p_exp = if x < 0.0 { -2.0 * x + (2.0 * x).exp().ln_1p() } else { (-2.0 * x).exp().ln_1p() };
+    std::f64::consts::LN_2 - ln_1p_exp
+}
+
+fn ln_mean_exp(values: [f64; STAKES.len()]) -> f64 {
+    let largest = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return largest;
+    }
+    largest
+        + (values.into_iter().zip(STAKES).map(|(value, (share, _))| share * (value - largest).exp()).sum::<f64>()).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All sign patterns of `magnitudes`.
+    fn patterns(magnitudes: &[f64]) -> impl Iterator<Item = Vec<f64>> + '_ {
+        (0..1_u32 << magnitudes.len()).map(|pattern| {
+            magnitudes.iter().enumerate().map(|(i, m)| if pattern >> i & 1 == 1 { -m } else { *m }).collect()
+        })
+    }
+
+    #[test]
+    fn the_factor_is_the_one_of_the_definition() {
+        for x in [-700.0_f64, -3.0, -0.1, 0.0, 0.1, 3.0, 700.0] {
+            let expected = x - libm::cosh(x).ln();
+            assert!((ln_factor(x) - expected).abs() < 1e-12 * (1.0 + expected.abs()), "{x}");
+        }
+    }
+
+    #[test]
+    fn unanimous_blocks_reach_one_percent_at_the_fewest_blocks() {
+        let reached = |n: usize| evidence(&vec![0.05; n], 0.0).unwrap().slower.peak >= 200.0;
+        assert_eq!((fewest_blocks(0.005), fewest_blocks(0.25), fewest_blocks(0.0)), (8, 3, usize::MAX));
+        assert!(!reached(7) && reached(8));
+    }
+
+    #[test]
+    fn ties_say_nothing_and_bad_values_are_refused() {
+        assert_eq!(evidence(&[0.0; 8], 0.0).unwrap().slower, Capital { now: 1.0, peak: 1.0 });
+        assert_eq!(evidence(&[], 0.01).unwrap().faster, Capital { now: 1.0, peak: 1.0 });
+        assert!(matches!(evidence(&[f64::INFINITY], 0.0), Err(StatsError::Value { index: 0, .. })));
+        assert!(matches!(evidence(&[0.1], f64::NAN), Err(StatsError::Setting { name: "rope", .. })));
+        // Neither overflow nor NaN after thousands of blocks or at absurd scales.
+        assert!(evidence(&[0.5; 4000], 0.0).unwrap().slower.now > 1e300);
+        let absurd = evidence(&[1e-300, 1e-300, -1e300, 1.0], 0.0).unwrap();
+        assert!(absurd.slower.now == 0.0 && absurd.faster.now > 0.0, "{absurd:?}");
+    }
+
+    proptest! {
+        // A case is all sign patterns: few cases are many evaluations.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Step 1 of the proof, exactly: over all sign patterns of any magnitudes the mean capital is 1.
+        #[test]
+        fn the_mean_capital_is_one(magnitudes in proptest::collection::vec(prop_oneof![1e-4_f64..0.05, 1e-9_f64..10.0, Just(0.0)], 1..10)) {
+            let count = (magnitudes.len() as f64).exp2();
+            let mean = patterns(&magnitudes).map(|blocks| evidence(&blocks, 0.0).unwrap().slower.now).sum::<f64>() / count;
+            prop_assert!((mean - 1.0).abs() < 1e-9, "{}", mean);
+        }
+
+        /// Ville's inequality, exactly: over all sign patterns the peak reaches 1/alpha with frequency at most alpha.
+        #[test]
+        fn the_peak_keeps_its_promise(magnitudes in proptest::collection::vec(1e-4_f64..0.05, 9)) {
+            let peaks: Vec<f64> = patterns(&magnitudes).map(|blocks| evidence(&blocks, 0.0).unwrap().slower.peak).collect();
+            for alpha in [0.4, 0.1, 0.02] {
+                let alarms = peaks.iter().filter(|peak| **peak >= 1.0 / alpha).count();
+                prop_assert!(alarms as f64 <= alpha * peaks.len() as f64);
+            }
+            prop_assert!(peaks.iter().any(|peak| *peak > 10.0));
+        }
+
+    }
+
+    proptest! {
+        /// Step 2 of the proof: with the past held, a larger last block never lowers the capital.
+        #[test]
+        fn the_last_bet_never_falls(mut blocks in proptest::collection::vec(-0.05_f64..0.05, 1..12), by in 0.0_f64..0.2) {
+            let before = evidence(&blocks, 0.0).unwrap().slower.now;
+            *blocks.last_mut().unwrap() += by;
+            prop_assert!(evidence(&blocks, 0.0).unwrap().slower.now >= before * (1.0 - 1e-12));
+        }
+
+        #[test]
+        fn mirrors_and_scales(blocks in proptest::collection::vec(-0.05_f64..0.05, 1..33), rope in 0.0_f64..0.03, scale in 0.01_f64..100.0) {
+            let found = evidence(&blocks, rope).unwrap();
+            let mirrored: Vec<f64> = blocks.iter().map(|d| -d).collect();
+            prop_assert_eq!(evidence(&mirrored, rope).unwrap(), Evidence { slower: found.faster, faster: found.slower });
+            prop_assert!(found.slower.now <= found.slower.peak && found.slower.peak >= 1.0);
+            let plain = evidence(&blocks, 0.0).unwrap().slower.now;
+            let scaled: Vec<f64> = blocks.iter().map(|d| d * scale).collect();
+            prop_assert!((evidence(&scaled, 0.0).unwrap().slower.now / plain - 1.0).abs() < 1e-9);
+        }
+    }
+}

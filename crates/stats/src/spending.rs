@@ -1,0 +1,121 @@
+//! Looking more than once without paying with false alarms: alpha spending (Lan and DeMets 1983).
+//!
+//! The counts of blocks at which a comparison may be decided are fixed in advance. By the look at n of N blocks a share
+//! f(n/N) of alpha has been spent, f(t) = ln(1 + (e - 1) t), the Pocock-like function of Lan and DeMets: it spends early, as
+//! suits a tool whose early verdicts are worth most. The interval at look k may miss with probability
+//! a_k = alpha (f(t_k) - f(t_(k-1))). By Bonferroni's inequality all the intervals of a comparison hold together with
+//! probability at least 1 - alpha, whatever the dependence between looks; the exact group-sequential bounds would be a little
+//! narrower and would lean on joint normality.
+
+use crate::error::{StatsError, check_inside};
+
+/// The usual looks, in blocks.
+pub const LOOKS: [usize; 6] = [6, 8, 12, 16, 24, 32];
+
+/// The most blocks of a plan.
+pub const MOST_BLOCKS: usize = 4096;
+
+/// When a comparison is looked at, and what each look may spend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spending {
+    looks: Vec<usize>,
+    alpha: f64,
+}
+
+impl Spending {
+    /// Looks after `looks` blocks (ascending, from 2); their intervals all hold with probability `1 - alpha`.
+    /// A single look spends everything at once.
+    ///
+    /// # Errors
+    /// No look, counts that do not ascend from 2 to at most [`MOST_BLOCKS`], alpha not strictly between 0 and 0.5.
+    pub fn new(looks: &[usize], alpha: f64) -> Result<Self, StatsError> {
+        check_inside("alpha", alpha, 0.0, 0.5, "a probability strictly between 0 and 0.5")?;
+        let ascending = looks.windows(2).all(|pair| pair[0] < pair[1]);
+        let in_range = looks.first().is_some_and(|n| *n >= 2) && looks.last().is_some_and(|n| *n <= MOST_BLOCKS);
+        if !ascending || !in_range {
+            return Err(StatsError::Looks { looks: looks.to_vec(), limit: MOST_BLOCKS });
+        }
+        Ok(Self { looks: looks.to_vec(), alpha })
+    }
+
+    /// The counts of blocks at which to look.
+    pub fn looks(&self) -> &[usize] {
+        &self.looks
+    }
+
+    /// The probability that any interval of the comparison misses, at most.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// What the look at exactly `blocks` blocks may spend.
+    ///
+    /// # Errors
+    /// The plan does not look there.
+    pub fn at(&self, blocks: usize) -> Result<f64, StatsError> {
+        let Some(look) = self.looks.iter().position(|n| *n == blocks) else {
+            return Err(StatsError::Unplanned { blocks, looks: self.looks.clone() });
+        };
+        let before = look.checked_sub(1).map_or(0.0, |previous| self.spent(self.looks[previous]));
+        Ok(self.spent(blocks) - before)
+    }
+
+    /// The last planned count that `blocks` blocks reach: where an interrupted comparison is decided.
+    pub fn reached(&self, blocks: usize) -> Option<usize> {
+        self.looks.iter().copied().rfind(|n| *n <= blocks)
+    }
+
+    /// The alpha spent up to and including the look at `blocks`.
+    fn spent(&self, blocks: usize) -> f64 {
+        let last = self.looks[self.looks.len() - 1];
+        let t = blocks as f64 / last as f64;
+        self.alpha * ((std::f64::consts::E - 1.0) * t).ln_1p()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_usual_looks_spend_what_the_formula_says() {
+        let plan = Spending::new(&LOOKS, 0.01).unwrap();
+        // ln(1 + 1.718282 n / 32) at n = 6, 8, 12, 16, 24, 32, and its increments.
+        let expected = [0.279_280, 0.078_094, 0.139_975, 0.122_766, 0.207_874, 0.172_011];
+        for (n, share) in LOOKS.into_iter().zip(expected) {
+            assert!((plan.at(n).unwrap() / 0.01 - share).abs() < 2e-6, "{n}: {}", plan.at(n).unwrap());
+        }
+        assert_eq!(Spending::new(&[7], 0.01).unwrap().at(7).unwrap(), 0.01);
+    }
+
+    #[test]
+    fn an_interrupted_comparison_falls_back_to_its_last_look() {
+        let plan = Spending::new(&LOOKS, 0.01).unwrap();
+        assert_eq!(plan.reached(11), Some(8));
+        assert_eq!(plan.reached(32), Some(32));
+        assert_eq!(plan.reached(5), None);
+        assert!(matches!(plan.at(11), Err(StatsError::Unplanned { blocks: 11, .. })));
+    }
+
+    #[test]
+    fn plans_that_are_none_are_refused() {
+        for looks in [&[][..], &[1, 4], &[6, 6], &[8, 6], &[6, 5000]] {
+            assert!(matches!(Spending::new(looks, 0.01), Err(StatsError::Looks { .. })), "{looks:?}");
+        }
+        for alpha in [0.0, 0.5, -1.0, f64::NAN] {
+            assert!(matches!(Spending::new(&LOOKS, alpha), Err(StatsError::Setting { name: "alpha", .. })), "{alpha}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn everything_is_spent_and_nothing_more(looks in proptest::collection::btree_set(2_usize..200, 1..12), alpha in 1e-4_f64..0.4) {
+            let looks: Vec<usize> = looks.into_iter().collect();
+            let plan = Spending::new(&looks, alpha).unwrap();
+            let steps: Vec<f64> = looks.iter().map(|n| plan.at(*n).unwrap()).collect();
+            prop_assert!(steps.iter().all(|step| *step > 0.0));
+            prop_assert!((steps.iter().sum::<f64>() / alpha - 1.0).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The calibration tasks on a GPU that are about memory and launches; multiply-adds are in `fma.rs`.
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use crate::{Arg, Buffer, Grid, Job, Source, files, gpu};
+
+/// The kernels.
+pub(super) static SOURCE: Source = Source { name: "calibration.cu", text: files!("calibration.cu"), options: &[] };
+
+const THREADS: u32 = 256;
+/// Blocks of `THREADS` that a multiprocessor holds at once: a grid of this many loops over the data.
+const RESIDENT: u32 = 8;
+/// Words of 16 bytes that a thread of `copy_words` copies where there are many.
+const SEVERAL: usize = 4;
+/// Most passes of one iteration.
+const MOST_PASSES: usize = 16;
+
+fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let mut job = Job::new(gpu(device)?);
+    let called = job.output("called", Dtype::U8, &[1], 0)?;
+    job.launch(&SOURCE, "null_call", Grid::line(1, 1), vec![called])?;
+    Ok(job.boxed())
+}
+
+/// Refuses what would measure launches.
+pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    Err(PrepareError::Unsupported(format!(
+        "on a GPU every pass is a launch: {passes} of them would measure launches, at most {MOST_PASSES} are made"
+    )))
+}
+
+/// A task, whose copy may go by a loop.
+fn stream(
+    task: &'static str,
+    looping: bool,
+    pattern: u64,
+    [words, passes]: [usize; 2],
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    check_passes(passes)?;
+    let mut job = Job::new(gpu);
+    let n = Arg::U64(words as u64);
+    let most = (RESIDENT * gpu.multiprocessors()) as usize;
+    let all = (words / 2).div_ceil(THREADS as usize);
+    let blocks = all.clamp(1, most);
+    let grid = Grid::line(blocks, THREADS);
+    match task {
+        "copy" => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            if looping {
+                job.launch(&SOURCE, "copy_words_looping", grid, vec![x, y, n])?;
+            } else {
+                let pieces = if all <= most { all } else { words.div_ceil(2 * SEVERAL * THREADS as usize) };
+                job.launch(&SOURCE, "copy_words", Grid::line(pieces, THREADS), vec![x, y, n])?;
+            }
+        }
+        "fill" => {
+            let y = job.output("y", Dtype::U64, &[words], 0)?;
+            job.launch(&SOURCE, "fill_words", grid, vec![Arg::U64(pattern), y, n])?;
+        }
+        _ => {
+            let x = job.hold(Buffer::of_u64(gpu, inputs.get("x")?.u64()?)?);
+            let sums = job.hold(Buffer::new(gpu, 8 * blocks)?);
+            let y = job.output("y", Dtype::U64, &[1], 0)?;
+            let come = job.hold(Buffer::of_u32(gpu, &[0])?);
+            job.launch(&SOURCE, "sum_words", grid, vec![x, sums, come, y, n])?;
+        }
+    }
+    job.repeat(passes);
+    Ok(job.boxed())
+}
+
+fn row(
+    workload: &str,
+    about: &str,
+    prepare: impl Fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> + Send + Sync + 'static,
+) -> Implementation {
+    Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(workload, "cuda", about, prepare) }
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.implementation(row("null", "an empty kernel: what a launch costs on the device", null));
+    let by = |row: &'static str, task: &'static str, about, looping| {
+        let prepare = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
+            let sizes = [super::words(task, case), super::axis(case, "passes")];
+            stream(task, looping, super::PATTERN, sizes, inputs, device)
+        };
+        Implementation { name: row.into(), ..self::row(task, about, prepare) }
+    };
+    let looping = "16 bytes a thread, a grid as large as the GPU holds";
+    registry.implementation(by("cuda", "copy", "64 bytes a thread, a piece of its own for each block", false));
+    // The faster one is the ceiling that others are held against.
+    registry.implementation(by("cuda-loop", "copy", looping, true));
+    registry.implementation(by("cuda", "read", looping, true));
+    registry.implementation(by("cuda", "fill", looping, true));
+}

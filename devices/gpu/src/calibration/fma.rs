@@ -1,0 +1,39 @@
+//! `fma` as CUDA kernels: as many chains of multiply-adds as fill a device.
+
+use ellwand_core::{Case, Device, DeviceKind, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use crate::{Arg, Buffer, Grid, Job, Source, files, gpu, whole};
+
+/// Chains of a block, which is a group of the workload.
+const CHAINS: u32 = 192;
+/// The factor and the summand of a step, which are the workload's.
+const A: f64 = 0.999;
+const B: f64 = 0.001;
+
+/// The kernels.
+pub(super) static SOURCE: Source = Source { name: "fma.cu", text: files!("fma.cu"), options: &[] };
+
+/// The chains on a GPU, a block a group.
+fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let mut job = Job::new(gpu);
+    let x = inputs.get("x")?;
+    let steps = whole(super::axis(case, "steps"));
+    let grid = Grid::line(x.len().div_ceil(CHAINS as usize), CHAINS);
+    let y = job.output("y", x.dtype(), x.shape(), 0)?;
+    if case.text("precision") == Some("f64") {
+        let from = job.hold(Buffer::of_f64(gpu, x.f64()?)?);
+        job.launch(&SOURCE, "fma_double", grid, vec![from, y, Arg::F64(A), Arg::F64(B), whole(x.len()), steps])?;
+    } else {
+        let from = job.hold(Buffer::of_f32(gpu, x.f32()?)?);
+        let [a, b] = [A, B].map(|factor| Arg::F32(factor as f32));
+        job.launch(&SOURCE, "fma_single", grid, vec![from, y, a, b, whole(x.len()), steps])?;
+    }
+    Ok(job.boxed())
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let about = "a chain a thread; as many groups as fill the device (--groups)";
+    let row = Implementation::cpu("fma", "cuda", about, on_device);
+    registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+}

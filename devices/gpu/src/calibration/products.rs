@@ -1,0 +1,292 @@
+//! `products`: multiply-adds in products of bf16 matrices with sums in f32, which is the most that units made for them can do.
+//!
+//! A tile of 64 x 128 is `Y = c + A_0 B_0 + A_1 B_1 + ..`, where a step multiplies 64 x 16 by 16 x 128. Steps repeat with a
+//! period of four, so that all operands stay where they are multiplied: the left sides of a period are `A`, `A'`, `E - A` and
+//! `E' - A'`, the right ones `B`, `B'`, `B` and `B'`. So a period adds `E B + E' B'`, which is small, though each of its products
+//! is large.
+//!
+//! Everything is a whole number that bf16 holds exactly, drawn from all it holds up to 255, since how fast a device multiplies
+//! depends on the bits that change. `E` has 1 or -1 once in a row and `E'` 2 or -2; all of `B` and `B'` is odd. So each period
+//! adds an odd number to each sum, and a product that was left out, or made twice, shows in its sum. Sums stay below 2^23 at all
+//! times ([`MOST_STEPS`]), where f32 is exact and units that align their terms to 24 bits or more lose nothing: the answer is
+//! the reference's own, to the bit.
+
+use ellwand_core::{
+    Axis, Case, CeilingKind, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{Buffer, Grid, Job, Source, files, gpu, on_wgpu, whole};
+
+const NAME: &str = "products";
+/// Rows and columns of a tile, terms of a sum that a step adds.
+const ROWS: usize = 64;
+const COLUMNS: usize = 128;
+const SLICE: usize = 16;
+/// Steps after which everything repeats, and right sides among them.
+const PERIOD: usize = 4;
+const RIGHT: usize = 2;
+/// Largest value, and steps that no sum reaches 2^23 in: 8192 periods of 3 times 255, two steps of 16 products, and the start.
+const LARGEST: i32 = 255;
+const MOST_STEPS: i64 = 32_768;
+/// Starts of sums, which tell tiles apart, are below this.
+const STARTS: usize = 1024;
+
+/// The kernels for every architecture since Ampere.
+pub(super) static SOURCE: Source =
+    Source { name: "products.cu", text: files!("../tensor.cuh", "products.cu"), options: &[] };
+
+/// The kernels for Hopper.
+pub(super) static HOPPER: Source = Source {
+    name: "products_hopper.cu",
+    text: files!("../tensor.cuh", "../hopper.cuh", "products_hopper.cu"),
+    options: &[],
+};
+
+/// The value of bits of bf16.
+fn widen(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The bits of a value that bf16 holds exactly.
+fn narrow(value: f32) -> u16 {
+    (value.to_bits() >> 16) as u16
+}
+
+struct Products {
+    axes: Vec<Axis>,
+}
+
+fn count(case: &Case, axis: &str) -> usize {
+    usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
+}
+
+/// The values of bits of bf16.
+fn values(tensor: &Tensor) -> Result<Vec<f64>, InputError> {
+    Ok(tensor.u16()?.iter().map(|bits| f64::from(widen(*bits))).collect())
+}
+
+/// Row `m` and column `n` of the product of a step.
+fn product(a: &[f64], b: &[f64], step: usize, m: usize, n: usize) -> f64 {
+    let left = &a[m * PERIOD * SLICE + step % PERIOD * SLICE..][..SLICE];
+    let right = &b[step % RIGHT * SLICE * COLUMNS..];
+    left.iter().enumerate().map(|(k, left)| left * right[k * COLUMNS + n]).sum()
+}
+
+impl Workload for Products {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn about(&self) -> &str {
+        "tiles of 64 x 128, steps of 16 of their sums: the peak of products of bf16 matrices, sums in f32"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        // Outputs of the reference and of an implementation, and both once more in f64 where they are compared.
+        (1 << 20) + 24 * (ROWS * COLUMNS) as u64 * count(case, "tiles") as u64
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut a = vec![0; ROWS * PERIOD * SLICE];
+        for row in a.as_chunks_mut::<{ PERIOD * SLICE }>().0 {
+            let (first, second) = row.split_at_mut(RIGHT * SLICE);
+            // What is added below must not make it too large.
+            first.iter_mut().for_each(|value| *value = rng.random_range(2 - LARGEST..=LARGEST - 2));
+            second.iter_mut().zip(first).for_each(|(value, first)| *value = -*first);
+            for (slice, most) in second.as_chunks_mut::<SLICE>().0.iter_mut().zip([1, 2]) {
+                slice[rng.random_range(0..SLICE)] += if rng.random() { most } else { -most };
+            }
+        }
+        let odd = |_| 2 * rng.random_range(-(LARGEST + 1) / 2..(LARGEST + 1) / 2) + 1;
+        let b: Vec<i32> = (0..RIGHT * SLICE * COLUMNS).map(odd).collect();
+        let bits = |values: &[i32]| -> Vec<u16> { values.iter().map(|value| narrow(*value as f32)).collect() };
+        let starts: Vec<f32> = (0..count(case, "tiles")).map(|tile| (tile % STARTS) as f32).collect();
+        Ok(Tensors::new()
+            .with("a", Tensor::new(&[ROWS, PERIOD * SLICE], &bits(&a)[..])?)
+            .with("b", Tensor::new(&[RIGHT * SLICE, COLUMNS], &bits(&b)[..])?)
+            .with("c", Tensor::vector(&starts[..])))
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let (a, b) = (values(inputs.get("a")?)?, values(inputs.get("b")?)?);
+        let steps = count(case, "steps");
+        let mut tile = Vec::with_capacity(ROWS * COLUMNS);
+        for (m, n) in (0..ROWS).flat_map(|m| (0..COLUMNS).map(move |n| (m, n))) {
+            let first = |steps: usize| (0..steps).map(|step| product(&a, &b, step, m, n)).sum::<f64>();
+            tile.push((steps / PERIOD) as f64 * first(PERIOD) + first(steps % PERIOD));
+        }
+        let starts = inputs.get("c")?.f32()?;
+        let y: Vec<f32> =
+            starts.iter().flat_map(|start| tile.iter().map(|sum| (f64::from(*start) + sum) as f32)).collect();
+        Ok(Tensors::new().with("y", Tensor::new(&[starts.len(), ROWS, COLUMNS], &y[..])?))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let all = (ROWS * COLUMNS * SLICE) as u64 * count(case, "tiles") as u64 * count(case, "steps") as u64;
+        Work::items("multiply-adds", all).flops(2.0 * all as f64).bf16(true)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        // Nothing is rounded; a sum that is zero may have either sign.
+        Tolerance::Close { absolute: 0.0, relative: 0.0 }
+    }
+    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
+        Some(CeilingKind::ProductsBf16)
+    }
+    fn baseline(&self) -> &str {
+        "cuda"
+    }
+}
+
+fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
+    Err(PrepareError::Unsupported(why.into()))
+}
+
+/// A launch with a block a tile.
+fn launched(
+    inputs: &Tensors,
+    case: &Case,
+    device: &dyn Device,
+    (source, kernel): (&'static Source, &str),
+    (threads, shared): (u32, usize),
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let mut job = Job::new(gpu);
+    let starts = inputs.get("c")?.f32()?;
+    let mut args = vec![
+        job.hold(Buffer::of_u16(gpu, inputs.get("a")?.u16()?)?),
+        job.hold(Buffer::of_u16(gpu, inputs.get("b")?.u16()?)?),
+        job.hold(Buffer::of_f32(gpu, starts)?),
+    ];
+    args.push(job.output("y", Dtype::F32, &[starts.len(), ROWS, COLUMNS], 0)?);
+    args.push(whole(count(case, "steps")));
+    job.launch(source, kernel, Grid::line(starts.len(), threads).shared(shared), args)?;
+    Ok(job.boxed())
+}
+
+fn warps(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    if let Some((major, minor)) = gpu(device)?.capability().filter(|capability| *capability < (8, 0)) {
+        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
+    }
+    launched(inputs, case, device, (&SOURCE, "products"), (256, 0))
+}
+
+fn warpgroups(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let (major, minor) = gpu(device)?.capability().unwrap_or_default();
+    if (major, minor) != (9, 0) {
+        return unsupported(format!(
+            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+        ));
+    }
+    // The right side, and what it takes to begin at a multiple of 1024.
+    let shared = 2 * RIGHT * SLICE * COLUMNS + 1024;
+    launched(inputs, case, device, (&HOPPER, "products_hopper"), (128, shared))
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let axes = vec![
+        Axis::int(
+            "steps",
+            "steps of 16 products that each sum takes: 16384 hide what begins and ends it",
+            1,
+            MOST_STEPS,
+            64,
+        ),
+        Axis::int("tiles", "tiles of 64 x 128 sums: four for each multiprocessor fill a GPU", 1, 1 << 16, 4),
+    ];
+    registry.workload(Products { axes });
+    type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
+    // The faster one is the ceiling that others are held against.
+    let on_cuda: [(&str, &str, Prepare); 2] = [
+        ("cuda", "mma.sync out of registers; --tiles fills the device", warps),
+        ("cuda-hopper", "wgmma, the right side out of shared memory; --tiles fills the device", warpgroups),
+    ];
+    for (name, about, prepare) in on_cuda {
+        let row = Implementation::cpu(NAME, name, about, prepare);
+        registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+    }
+    let none = |why: &'static str| move |_: &Case, _: &Tensors, _: &dyn Device| unsupported(why);
+    let here = "no kernel here has a processor multiply bf16: it is widened to f32, whose peak is that of fma";
+    registry.implementation(Implementation::cpu(NAME, "simd", "not there: bf16 is widened to f32", none(here)));
+    let there = "WGSL has neither bf16 nor products of matrices";
+    registry.implementation(on_wgpu(Implementation::cpu(NAME, "wgpu", "not there: WGSL has no bf16", none(there))));
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, CeilingKind, PrepareError, Registry, Tensors, Value};
+
+    use super::*;
+
+    fn made(tiles: i64, steps: i64) -> (Registry, Case, Tensors) {
+        let mut registry = Registry::new();
+        super::register(&mut registry);
+        let axes = vec![("tiles".into(), Value::Int(tiles)), ("steps".into(), Value::Int(steps))];
+        let case = Case::new(NAME, axes);
+        let inputs = registry.find(NAME).unwrap().inputs(&case, 3).unwrap();
+        (registry, case, inputs)
+    }
+
+    #[test]
+    fn the_reference_is_the_product_of_matrices_with_all_their_steps() {
+        let (registry, case, inputs) = made(3, 30);
+        let y = registry.find(NAME).unwrap().reference(&case, &inputs).unwrap();
+        let y = y.get("y").unwrap().f32().unwrap();
+        let [a, b] = ["a", "b"].map(|name| inputs.get(name).unwrap().u16().unwrap());
+        for (tile, m, n) in [(0, 0, 0), (1, 63, 127), (2, 17, 90)] {
+            let mut sum = tile as f64;
+            for term in 0..30 * 16 {
+                sum += f64::from(widen(a[m * 64 + term % 64])) * f64::from(widen(b[term % 32 * 128 + n]));
+            }
+            assert_eq!(f64::from(y[(tile * 64 + m) * 128 + n]), sum, "{tile} {m} {n}");
+        }
+    }
+
+    /// What stands at the head of this file.
+    #[test]
+    fn every_product_shows_in_its_sum_and_no_sum_leaves_what_is_exact() {
+        let (_, _, inputs) = made(1, 1);
+        let (a, b) = (values(inputs.get("a").unwrap()).unwrap(), values(inputs.get("b").unwrap()).unwrap());
+        assert!(a.iter().chain(&b).all(|value| value.fract() == 0.0 && value.abs() <= f64::from(LARGEST)));
+        assert!(b.iter().all(|value| value.rem_euclid(2.0) == 1.0), "odd");
+        for (m, n) in (0..ROWS).flat_map(|m| (0..COLUMNS).map(move |n| (m, n))) {
+            let steps: Vec<f64> = (0..PERIOD).map(|step| product(&a, &b, step, m, n)).collect();
+            // Neither a step nor a pair of them nor a whole period adds nothing, but where chance has it for a step.
+            let (even, odd) = (steps[0] + steps[2], steps[1] + steps[3]);
+            assert!(even != 0.0 && odd != 0.0 && (even + odd).rem_euclid(2.0) == 1.0, "{m} {n}: {steps:?}");
+            let terms = |step: usize| -> f64 {
+                let left = &a[m * PERIOD * SLICE + step * SLICE..][..SLICE];
+                left.iter().enumerate().map(|(k, x)| (x * b[(step * SLICE + k) * COLUMNS + n]).abs()).sum()
+            };
+            let periods = MOST_STEPS as f64 / PERIOD as f64;
+            let most = STARTS as f64 + periods * (even + odd).abs() + terms(0) + terms(1);
+            assert!(most < f64::from(1 << 23), "{m} {n}: {most}");
+        }
+        // The same for any inputs.
+        let any = STARTS as i64 + MOST_STEPS / 4 * 3 * 255 + 2 * 16 * 255 * 255;
+        assert!(any < 1 << 23, "{any}");
+    }
+
+    #[test]
+    fn what_a_tile_takes_is_counted_and_it_says_what_it_is_the_limit_of() {
+        let (registry, case, _) = made(3, 5);
+        let task = registry.find(NAME).unwrap();
+        let work = task.work(&case);
+        assert_eq!((work.flops, work.bf16, work.double), (2.0 * 64.0 * 128.0 * 16.0 * 15.0, true, false));
+        assert_eq!(task.ceiling(&case), Some(CeilingKind::ProductsBf16));
+    }
+
+    #[test]
+    fn who_has_no_units_for_it_says_so() {
+        let (registry, case, inputs) = made(1, 1);
+        for (name, why) in [("simd", "widened to f32"), ("wgpu", "WGSL")] {
+            let row = registry.implementations(NAME).into_iter().find(|row| row.name == name).unwrap();
+            let said = (row.prepare)(&case, &inputs, &testing::Here).err();
+            assert!(matches!(&said, Some(PrepareError::Unsupported(text)) if text.contains(why)), "{said:?}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `transfer`: bytes over the link between the host's memory and a device's.
+//!
+//! A transfer counts each byte once, as links are rated. The gate is the round trip: what was brought in is read back, and
+//! what was brought out is compared, byte by byte.
+
+use ellwand_core::tensor::Data;
+use ellwand_core::{
+    Axis, Case, CeilingKind, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Reading,
+    Registry, Tensor, Tensors, Tolerance, Work, Workload,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{Buffer, Gpu, GpuError, Host, carried_over, gpu};
+
+const NAME: &str = "transfer";
+
+struct Transfer {
+    axes: Vec<Axis>,
+}
+
+fn words(case: &Case) -> usize {
+    usize::try_from(case.int("bytes").unwrap_or(8)).unwrap_or(8) / 8
+}
+
+fn inwards(case: &Case) -> bool {
+    case.text("direction") != Some("device-to-host")
+}
+
+fn pinned(case: &Case) -> bool {
+    case.text("memory") != Some("pageable")
+}
+
+impl Workload for Transfer {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn about(&self) -> &str {
+        "copies an array between the host's memory and a device's: the rate of the link between them"
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["calibration"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        // Inputs, the reference's output, the host's side of an implementation, what it hands out.
+        4 * case.int("bytes").unwrap_or(0).unsigned_abs()
+    }
+    /// Both directions and both kinds of memory get the same bytes.
+    fn data_digest(&self, case: &Case) -> u64 {
+        Case::new(NAME, vec![("bytes".into(), case.int("bytes").unwrap_or(8).into())]).digest()
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut x = Tensor::zeros(Dtype::U64, &[words(case)])?;
+        x.u64_mut()?.iter_mut().for_each(|word| *word = rng.random());
+        Ok(Tensors::new().with("x", x))
+    }
+    fn reference(&self, _: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        Ok(Tensors::new().with("y", inputs.get("x")?.clone()))
+    }
+    fn work(&self, case: &Case) -> Work {
+        let bytes = 8 * words(case) as u64;
+        Work::items("bytes", bytes).bytes(bytes, 0)
+    }
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        Tolerance::Exact
+    }
+    /// From page-locked memory, which alone reaches what the link can do.
+    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
+        let kind = if inwards(case) { CeilingKind::ToDevice } else { CeilingKind::FromDevice };
+        pinned(case).then_some(kind)
+    }
+    fn baseline(&self) -> &str {
+        "memory"
+    }
+}
+
+/// The copy made ready.
+struct Ready {
+    gpu: Gpu,
+    inwards: bool,
+    pinned: bool,
+    words: usize,
+    host: Host,
+    device: Buffer,
+    problem: Option<GpuError>,
+}
+
+impl Prepared for Ready {
+    fn run(&mut self) {
+        let at = self.device.address();
+        let copied = if self.inwards { self.host.bring_in(at) } else { self.host.bring_out(at) };
+        if let Err(error) = copied {
+            self.problem.get_or_insert(error);
+        }
+    }
+    fn sync(&mut self) -> Result<(), String> {
+        let waited = self.gpu.sync();
+        self.problem.take().map_or(waited, Err).map_err(|error| error.to_string())
+    }
+    fn poison(&mut self) {
+        let spoiled = if self.inwards { self.device.fill(0xff) } else { self.host.with(|all| all.fill(0xff)) };
+        if let Err(error) = spoiled {
+            self.problem.get_or_insert(error);
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.sync()?;
+        let shape = [self.words];
+        let y = if self.inwards {
+            self.device.tensor(Dtype::U64, &shape)?
+        } else {
+            self.host.tensor(Dtype::U64, &shape)?
+        };
+        Ok(Tensors::new().with("y", y))
+    }
+    fn what_ran(&self) -> String {
+        let memory = if self.pinned { "page-locked memory" } else { "pageable memory" };
+        format!("{}: one copy, {memory}", self.gpu.about())
+    }
+    fn readings(&self) -> Vec<Reading> {
+        let bytes = 8 * self.words as u64;
+        let carried = if self.inwards { [bytes, 0] } else { [0, bytes] };
+        carried_over(carried)
+    }
+}
+
+fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let (inwards, pinned) = (inwards(case), pinned(case));
+    let x = inputs.get("x")?.u64()?;
+    let bytes: Vec<u8> = x.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let (host, device) = if inwards {
+        (Host::of(gpu, &bytes, pinned)?, Buffer::new(gpu, bytes.len())?)
+    } else {
+        (Host::new(gpu, bytes.len(), pinned)?, Buffer::of(gpu, &bytes, 0)?)
+    };
+    Ok(Box::new(Ready { gpu: gpu.clone(), inwards, pinned, words: x.len(), host, device, problem: None }))
+}
+
+/// From memory to memory, without a device.
+struct Memory {
+    x: Tensor,
+    y: Tensor,
+}
+
+impl Prepared for Memory {
+    fn run(&mut self) {
+        if let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) {
+            y.copy_from_slice(std::hint::black_box(x));
+        }
+    }
+    fn poison(&mut self) {
+        if let Ok(y) = self.y.u64_mut() {
+            y.fill(u64::MAX);
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        Ok(Tensors::new().with("y", self.y.clone()))
+    }
+}
+
+fn memory(case: &Case, inputs: &Tensors, _: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    if pinned(case) {
+        let why = "memory is page-locked by the driver of a device, and here is none: --memory pageable";
+        return Err(PrepareError::Unsupported(why.into()));
+    }
+    let x = inputs.get("x")?.clone();
+    let y = Tensor::vector(Data::from(&vec![0_u64; x.len()][..]));
+    Ok(Box::new(Memory { x, y }))
+}
+
+pub(super) fn register(registry: &mut Registry) {
+    let axes = vec![
+        Axis::int("bytes", "bytes that cross", 8, 1 << 34, 64 << 20)
+            .sweep([64_i64 << 10, 1 << 20, 16 << 20, 256 << 20])
+            .unit("B"),
+        Axis::choice("direction", "which way", &["host-to-device", "device-to-host"], "host-to-device")
+            .sweep(["host-to-device", "device-to-host"]),
+        Axis::choice(
+            "memory",
+            "the host's side: page-locked, or as the system gives memory out",
+            &["pageable", "pinned"],
+            "pageable",
+        )
+        .sweep(["pageable", "pinned"]),
+    ];
+    registry.workload(Transfer { axes });
+    let about = "from memory to memory by the processor: what no link can beat";
+    registry.implementation(Implementation::cpu(NAME, "memory", about, memory));
+    let about = "one copy of the driver's on the stream";
+    registry.implementation(Implementation {
+        needs: DeviceKind::Cuda,
+        ..Implementation::cpu(NAME, "cuda", about, prepare)
+    });
+}

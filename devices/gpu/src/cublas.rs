@@ -1,0 +1,336 @@
+//! Products of NVIDIA's own library, cuBLAS, loaded at run time.
+//!
+//! Nine functions of a C interface that has kept them since 2016 (strided batches) and 2019 (workspaces), behind
+//! `libloading` as the management library is: the binding of cudarc panics where a library lacks a function and knows a
+//! library by its plain name only. Products are in f32 without TF32, which the gate asks for, or of bf16 with sums in f32
+//! throughout: where the library cuts a sum into parts these must not be rounded to bf16 before they are added. The library's
+//! handle and its working memory are made when a product is made ready, never while one is timed.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_float, c_int, c_longlong, c_void};
+use std::path::Path;
+
+use libloading::{Library, Symbol};
+
+use super::{Arg, GpuError, Kernel};
+
+/// No function of the driver's lies there: a launch of it is a call of the library.
+pub const HANDLE: usize = 0;
+
+/// `CUBLAS_DEFAULT_MATH`, and beside it `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which libraries before 2020 do not
+/// know, nor bf16.
+const DEFAULT_MATH: c_int = 0;
+const REDUCED_IN_F32: c_int = 16;
+/// `CUDA_R_16BF`, `CUBLAS_COMPUTE_32F` and `CUBLAS_GEMM_DEFAULT`.
+const BF16: c_int = 14;
+const COMPUTE_F32: c_int = 68;
+const ANY_WAY: c_int = -1;
+
+/// Working memory of the library: what it asks for on Hopper; elsewhere it takes less.
+pub(super) const WORKSPACE: usize = 32 << 20;
+
+/// Products `C = alpha A B + beta C` by row-major arrays, B as [k, n] or transposed as [n, k].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Series {
+    /// Rows of C, columns of C, length of the sums.
+    pub size: [usize; 3],
+    /// Whether B is given as [n, k].
+    pub transposed: bool,
+    /// Where A, B and C begin.
+    pub at: [Arg; 3],
+    /// Values from a row of A, B and C to the next.
+    pub row: [usize; 3],
+    /// Values from a matrix to the next.
+    pub step: [usize; 3],
+    /// Products.
+    pub count: usize,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of what C held: 0 or 1.
+    pub beta: f32,
+    /// Whether A, B and C are bf16, and not f32.
+    pub bf16: bool,
+}
+
+impl Series {
+    /// As arguments of a launch.
+    ///
+    /// # Errors
+    /// When a size is beyond what the library counts in.
+    pub fn args(&self) -> Result<Vec<Arg>, GpuError> {
+        let int = |size: usize| {
+            i32::try_from(size)
+                .map(|size| Arg::U32(size as u32))
+                .map_err(|_| GpuError::Limit { wanted: size as u64, limit: i32::MAX as u64 })
+        };
+        let mut args = self.at.to_vec();
+        for size in self.size.iter().chain(&self.row).chain([&self.count]) {
+            args.push(int(*size)?);
+        }
+        args.extend(self.step.map(|step| Arg::U64(step as u64)));
+        args.extend([Arg::U32(u32::from(self.transposed)), Arg::F32(self.alpha), Arg::F32(self.beta)]);
+        args.push(Arg::U32(u32::from(self.bf16)));
+        Ok(args)
+    }
+
+    /// What the library is called for.
+    pub(super) fn kernel(&self, library: Kernel) -> Kernel {
+        let (call, about) = if self.bf16 {
+            ("cublasGemmStridedBatchedEx", "bf16, sums in f32")
+        } else {
+            ("cublasSgemmStridedBatched", "f32 without TF32")
+        };
+        Kernel { name: call.into(), resources: format!("{}, {about}", library.resources), ..library }
+    }
+}
+
+type Sgemm = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_float,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    *mut c_float,
+    c_int,
+    c_longlong,
+    c_int,
+) -> c_int;
+
+type Gemm = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+
+/// The library with a handle of its own.
+pub struct Cublas {
+    handle: *mut c_void,
+    sgemm: Sgemm,
+    gemm: Gemm,
+    version: c_int,
+    /// Where its functions lie; the last field, so that it goes last.
+    library: Library,
+}
+
+// SAFETY: one thread at a time uses the handle, since whoever holds it keeps it behind a lock.
+unsafe impl Send for Cublas {}
+// SAFETY: as above.
+unsafe impl Sync for Cublas {}
+
+fn told(call: &'static str, code: c_int) -> Result<(), GpuError> {
+    let problem = match code {
+        0 => return Ok(()),
+        1 => "the library is not initialised (1)".to_string(),
+        3 => "no memory for it (3)".to_string(),
+        7 => "an argument is none that it takes (7)".to_string(),
+        8 => "it has nothing for this device (8)".to_string(),
+        15 => "it does not do that for arrays of these types (15)".to_string(),
+        other => format!("status {other}"),
+    };
+    Err(GpuError::Call { call, problem })
+}
+
+impl Cublas {
+    /// The library in the file `path`. A context of the driver must be current.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn open(path: &Path) -> Result<Self, GpuError> {
+        type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
+        type Set = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+        type Get = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
+        let lacks = |what: &str, error: libloading::Error| {
+            let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+            GpuError::Absent(format!("{}: {what}: {error}{cause}", path.display()))
+        };
+        // SAFETY: NVIDIA's own initialisers.
+        let library = unsafe { Library::new(path) }.map_err(|error| lacks("it cannot be loaded", error))?;
+        let mut handle = std::ptr::null_mut();
+        let mut version = 0;
+        let (sgemm, gemm);
+        {
+            let old = |error| lacks("it lacks a function, so it is no cuBLAS or older than 2019", error);
+            // SAFETY: the documented signatures of these functions.
+            let (create, math, tell, product, narrow) = unsafe {
+                (
+                    library.get::<Create>(b"cublasCreate_v2\0").map_err(old)?,
+                    library.get::<Set>(b"cublasSetMathMode\0").map_err(old)?,
+                    library.get::<Get>(b"cublasGetVersion_v2\0").map_err(old)?,
+                    library.get::<Sgemm>(b"cublasSgemmStridedBatched\0").map_err(old)?,
+                    library.get::<Gemm>(b"cublasGemmStridedBatchedEx\0").map_err(old)?,
+                )
+            };
+            (sgemm, gemm) = (*product, *narrow);
+            // SAFETY: one out-parameter; then the handle that was just made.
+            unsafe {
+                told("cublasCreate", create(&raw mut handle))?;
+                if math(handle, DEFAULT_MATH | REDUCED_IN_F32) != 0 {
+                    told("cublasSetMathMode", math(handle, DEFAULT_MATH))?;
+                }
+                told("cublasGetVersion", tell(handle, &raw mut version))?;
+            }
+        }
+        Ok(Self { handle, sgemm, gemm, version, library })
+    }
+
+    /// Enqueues on `stream` from here on, with working memory of [`WORKSPACE`] bytes.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn enqueue_on(&self, stream: *mut c_void, workspace: u64) -> Result<(), GpuError> {
+        type Stream = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+        type Workspace = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
+        let lacks = |_| GpuError::Absent("this cuBLAS takes no stream or no working memory: it is too old".into());
+        // SAFETY: the documented signatures of these functions.
+        let (streams, works): (Symbol<'_, Stream>, Symbol<'_, Workspace>) = unsafe {
+            (
+                self.library.get(b"cublasSetStream_v2\0").map_err(lacks)?,
+                self.library.get(b"cublasSetWorkspace_v2\0").map_err(lacks)?,
+            )
+        };
+        // SAFETY: stream and memory outlive the handle. The stream first: setting it forgets the working memory.
+        unsafe {
+            told("cublasSetStream", streams(self.handle, stream))?;
+            told("cublasSetWorkspace", works(self.handle, workspace as *mut c_void, WORKSPACE))
+        }
+    }
+
+    /// What a job launches to have products made; [`Series::kernel`] says which.
+    pub fn kernel(&self) -> Kernel {
+        let (major, minor) = (self.version / 10_000, self.version / 100 % 100);
+        let resources = format!("cuBLAS {major}.{minor}");
+        Kernel { name: "cublas".into(), handle: HANDLE, resources, ..Kernel::default() }
+    }
+
+    /// Enqueues the products that [`Series::args`] says.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn launch(&self, args: &[Arg]) -> Result<(), GpuError> {
+        let words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
+        let [a, b, c, m, n, k, a_row, b_row, c_row, count, a_step, b_step, c_step, transposed, alpha, beta, bf16] =
+            words[..]
+        else {
+            return Err(GpuError::Call { call: "cublasSgemm", problem: format!("{} arguments", words.len()) });
+        };
+        let int = |word: u64| word as c_int;
+        let (alpha, beta) = (f32::from_bits(alpha as u32), f32::from_bits(beta as u32));
+        // The library counts by columns: what is [m, n] by rows is [n, m] by columns, and C^T = B^T A^T. B^T lies there as
+        // it is where B is [k, n], and must be transposed where B is [n, k].
+        if bf16 == 1 {
+            let (alpha, beta): (*const c_float, *const c_float) = (&raw const alpha, &raw const beta);
+            // SAFETY: addresses of arrays of these sizes on the device, which the job holds; factors are f32, as the type of
+            // the sums says, and read before it returns.
+            let code = unsafe {
+                (self.gemm)(
+                    self.handle,
+                    int(transposed),
+                    0,
+                    int(n),
+                    int(m),
+                    int(k),
+                    alpha.cast(),
+                    b as *const c_void,
+                    BF16,
+                    int(b_row),
+                    b_step as c_longlong,
+                    a as *const c_void,
+                    BF16,
+                    int(a_row),
+                    a_step as c_longlong,
+                    beta.cast(),
+                    c as *mut c_void,
+                    BF16,
+                    int(c_row),
+                    c_step as c_longlong,
+                    int(count),
+                    COMPUTE_F32,
+                    ANY_WAY,
+                )
+            };
+            return told("cublasGemmStridedBatchedEx", code);
+        }
+        // SAFETY: as above; factors are read before it returns.
+        let code = unsafe {
+            (self.sgemm)(
+                self.handle,
+                int(transposed),
+                0,
+                int(n),
+                int(m),
+                int(k),
+                &raw const alpha,
+                b as *const c_float,
+                int(b_row),
+                b_step as c_longlong,
+                a as *const c_float,
+                int(a_row),
+                a_step as c_longlong,
+                &raw const beta,
+                c as *mut c_float,
+                int(c_row),
+                c_step as c_longlong,
+                int(count),
+            )
+        };
+        told("cublasSgemmStridedBatched", code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_missing_or_another_is_told_by_name() {
+        let missing = Cublas::open(Path::new("libellwand-has-none.so")).err().unwrap().to_string();
+        assert!(missing.contains("libellwand-has-none.so"), "{missing}");
+        let other = Cublas::open(Path::new("libc.so.6")).err().unwrap();
+        assert!(matches!(&other, GpuError::Absent(why) if why.contains("no cuBLAS")), "{other}");
+    }
+
+    #[test]
+    fn sizes_beyond_what_the_library_counts_in_are_refused() {
+        let series = Series {
+            size: [1, 1, 1 << 31],
+            transposed: true,
+            at: [Arg::At(0); 3],
+            row: [1; 3],
+            step: [0; 3],
+            count: 1,
+            alpha: 1.0,
+            beta: 0.0,
+            bf16: false,
+        };
+        assert!(matches!(series.args(), Err(GpuError::Limit { .. })));
+    }
+}

@@ -1,0 +1,473 @@
+//! The CUDA driver as a backend, loaded at run time.
+#![allow(unsafe_code)]
+
+mod flush;
+mod graph;
+mod kernels;
+mod library;
+mod timing;
+mod transfer;
+mod watch;
+
+pub(super) use flush::SOURCE as FLUSH;
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use ellwand_core::device::{Activity, DeviceStatus};
+
+use super::cublas::{self, Cublas};
+use super::cupti::Cupti;
+use super::gate::Gate;
+use super::held::{Held, Memory};
+use super::nvml::{self, Nvml};
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
+
+/// The devices of the driver by their index.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
+    // SAFETY: asks the loader for the driver's library, whose initialisers are NVIDIA's own.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("no CUDA driver is installed (the library libcuda was not found)".into());
+    }
+    // A driver that lacks a function makes the binding panic at the first call of it.
+    let found = catch_unwind(|| {
+        result::init().map_err(|error| format!("the CUDA driver does not start: {}", words(error)))?;
+        let mut version = 0;
+        // SAFETY: one out-parameter.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(words)?;
+        if version < OLDEST_DRIVER {
+            return Err(format!(
+                "the CUDA driver is too old: it speaks CUDA {}.{}, {}.{} is needed",
+                version / 1000,
+                version % 1000 / 10,
+                OLDEST_DRIVER / 1000,
+                OLDEST_DRIVER % 1000 / 10
+            ));
+        }
+        let count = result::device::get_count().map_err(words)?;
+        let mut devices = Vec::new();
+        let mut problems = Vec::new();
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            match Cuda::open(index) {
+                Ok(device) => devices.push((index, Arc::new(device) as Gpu)),
+                Err(error) => problems.push(format!("cuda:{index}: {error}")),
+            }
+        }
+        match (devices.is_empty(), problems.is_empty()) {
+            (false, _) => Ok(devices),
+            (true, false) => Err(problems.join("; ")),
+            (true, true) => Err("the CUDA driver is there and knows no device".into()),
+        }
+    });
+    found.unwrap_or_else(|_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into()))
+}
+
+/// CUDA 12.8: the first whose driver has every function that is called here (`cuEventElapsedTime_v2` is the newest); machine
+/// code of a newer compiler is refused by the driver itself.
+const OLDEST_DRIVER: i32 = 12_080;
+
+/// Errors after which a context answers every call with the same, until the process ends: uncorrectable memory and link errors,
+/// others that the card contained, and kernels that touched what they must not, ran too long, or failed otherwise.
+const FOR_GOOD: [u32; 12] = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719];
+
+/// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
+const USUAL_SHARED: u32 = 48 << 10;
+
+/// Most parameters of a kernel here.
+pub const MOST_ARGS: usize = 24;
+
+fn words(error: DriverError) -> String {
+    let said = error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = error.error_name().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{name} ({said})")
+}
+
+fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
+    move |error| GpuError::Call { call, problem: words(error) }
+}
+
+/// One device with its primary context and a stream of its own. Handles live as long as the process: the registry holds
+/// the device to the end.
+struct Cuda {
+    name: String,
+    /// Compute capability.
+    capability: (i32, i32),
+    total_bytes: usize,
+    l2_bytes: usize,
+    multiprocessors: u32,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    events: [sys::CUevent; 2],
+    /// Pinned memory of two words that the gate reads and writes, and its address on the device.
+    opened: *mut u32,
+    opened_on_device: u64,
+    state: Mutex<State>,
+    /// Clock, power and heat; none where the management library does not tell.
+    nvml: Option<Nvml>,
+    /// Bytes held by buffers.
+    held: Held,
+    /// What failed for good.
+    lost: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct State {
+    gate: Option<Gate>,
+    gate_kernel: Option<usize>,
+    ticket: u32,
+    /// Of sources, and the compilers that made them.
+    modules: HashMap<&'static str, (usize, String)>,
+    sizes: HashMap<u64, u64>,
+    /// Shared memory beyond the usual that kernels were already allowed.
+    allowed: HashMap<usize, u32>,
+    /// What flushes the caches: an array, and the kernel that reads it.
+    flush: Option<(u64, Kernel)>,
+    library: Option<Cublas>,
+    records: Option<Cupti>,
+    /// The library's clock when a recording began.
+    watched_from: Option<u64>,
+}
+
+impl State {
+    fn gate(&mut self) -> &mut Gate {
+        self.gate.get_or_insert(Gate::Idle)
+    }
+}
+
+// SAFETY: the driver's handles may be used from any thread once the context is current there, which every method sees to;
+// the pinned word is written with a volatile store while the state is locked.
+unsafe impl Send for Cuda {}
+// SAFETY: as above.
+unsafe impl Sync for Cuda {}
+
+impl Cuda {
+    fn open(index: usize) -> Result<Self, GpuError> {
+        let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
+        let device = result::device::get(ordinal).map_err(call("cuDeviceGet"))?;
+        let attribute = |attribute| {
+            // SAFETY: the device was given by the driver.
+            unsafe { result::device::get_attribute(device, attribute) }.map_err(call("cuDeviceGetAttribute"))
+        };
+        use sys::CUdevice_attribute_enum as A;
+        let capability = (
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
+        let l2_bytes = usize::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?).unwrap_or(0);
+        let multiprocessors = u32::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).unwrap_or(1);
+        // SAFETY: the device was given by the driver; the context is current from here on.
+        let (context, total_bytes) = unsafe {
+            let context = result::primary_ctx::retain(device).map_err(call("cuDevicePrimaryCtxRetain"))?;
+            result::ctx::set_current(context).map_err(call("cuCtxSetCurrent"))?;
+            (context, result::device::total_mem(device).map_err(call("cuDeviceTotalMem"))?)
+        };
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(call("cuStreamCreate"))?;
+        let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(call("cuEventCreate"));
+        let mut opened: *mut c_void = std::ptr::null_mut();
+        let mut opened_on_device = 0;
+        // SAFETY: out-parameters; the second call is about the memory that the first one made.
+        unsafe {
+            sys::cuMemHostAlloc(&raw mut opened, 2 * size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP)
+                .result()
+                .map_err(call("cuMemHostAlloc"))?;
+            sys::cuMemHostGetDevicePointer_v2(&raw mut opened_on_device, opened, 0)
+                .result()
+                .map_err(call("cuMemHostGetDevicePointer"))?;
+            opened.cast::<[u32; 2]>().write_volatile([0; 2]);
+        }
+        Ok(Self {
+            name: result::device::get_name(device).map_err(call("cuDeviceGetName"))?,
+            capability,
+            total_bytes,
+            l2_bytes,
+            multiprocessors,
+            context,
+            stream,
+            events: [event()?, event()?],
+            opened: opened.cast(),
+            opened_on_device,
+            state: Mutex::default(),
+            nvml: nvml::bus(device).and_then(|bus| Nvml::open(&bus).ok()),
+            held: Held::default(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Architecture of machine code for it. Hopper and later have instructions that only their own variant may use.
+    fn arch(&self) -> String {
+        let (major, minor) = self.capability;
+        format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
+    }
+
+    /// What an error of a call becomes. One that stays is remembered: the driver gives it to whoever calls next, who has no
+    /// part in it.
+    fn failed(&self, call: &'static str) -> impl Fn(DriverError) -> GpuError {
+        move |error| {
+            if FOR_GOOD.contains(&(error.0 as u32)) {
+                let _ = self.lost.set(words(error));
+            }
+            self::call(call)(error)
+        }
+    }
+
+    /// Makes the context current on this thread and the state ours.
+    fn enter(&self) -> Result<MutexGuard<'_, State>, GpuError> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = self.lost.get() {
+            return Err(GpuError::Lost { first: first.clone() });
+        }
+        // SAFETY: the context was retained when the device was opened.
+        unsafe { result::ctx::set_current(self.context) }.map_err(call("cuCtxSetCurrent"))?;
+        Ok(state)
+    }
+
+    /// As [`Cuda::enter`], for what waits for the device or goes past the stream: a closed gate is opened first.
+    fn enter_disturbing(&self) -> Result<MutexGuard<'_, State>, GpuError> {
+        let mut state = self.enter()?;
+        if state.gate().disturbed() {
+            self.open_gate(&state);
+        }
+        Ok(state)
+    }
+
+    fn open_gate(&self, state: &State) {
+        // SAFETY: pinned memory that lives as long as the process; the kernel reads it as volatile.
+        unsafe { self.opened.write_volatile(state.ticket) };
+    }
+
+    /// Enqueues one launch.
+    fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        if args.len() > MOST_ARGS {
+            let problem = format!("{} arguments, {MOST_ARGS} at most", args.len());
+            return Err(GpuError::Call { call: "cuLaunchKernel", problem });
+        }
+        let mut words = [TensorMap([0; 16]); MOST_ARGS];
+        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGS];
+        for ((word, pointer), arg) in words.iter_mut().zip(&mut pointers).zip(args) {
+            *word = arg.words();
+            *pointer = std::ptr::from_mut(word).cast();
+        }
+        let [x, y, z] = grid.blocks;
+        let [i, j, k] = grid.threads;
+        // SAFETY: the function is loaded; the words outlive the call, which copies as many bytes as the kernel's parameters have.
+        unsafe {
+            result::launch_kernel(
+                function as sys::CUfunction,
+                (x, y, z),
+                (i, j, k),
+                grid.shared,
+                self.stream,
+                &mut pointers,
+            )
+        }
+        .map_err(self.failed("cuLaunchKernel"))
+    }
+
+    /// Records the end where something is being timed, and lets the stream go.
+    fn end(&self, state: &mut State) -> Result<(), GpuError> {
+        if !state.gate().ended() {
+            return Ok(());
+        }
+        // SAFETY: event and stream live as long as the process.
+        let recorded = unsafe { result::event::record(self.events[1], self.stream) };
+        self.open_gate(state);
+        recorded.map_err(self.failed("cuEventRecord"))
+    }
+
+    fn wait(&self) -> Result<(), GpuError> {
+        // SAFETY: the stream lives as long as the process.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(self.failed("cuStreamSynchronize"))
+    }
+}
+
+impl Backend for Cuda {
+    fn about(&self) -> String {
+        let gib = self.total_bytes as f64 / f64::from(1 << 30);
+        format!("{}, {}, {} multiprocessors, {gib:.0} GiB", self.name, self.arch(), self.multiprocessors)
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, GpuError> {
+        let mut state = self.enter_disturbing()?;
+        // SAFETY: the context is current.
+        match unsafe { result::malloc_sync(bytes) } {
+            Ok(address) => {
+                state.sizes.insert(address, bytes as u64);
+                self.held.take(bytes as u64);
+                Ok(address)
+            }
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+                let free = result::mem_get_info().ok().map(|(free, _)| free as u64);
+                Err(GpuError::Memory { wanted: bytes as u64, free })
+            }
+            Err(error) => Err(self.failed("cuMemAlloc")(error)),
+        }
+    }
+
+    fn free(&self, address: u64) {
+        let known = self.state.lock().unwrap_or_else(PoisonError::into_inner).sizes.remove(&address);
+        let Some(bytes) = known else { return };
+        self.held.give(bytes);
+        // After a failed kernel the context is lost, and its memory with it.
+        let Ok(_state) = self.enter_disturbing() else { return };
+        // Work that still uses it comes first.
+        let _ = self.wait();
+        // SAFETY: allocated by `alloc` and freed once, since its size was still known.
+        let _ = unsafe { result::free_sync(address) };
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
+        let _state = self.enter_disturbing()?;
+        // In the stream, which is then waited for. A copy beside it may still be on its way when the call returns: from memory that
+        // may be paged out it returns once the driver has a copy of its own, and this stream waits for no other one.
+        // SAFETY: a buffer of at least this length (`Buffer` sees to it); `from` outlives the wait.
+        unsafe { result::memcpy_htod_async(to, from, self.stream) }.map_err(self.failed("cuMemcpyHtoDAsync"))?;
+        self.wait()
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
+        let _state = self.enter_disturbing()?;
+        self.wait()?;
+        // SAFETY: as above; nothing runs, and it returns when all has arrived.
+        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(self.failed("cuMemcpyDtoH"))
+    }
+
+    fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
+        let _state = self.enter()?;
+        // SAFETY: as above; in the order of the stream.
+        unsafe { result::memset_d8_async(at, byte, bytes, self.stream) }.map_err(self.failed("cuMemsetD8Async"))
+    }
+
+    fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {
+        let mut state = self.enter_disturbing()?;
+        let start = Instant::now();
+        let handle = self.function(&mut state, source, name)?;
+        let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin.as_str());
+        let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
+        let resources = format!("{resources}, {origin}");
+        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns, ..Kernel::default() })
+    }
+
+    fn capability(&self) -> Option<(i32, i32)> {
+        Some(self.capability)
+    }
+
+    fn tensor_map(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
+        self.encode(tiles)
+    }
+
+    fn occupancy(&self, kernel: &Kernel, grid: Grid) -> Option<f64> {
+        // The library's own kernels are not known here.
+        if kernel.handle == cublas::HANDLE { None } else { self.resident(kernel.handle, grid) }
+    }
+
+    fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        if kernel.handle == cublas::HANDLE {
+            Self::enqueue_products(state.library.as_ref(), args)?;
+        } else {
+            self.allow(&mut state, kernel.handle, grid)?;
+            self.enqueue(kernel.handle, grid, args)?;
+        }
+        if state.gate().launched() {
+            self.open_gate(&state);
+        }
+        Ok(())
+    }
+
+    fn pin(&self, bytes: usize) -> Result<u64, GpuError> {
+        self.lock_pages(bytes)
+    }
+
+    fn unpin(&self, at: u64) {
+        self.unlock_pages(at);
+    }
+
+    fn bring_in(&self, to: u64, host: u64, bytes: usize, pinned: bool) -> Result<(), GpuError> {
+        self.copy(to, host, bytes, pinned, true)
+    }
+
+    fn bring_out(&self, from: u64, host: u64, bytes: usize, pinned: bool) -> Result<(), GpuError> {
+        self.copy(from, host, bytes, pinned, false)
+    }
+
+    fn library(&self) -> Result<Kernel, GpuError> {
+        self.open_library()
+    }
+
+    fn graph(&self, launches: &[Launch]) -> Result<usize, GpuError> {
+        self.make_graph(launches)
+    }
+
+    fn replay(&self, graph: usize) -> Result<(), GpuError> {
+        self.enqueue_graph(graph)
+    }
+
+    fn forget(&self, graph: usize) {
+        self.drop_graph(graph);
+    }
+
+    fn sync(&self) -> Result<(), GpuError> {
+        let mut state = self.enter()?;
+        self.end(&mut state)?;
+        self.wait()
+    }
+
+    fn start(&self) {
+        // Without events there is no device time and the wall clock counts; what broke is found by the work itself.
+        let _ = self.try_start();
+    }
+
+    fn stop(&self) -> Option<u64> {
+        self.try_stop().ok().flatten()
+    }
+
+    fn status(&self) -> DeviceStatus {
+        let free = self.enter().ok().and_then(|_| result::mem_get_info().ok());
+        let told = self.nvml.as_ref().map(Nvml::status).unwrap_or_default();
+        DeviceStatus { memory_bytes: free.map(|(free, total)| (total - free) as u64), ..told }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let kept = self.enter().ok()?.flush.as_ref().map_or(0, |_| self.flush_bytes() as u64);
+        Some(self.held.memory(kept))
+    }
+
+    fn watch(&self) -> Result<(), String> {
+        self.begin_watch()
+    }
+
+    fn watched(&self) -> Result<Vec<Activity>, String> {
+        self.end_watch()
+    }
+
+    fn flush(&self) -> Result<(), GpuError> {
+        self.flush_caches()
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn without_a_driver_the_reason_is_told_and_nothing_panics() {
+        match super::find() {
+            Ok(devices) => assert!(!devices.is_empty(), "an empty list must be an error with its reason"),
+            Err(why) => {
+                assert!(why.contains("CUDA") || why.starts_with("cuda:"), "{why}");
+                assert_eq!(super::super::find_cuda().err(), Some(why));
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! NVIDIA's library of activity records (CUPTI), loaded at run time: what the device did, for the timeline of spans.
+//!
+//! Its buffers come back on threads of its own, by functions without a place for our data, so that what they bring is kept
+//! for the whole process; one recording at a time.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_core::device::Activity;
+use libloading::{Library, Symbol};
+
+use super::activity;
+
+/// Bytes of a buffer of records, and where it must begin.
+const BUFFER: usize = 1 << 20;
+const ALIGN: usize = 8;
+/// Most buffers of a recording: what comes after is counted and lost.
+const MOST: usize = 64;
+/// Calls of the driver, for the library's names of them.
+const DRIVER_CALLS: c_int = 1;
+
+/// Buffers that the library gave back, with the bytes that hold records.
+static FULL: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+fn layout() -> Option<Layout> {
+    Layout::from_size_align(BUFFER, ALIGN).ok()
+}
+
+/// The library asks for room. Without any it drops records and counts them.
+unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+    let held = FULL.lock().unwrap_or_else(PoisonError::into_inner).len();
+    let room = match layout() {
+        // SAFETY: the layout is not empty.
+        Some(layout) if held < MOST => unsafe { alloc(layout) },
+        _ => std::ptr::null_mut(),
+    };
+    // SAFETY: three out-parameters of the library.
+    unsafe {
+        *buffer = room;
+        *size = if room.is_null() { 0 } else { BUFFER };
+        *most = 0;
+    }
+}
+
+/// The library gives a buffer back.
+unsafe extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
+    if !buffer.is_null() {
+        FULL.lock().unwrap_or_else(PoisonError::into_inner).push((buffer as usize, valid.min(BUFFER)));
+    }
+}
+
+/// The library.
+pub(super) struct Cupti {
+    library: Library,
+}
+
+impl Cupti {
+    /// The library in the file `path`.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        // SAFETY: NVIDIA's own initialisers.
+        let library = unsafe { Library::new(path) }.map_err(|error| {
+            let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
+            format!("{}: {error}{cause}", path.display())
+        })?;
+        Ok(Self { library })
+    }
+
+    /// A function of the library.
+    ///
+    /// # Safety
+    /// `F` is its documented type.
+    unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
+        // SAFETY: the caller's promise.
+        unsafe { self.library.get(name.as_bytes()) }
+            .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
+    }
+
+    fn told(&self, call: &str, code: c_int) -> Result<(), String> {
+        match code {
+            0 => Ok(()),
+            // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
+            35 => Err(format!(
+                "{call}: this user may not (35); the driver's option NVreg_RestrictProfilingToAdminUsers decides"
+            )),
+            other => Err(format!("{call} gives error {other}{}", self.words(other))),
+        }
+    }
+
+    /// The library's own words for an error.
+    fn words(&self, code: c_int) -> String {
+        type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        // SAFETY: the documented signature.
+        let Ok(words) = (unsafe { self.function::<Words>("cuptiGetResultString") }) else { return String::new() };
+        let mut text = std::ptr::null();
+        // SAFETY: one out-parameter, a string that the library keeps.
+        match unsafe { words(code, &raw mut text) } {
+            0 if !text.is_null() => {
+                // SAFETY: ends with zero.
+                format!(" ({})", unsafe { CStr::from_ptr(text) }.to_string_lossy())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Begins; the library's clock right before this returns.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn begin(&self) -> Result<u64, String> {
+        type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+        type Complete = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+        type Register = unsafe extern "C" fn(Request, Complete) -> c_int;
+        type Kind = unsafe extern "C" fn(c_int) -> c_int;
+        type Now = unsafe extern "C" fn(*mut u64) -> c_int;
+        // SAFETY: the documented signatures.
+        let (register, enable, disable, now) = unsafe {
+            (
+                self.function::<Register>("cuptiActivityRegisterCallbacks")?,
+                self.function::<Kind>("cuptiActivityEnable")?,
+                self.function::<Kind>("cuptiActivityDisable")?,
+                self.function::<Now>("cuptiGetTimestamp")?,
+            )
+        };
+        drop(take());
+        // SAFETY: functions that live as long as the process.
+        self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
+        for (index, kind) in activity::KINDS.into_iter().enumerate() {
+            // SAFETY: a number.
+            let enabled = self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) });
+            if enabled.is_err() {
+                // What is recorded all the same would cost time and be read by nobody.
+                for kind in &activity::KINDS[..index] {
+                    // SAFETY: a number.
+                    unsafe { disable(*kind as c_int) };
+                }
+                return enabled.map(|()| 0);
+            }
+        }
+        let mut at = 0;
+        // SAFETY: one out-parameter.
+        self.told("cuptiGetTimestamp", unsafe { now(&raw mut at) })?;
+        Ok(at)
+    }
+
+    /// Ends and tells what was recorded since the library's clock stood at `base`.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub(super) fn end(&self, base: u64) -> Result<Vec<Activity>, String> {
+        type Kind = unsafe extern "C" fn(c_int) -> c_int;
+        type Flush = unsafe extern "C" fn(u32) -> c_int;
+        type Next = unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> c_int;
+        // SAFETY: the documented signatures.
+        let (disable, flush, next) = unsafe {
+            (
+                self.function::<Kind>("cuptiActivityDisable")?,
+                self.function::<Flush>("cuptiActivityFlushAll")?,
+                self.function::<Next>("cuptiActivityGetNextRecord")?,
+            )
+        };
+        for kind in activity::KINDS {
+            // SAFETY: a number.
+            self.told("cuptiActivityDisable", unsafe { disable(kind as c_int) })?;
+        }
+        // SAFETY: a flag: also buffers that are not full.
+        self.told("cuptiActivityFlushAll", unsafe { flush(1) })?;
+        let mut calls = HashMap::new();
+        let mut all = Vec::new();
+        for (buffer, valid) in &take().0 {
+            let end = buffer + valid;
+            let mut record = std::ptr::null_mut::<u8>();
+            // SAFETY: a buffer that the library filled with as many bytes, and the record that it gave last.
+            while unsafe { next(*buffer as *mut u8, *valid, &raw mut record) } == 0 {
+                let bytes = (record as usize..end).len();
+                // SAFETY: the rest of the buffer from this record on.
+                let rest = unsafe { std::slice::from_raw_parts(record, bytes) };
+                if let Some(number) = activity::call(rest) {
+                    calls.entry(number).or_insert_with(|| self.call(number));
+                }
+                let named = |number: u32| calls.get(&number).cloned().unwrap_or_default();
+                all.extend(activity::read(rest, base, &text, &named));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The library's name of a call of the driver.
+    fn call(&self, number: u32) -> String {
+        type Name = unsafe extern "C" fn(c_int, u32, *mut *const c_char) -> c_int;
+        let unknown = || format!("call {number} of the driver");
+        // SAFETY: the documented signature.
+        let Ok(name) = (unsafe { self.function::<Name>("cuptiGetCallbackName") }) else { return unknown() };
+        let mut at = std::ptr::null();
+        // SAFETY: one out-parameter, a string that the library keeps.
+        let code = unsafe { name(DRIVER_CALLS, number, &raw mut at) };
+        if code == 0 { text(at as u64) } else { unknown() }
+    }
+}
+
+/// The string at an address of the library's.
+fn text(at: u64) -> String {
+    if at == 0 {
+        return "?".into();
+    }
+    // SAFETY: names in records and of calls are strings that live as long as the module or the library does.
+    unsafe { CStr::from_ptr(at as *const c_char) }.to_string_lossy().into_owned()
+}
+
+/// Buffers that are given back when they are dropped.
+struct Taken(Vec<(usize, usize)>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(layout) = layout() else { return };
+        for (buffer, _) in &self.0 {
+            // SAFETY: allocated in `requested` with this layout; the library is done with it.
+            unsafe { dealloc(*buffer as *mut u8, layout) };
+        }
+    }
+}
+
+fn take() -> Taken {
+    Taken(std::mem::take(&mut *FULL.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_missing_or_another_is_told_by_name() {
+        let missing = Cupti::open(Path::new("libellwand-has-none.so")).err().unwrap();
+        assert!(missing.contains("libellwand-has-none.so"), "{missing}");
+        let other = Cupti::open(Path::new("libc.so.6")).unwrap();
+        assert!(other.begin().unwrap_err().contains("cuptiActivityRegisterCallbacks"));
+        assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
+    }
+
+    /// What stands in for the library: a call and the kernel that it launched, with the numbers of `cupti_activity.h`. Of the
+    /// kinds of records it refuses the one that `refused` says.
+    const STAND_IN: &str = r#"
+        #include <cstdint>
+        #include <cstring>
+        struct __attribute__((packed, aligned(8))) Api { uint32_t kind, cbid; uint64_t start, end; uint32_t process, thread, correlation, returned; };
+        struct __attribute__((packed, aligned(8))) Kernel {
+            uint32_t kind; uint8_t cache, config; uint16_t registers; uint32_t requested, executed; uint64_t start, end, completed;
+            uint32_t device, context, stream; int32_t grid[3], block[3], shared[2]; uint32_t local[2], correlation; int64_t number;
+            const char* name; uint8_t rest[104];
+        };
+        static_assert(sizeof(Api) == 40 && sizeof(Kernel) == 216, "as in CUDA 13.0");
+        static void (*request)(uint8_t**, size_t*, size_t*);
+        static void (*complete)(void*, uint32_t, uint8_t*, size_t, size_t);
+        static int on;
+        extern "C" {
+            int refused;
+            int enabled() { return on; }
+            int cuptiActivityRegisterCallbacks(decltype(request) r, decltype(complete) c) { request = r; complete = c; return 0; }
+            int cuptiActivityEnable(int kind) { if (kind == refused) return 35; on |= 1 << kind; return 0; }
+            int cuptiActivityDisable(int kind) { on &= ~(1 << kind); return 0; }
+            int cuptiGetTimestamp(uint64_t* at) { *at = 1000; return 0; }
+            int cuptiGetCallbackName(int domain, uint32_t, const char** name) { *name = "cuLaunchKernel"; return domain == 1 ? 0 : 1; }
+            int cuptiActivityFlushAll(uint32_t) {
+                uint8_t* buffer; size_t size, most;
+                request(&buffer, &size, &most);
+                if (!buffer || most) return 1;
+                const Api api = {4, 307, 1100, 1200, 1, 9, 77, 0};
+                const Kernel kernel = {10, 0, 0, 40, 0, 0, 1300, 1500, 0, 0, 1, 13, {7, 1, 1}, {128, 1, 1}, {256, 0}, {0, 0}, 77, 1, "gelu", {}};
+                std::memcpy(buffer, &api, sizeof api);
+                std::memcpy(buffer + sizeof api, &kernel, sizeof kernel);
+                complete(nullptr, 0, buffer, size, sizeof api + sizeof kernel);
+                return 0;
+            }
+            int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+                uint8_t* next = buffer;
+                if (*record) next = *record + (**record == 4 ? sizeof(Api) : sizeof(Kernel));
+                if (next >= buffer + valid) return 12;
+                *record = next;
+                return 0;
+            }
+        }
+    "#;
+
+    #[test]
+    fn what_was_recorded_is_read_and_what_is_refused_leaves_nothing_behind() {
+        let Some(stand_in) = ellwand_gpu_lab::stand_in("cupti", STAND_IN) else { return };
+        let library = Cupti::open(&stand_in).unwrap();
+        let base = library.begin().unwrap();
+        assert_eq!(base, 1000);
+        let told = library.end(base).unwrap();
+        let names: Vec<_> =
+            told.iter().map(|one| (one.name.as_str(), one.start_ns, one.ns, one.corr, one.call)).collect();
+        assert_eq!(names, [("cuLaunchKernel", 100, 100, 77, true), ("gelu", 300, 200, 77, false)]);
+        assert_eq!(told[1].lane, "stream 13");
+        assert_eq!(told[1].detail, "7 x 1 x 1 blocks of 128 x 1 x 1 threads, 40 registers, 256 B shared");
+        // SAFETY: as they stand above.
+        let (refused, enabled) = unsafe {
+            let refused: Symbol<'_, *mut c_int> = library.library.get(b"refused").unwrap();
+            (*refused, library.function::<unsafe extern "C" fn() -> c_int>("enabled").unwrap())
+        };
+        // SAFETY: as above; nobody else knows this copy of the library.
+        assert_eq!(unsafe { enabled() }, 0);
+        for kind in activity::KINDS {
+            // SAFETY: as above.
+            unsafe { *refused = kind as c_int };
+            assert!(library.begin().unwrap_err().contains("may not"));
+            // SAFETY: as above.
+            assert_eq!(unsafe { enabled() }, 0, "{kind} was refused");
+        }
+    }
+
+    #[test]
+    fn a_user_who_may_not_look_is_told_what_decides_that() {
+        let library = Cupti::open(Path::new("libc.so.6")).unwrap();
+        assert_eq!(library.told("cuptiActivityEnable", 0), Ok(()));
+        let refused = library.told("cuptiActivityEnable", 35).unwrap_err();
+        assert!(refused.contains("may not") && refused.contains("NVreg_RestrictProfilingToAdminUsers"), "{refused}");
+        let other = library.told("cuptiActivityEnable", 7).unwrap_err();
+        assert_eq!(other, "cuptiActivityEnable gives error 7", "a library without words for it");
+    }
+}

@@ -1,0 +1,300 @@
+//! An implementation that is a list of launches, made ready.
+
+use std::sync::Arc;
+
+use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
+
+use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
+
+/// An array that a job makes.
+pub(crate) struct Output {
+    /// Its name.
+    pub name: &'static str,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Shape.
+    pub shape: Vec<usize>,
+    /// Where it lies.
+    pub buffer: Arc<Buffer>,
+}
+
+/// What is done with the arrays of a job once they are back (checks, codes from packed bits); never timed.
+type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
+
+/// The host's side of what a run carries over.
+struct Carried {
+    /// Where each goes on the device.
+    ins: Vec<(u64, Host)>,
+    /// As the outputs of the job.
+    outs: Vec<Host>,
+}
+
+/// Launches with their buffers.
+pub struct Job {
+    gpu: Gpu,
+    launches: Vec<Launch>,
+    /// The same as a graph, where a run replays one.
+    graph: Option<usize>,
+    /// How often a run makes all of them.
+    times: usize,
+    outputs: Vec<Output>,
+    /// Inputs and scratch memory, held until the job is dropped.
+    held: Vec<Arc<Buffer>>,
+    finish: Option<Box<Finish>>,
+    /// The host's side of inputs and outputs, where a run carries them over.
+    carried: Option<Carried>,
+    problem: Option<GpuError>,
+}
+
+impl Job {
+    /// A job without launches.
+    pub fn new(gpu: &Gpu) -> Self {
+        Self {
+            gpu: gpu.clone(),
+            launches: Vec::new(),
+            graph: None,
+            times: 1,
+            outputs: Vec::new(),
+            held: Vec::new(),
+            finish: None,
+            carried: None,
+            problem: None,
+        }
+    }
+
+    /// Keeps a buffer for as long as the job lives and says where it begins.
+    pub fn hold(&mut self, buffer: Buffer) -> Arg {
+        let buffer = Arc::new(buffer);
+        self.held.push(buffer.clone());
+        Arg::At(buffer.address())
+    }
+
+    /// Working memory of so many bytes, for as long as the job lives.
+    pub fn scratch(&mut self, bytes: usize) -> Result<Arg, GpuError> {
+        let buffer = Buffer::new(&self.gpu, bytes)?;
+        Ok(self.hold(buffer))
+    }
+
+    /// Makes an output of `bytes` bytes or as many as its shape has, whatever is more.
+    pub fn output(&mut self, name: &'static str, dtype: Dtype, shape: &[usize], bytes: usize) -> Result<Arg, GpuError> {
+        let needed = shape.iter().product::<usize>() * dtype.size();
+        let buffer = Arc::new(Buffer::new(&self.gpu, needed.max(bytes))?);
+        let at = Arg::At(buffer.address());
+        self.outputs.push(Output { name, dtype, shape: shape.to_vec(), buffer });
+        Ok(at)
+    }
+
+    /// Multiprocessors of the device.
+    pub fn multiprocessors(&self) -> u32 {
+        self.gpu.multiprocessors()
+    }
+
+    /// Adds a launch.
+    pub fn launch(
+        &mut self,
+        source: &'static Source,
+        kernel: &str,
+        grid: Grid,
+        args: Vec<Arg>,
+    ) -> Result<(), GpuError> {
+        let ready = self.gpu.kernel(source, kernel)?;
+        self.launches.push((ready, grid, args));
+        Ok(())
+    }
+
+    /// Adds products by the device's own library.
+    pub fn library(&mut self, series: &Series) -> Result<(), GpuError> {
+        self.launches.push((series.kernel(self.gpu.library()?), Grid::line(1, 1), series.args()?));
+        Ok(())
+    }
+
+    /// A run makes all launches so many times.
+    pub fn repeat(&mut self, times: usize) {
+        self.times = times;
+    }
+
+    /// Says what is done with the arrays once they are back.
+    pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, String> + Send + Sync + 'static) {
+        self.finish = Some(Box::new(finish));
+    }
+
+    /// A run brings these inputs in before its launches and every output out behind them, through page-locked memory. The
+    /// answer is then what was brought out.
+    pub fn carrying(mut self, inputs: &[(Arg, &[u8])]) -> Result<Self, GpuError> {
+        let ins = inputs.iter().map(|(at, bytes)| Ok((at.word(), Host::of(&self.gpu, bytes, true)?)));
+        let ins = ins.collect::<Result<_, GpuError>>()?;
+        let bytes = |output: &Output| output.shape.iter().product::<usize>() * output.dtype.size();
+        let outs = self.outputs.iter().map(|output| Host::new(&self.gpu, bytes(output), true));
+        self.carried = Some(Carried { ins, outs: outs.collect::<Result<_, GpuError>>()? });
+        Ok(self)
+    }
+
+    /// A run replays a graph of all launches in place of making them one by one.
+    pub fn replayed(mut self) -> Result<Self, GpuError> {
+        let all: Vec<Launch> = std::iter::repeat_n(&self.launches, self.times).flatten().cloned().collect();
+        self.graph = Some(self.gpu.graph(&all)?);
+        Ok(self)
+    }
+
+    fn enqueue(&mut self) -> Result<(), GpuError> {
+        for (to, host) in self.carried.iter().flat_map(|carried| &carried.ins) {
+            host.bring_in(*to)?;
+        }
+        for (kernel, grid, args) in std::iter::repeat_n(&self.launches, self.times).flatten() {
+            self.gpu.launch(kernel, *grid, args)?;
+        }
+        for (host, output) in self.carried.iter_mut().flat_map(|carried| &mut carried.outs).zip(&self.outputs) {
+            host.bring_out(output.buffer.address())?;
+        }
+        Ok(())
+    }
+
+    /// The job as an implementation made ready.
+    pub fn boxed(self) -> Box<dyn Prepared> {
+        Box::new(self)
+    }
+}
+
+impl Prepared for Job {
+    /// As many as wait behind a closed gate without filling the queue: beyond, the device would run while the host still queues.
+    fn most_iterations(&self) -> u64 {
+        let carried = self.carried.as_ref().map_or(0, |carried| carried.ins.len() + carried.outs.len());
+        let launches = if self.graph.is_some() { 1 } else { self.launches.len() * self.times + carried };
+        ((gate::MOST_LAUNCHES - 1) as u64 / launches.max(1) as u64).max(1)
+    }
+
+    fn run(&mut self) {
+        if let Some(graph) = self.graph {
+            if let Err(error) = self.gpu.replay(graph) {
+                self.problem.get_or_insert(error);
+            }
+            return;
+        }
+        if let Err(error) = self.enqueue() {
+            self.problem.get_or_insert(error);
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        let waited = self.gpu.sync();
+        match self.problem.take() {
+            Some(problem) => Err(problem.to_string()),
+            None => waited.map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Ones everywhere: NaN, and 255 in bytes.
+    fn poison(&mut self) {
+        for output in &self.outputs {
+            if let Err(error) = output.buffer.fill(0xff) {
+                self.problem.get_or_insert(error);
+            }
+        }
+        for host in self.carried.iter_mut().flat_map(|carried| &mut carried.outs) {
+            if let Err(error) = host.with(|all| all.fill(0xff)) {
+                self.problem.get_or_insert(error);
+            }
+        }
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.sync()?;
+        let mut arrays = Tensors::new();
+        for (index, output) in self.outputs.iter().enumerate() {
+            let array = match &mut self.carried {
+                Some(carried) => carried.outs[index].tensor(output.dtype, &output.shape)?,
+                None => output.buffer.tensor(output.dtype, &output.shape)?,
+            };
+            arrays.insert(output.name, array);
+        }
+        match &self.finish {
+            Some(finish) => finish(arrays),
+            None => Ok(arrays),
+        }
+    }
+
+    fn what_ran(&self) -> String {
+        let kernels: Vec<String> =
+            self.launches.iter().map(|(kernel, ..)| format!("{} ({})", kernel.name, kernel.resources)).collect();
+        let graph = if self.graph.is_some() { "a graph of " } else { "" };
+        let carried = if self.carried.is_some() { "transfers and " } else { "" };
+        format!("{}: {carried}{graph}{}", self.gpu.about(), kernels.join(", "))
+    }
+
+    /// State of the device, read once behind the last slot, what the job holds on it, and what compiling its kernels took,
+    /// where the device tells; that is part of what making it ready took.
+    fn readings(&self) -> Vec<Reading> {
+        let status = self.gpu.status();
+        let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
+        let told = |id, title, unit, better, value: Option<f64>, about| match value {
+            Some(value) => Reading::measured(id, title, unit, better, value, about),
+            None => Reading::unavailable(id, title, unit, better, without),
+        };
+        let bytes: usize = self.outputs.iter().map(|output| &output.buffer).chain(&self.held).map(|b| b.bytes()).sum();
+        let slowed = status.slowed_by.map(|reasons| f64::from(u8::from(reasons != 0)));
+        let after = "multiprocessor clock, read once behind the last slot";
+        let power = "power that the card draws, read once behind the last slot";
+        let why = "1 where heat or power slowed the card down, read once behind the last slot";
+        // Several kernels may take turns: the least of them is told.
+        let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
+        let resident = resident.reduce(f64::min);
+        let held = "memory that inputs, outputs and working arrays take on the device";
+        let mut readings =
+            vec![Reading::derived("device-memory", "device memory", "B", Better::Lower, bytes as f64, held)];
+        if let Some(memory) = self.gpu.memory() {
+            let read =
+                |id, title, bytes: u64, about| Reading::measured(id, title, "B", Better::Lower, bytes as f64, about);
+            let peak = "most memory that the process held on the device at any time, whoever held it";
+            let kept = "memory that the process keeps on the device for a later use, in nobody's arrays";
+            readings.extend([
+                read("device-memory-peak", "peak device memory", memory.most, peak),
+                read("device-memory-kept", "kept device memory", memory.kept, kept),
+            ]);
+        }
+        let launches = (self.times * self.launches.len()) as f64;
+        let about =
+            "launches of kernels and calls of a library that a run makes, on their own or as parts of one graph";
+        readings.push(Reading::derived("launches", "launches", "", Better::Lower, launches, about));
+        if let Some(Carried { ins, outs }) = &self.carried {
+            let ins = ins.iter().map(|(_, host)| host.bytes() as u64).sum();
+            readings.extend(carried_over([ins, outs.iter().map(|host| host.bytes() as u64).sum()]));
+        }
+        if self.gpu.kind() == DeviceKind::Cuda {
+            readings.extend([
+                told("device-clock", "device clock", "Hz", Better::Higher, status.clock_hz, after),
+                told("device-power", "device power", "W", Better::Lower, status.power_watts, power),
+                told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
+            ]);
+            let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
+            let (id, title) = ("occupancy", "theoretical occupancy");
+            readings.push(match resident {
+                Some(share) => Reading::derived(id, title, "1", Better::Higher, share, about),
+                None => Reading::unavailable(id, title, "1", Better::Higher, "the driver does not tell it here"),
+            });
+        }
+        let took: Vec<u64> = self.launches.iter().filter_map(|(kernel, ..)| kernel.compile_ns).collect();
+        if !took.is_empty() {
+            let about = "time in which its kernels were compiled for the device or loaded, as far as that happens before the first run";
+            let seconds = took.iter().sum::<u64>() as f64 * 1e-9;
+            readings.push(Reading::measured("compile-time", "compiled in", "s", Better::Lower, seconds, about));
+        }
+        readings
+    }
+}
+
+/// Bytes that a run brings to the device and back.
+pub fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
+    let told = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
+    vec![
+        told("carried-in", "carried to the device", ins, "bytes that a run brings from the host to the device"),
+        told("carried-out", "carried to the host", outs, "bytes that a run brings from the device to the host"),
+    ]
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(graph) = self.graph.take() {
+            self.gpu.forget(graph);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Vulkan through wgpu as a backend, found at run time: kernels in WGSL, on any adapter that the machine has.
+//!
+//! A device is opened when the first implementation asks for it. Looking for adapters loads the drivers (a software one
+//! brings a whole compiler), so that this too happens only when somebody asks.
+
+mod commands;
+mod open;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use ellwand_core::DeviceKind;
+use ellwand_core::device::DeviceStatus;
+
+use super::held::Memory;
+use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source};
+use open::Opened;
+
+/// The adapters by their index.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
+    Ok(adapters()?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
+}
+
+fn adapters() -> Result<Vec<Vulkan>, String> {
+    let found = std::panic::catch_unwind(|| {
+        let only_vulkan = wgpu::InstanceDescriptor {
+            backends: wgpu::Backends::VULKAN,
+            flags: wgpu::InstanceFlags::empty(),
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        };
+        let instance = wgpu::Instance::new(only_vulkan);
+        finished(instance.enumerate_adapters(wgpu::Backends::VULKAN)).unwrap_or_default()
+    });
+    let adapters = found.map_err(|_| "Vulkan was found, and asking it for adapters failed".to_string())?;
+    if adapters.is_empty() {
+        return Err(
+            "no Vulkan adapter was found: either the library libvulkan or a driver for it is missing (on Debian \
+                    and Ubuntu the packages libvulkan1 and mesa-vulkan-drivers bring one that needs no GPU)"
+                .into(),
+        );
+    }
+    let backend = |adapter: wgpu::Adapter| {
+        let (info, limits) = (adapter.get_info(), adapter.limits());
+        Vulkan { adapter, info, limits, opened: Mutex::default() }
+    };
+    Ok(adapters.into_iter().map(backend).collect())
+}
+
+/// What a future of wgpu comes to: on native back ends all of them are done when they are made, or after a wait.
+fn finished<T>(future: impl Future<Output = T>) -> Option<T> {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// An adapter, and its device once somebody has used it.
+struct Vulkan {
+    adapter: wgpu::Adapter,
+    info: wgpu::AdapterInfo,
+    limits: wgpu::Limits,
+    opened: Mutex<Option<Arc<Opened>>>,
+}
+
+impl Vulkan {
+    /// The device. One that was lost is opened anew once nobody holds memory on it any longer: what ran on it has failed, and
+    /// what comes next shall not.
+    fn opened(&self) -> Result<Arc<Opened>, GpuError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*opened {
+            Some(known) if !known.is_gone() => Ok(known.clone()),
+            _ => Ok(opened.insert(Arc::new(Opened::of(&self.adapter)?)).clone()),
+        }
+    }
+
+    /// The device, where somebody has opened it.
+    fn known(&self) -> Option<Arc<Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Most bytes that one array may have.
+    fn most_bytes(&self) -> u64 {
+        self.limits.max_buffer_size.min(self.limits.max_storage_buffer_binding_size)
+    }
+
+    fn is_software(&self) -> bool {
+        self.info.device_type == wgpu::DeviceType::Cpu
+    }
+}
+
+impl Backend for Vulkan {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Wgpu
+    }
+
+    fn about(&self) -> String {
+        let what = match self.info.device_type {
+            wgpu::DeviceType::Cpu => "SOFTWARE on the processor and no GPU, ",
+            wgpu::DeviceType::IntegratedGpu => "integrated GPU, ",
+            wgpu::DeviceType::DiscreteGpu => "discrete GPU, ",
+            wgpu::DeviceType::VirtualGpu => "virtual GPU, ",
+            wgpu::DeviceType::Other => "",
+        };
+        let wgpu::AdapterInfo { name, driver, driver_info, .. } = &self.info;
+        format!("{name}, {what}Vulkan by {driver} {driver_info}, arrays up to {} MiB", self.most_bytes() >> 20)
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, GpuError> {
+        let (wanted, limit) = (bytes as u64, self.most_bytes());
+        if wanted > limit {
+            return Err(GpuError::Limit { wanted, limit });
+        }
+        self.opened()?.alloc(wanted)
+    }
+
+    fn free(&self, address: u64) {
+        if let Some(opened) = self.known() {
+            opened.free(address);
+        }
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
+        self.opened()?.upload(to, from)
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
+        self.opened()?.download(from, to)
+    }
+
+    fn fill(&self, at: u64, byte: u8, _: usize) -> Result<(), GpuError> {
+        self.opened()?.fill(at, byte)
+    }
+
+    fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError> {
+        let start = Instant::now();
+        let handle = self.opened()?.kernel(source, name, &self.info.name)?;
+        let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        Ok(Kernel { name: name.into(), handle, resources: source.name.into(), compile_ns, ..Kernel::default() })
+    }
+
+    fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
+        self.opened()?.launch(kernel, grid, args, self.limits.max_compute_workgroups_per_dimension)
+    }
+
+    fn sync(&self) -> Result<(), GpuError> {
+        self.opened()?.sync()
+    }
+
+    fn start(&self) {
+        if let Some(opened) = self.known() {
+            opened.start();
+        }
+    }
+
+    fn stop(&self) -> Option<u64> {
+        self.known()?.stop()
+    }
+
+    fn status(&self) -> DeviceStatus {
+        DeviceStatus { memory_bytes: self.memory().map(|memory| memory.now), ..DeviceStatus::default() }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(self.known()?.memory())
+    }
+
+    fn flush(&self) -> Result<(), GpuError> {
+        // More than the last cache of any GPU, as far as an array may be that large.
+        self.opened()?.flush(self.most_bytes().min(256 << 20))
+    }
+
+    /// wgpu does not tell. It sizes grids of kernels that loop, which therefore get enough work for a large GPU.
+    fn multiprocessors(&self) -> u32 {
+        if self.is_software() { 4 } else { 64 }
+    }
+}
+
+/// What kernels in WGSL are tested on: the first adapter. `ELLWAND_REQUIRE=vulkan` makes a missing one an error, and so
+/// does `CI=true`, where the adapter in software is installed on purpose.
+pub fn test_device() -> Option<super::GpuDevice> {
+    let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
+        || std::env::var("CI").is_ok_and(|ci| ci == "true");
+    // One device for all tests of a program.
+    static FOUND: std::sync::OnceLock<Result<Gpu, String>> = std::sync::OnceLock::new();
+    match FOUND.get_or_init(|| find().map(|mut found| found.swap_remove(0).1)) {
+        Ok(gpu) => Some(super::GpuDevice::new("wgpu:0".into(), gpu.clone())),
+        Err(why) => {
+            assert!(!required, "a Vulkan adapter is required: {why}");
+            eprintln!("skipped: kernels in WGSL do not run: {why}");
+            None
+        }
+    }
+}

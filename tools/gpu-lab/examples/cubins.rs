@@ -1,0 +1,49 @@
+//! Compiles every CUDA source for the architectures named and prints what each kernel takes up, as CSV.
+//!
+//! `cubins FOLDER sm_80 sm_90a ..`: the folder becomes a cache of machine code that `ELLWAND_CUBINS` can name. Needs NVRTC
+//! and no GPU.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[path = "../tests/sources/mod.rs"]
+mod sources;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use ellwand_gpu::{compile, occupancy};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, archs @ ..] = &args[..] else {
+        eprintln!("usage: cubins FOLDER ARCHITECTURE..");
+        return ExitCode::from(2);
+    };
+    let mut broken = false;
+    println!(
+        "source,architecture,kernel,registers,stack_bytes,spill_bytes,shared_bytes,occupancy_by_registers_percent"
+    );
+    for source in sources::all() {
+        for arch in archs.iter().filter(|arch| source.is_for(arch)) {
+            match compile::fill_cache(Path::new(folder), source, arch) {
+                Ok(compiled) => {
+                    for warning in &compiled.warnings {
+                        eprintln!("{} for {arch}: {warning}", source.name);
+                        broken = true;
+                    }
+                    for r in compiled.resources {
+                        let (name, kernel) = (source.name, r.kernel);
+                        let most = occupancy::by_registers(arch, r.registers).unwrap_or(0);
+                        let numbers = [r.registers, r.stack_bytes, r.spill_bytes, r.shared_bytes, most];
+                        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                        println!("{name},{arch},{kernel},{}", numbers.join(","));
+                    }
+                }
+                Err(error) => {
+                    eprintln!("{error}");
+                    broken = true;
+                }
+            }
+        }
+    }
+    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,77 @@
+//! What the tests of all workloads share.
+
+use std::any::Any;
+
+use ellwand_core::{Case, CpuScope, Device, DeviceKind, Implementation, Registry, Tensors, Timing, Value};
+
+/// The processor, for preparing implementations; it times nothing.
+pub struct Here;
+
+impl Device for Here {
+    fn id(&self) -> &str {
+        "cpu"
+    }
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+    fn about(&self) -> String {
+        String::new()
+    }
+    fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
+        body();
+        Timing::default()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The implementations of `workload` that run on the processor.
+pub fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
+    registry.implementations(workload).into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
+}
+
+/// Prepares and runs the kernels in WGSL twice, spoilt in between, and has what they make judged. Says nothing where there
+/// is no adapter but that it was skipped. `more` sees what was expected and what came.
+#[cfg(feature = "vulkan")]
+pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: impl Fn(&Tensors, &Tensors)) {
+    let Some(device) = ellwand_gpu::test_adapter() else { return };
+    let task = registry.find(&case.workload).unwrap();
+    task.check(case).unwrap();
+    let expected = task.reference(case, inputs).unwrap();
+    let rows = registry.implementations(&case.workload);
+    let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
+    let mut ready = (row.prepare)(case, inputs, &device).unwrap_or_else(|error| panic!("{case}: {error}"));
+    ready.poison();
+    // Where NaN is right, spoilt outputs may be right too.
+    let holds_nan = |t: &ellwand_core::Tensor| t.f32().is_ok_and(|values| values.iter().any(|value| value.is_nan()));
+    if !expected.iter().any(|(_, tensor)| holds_nan(tensor))
+        && let Ok(spoilt) = ready.output()
+    {
+        let verdict = task.judge(case, inputs, &expected, &spoilt);
+        assert!(!verdict.passed, "{case}: what was never computed must not pass");
+    }
+    for _ in 0..2 {
+        ready.poison();
+        ready.run();
+        ready.sync().unwrap_or_else(|error| panic!("{case}: {error}"));
+        let output = ready.output().unwrap_or_else(|error| panic!("{case}: {error}"));
+        let verdict = task.judge(case, inputs, &expected, &output);
+        assert!(verdict.passed, "{case}: {}", verdict.detail);
+        more(&expected, &output);
+    }
+}
+
+/// Without the feature there is nothing to judge.
+#[cfg(not(feature = "vulkan"))]
+pub fn judged_on_wgpu(_: &Registry, _: &Case, _: &Tensors, _: impl Fn(&Tensors, &Tensors)) {
+    eprintln!("skipped: kernels in WGSL do not run: built without the feature vulkan");
+}
+
+/// The first default of every axis of `workload`, but for `set`.
+pub fn case(registry: &Registry, workload: &str, set: &[(&str, Value)]) -> Case {
+    let axes = registry.find(workload).unwrap().axes();
+    let mut case = Case::new(workload, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
+    set.iter().for_each(|(axis, value)| case.set(axis, value.clone()));
+    case
+}

@@ -1,0 +1,340 @@
+//! The decoder as CUDA kernels: the encoding model (`kde.cu`), and prediction at all bins by fused tiles of 128 decoding
+//! spikes and 128 bins (`predict.cu`). Nothing of size (encoding spikes x decoding spikes), (encoding spikes x bins) or (decoding spikes x bins) lies
+//! in memory. A run takes times, positions and marks as they are given; the model that a prediction takes is fitted on the
+//! processor before, as for every other implementation.
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
+
+use super::arrays::{Arrays, input_error};
+use super::data::Spikes;
+use super::model::{ClusterlessDecoder, UNIT, log_norm};
+use super::options::{Method, Precision};
+use super::reach::{self, GROUP};
+use super::workload_run::fit;
+use super::workload_spec::{self as spec, Task};
+use super::{cuda_local, cuda_small, local};
+use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Job, Source, files, gpu, whole};
+use ellwand_simd::isa::Isa;
+
+/// The kernels.
+pub(crate) static SOURCE: Source = Source {
+    name: "kde.cu",
+    text: files!("../../../devices/gpu/src/tensor.cuh", "common.cuh", "kde.cu", "predict.cu", "small.cu"),
+    options: &[],
+};
+
+/// Words of an electrode in the table that kernels read; `common.cuh` says what they are.
+const WORDS: usize = 16;
+/// Bins of a tile, most decoding spikes of a block and those of a warp of it, points of a piece of a sum.
+const BINS: usize = 128;
+const SPIKES: usize = 128;
+const ROWS: usize = 16;
+const PIECE: usize = 1024;
+/// Groups of encoding spikes whose numbers a block holds at a time.
+const LISTED: usize = 512;
+const THREADS: u32 = 128;
+/// Threads of kernels that take one element each.
+const EACH: u32 = 256;
+
+/// The electrodes of a model and of a recording, in the form of the kernels.
+pub(super) struct Recording {
+    /// `[electrodes, WORDS]`
+    pub(super) table: Vec<u64>,
+    pub(super) marks: Vec<f32>,
+    pub(super) places: Vec<f32>,
+    /// Centre and unit of each feature.
+    pub(super) centres: Vec<f64>,
+    /// Decoding spikes one electrode after another: their electrode, times and marks.
+    pub(super) spikes: Vec<u32>,
+    pub(super) times: Vec<f64>,
+    pub(super) given: Vec<f64>,
+    /// Groups of encoding spikes of all electrodes.
+    pub(super) groups: usize,
+}
+
+impl Recording {
+    pub(super) fn new(model: &ClusterlessDecoder, encoding: &[Spikes<'_>], decoding: &[Spikes<'_>]) -> Self {
+        let mut r = Self {
+            table: vec![0; model.electrodes.len() * WORDS],
+            marks: Vec::new(),
+            places: Vec::new(),
+            centres: Vec::new(),
+            spikes: Vec::new(),
+            times: Vec::new(),
+            given: Vec::new(),
+            groups: 0,
+        };
+        let (mut padded, mut taken) = (0, 0);
+        for (number, electrode) in model.electrodes.iter().enumerate() {
+            let decoded = decoding.get(number);
+            let heard = encoding.get(number).map_or(0, |spikes| spikes.times.len());
+            let words = [
+                padded,
+                electrode.spikes(),
+                electrode.stride(),
+                electrode.n_features,
+                r.marks.len(),
+                r.places.len(),
+                r.times.len(),
+                decoded.map_or(0, |spikes| spikes.times.len()),
+                r.given.len(),
+                r.centres.len(),
+                r.groups,
+                taken,
+                heard,
+            ];
+            r.table[number * WORDS..].iter_mut().zip(words).for_each(|(word, value)| *word = value as u64);
+            padded += electrode.stride();
+            taken += heard;
+            r.groups += electrode.spikes().div_ceil(GROUP);
+            r.marks.extend(&electrode.marks);
+            r.places.extend(&electrode.place_pairs);
+            r.centres.extend(&electrode.mark_centre);
+            r.centres.extend(electrode.waveform_std.iter().map(|width| UNIT / width));
+            if let Some(decoded) = decoded {
+                r.spikes.extend(std::iter::repeat_n(number as u32, decoded.times.len()));
+                r.times.extend(decoded.times);
+                r.given.extend(decoded.features);
+            }
+        }
+        r
+    }
+}
+
+/// Uploads that a job holds on to.
+pub(super) struct Uploads<'a> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) job: Job,
+}
+
+impl Uploads<'_> {
+    pub(super) fn f32s(&mut self, values: &[f32]) -> Result<Arg, GpuError> {
+        Ok(self.job.hold(Buffer::of_f32(self.gpu, values)?))
+    }
+    pub(super) fn f64s(&mut self, values: &[f64]) -> Result<Arg, GpuError> {
+        Ok(self.job.hold(Buffer::of_f64(self.gpu, values)?))
+    }
+    pub(super) fn u32s(&mut self, values: &[u32]) -> Result<Arg, GpuError> {
+        Ok(self.job.hold(Buffer::of_u32(self.gpu, values)?))
+    }
+    pub(super) fn u64s(&mut self, values: &[u64]) -> Result<Arg, GpuError> {
+        Ok(self.job.hold(Buffer::of_u64(self.gpu, values)?))
+    }
+    pub(super) fn room(&mut self, bytes: usize) -> Result<Arg, GpuError> {
+        Ok(self.job.hold(Buffer::new(self.gpu, bytes)?))
+    }
+}
+
+/// Units of the position kernel, by which coordinates are multiplied.
+pub(super) fn units(model: &ClusterlessDecoder) -> Vec<f64> {
+    model.position_std.iter().map(|width| UNIT / width).collect()
+}
+
+/// The kernel for so many dimensions: one, two, any.
+pub(super) fn by_dims(dims: usize, kernels: [&'static str; 3]) -> &'static str {
+    kernels[dims.clamp(1, 3) - 1]
+}
+
+pub(super) fn blocks(x: usize, y: usize) -> Result<Grid, GpuError> {
+    let problem = || GpuError::Call {
+        call: "cuLaunchKernel",
+        problem: format!("a grid of {x} x {y} blocks; the device takes {} x 65535", i32::MAX),
+    };
+    let [x, y] = [u32::try_from(x).map_err(|_| problem())?, u16::try_from(y).map_err(|_| problem())?.into()];
+    Ok(Grid { blocks: [x, y, 1], threads: [THREADS, 1, 1], shared: 0 })
+}
+
+fn each(n: usize) -> Grid {
+    Grid::line(n.div_ceil(EACH as usize), EACH)
+}
+
+fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) -> Result<(), GpuError> {
+    let (bins, dims, padded, samples) = (model.bins, model.dims, model.rarity.len(), model.track_time.len());
+    let encoding = arrays.encoding();
+    let electrodes = encoding.len();
+    let recording = Recording::new(model, &encoding, &[]);
+    let times: Vec<f64> = encoding.iter().flat_map(|spikes| spikes.times).copied().collect();
+    let occupancy = up.job.output("occupancy", Dtype::F32, &[bins], 0)?;
+    let ground = up.job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
+    let rates = up.job.output("mean_rates", Dtype::F32, &[electrodes], 0)?;
+    if cuda_small::fit(up, model, &recording, &times, [occupancy, ground, rates])? {
+        return Ok(());
+    }
+    let all = samples + times.len();
+    // Sources of kernels: the track, then each electrode, cut into pieces.
+    let (mut pieces, mut firsts, mut start) = (Vec::new(), vec![0_u32], 0);
+    for n in std::iter::once(samples).chain(encoding.iter().map(|spikes| spikes.times.len())) {
+        for first in (start..start + n).step_by(PIECE) {
+            pieces.extend([first as u32, (start + n).min(first + PIECE) as u32]);
+        }
+        start += n;
+        firsts.push(pieces.len() as u32 / 2);
+    }
+    let table = up.u64s(&recording.table)?;
+    let (times, time) = (up.f64s(&times)?, up.f64s(&model.track_time)?);
+    let (track, units) = (up.f64s(&model.track_position)?, up.f64s(&units(model))?);
+    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
+    let (count, pieces) = (pieces.len() / 2, up.u32s(&pieces)?);
+    let firsts = up.u32s(&firsts)?;
+    let places = up.room(8 * dims * all)?;
+    let (sums, kept) = (up.room(8 * count * bins)?, up.room(4 * electrodes)?);
+    let args = vec![table, times, time, track, units, places, kept, rates];
+    let sizes = [all, samples, dims, electrodes].map(whole);
+    up.job.launch(&SOURCE, "kde_places", each(all + electrodes), args.into_iter().chain(sizes).collect())?;
+    let by_piece = blocks(count, bins.div_ceil(BINS))?.shared(4 * 2 * dims * BINS);
+    let args = vec![places, grid, pieces, sums, whole(all), whole(bins), whole(padded), whole(dims)];
+    let kernel = by_dims(dims, ["kde_sums_1", "kde_sums_2", "kde_sums_any"]);
+    up.job.launch(&SOURCE, kernel, by_piece, args)?;
+    let norm = Arg::F64(log_norm(&model.position_std).exp());
+    let args = vec![sums, firsts, kept, occupancy, ground, whole(electrodes), whole(bins), whole(samples), norm];
+    up.job.launch(&SOURCE, "kde_densities", Grid::line(bins.div_ceil(32), EACH), args)
+}
+
+/// The corners of groups of encoding spikes, of tiles of bins, and how far a spike reaches by electrode and tile.
+fn reaches(model: &ClusterlessDecoder, tiles: usize) -> [Vec<f64>; 3] {
+    let (dims, padded) = (model.dims, model.rarity.len());
+    let mut groups = Vec::new();
+    for electrode in &model.electrodes {
+        let (n, stride) = (electrode.spikes(), electrode.stride());
+        for start in (0..n).step_by(GROUP) {
+            reach::boxes(&electrode.places, stride, dims, start..n.min(start + GROUP), &mut groups);
+        }
+    }
+    let mut bins = Vec::new();
+    let mut limits = vec![0.0; model.electrodes.len() * tiles];
+    for tile in 0..tiles {
+        let range = tile * BINS..padded.min((tile + 1) * BINS);
+        reach::boxes(&model.grid_units, padded, dims, range.clone(), &mut bins);
+        let rarest = model.rarity[range].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        for (electrode, limits) in model.electrodes.iter().zip(limits.chunks_exact_mut(tiles)) {
+            limits[tile] = reach::limit(electrode, rarest, Precision::F32);
+        }
+    }
+    let flat = |boxes: Vec<(f64, f64)>| boxes.into_iter().flat_map(|(low, high)| [low, high]).collect();
+    [flat(groups), flat(bins), limits]
+}
+
+/// Blocks of decoding spikes, one electrode after another: (electrode, first spike, spikes). An electrode's are cut evenly, in
+/// whole warps.
+fn pieces(decodings: &[usize]) -> Vec<u32> {
+    let (mut work, mut first) = (Vec::new(), 0);
+    for (number, &n) in decodings.iter().enumerate() {
+        let piece = n.div_ceil(n.div_ceil(SPIKES).max(1)).next_multiple_of(ROWS).max(ROWS);
+        for at in (0..n).step_by(piece) {
+            work.extend([number as u32, (first + at) as u32, (n - at).min(piece) as u32]);
+        }
+        first += n;
+    }
+    work
+}
+
+fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder, skip: bool) -> Result<(), GpuError> {
+    let (bins, dims, padded) = (model.bins, model.dims, model.rarity.len());
+    let tiles = bins.div_ceil(BINS);
+    let spikes = arrays.decoding_spikes();
+    let time_edges = arrays.decoding(&spikes).time_edges;
+    let rows = time_edges.len();
+    let recording = Recording::new(model, &[], &spikes);
+    let work = pieces(&spikes.iter().map(|spikes| spikes.times.len()).collect::<Vec<_>>());
+    let nearest: Vec<f32> = model.electrodes.iter().flat_map(|electrode| &electrode.nearest).copied().collect();
+    let constant = |electrode: &super::model::Electrode, b: usize| {
+        (electrode.log_scale + model.rarity[b] + f64::from(electrode.nearest[b]) * std::f64::consts::LN_2) as f32
+    };
+    let constants: Vec<f32> =
+        model.electrodes.iter().flat_map(|electrode| (0..padded).map(move |b| constant(electrode, b))).collect();
+    let out = up.job.output("log_likelihood", Dtype::F32, &[rows, bins], 0)?;
+    if cuda_small::predict(up, model, &recording, time_edges, [&nearest, &constants], out)? {
+        return Ok(());
+    }
+    let most_features = model.n_features().max().unwrap_or(1);
+    let count = recording.spikes.len();
+    let table = up.u64s(&recording.table)?;
+    let (own, times, given) = (up.u32s(&recording.spikes)?, up.f64s(&recording.times)?, up.f64s(&recording.given)?);
+    let (centres, edges) = (up.f64s(&recording.centres)?, up.f64s(time_edges)?);
+    let (marks, places) = (up.f32s(&recording.marks)?, up.f32s(&recording.places)?);
+    let decoded = up.room(4 * recording.given.len())?;
+    let (shifts, spike_rows) = (up.room(4 * count)?, up.room(4 * count)?);
+    let cells = rows * bins;
+    let sums = up.room(8 * cells)?;
+    let n = Arg::U64(cells as u64);
+    let args = vec![table, own, times, given, centres, edges, marks, decoded, shifts, spike_rows, sums, n];
+    let args = args.into_iter().chain([whole(count), whole(rows)]).collect();
+    let spread = Grid::line(cells.div_ceil(EACH as usize).min(8 * up.job.multiprocessors() as usize), EACH);
+    // A warp a spike, and enough of them to clear the sums.
+    let by_spike = Grid::line(count.div_ceil(EACH as usize / 32).max(spread.blocks[0] as usize), EACH);
+    up.job.launch(&SOURCE, "kde_marks", by_spike, args)?;
+
+    if !work.is_empty() {
+        let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
+        let (nearest, constants) = (up.f32s(&nearest)?, up.f32s(&constants)?);
+        let [groups, tile_boxes, limits] = reaches(model, tiles);
+        let [groups, tile_boxes, limits] = [up.f64s(&groups)?, up.f64s(&tile_boxes)?, up.f64s(&limits)?];
+        let by_piece = Grid { threads: [EACH, 1, 1], ..blocks(work.len() / 3, tiles)? };
+        let work = up.u32s(&work)?;
+        // Kernels of two groups of encoding spikes; coordinates of the bins and marks of the spikes, of two groups also;
+        // shifts and rows; what a warp found, and the list.
+        let widest = 2 * dims + most_features;
+        let floats = 2 * GROUP * (SPIKES + BINS) + widest * (BINS + 2 * GROUP) + 2 * SPIKES + EACH as usize / 32;
+        let args = vec![table, work, marks, places, grid, nearest, constants, decoded, shifts, spike_rows];
+        let args = args.into_iter().chain([groups, tile_boxes, limits, sums]);
+        let sizes = [bins, padded, tiles, dims, usize::from(skip)].map(whole);
+        up.job.launch(&SOURCE, "kde_predict", by_piece.shared(4 * floats + 2 * LISTED), args.chain(sizes).collect())?;
+    }
+    let ground = up.f64s(&model.ground)?;
+    let columns = bins.div_ceil(EACH as usize);
+    let down = (8 * up.job.multiprocessors() as usize).div_ceil(columns).min(rows);
+    let by_bin = Grid { threads: [EACH, 1, 1], ..blocks(columns, down)? };
+    up.job.launch(&SOURCE, "kde_likelihood", by_bin, vec![sums, ground, out, whole(rows), whole(bins)])
+}
+
+fn prepare(
+    task: Task,
+    graph: bool,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let unsupported = |why: String| Err(PrepareError::Unsupported(why));
+    let method = Method::Parallel(Isa::best());
+    let options = spec::options(case, method)?;
+    if options.block.is_some() || options.tile.is_some() || options.memory.is_some() {
+        return unsupported("tiles on a GPU are of 128 spikes and 128 bins: block, tile and memory auto".into());
+    }
+    if options.precision == Precision::F64 {
+        return unsupported("kernels on a GPU are in f32: precision f32".into());
+    }
+    let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
+    let model = fit(&arrays, method.into()).map_err(input_error)?;
+    let strange = |electrode: &super::model::Electrode| !electrode.fits_f32 && electrode.spikes() > 0;
+    if let Some(number) = model.electrodes.iter().position(strange).filter(|_| task != Task::Fit) {
+        return unsupported(format!("the mark kernels of electrode {number} leave the range of f32; they take f64"));
+    }
+    let spikes = arrays.decoding_spikes();
+    if task != Task::Fit {
+        arrays.decoding(&spikes).check(&model).map_err(input_error)?;
+    }
+    let mut up = Uploads { gpu, job: Job::new(gpu) };
+    match task {
+        Task::Fit => add_fit(&mut up, &arrays, &model)?,
+        Task::Predict => add_predict(&mut up, &arrays, &model, options.skip)?,
+        Task::Local => cuda_local::add(&mut up, &arrays, &model)?,
+        Task::Stream => return unsupported("a call of one bin is not written for GPUs".into()),
+    }
+    Ok(if graph { up.job.replayed()?.boxed() } else { up.job.boxed() })
+}
+
+/// The rows of a task: launches one by one, and all of them as one graph.
+pub(super) fn implementations(task: Task) -> [Implementation; 2] {
+    let about = match task {
+        Task::Fit => "a thread a bin, points in pieces; f32 in pairs, sums in f64",
+        Task::Predict => "fused tiles of 128 spikes x 128 bins, kernels made in shared memory, f32",
+        _ => "a thread a place, points through shared memory, largest kernel factored out",
+    };
+    let row = |name: &str, about: &str, graph: bool| {
+        let prepared =
+            move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, graph, case, inputs, device);
+        Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
+    };
+    [row("cuda", about, false), row("cuda-graph", "the same, its launches replayed as one graph", true)]
+}

@@ -1,0 +1,132 @@
+//! The tasks of the decoder in one launch each (`small.cu`, `local_small.cu`), where there is so little to do that several launches
+//! would take longer. Blocks repeat some of the work of others, so that none waits for another.
+
+use super::cuda::{Recording, SOURCE, Uploads, blocks, units};
+use super::cuda_local;
+use super::local;
+use super::model::{ClusterlessDecoder, log_norm};
+use ellwand_gpu::{Arg, GpuError, Grid, whole};
+
+/// Shared memory that a block may take here, bytes.
+const SHARED: usize = 96 << 10;
+/// Kernels of two Gaussians that a multiprocessor may evaluate in the time that launches take.
+const KERNELS: usize = 30_000;
+/// Points that every block of a fit places for itself, by multiprocessor: more of them are worth more launches.
+const POINTS: usize = 16;
+
+#[cfg(test)]
+thread_local! {
+    /// What tests want, whatever there is to do.
+    pub(super) static WANTED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether `work` is little: at most `most` a multiprocessor.
+fn little(up: &Uploads<'_>, work: usize, most: usize) -> bool {
+    #[cfg(test)]
+    if let Some(wanted) = WANTED.get() {
+        return wanted;
+    }
+    work <= most * up.job.multiprocessors() as usize
+}
+
+/// Slots for the points of a fit: each source begins at a multiple of eight, and an electrode's where the kernel says.
+fn slots(samples: usize, spikes: usize, electrodes: usize) -> usize {
+    samples.next_multiple_of(8) + 8 * (spikes / 8 + electrodes + 1)
+}
+
+/// Adds the fit with these encoding spikes and outputs (occupancy, ground process, rates), unless there is too much to do.
+pub(super) fn fit(
+    up: &mut Uploads<'_>,
+    model: &ClusterlessDecoder,
+    recording: &Recording,
+    times: &[f64],
+    outputs: [Arg; 3],
+) -> Result<bool, GpuError> {
+    let (bins, dims, samples, electrodes) = (model.bins, model.dims, model.track_time.len(), model.electrodes.len());
+    let slots = slots(samples, times.len(), electrodes);
+    let shared = 8 * 32 * (8 + electrodes) + 4 * (2 * dims * slots + electrodes);
+    if shared > SHARED || !little(up, samples + times.len(), POINTS) {
+        return Ok(false);
+    }
+    let table = up.u64s(&recording.table)?;
+    let (times, time) = (up.f64s(times)?, up.f64s(&model.track_time)?);
+    let (track, units) = (up.f64s(&model.track_position)?, up.f64s(&units(model))?);
+    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
+    let args = [table, times, time, track, units, grid].into_iter().chain(outputs);
+    let sizes = [electrodes, samples, bins, model.rarity.len(), dims, slots].map(whole);
+    let norm = Arg::F64(log_norm(&model.position_std).exp());
+    let grid = Grid::line(bins.div_ceil(32), 256).shared(shared);
+    up.job.launch(&SOURCE, "kde_fit_small", grid, args.chain(sizes).chain([norm]).collect())?;
+    Ok(true)
+}
+
+/// Adds the prediction; `per_bin` is (nearest, constants) `[electrodes, padded bins]`. Unless there is too much to do.
+pub(super) fn predict(
+    up: &mut Uploads<'_>,
+    model: &ClusterlessDecoder,
+    recording: &Recording,
+    edges: &[f64],
+    per_bin: [&[f32]; 2],
+    out: Arg,
+) -> Result<bool, GpuError> {
+    let (bins, dims, rows, count) = (model.bins, model.dims, edges.len(), recording.spikes.len());
+    let tiles = bins.div_ceil(128);
+    let pairs: usize = recording.spikes.iter().map(|&number| model.electrodes[number as usize].spikes()).sum();
+    // Every block looks at all spikes for those of its row.
+    let work = (pairs * bins).max(rows * tiles * count);
+    if rows > usize::from(u16::MAX) || !little(up, work, KERNELS) {
+        return Ok(false);
+    }
+    let (table, own) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?);
+    let (times, given, centres) =
+        (up.f64s(&recording.times)?, up.f64s(&recording.given)?, up.f64s(&recording.centres)?);
+    let edges = up.f64s(edges)?;
+    let (marks, places) = (up.f32s(&recording.marks)?, up.f32s(&recording.places)?);
+    let grid = up.f32s(&local::pairs(&model.grid_units, dims))?;
+    let [nearest, constants] = [up.f32s(per_bin[0])?, up.f32s(per_bin[1])?];
+    let ground = up.f64s(&model.ground)?;
+    let args = [table, own, times, given, centres, edges, marks, places, grid, nearest, constants, ground, out];
+    let sizes = [count, rows, bins, model.rarity.len(), dims].map(whole);
+    let widest = model.n_features().max().unwrap_or(1);
+    let grid = blocks(tiles, rows)?.shared(4 * (256 + 128 + 4 + widest));
+    up.job.launch(&SOURCE, "kde_predict_small", grid, args.into_iter().chain(sizes).collect())?;
+    Ok(true)
+}
+
+/// Adds the prediction at the animal's place: `queries` are edges and behind them spikes; `track` (time, position) is that of
+/// decoding. Unless there is too much to do.
+pub(super) fn local(
+    up: &mut Uploads<'_>,
+    model: &ClusterlessDecoder,
+    recording: &Recording,
+    (queries, edges): (&[f64], usize),
+    (time, position): (&[f64], &[f64]),
+    out: Arg,
+) -> Result<bool, GpuError> {
+    let (dims, samples, electrodes) = (model.dims, model.track_time.len(), model.electrodes.len());
+    let count = recording.spikes.len();
+    let encoding = || model.electrodes.iter().map(super::model::Electrode::spikes);
+    let pairs: usize = recording.spikes.iter().map(|&number| model.electrodes[number as usize].spikes()).sum();
+    let work = (edges * (samples + encoding().sum::<usize>()) + count * samples + pairs).max(edges * count);
+    let widest = model.n_features().max().unwrap_or(1);
+    let shared = 8 * (1 + electrodes + 512) + 4 * (256 + 8 + 257 * 2 * dims + 8 * widest);
+    if shared > SHARED || !little(up, work, KERNELS) {
+        return Ok(false);
+    }
+    let (table, own) = (up.u64s(&recording.table)?, up.u32s(&recording.spikes)?);
+    let (queries, given) = (up.f64s(queries)?, up.f64s(&recording.given)?);
+    let centres = up.f64s(&recording.centres)?;
+    let (times, position, units) = (up.f64s(time)?, up.f64s(position)?, up.f64s(&units(model))?);
+    let (on_track, places) = (up.f32s(&model.track_pairs)?, up.f32s(&recording.places)?);
+    let marks = up.f32s(&recording.marks)?;
+    let scales: Vec<f64> = model.electrodes.iter().map(|electrode| electrode.log_scale).collect();
+    let scales = up.f64s(&scales)?;
+    let args = [table, own, queries, given, centres, times, position, units, on_track, places, marks, scales, out];
+    let stride = model.track_pairs.len() / (2 * dims);
+    let sizes = [edges + count, edges, samples, time.len(), stride, dims, electrodes, widest].map(whole);
+    let numbers = [log_norm(&model.position_std), f64::MIN_POSITIVE.ln()].map(Arg::F64);
+    let grid = Grid::line(edges, 256).shared(shared);
+    let args = args.into_iter().chain(sizes).chain(numbers).collect();
+    up.job.launch(&cuda_local::SOURCE, "local_small", grid, args)?;
+    Ok(true)
+}

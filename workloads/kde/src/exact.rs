@@ -1,0 +1,178 @@
+//! The reference: f64, one formula after the other (clusterless_kde.py of the non_local_detector repository, in words).
+//!
+//! One departure, which changes rounding only: the logarithm of a mark density is taken with its largest term factored out, so
+//! that densities below the smallest number still have one (`ln d = m + ln sum exp(l_i - m)`).
+
+use super::data::Spikes;
+use super::fit::ground_at;
+use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, log_norm};
+use super::rows::Decoding;
+
+/// ln of a Gaussian product kernel without its constant.
+fn exponent(a: &[f64], b: &[f64], widths: &[f64]) -> f64 {
+    a.iter().zip(b).zip(widths).map(|((a, b), w)| -0.5 * ((a - b) / w).powi(2)).sum()
+}
+
+/// Mean of the kernels that stand at `positions`, at `at`; 0 without any.
+pub(super) fn density(at: &[f64], positions: &[f64], widths: &[f64]) -> f64 {
+    let n = positions.len() / at.len();
+    if n == 0 {
+        return 0.0;
+    }
+    let sum: f64 = positions.chunks_exact(at.len()).map(|x| exponent(at, x, widths).exp()).sum();
+    log_norm(widths).exp() * sum / n as f64
+}
+
+/// Occupancy and ground process at each bin (2.1).
+pub(super) fn densities(model: &ClusterlessDecoder) -> (Vec<f64>, Vec<f64>) {
+    let at = |centre: &[f64]| {
+        let pi = density(centre, &model.track_position, &model.position_std);
+        let ground = |e: &Electrode| ground_at(pi, e.mean_rate, density(centre, &e.positions, &model.position_std));
+        (pi, model.electrodes.iter().map(ground).sum::<f64>())
+    };
+    use rayon::prelude::*;
+    // A bin does not depend on the others, so the order of the sums is the same on any number of threads.
+    ellwand_simd::pool::run(|| model.grid.par_chunks_exact(model.dims).map(at).unzip())
+}
+
+/// ln of the mark kernels of mark `y` with their largest factored out: (largest, the rest for each encoding spike).
+fn mark_terms(electrode: &Electrode, y: &[f64]) -> (f64, Vec<f64>) {
+    let mut terms: Vec<f64> = electrode
+        .features
+        .chunks_exact(electrode.n_features)
+        .map(|a| exponent(y, a, &electrode.waveform_std))
+        .collect();
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    terms.iter_mut().for_each(|term| *term -= largest);
+    (largest, terms)
+}
+
+/// Adds L_jb of 2.2 for the spikes `rows` (index of spike, row of `out`) of one electrode to `out`, `[rows, width]`, at the
+/// bins from `first` on.
+pub(super) fn add_spikes(
+    model: &ClusterlessDecoder,
+    number: usize,
+    spikes: &Spikes<'_>,
+    rows: &[(usize, usize)],
+    first: usize,
+    width: usize,
+    out: &mut [f64],
+) {
+    let electrode = &model.electrodes[number];
+    let n = electrode.spikes();
+    if rows.is_empty() {
+        return;
+    }
+    // The position kernel does not depend on the mark: all of it once, [Ne, width].
+    let mut places = vec![0.0; n * width];
+    let bins = &model.grid[first * model.dims..][..width * model.dims];
+    for (i, x) in electrode.positions.chunks_exact(model.dims).enumerate() {
+        for (place, c) in places[i * width..].iter_mut().zip(bins.chunks_exact(model.dims)) {
+            *place = exponent(c, x, &model.position_std).exp();
+        }
+    }
+    let mut sums = vec![0.0; width];
+    for &(spike, row) in rows {
+        let y = &spikes.features[spike * electrode.n_features..][..electrode.n_features];
+        let (largest, terms) = mark_terms(electrode, y);
+        sums.fill(0.0);
+        for (term, places) in terms.iter().zip(places.chunks_exact(width)) {
+            let weight = term.exp();
+            sums.iter_mut().zip(places).for_each(|(sum, place)| *sum += weight * place);
+        }
+        for ((out, sum), rarity) in out[row * width..][..width].iter_mut().zip(&sums).zip(&model.rarity[first..]) {
+            // NaN where no kernel reaches (-infinity) and the occupancy is 0 (infinity) cannot arise: rarity is never +infinity.
+            let l = if n == 0 { LOG_FLOOR } else { sum.ln() + largest + electrode.log_scale + rarity };
+            *out += l.max(LOG_FLOOR);
+        }
+    }
+}
+
+/// Adds L_b of one mark to `out`, `[B]`.
+pub(super) fn add_mark(model: &ClusterlessDecoder, electrode: &Electrode, y: &[f64], out: &mut [f64]) {
+    let number = model.electrodes.iter().position(|e| std::ptr::eq(e, electrode)).unwrap_or(0);
+    let spike = Spikes { times: &[0.0], features: y, n_features: electrode.n_features };
+    add_spikes(model, number, &spike, &[(0, 0)], 0, model.bins, out);
+}
+
+/// The log likelihood of 2.2 at some `rows`, `[rows, B]`, computed in `pieces` ranges of bins on the pool's threads.
+pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows: &[usize], pieces: usize) -> Vec<f64> {
+    // The place of each wanted row in the result.
+    let mut place = vec![usize::MAX; decoding.time_edges.len()];
+    rows.iter().enumerate().for_each(|(at, &row)| place[row] = at);
+    let wanted = |pairs: Vec<(usize, usize)>| -> Vec<(usize, usize)> {
+        let there = pairs.into_iter().map(|(spike, row)| (spike, place[row]));
+        there.filter(|(_, at)| *at != usize::MAX).collect()
+    };
+    let pairs: Vec<Vec<(usize, usize)>> = decoding.pairs().into_iter().map(wanted).collect();
+    let width = model.bins.div_ceil(pieces.max(1));
+    let piece = |first: usize| {
+        let width = width.min(model.bins - first);
+        let mut out: Vec<f64> =
+            rows.iter().flat_map(|_| model.ground[first..first + width].iter().map(|g| -g)).collect();
+        for (number, (spikes, pairs)) in decoding.electrodes.iter().zip(&pairs).enumerate() {
+            add_spikes(model, number, spikes, pairs, first, width, &mut out);
+        }
+        (first, width, out)
+    };
+    let firsts: Vec<usize> = (0..model.bins).step_by(width).collect();
+    let parts: Vec<(usize, usize, Vec<f64>)> = if pieces <= 1 {
+        firsts.into_iter().map(piece).collect()
+    } else {
+        use rayon::prelude::*;
+        ellwand_simd::pool::run(|| firsts.into_par_iter().map(piece).collect())
+    };
+    let mut out = vec![0.0; rows.len() * model.bins];
+    for (first, width, part) in parts {
+        for (out, part) in out.chunks_exact_mut(model.bins).zip(part.chunks_exact(width)) {
+            out[first..first + width].copy_from_slice(part);
+        }
+    }
+    out
+}
+
+/// The local log likelihood at the edges `times` (2.3); `rows` as given by the caller for each electrode.
+pub(super) fn local(
+    model: &ClusterlessDecoder,
+    track: super::data::Track<'_>,
+    times: &[f64],
+    electrodes: &[Spikes<'_>],
+    rows: &[Vec<(usize, usize)>],
+) -> Vec<f64> {
+    let mut out = vec![0.0; times.len()];
+    let mut at = vec![0.0; model.dims];
+    for (out, &t) in out.iter_mut().zip(times) {
+        track.interpolate(t, &mut at);
+        let pi = density(&at, &model.track_position, &model.position_std);
+        for electrode in &model.electrodes {
+            let gamma = density(&at, &electrode.positions, &model.position_std);
+            *out -= if pi > 0.0 { electrode.mean_rate * gamma / pi } else { 0.0 };
+        }
+    }
+    for ((electrode, spikes), rows) in model.electrodes.iter().zip(electrodes).zip(rows) {
+        for &(spike, row) in rows {
+            track.interpolate(spikes.times[spike], &mut at);
+            let y = &spikes.features[spike * electrode.n_features..][..electrode.n_features];
+            out[row] += term(model, electrode, &at, y);
+        }
+    }
+    out
+}
+
+/// ln(mu f / pi) at a place and mark, floored where the rate lies below the floor or the ratio is 0.
+pub(super) fn term(model: &ClusterlessDecoder, electrode: &Electrode, at: &[f64], y: &[f64]) -> f64 {
+    let pi = density(at, &model.track_position, &model.position_std);
+    if electrode.spikes() == 0 || pi <= 0.0 {
+        return LOG_FLOOR;
+    }
+    let marks = electrode.features.chunks_exact(electrode.n_features);
+    let joint: Vec<f64> = marks
+        .zip(electrode.positions.chunks_exact(model.dims))
+        .map(|(a, x)| exponent(y, a, &electrode.waveform_std) + exponent(at, x, &model.position_std))
+        .collect();
+    let most = joint.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = joint.iter().map(|l| (l - most).exp()).sum();
+    let l = most + sum.ln() + electrode.log_scale - pi.ln();
+    // Kernels beyond f64's largest number: NaN from infinity less infinity.
+    if l >= LOG_FLOOR { l } else { LOG_FLOOR }
+}

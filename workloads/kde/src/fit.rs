@@ -1,0 +1,224 @@
+//! Fitting: filter, interpolate, order by place, then occupancy and ground process at every bin.
+
+use std::sync::Mutex;
+
+use ellwand_profile::span;
+
+use super::data::{Bandwidth, Spikes, Track};
+use super::error::KdeError;
+use super::model::{
+    BIN_PADDING, ClusterlessDecoder, Electrode, FAR, FLOOR, SPIKE_PADDING, UNIT, Wide, WideElectrode, log_norm, near,
+};
+use super::options::{Method, Options, Precision};
+use super::{exact, local, sums};
+use ellwand_simd::pool;
+
+/// Beyond this, kernels below the smallest f32 still lift a rate above the floor.
+const MOST_LOG_NORM: f64 = 45.0;
+
+/// Arguments are already checked.
+pub(super) fn fit(
+    track: Track<'_>,
+    grid: &[f64],
+    electrodes: &[Spikes<'_>],
+    bandwidth: &Bandwidth,
+    position_std: Vec<f64>,
+    options: &Options,
+) -> Result<ClusterlessDecoder, KdeError> {
+    let dims = track.dims;
+    let bins = grid.len() / dims;
+    let padded = bins.next_multiple_of(BIN_PADDING);
+    let mut grid_units = vec![0.0; dims * padded];
+    for d in 0..dims {
+        for b in 0..padded {
+            // The padding repeats the last bin, so that it enlarges no box.
+            grid_units[d * padded + b] = grid[b.min(bins - 1) * dims + d] * (UNIT / position_std[d]);
+        }
+    }
+    let mut model = ClusterlessDecoder {
+        dims,
+        bins,
+        grid: grid.to_vec(),
+        grid_units,
+        position_std,
+        track_time: track.time.to_vec(),
+        track_position: track.position.to_vec(),
+        track_pairs: Vec::new(),
+        electrodes: Vec::with_capacity(electrodes.len()),
+        occupancy: vec![0.0; bins],
+        rarity: vec![f64::NEG_INFINITY; padded],
+        ground: vec![0.0; bins],
+        wide: None,
+    };
+    if options.precision == Precision::F64 {
+        model.wide = Some(Wide {
+            track: columns(track.position, dims, SPIKE_PADDING),
+            grid: columns(grid, dims, BIN_PADDING),
+            scale: model.position_std.iter().map(|w| UNIT / w).collect(),
+        });
+    }
+    let span = span!("encoding positions");
+    for (number, spikes) in electrodes.iter().enumerate() {
+        let waveform_std = bandwidth.of_waveform(spikes.n_features, number)?;
+        model.electrodes.push(electrode(&model, track, spikes, waveform_std));
+    }
+    drop(span);
+    let samples = units(track.position, dims, &model.position_std);
+    model.track_pairs = local::pairs(&samples, dims);
+    densities(&mut model, &samples, options);
+    Ok(model)
+}
+
+/// Rows `[n, width]` as columns `[width, n padded]`; the padding repeats the last row, so that it lies no further out.
+fn columns(rows: &[f64], width: usize, padding: usize) -> Vec<f64> {
+    let n = rows.len() / width;
+    let row = |i: usize| &rows[i.min(n - 1) * width..][..width];
+    (0..width).flat_map(|d| (0..n.next_multiple_of(padding)).map(move |i| row(i)[d])).collect()
+}
+
+/// Positions `[n, dims]` as `[dims, n padded]` in units of the kernel.
+pub(super) fn units(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<f64> {
+    let n = positions.len() / dims;
+    let stride = n.next_multiple_of(SPIKE_PADDING);
+    let mut units = vec![f64::from(FAR); dims * stride];
+    for (d, row) in units.chunks_exact_mut(stride.max(1)).enumerate() {
+        for (unit, position) in row.iter_mut().zip(positions.chunks_exact(dims)) {
+            *unit = position[d] * (UNIT / widths[d]);
+        }
+    }
+    units
+}
+
+/// One electrode: its spikes within the track, where the animal was, ordered by place.
+fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, waveform_std: Vec<f64>) -> Electrode {
+    let (dims, f) = (track.dims, spikes.n_features);
+    let kept = spikes.within(track.time[0], track.time[track.time.len() - 1]);
+    let n = kept.len();
+    let mut unordered = vec![0.0; n * dims];
+    for (i, at) in kept.clone().zip(unordered.chunks_exact_mut(dims)) {
+        track.interpolate(spikes.times[i], at);
+    }
+    let order = by_place(&unordered, dims, &model.position_std);
+    let (mut positions, mut features) = (Vec::with_capacity(n * dims), Vec::with_capacity(n * f));
+    for &i in &order {
+        positions.extend_from_slice(&unordered[i as usize * dims..][..dims]);
+        features.extend_from_slice(&spikes.features[(kept.start + i as usize) * f..][..f]);
+    }
+    let mut mark_centre = vec![0.0; f];
+    for mark in features.chunks_exact(f) {
+        mark_centre.iter_mut().zip(mark).for_each(|(centre, x)| *centre += x / n as f64);
+    }
+    let stride = n.next_multiple_of(SPIKE_PADDING);
+    let mut marks = vec![FAR; f * stride];
+    for (d, row) in marks.chunks_exact_mut(stride.max(1)).enumerate() {
+        for (unit, mark) in row.iter_mut().zip(features.chunks_exact(f)) {
+            *unit = near((mark[d] - mark_centre[d]) * (UNIT / waveform_std[d]));
+        }
+    }
+    let places = units(&positions, dims, &model.position_std);
+    let wide = if model.wide.is_some() {
+        WideElectrode {
+            places: columns(&positions, dims, SPIKE_PADDING),
+            marks: columns(&features, f, SPIKE_PADDING),
+            scale: waveform_std.iter().map(|w| UNIT / w).collect(),
+        }
+    } else {
+        WideElectrode::default()
+    };
+    let mean_rate = n as f64 / track.time.len() as f64;
+    let log_mark_norm = log_norm(&waveform_std);
+    let log_scale = if n == 0 {
+        f64::NEG_INFINITY
+    } else {
+        -(track.time.len() as f64).ln() + log_mark_norm + log_norm(&model.position_std)
+    };
+    Electrode {
+        n_features: f,
+        waveform_std,
+        mean_rate,
+        place_pairs: local::pairs(&places, dims),
+        places,
+        positions,
+        features,
+        mark_centre,
+        fits_f32: log_mark_norm < MOST_LOG_NORM && !marks.iter().any(|x| x.abs() == FAR / 3.0),
+        marks,
+        nearest: vec![0.0; model.rarity.len()],
+        log_scale,
+        wide,
+    }
+}
+
+/// Indices of positions in an order in which neighbours lie close together: along a line by the coordinate, otherwise by
+/// strips two kernel widths wide of the first coordinate and then along the second. Equal keys keep their order in time.
+fn by_place(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..(positions.len() / dims) as u32).collect();
+    let key = |i: u32| {
+        let at = &positions[i as usize * dims..][..dims];
+        if dims == 1 { (0.0, at[0]) } else { ((at[0] / (2.0 * widths[0])).floor(), at[1]) }
+    };
+    order.sort_by(|&a, &b| {
+        let (a, b) = (key(a), key(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    order
+}
+
+/// Occupancy, then the ground process of all electrodes, at every bin.
+fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options) {
+    let (bins, method) = (model.bins, options.method);
+    if method == Method::Reference {
+        let (occupancy, ground) = exact::densities(model);
+        (model.occupancy, model.ground) = (occupancy, ground);
+        nearest_exactly(model);
+    } else {
+        let piece = BIN_PADDING * if matches!(method, Method::Parallel(_)) { 2 } else { 8 };
+        let slots: Vec<Mutex<sums::Piece>> = (0..bins.div_ceil(piece))
+            .map(|i| Mutex::new(sums::Piece::new(i * piece, piece.min(bins - i * piece))))
+            .collect();
+        let work = |i: usize| {
+            let mut slot = slots[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            sums::at_bins(model, samples, method, &mut slot);
+        };
+        match method {
+            Method::Parallel(_) => pool::for_each_chunk_on(options.threads(), slots.len(), work),
+            _ => (0..slots.len()).for_each(work),
+        }
+        let pieces: Vec<sums::Piece> = slots
+            .into_iter()
+            .map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+            .collect();
+        for piece in pieces {
+            let at = piece.start..piece.start + piece.len;
+            model.occupancy[at.clone()].copy_from_slice(&piece.occupancy[..piece.len]);
+            model.ground[at.clone()].copy_from_slice(&piece.ground[..piece.len]);
+            for (electrode, nearest) in model.electrodes.iter_mut().zip(piece.nearest.chunks_exact(piece.padded())) {
+                electrode.nearest[piece.start..piece.start + nearest.len()].copy_from_slice(nearest);
+            }
+        }
+    }
+    for (rarity, &pi) in model.rarity.iter_mut().zip(&model.occupancy) {
+        *rarity = if pi > 0.0 { -pi.ln() } else { f64::NEG_INFINITY };
+    }
+}
+
+/// The ground process at a bin from the kernel densities (2.1 step 6 of the published reference).
+pub(super) fn ground_at(pi: f64, mean_rate: f64, density: f64) -> f64 {
+    let ratio = if pi > 0.0 { density / pi } else { FLOOR };
+    (mean_rate * ratio).max(FLOOR)
+}
+
+/// The largest position kernel at each bin, for a model that was fitted in f64 and predicts in f32.
+fn nearest_exactly(model: &mut ClusterlessDecoder) {
+    let (dims, padded) = (model.dims, model.rarity.len());
+    for electrode in &mut model.electrodes {
+        let (n, stride) = (electrode.spikes(), electrode.stride());
+        for b in 0..padded {
+            let distance = |i: usize| -> f64 {
+                (0..dims).map(|d| (model.grid_units[d * padded + b] - electrode.places[d * stride + i]).powi(2)).sum()
+            };
+            let least = (0..n).map(distance).fold(f64::INFINITY, f64::min);
+            electrode.nearest[b] = if n == 0 { 0.0 } else { (-least as f32).max(f32::MIN) };
+        }
+    }
+}

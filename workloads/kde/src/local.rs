@@ -1,0 +1,371 @@
+//! Local prediction: the log likelihood of each time bin at the animal's own position (the published code's `is_local`).
+//!
+//! No grid: a density over position and mark at each decoding spike, and occupancy and ground process at each edge. Positions
+//! are pairs of f32, so that f32 resolves small distances anywhere on a long track.
+
+use std::f64::consts::LN_2;
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_profile::span;
+
+use super::data::Track;
+use super::error::{KdeError, length};
+use super::model::{ClusterlessDecoder, Electrode, FAR, LOG_FLOOR, Wide, log_norm};
+use super::options::{Method, Options, Precision};
+use super::real::Real;
+use super::rows::{Decoding, Marked};
+use super::{exact, wide_sums};
+use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
+use ellwand_simd::pool;
+
+/// Memory that local prediction keeps from call to call.
+#[derive(Default)]
+pub struct LocalWorkspace {
+    marked: Vec<Marked>,
+    /// ln of the rate at each spike of each electrode.
+    terms: Vec<f64>,
+    /// Ground process at each edge.
+    ground: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+/// Spikes or edges that a thread takes at once.
+const PIECE: usize = 64;
+
+/// Coordinates `[dims, n padded]` in units of the kernel as pairs of f32 `[dims, 2, n padded]`, their sum exact to 48 bits.
+pub(super) fn pairs(places: &[f64], dims: usize) -> Vec<f32> {
+    let stride = places.len() / dims;
+    let mut pairs = vec![0.0; 2 * places.len()];
+    for (row, out) in places.chunks_exact(stride.max(1)).zip(pairs.chunks_exact_mut(2 * stride.max(1))) {
+        let (high, low) = out.split_at_mut(stride);
+        for ((x, high), low) in row.iter().zip(high).zip(low) {
+            (*high, *low) = pair(*x);
+        }
+    }
+    pairs
+}
+
+fn pair(x: f64) -> (f32, f32) {
+    let most = f64::from(FAR);
+    let x = x.clamp(-most, most);
+    (x as f32, (x - f64::from(x as f32)) as f32)
+}
+
+impl ClusterlessDecoder {
+    /// The local log likelihood `[N, 1]`: `track` tells where the animal was while the decoding spikes fell. Edges outside its
+    /// time are extrapolated linearly, as the published code does.
+    ///
+    /// # Errors
+    /// When the spikes or the track do not fit the model.
+    pub fn predict_local(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        how: impl Into<Options>,
+    ) -> Result<Vec<f32>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len()];
+        self.predict_local_into(track, decoding, how, &mut LocalWorkspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_local`], and when the model was not fitted in f64.
+    pub fn predict_local_f64(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        how: impl Into<Options>,
+    ) -> Result<Vec<f64>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len()];
+        let how = Options { precision: Precision::F64, ..how.into() };
+        self.local_into(track, decoding, &how, &mut LocalWorkspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same in f64, by the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_local`].
+    pub fn predict_local_exactly(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
+        self.check_local(track, decoding)?;
+        Ok(exact::local(self, track, decoding.time_edges, decoding.electrodes, &decoding.pairs()))
+    }
+
+    fn check_local(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<(), KdeError> {
+        decoding.check(self)?;
+        track.check("dec_position_time", "dec_position")?;
+        length("dimensions of dec_position", track.dims, self.dims, "the dimensions of position")
+    }
+
+    /// [`ClusterlessDecoder::predict_local`] into memory that the caller keeps.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_local`], and when `out` is not N long.
+    pub fn predict_local_into(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        how: impl Into<Options>,
+        workspace: &mut LocalWorkspace,
+        out: &mut [f32],
+    ) -> Result<(), KdeError> {
+        let how = Options { precision: Precision::F32, ..how.into() };
+        self.local_into(track, decoding, &how, workspace, out)
+    }
+
+    /// In the precision of the options.
+    pub(super) fn local_into<T: Real>(
+        &self,
+        track: Track<'_>,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut LocalWorkspace,
+        out: &mut [T],
+    ) -> Result<(), KdeError> {
+        let method = options.method;
+        self.check_local(track, decoding)?;
+        let edges = decoding.time_edges;
+        length("local_log_likelihood", out.len(), edges.len(), "one a time edge")?;
+        if method == Method::Reference {
+            let exact = self.predict_local_exactly(track, decoding)?;
+            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = T::of(exact));
+            return Ok(());
+        }
+        let wide = match options.precision {
+            Precision::F32 => None,
+            Precision::F64 => Some(self.wide()?),
+        };
+        let LocalWorkspace { marked, terms, ground, sums } = workspace;
+        marked.resize_with(self.electrodes.len(), Marked::default);
+        for (number, marked) in marked.iter_mut().enumerate() {
+            marked.take(self, number, decoding);
+        }
+        let span = span!("ground process");
+        ground.resize(edges.len(), 0.0);
+        in_pieces(options, ground, |first, ground| {
+            let mut at = vec![0.0; self.dims];
+            for (ground, &t) in ground.iter_mut().zip(&edges[first..]) {
+                track.interpolate(t, &mut at);
+                *ground = match wide {
+                    None => self.ground_here(&at, method),
+                    Some(wide) => self.ground_f64(wide, &at, method),
+                };
+            }
+        });
+        drop(span);
+        let _span = span!("marks and positions");
+        sums.clear();
+        sums.extend(ground.iter().map(|ground| -ground));
+        for (number, marked) in marked.iter().enumerate() {
+            let spikes = &decoding.electrodes[number];
+            let kept = decoding.rows_of(spikes).0;
+            terms.resize(marked.rows.len(), 0.0);
+            in_pieces(options, terms, |first, terms| {
+                let mut at = vec![0.0; self.dims];
+                for (i, term) in terms.iter_mut().enumerate() {
+                    let spike = kept.start + first + i;
+                    track.interpolate(spikes.times[spike], &mut at);
+                    let electrode = &self.electrodes[number];
+                    let f = electrode.n_features;
+                    *term = if let Some(wide) = wide {
+                        self.term_f64(wide, electrode, &at, &spikes.features[spike * f..][..f], method)
+                    } else if electrode.fits_f32 {
+                        self.term(electrode, &at, &marked.marks[(first + i) * f..][..f], method)
+                    } else {
+                        exact::term(self, electrode, &at, &spikes.features[spike * f..][..f])
+                    };
+                }
+            });
+            marked.rows.iter().zip(terms.iter()).for_each(|(&row, term)| sums[row as usize] += term);
+        }
+        out.iter_mut().zip(sums.iter()).for_each(|(out, sum)| *out = T::of(*sum));
+        Ok(())
+    }
+
+    /// ln of the occupancy at a place.
+    fn log_occupancy(&self, at: &[f64], method: Method) -> f64 {
+        let samples = Points { places: &self.track_pairs, n: self.track_time.len(), marks: &[] };
+        samples.log_sum(&self.place(at), &[], method) + log_norm(&self.position_std)
+            - (self.track_time.len() as f64).ln()
+    }
+
+    fn place(&self, at: &[f64]) -> Vec<(f32, f32)> {
+        at.iter().zip(&self.position_std).map(|(x, w)| pair(x * (super::model::UNIT / w))).collect()
+    }
+
+    /// The sum of mu gamma / pi over electrodes at a place.
+    fn ground_here(&self, at: &[f64], method: Method) -> f64 {
+        let log_pi = self.log_occupancy(at, method);
+        // Below the smallest f64 the reference has no occupancy either, and no rate.
+        if log_pi < f64::MIN_POSITIVE.ln() {
+            return 0.0;
+        }
+        let place = self.place(at);
+        let rate = |electrode: &Electrode| {
+            let points = Points { places: &electrode.place_pairs, n: electrode.spikes(), marks: &[] };
+            let log_gamma = points.log_sum(&place, &[], method) + log_norm(&self.position_std);
+            // mu / Ne = 1 / T.
+            (log_gamma - log_pi).exp() / self.track_time.len() as f64
+        };
+        self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
+    }
+
+    /// The same in f64. Occupancy and density below the smallest number are 0, as in the reference.
+    fn ground_f64(&self, wide: &Wide, at: &[f64], method: Method) -> f64 {
+        let vectors = method.vectors();
+        let samples = self.track_time.len();
+        let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
+        let log_norm = log_norm(&self.position_std);
+        if pi.ln() + exponent * LN_2 + log_norm - (samples as f64).ln() < f64::MIN_POSITIVE.ln() {
+            return 0.0;
+        }
+        let rate = |electrode: &Electrode| {
+            let (gamma, other) = wide_sums::Points::places(electrode).sum(&wide.scale, at, &[], vectors);
+            // mu / Ne = 1 / T and norm and 1 / T of the occupancy cancel.
+            gamma / pi * (other - exponent).exp2()
+        };
+        self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
+    }
+
+    /// ln of the rate at a spike's place and mark, in f64.
+    fn term_f64(&self, wide: &Wide, electrode: &Electrode, at: &[f64], mark: &[f64], method: Method) -> f64 {
+        let (vectors, samples) = (method.vectors(), self.track_time.len());
+        let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
+        let log_pi = pi.ln() + exponent * LN_2 + log_norm(&self.position_std) - (samples as f64).ln();
+        if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
+            return LOG_FLOOR;
+        }
+        let (sum, exponent) = wide_sums::Points::marked(electrode).sum(&wide.scale, at, mark, vectors);
+        (sum.ln() + exponent * LN_2 + electrode.log_scale - log_pi).max(LOG_FLOOR)
+    }
+
+    /// ln of the rate at a spike's place and mark.
+    fn term(&self, electrode: &Electrode, at: &[f64], mark: &[f32], method: Method) -> f64 {
+        let log_pi = self.log_occupancy(at, method);
+        if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
+            return LOG_FLOOR;
+        }
+        let points = Points { places: &electrode.place_pairs, n: electrode.spikes(), marks: &electrode.marks };
+        (points.log_sum(&self.place(at), mark, method) + electrode.log_scale - log_pi).max(LOG_FLOOR)
+    }
+}
+
+/// Runs `work(first, piece)` over pieces of `out`, on all threads where the method says so.
+fn in_pieces(options: &Options, out: &mut [f64], work: impl Fn(usize, &mut [f64]) + Sync) {
+    if options.threads() == 1 {
+        return work(0, out);
+    }
+    let pieces: Vec<Mutex<&mut [f64]>> = out.chunks_mut(PIECE).map(Mutex::new).collect();
+    pool::for_each_chunk_on(options.threads(), pieces.len(), |i| {
+        work(i * PIECE, &mut pieces[i].lock().unwrap_or_else(PoisonError::into_inner));
+    });
+}
+
+/// Points at which kernels stand: places `[dims, 2, n padded]` and, where there are, marks `[F, n padded]`.
+struct Points<'a> {
+    places: &'a [f32],
+    n: usize,
+    marks: &'a [f32],
+}
+
+impl Points<'_> {
+    /// ln of the sum of kernels (1 at their centre) at a place and mark.
+    fn log_sum(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f64 {
+        if self.n == 0 {
+            return f64::NEG_INFINITY;
+        }
+        // Almost always some kernel is near; only where none is do the largest terms have to be factored out.
+        let mut shift = 0.0;
+        let mut sum = self.sum(at, mark, shift, method);
+        if sum < 1e-25 {
+            shift = self.largest(at, mark, method).max(f32::MIN);
+            sum = self.sum(at, mark, shift, method);
+        }
+        f64::from(sum).ln() + f64::from(shift) * std::f64::consts::LN_2
+    }
+
+    fn sum(&self, at: &[(f32, f32)], mark: &[f32], shift: f32, method: Method) -> f32 {
+        match method {
+            Method::Scalar => (0..self.n).map(|i| (self.exponent(at, mark, i) - shift).exp2()).sum(),
+            _ => dispatch(method.isa(), Reduce { points: self, at, mark, shift: Some(shift) }),
+        }
+    }
+
+    fn largest(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f32 {
+        match method {
+            Method::Scalar => (0..self.n).map(|i| self.exponent(at, mark, i)).fold(f32::MIN, f32::max),
+            _ => dispatch(method.isa(), Reduce { points: self, at, mark, shift: None }),
+        }
+    }
+
+    fn exponent(&self, at: &[(f32, f32)], mark: &[f32], i: usize) -> f32 {
+        let stride = self.places.len() / (2 * at.len());
+        let mut exponent = 0.0;
+        for (d, (high, low)) in at.iter().enumerate() {
+            let row = &self.places[2 * d * stride..];
+            let distance = (row[i] - high) + (row[stride + i] - low);
+            exponent -= distance * distance;
+        }
+        for (f, y) in mark.iter().enumerate() {
+            let distance = self.marks[f * stride + i] - y;
+            exponent -= distance * distance;
+        }
+        exponent
+    }
+}
+
+/// The sum of 2^(exponent - shift), or without a shift the largest exponent.
+struct Reduce<'a> {
+    points: &'a Points<'a>,
+    at: &'a [(f32, f32)],
+    mark: &'a [f32],
+    shift: Option<f32>,
+}
+
+impl Kernel for Reduce<'_> {
+    type Out = f32;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        match (self.at.len(), self.mark.len()) {
+            (1, 0) => self.over::<S, 1, 0>(s),
+            (2, 0) => self.over::<S, 2, 0>(s),
+            (1, 2) => self.over::<S, 1, 2>(s),
+            (1, 4) => self.over::<S, 1, 4>(s),
+            (2, 4) => self.over::<S, 2, 4>(s),
+            _ => self.over::<S, 0, 0>(s),
+        }
+    }
+}
+
+impl Reduce<'_> {
+    /// `D` dimensions and `F` features, where `D` = 0 says that neither is known.
+    #[inline(always)]
+    fn over<S: Simd, const D: usize, const F: usize>(self, s: S) -> f32 {
+        let (dims, features) = if D > 0 { (D, F) } else { (self.at.len(), self.mark.len()) };
+        let stride = self.points.places.len() / (2 * dims);
+        let row = |d: usize| &self.points.places[2 * d * stride..][..2 * stride];
+        let (mut sum, mut best) = (s.splat(0.0), s.splat(f32::MIN));
+        let shift = s.splat(self.shift.unwrap_or(0.0));
+        for i in (0..stride).step_by(S::LANES) {
+            let mut exponent = s.splat(0.0);
+            for d in 0..dims {
+                let high = s.sub(s.load(&row(d)[i..]), s.splat(self.at[d].0));
+                let low = s.sub(s.load(&row(d)[stride + i..]), s.splat(self.at[d].1));
+                let distance = s.add(high, low);
+                exponent = s.neg_mul_add(distance, distance, exponent);
+            }
+            for f in 0..features {
+                let distance = s.sub(s.load(&self.points.marks[f * stride + i..]), s.splat(self.mark[f]));
+                exponent = s.neg_mul_add(distance, distance, exponent);
+            }
+            if self.shift.is_some() {
+                sum = s.add(sum, exp2_down(s, s.sub(exponent, shift)));
+            } else {
+                best = s.max(best, exponent);
+            }
+        }
+        if self.shift.is_some() { s.sum(sum) } else { s.largest(best) }
+    }
+}

@@ -1,0 +1,390 @@
+//! Prediction: the log likelihood of each time bin at each position bin.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_profile::span;
+
+use super::data::Spikes;
+use super::error::{KdeError, length};
+use super::model::{ClusterlessDecoder, LOG_FLOOR, Wide};
+use super::options::{BIN_STEP, Method, Options, Precision, Tiling, thread_bytes};
+use super::real::Real;
+use super::rows::{Decoding, Marked};
+use super::sink::Sink;
+use super::{exact, plain, tiles, wide};
+use ellwand_simd::lanes::dispatch;
+use ellwand_simd::pool;
+
+/// Memory that prediction needs beside model, inputs and output, kept from call to call.
+#[derive(Default)]
+pub struct Workspace {
+    marked: Vec<Marked>,
+    single: Tiles<tiles::Buffers, f32>,
+    double: Tiles<wide::Buffers, f64>,
+    silent: Vec<u32>,
+}
+
+/// The part of it that depends on the type of the numbers: buffers of the fused kernel for each thread, or of the others.
+struct Tiles<B, T> {
+    fused: Vec<Mutex<B>>,
+    plain: Option<plain::Buffers<T>>,
+    shape: Option<Tiling>,
+}
+
+impl<B, T> Default for Tiles<B, T> {
+    fn default() -> Self {
+        Self { fused: Vec::new(), plain: None, shape: None }
+    }
+}
+
+impl<B, T: Real> Tiles<B, T> {
+    /// Makes what predictions with these options take, unless it is there.
+    fn reserve(&mut self, tiling: Tiling, options: &Options, buffers: impl Fn() -> B) {
+        let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
+        let fresh = self.shape != Some(tiling);
+        if fused && (fresh || self.fused.len() != options.threads()) {
+            self.fused = (0..options.threads()).map(|_| Mutex::new(buffers())).collect();
+        }
+        if !fused && (fresh || self.plain.is_none()) {
+            self.plain = Some(plain::Buffers::new(tiling));
+        }
+        self.shape = Some(tiling);
+    }
+
+    /// Sets the counts of all threads to 0.
+    fn forget_pairs(&mut self, of: impl Fn(&mut B) -> &mut u64) {
+        for buffers in &mut self.fused {
+            *of(buffers.get_mut().unwrap_or_else(PoisonError::into_inner)) = 0;
+        }
+        self.plain.iter_mut().for_each(|plain| plain.pairs = 0);
+    }
+
+    fn pairs(&self, of: impl Fn(&B) -> u64) -> u64 {
+        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.fused.iter().map(locked).sum::<u64>() + self.plain.as_ref().map_or(0, |plain| plain.pairs)
+    }
+
+    fn bytes(&self, of: impl Fn(&B) -> usize) -> usize {
+        let locked = |buffers: &Mutex<B>| of(&buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.fused.iter().map(locked).sum::<usize>() + self.plain.as_ref().map_or(0, plain::Buffers::bytes)
+    }
+
+    /// Runs `part` over the parts, on as many threads as there are buffers.
+    fn over(&self, parts: &[(Range<usize>, Range<usize>)], part: impl Fn(Range<usize>, Range<usize>, &mut B) + Sync)
+    where
+        B: Send,
+    {
+        if let [(rows, bins)] = parts {
+            let mut buffers = self.fused[0].lock().unwrap_or_else(PoisonError::into_inner);
+            return part(rows.clone(), bins.clone(), &mut buffers);
+        }
+        let fused = &self.fused[..];
+        pool::for_each_chunk_on(fused.len(), parts.len(), |i| {
+            // As many buffers as threads, so one is always free for a thread that looks for it.
+            part(parts[i].0.clone(), parts[i].1.clone(), &mut free(fused));
+        });
+    }
+}
+
+impl Workspace {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> u64 {
+        let marked: usize = self.marked.iter().map(Marked::bytes).sum();
+        let tiles = self.single.bytes(tiles::Buffers::bytes) + self.double.bytes(wide::Buffers::bytes);
+        (marked + tiles + 4 * self.silent.capacity()) as u64
+    }
+
+    /// Products of an encoding spike, a decoding spike and a bin that the last prediction in a precision summed: those that
+    /// were not skipped. What was computed by the reference's formula, for values that f32 does not hold, is not among them.
+    pub(super) fn pairs(&self, precision: Precision) -> u64 {
+        match precision {
+            Precision::F32 => self.single.pairs(|buffers| buffers.pairs),
+            Precision::F64 => self.double.pairs(|buffers| buffers.pairs),
+        }
+    }
+
+    /// The shapes of the last prediction in a precision.
+    pub(super) fn tiling(&self, precision: Precision) -> Option<Tiling> {
+        match precision {
+            Precision::F32 => self.single.shape,
+            Precision::F64 => self.double.shape,
+        }
+    }
+}
+
+/// Work, in pairs of spikes times bins, below which waking other threads costs more than it brings.
+const WORTH_THREADS: f64 = 2e6;
+
+/// Parts a thread: an interrupted one is made up for by the others.
+const PARTS: usize = 2;
+
+impl ClusterlessDecoder {
+    /// The log likelihood `[N, B]` of the decoding spikes, up to a constant of each row's own.
+    ///
+    /// # Errors
+    /// When the spikes do not fit the model, or the memory allowed does not hold one tile.
+    pub fn predict(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f32>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
+        self.predict_into(decoding, options, &mut Workspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`], and when the model was not fitted in f64.
+    pub fn predict_f64(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f64>, KdeError> {
+        let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
+        let options = Options { precision: Precision::F64, ..*options };
+        self.predict_f64_into(decoding, &options, &mut Workspace::default(), &mut out)?;
+        Ok(out)
+    }
+
+    /// The same in f64, by the reference.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`].
+    pub fn predict_exactly(&self, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
+        decoding.check(self)?;
+        let rows: Vec<usize> = (0..decoding.time_edges.len()).collect();
+        Ok(exact::predict(self, decoding, &rows, 1))
+    }
+
+    /// The reference at some rows only, `[rows, B]`, on all threads.
+    pub(super) fn rows_exactly(&self, decoding: &Decoding<'_>, rows: &[usize]) -> Result<Vec<f64>, KdeError> {
+        decoding.check(self)?;
+        Ok(exact::predict(self, decoding, rows, pool::threads()))
+    }
+
+    /// [`ClusterlessDecoder::predict`] into memory that the caller keeps: no allocation after the first call of a shape.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`], and when `out` is not N x B.
+    pub fn predict_into(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [f32],
+    ) -> Result<(), KdeError> {
+        if options.precision == Precision::F64 {
+            let (problem, expected) = ("predict gives f32, the options say f64", "predict_f64, or Precision::F32");
+            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+        }
+        if options.method == Method::Reference {
+            let exact = self.predict_exactly(decoding)?;
+            length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
+            out.iter_mut().zip(exact).for_each(|(out, exact)| *out = exact as f32);
+            return Ok(());
+        }
+        let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
+        let Workspace { marked, single, .. } = workspace;
+        let Decoding { electrodes, .. } = decoding;
+        if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
+            let (marked, sink, skip) = (&marked[..], &Sink::new(out, self.bins), options.skip);
+            single.over(&parts, |rows, bins, buffers| {
+                dispatch(isa, tiles::Part { model: self, marked, rows, bins, tiling, skip, buffers, sink });
+            });
+        } else if let Some(buffers) = &mut single.plain {
+            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+        }
+        self.add_exactly(decoding, out);
+        Ok(())
+    }
+
+    /// [`ClusterlessDecoder::predict_f64`] into memory that the caller keeps; the options must say f64.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict_f64`], and when `out` is not N x B.
+    pub fn predict_f64_into(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [f64],
+    ) -> Result<(), KdeError> {
+        if options.precision == Precision::F32 {
+            let (problem, expected) = ("predict_f64 gives f64, the options say f32", "predict, or Precision::F64");
+            return Err(KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() });
+        }
+        if options.method == Method::Reference {
+            let exact = self.predict_exactly(decoding)?;
+            length("log_likelihood", out.len(), exact.len(), "time edges x bins")?;
+            out.copy_from_slice(&exact);
+            return Ok(());
+        }
+        let wide = self.wide()?;
+        let (tiling, parts) = self.begin(decoding, options, workspace, out)?;
+        let Workspace { marked, double, .. } = workspace;
+        let electrodes = decoding.electrodes;
+        if let Method::Simd(isa) | Method::Parallel(isa) = options.method {
+            let (model, marked, sink, skip) = (self, &marked[..], &Sink::new(out, self.bins), options.skip);
+            double.over(&parts, |rows, bins, buffers| {
+                let part = wide::Part { model, wide, marked, electrodes, rows, bins, tiling, skip, buffers, sink };
+                dispatch(isa, part);
+            });
+        } else if let Some(buffers) = &mut double.plain {
+            plain::predict(self, (marked, electrodes), tiling, options, buffers, out);
+        }
+        Ok(())
+    }
+
+    /// What f64 kernels read, of a model that was fitted for them.
+    pub(super) fn wide(&self) -> Result<&Wide, KdeError> {
+        let (problem, expected) = ("the model was fitted in f32", "one fitted with Precision::F64");
+        let error = || KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() };
+        self.wide.as_ref().ok_or_else(error)
+    }
+
+    /// Checks, makes memory, takes the spikes, starts the output. Gives the shapes and the parts.
+    #[allow(clippy::type_complexity, reason = "a part is a range of rows and one of bins")]
+    fn begin<T: Real>(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+        out: &mut [T],
+    ) -> Result<(Tiling, Vec<(Range<usize>, Range<usize>)>), KdeError> {
+        decoding.check(self)?;
+        let rows = decoding.time_edges.len();
+        length("log_likelihood", out.len(), rows * self.bins, "time edges x bins")?;
+        let tiling = self.reserve(decoding, options, workspace)?;
+        workspace.single.forget_pairs(|buffers| &mut buffers.pairs);
+        workspace.double.forget_pairs(|buffers| &mut buffers.pairs);
+        let _span = span!("decoding spikes");
+        for (number, marked) in workspace.marked.iter_mut().enumerate() {
+            match options.precision {
+                Precision::F32 => marked.take(self, number, decoding),
+                Precision::F64 => drop(marked.take_rows(number, decoding)),
+            }
+        }
+        self.start(workspace, rows, out);
+        Ok((tiling, self.parts(&workspace.marked, rows, options.threads())))
+    }
+
+    /// Makes the working memory for predictions like this one, so that the first takes no longer than the others. Gives the
+    /// shapes that were chosen.
+    fn reserve(
+        &self,
+        decoding: &Decoding<'_>,
+        options: &Options,
+        workspace: &mut Workspace,
+    ) -> Result<Tiling, KdeError> {
+        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
+        let tiling = options.tiling(most, self.bins, self.dims, self.fixed_memory(decoding, options.precision))?;
+        workspace.marked.resize_with(self.electrodes.len(), Marked::default);
+        for (marked, spikes) in workspace.marked.iter_mut().zip(decoding.electrodes) {
+            marked.reserve(spikes, options.precision);
+        }
+        match options.precision {
+            Precision::F32 => workspace.single.reserve(tiling, options, || tiles::Buffers::new(tiling, self.dims)),
+            Precision::F64 => workspace.double.reserve(tiling, options, || wide::Buffers::new(tiling)),
+        }
+        Ok(tiling)
+    }
+
+    /// A workspace with all memory that predictions like this one take, for programs that cannot wait at the first.
+    ///
+    /// # Errors
+    /// As [`ClusterlessDecoder::predict`].
+    pub fn workspace(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Workspace, KdeError> {
+        decoding.check(self)?;
+        let mut workspace = Workspace::default();
+        if options.method != Method::Reference {
+            self.reserve(decoding, options, &mut workspace)?;
+            workspace.silent.reserve(decoding.time_edges.len());
+        }
+        Ok(workspace)
+    }
+
+    /// Every row without its spikes: -Lambda, and the floor for each spike of an electrode without encoding spikes.
+    fn start<T: Real>(&self, workspace: &mut Workspace, rows: usize, out: &mut [T]) {
+        let Workspace { silent, marked, .. } = workspace;
+        silent.clear();
+        silent.resize(rows, 0);
+        for (_, marked) in self.electrodes.iter().zip(marked).filter(|(electrode, _)| electrode.spikes() == 0) {
+            marked.rows.iter().for_each(|&row| silent[row as usize] += 1);
+        }
+        for (row, &silent) in out.chunks_exact_mut(self.bins).zip(silent.iter()) {
+            let floors = f64::from(silent) * LOG_FLOOR;
+            row.iter_mut().zip(&self.ground).for_each(|(out, ground)| *out = T::of(floors - ground));
+        }
+    }
+
+    /// Electrodes whose kernels leave the range of f32.
+    fn add_exactly(&self, decoding: &Decoding<'_>, out: &mut [f32]) {
+        let strange = |number: &usize| !self.electrodes[*number].fits_f32 && self.electrodes[*number].spikes() > 0;
+        let mut row_sum = vec![0.0; self.bins];
+        for number in (0..self.electrodes.len()).filter(strange) {
+            let spikes = &decoding.electrodes[number];
+            let (kept, rows) = decoding.rows_of(spikes);
+            for (spike, row) in kept.zip(rows) {
+                row_sum.fill(0.0);
+                exact::add_spikes(self, number, spikes, &[(spike, 0)], 0, self.bins, &mut row_sum);
+                out[row * self.bins..].iter_mut().zip(&row_sum).for_each(|(out, l)| *out += *l as f32);
+            }
+        }
+    }
+
+    /// Cuts the output for several threads: by bins, where the mark kernels are computed anew for each part, or by rows, where
+    /// the position kernels are, whichever costs less.
+    fn parts(&self, marked: &[Marked], rows: usize, threads: usize) -> Vec<(Range<usize>, Range<usize>)> {
+        let per = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+            let pairs = self.electrodes.iter().zip(marked);
+            pairs.map(|(e, m)| f(e.spikes() as f64, m.rows.len() as f64)).sum()
+        };
+        let pairs = per(&|encoding, decoding| encoding * decoding);
+        let places = per(&|encoding, decoding| if decoding > 0.0 { encoding * self.bins as f64 } else { 0.0 });
+        if threads == 1 || pairs * self.bins as f64 <= WORTH_THREADS {
+            return vec![(0..rows, 0..self.bins)];
+        }
+        let steps = self.bins.div_ceil(BIN_STEP);
+        let wanted = threads * PARTS;
+        let cost = |columns: usize| columns as f64 * pairs + wanted.div_ceil(columns) as f64 * places;
+        let columns = (1..=wanted.min(steps)).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(1);
+        let cuts = wanted.div_ceil(columns).min(rows - 1).max(1);
+        let mut parts = Vec::new();
+        for cut in 0..cuts {
+            // The last row never holds a spike.
+            let range = cut * (rows - 1) / cuts..(cut + 1) * (rows - 1) / cuts;
+            for column in 0..columns {
+                let bins =
+                    column * steps / columns * BIN_STEP..((column + 1) * steps / columns * BIN_STEP).min(self.bins);
+                parts.push((range.clone(), bins));
+            }
+        }
+        parts
+    }
+
+    /// Estimate of the working memory in bytes that prediction takes beside model, inputs and output.
+    ///
+    /// # Errors
+    /// When the memory allowed does not hold one tile.
+    pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
+        let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
+        let fixed = self.fixed_memory(decoding, options.precision);
+        let tiling = options.tiling(most, self.bins, self.dims, fixed)?;
+        Ok(options.threads() as u64 * thread_bytes(tiling, self.dims, options) + fixed)
+    }
+
+    /// What does not depend on block and tile: spikes as f32 (f64 reads them as given), counts by row.
+    fn fixed_memory(&self, decoding: &Decoding<'_>, precision: Precision) -> u64 {
+        let wide = precision == Precision::F64;
+        let values = |s: &Spikes<'_>| s.times.len() * if wide { 1 } else { s.n_features + 1 };
+        let spikes: usize = decoding.electrodes.iter().map(values).sum();
+        4 * (spikes + decoding.time_edges.len()) as u64
+    }
+}
+
+/// A set of buffers that nobody uses at the moment.
+fn free<B>(buffers: &[Mutex<B>]) -> std::sync::MutexGuard<'_, B> {
+    loop {
+        for buffer in buffers {
+            if let Ok(buffer) = buffer.try_lock() {
+                return buffer;
+            }
+        }
+        std::thread::yield_now();
+    }
+}

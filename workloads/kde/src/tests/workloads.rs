@@ -1,0 +1,206 @@
+//! The workloads: every implementation passes its own gate, poison does not, arrays are adopted or refused by name.
+
+use ellwand_core::{Dtype, Fit, Registry, Tensor, Tensors, Value};
+
+use ellwand_gpu_lab::testing::{Here, case, here};
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    crate::register(&mut registry);
+    registry
+}
+
+#[test]
+fn every_implementation_passes_and_poison_fails() {
+    let registry = registry();
+    for workload in registry.workloads().iter().filter(|workload| workload.name() != "kde-stream") {
+        for data in ["script", "structured"] {
+            for (features, dims, skip, precision) in
+                [(2, 1, true, "f32"), (4, 2, false, "f32"), (2, 1, false, "f64"), (3, 2, true, "f64")]
+            {
+                let set = [
+                    ("precision", precision.into()),
+                    ("data", data.into()),
+                    ("features", Value::Int(features)),
+                    ("dims", Value::Int(dims)),
+                    ("skip", Value::Flag(skip)),
+                ];
+                let case = case(&registry, workload.name(), &set);
+                workload.check(&case).unwrap();
+                let inputs = workload.inputs(&case, 5).unwrap();
+                let expected = workload.reference(&case, &inputs).unwrap();
+                for row in here(&registry, workload.name()) {
+                    let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                    ready.run();
+                    ready.poison();
+                    let spoiled =
+                        ready.output().is_ok_and(|got| workload.judge(&case, &inputs, &expected, &got).passed);
+                    assert!(!spoiled, "{row:?} passes poisoned");
+                    ready.run();
+                    let got = ready.output().unwrap();
+                    let verdict = workload.judge(&case, &inputs, &expected, &got);
+                    assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                    assert!(!ready.what_ran().is_empty());
+                    let name = workload.ports(&case).outputs[0].name;
+                    let wide = precision == "f64" || row.name == "reference";
+                    assert_eq!(got.get(name).unwrap().dtype(), if wide { Dtype::F64 } else { Dtype::F32 }, "{row:?}");
+                }
+                let work = workload.work(&case);
+                assert!(work.items > 0 && work.flops > 0.0 && work.bytes_total() > 0, "{case}");
+                assert!(workload.footprint(&case) > inputs.bytes());
+                assert_eq!(workload.remarks(&case).len(), usize::from(data == "script"));
+            }
+        }
+    }
+}
+
+#[test]
+fn knobs_get_the_same_data_and_seeds_other_data() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let plain = case(&registry, "kde-predict", &[("data", "structured".into())]);
+    let other = case(&registry, "kde-predict", &[("data", "structured".into()), ("block", Value::Float(7.0))]);
+    assert_eq!(workload.data_digest(&plain), workload.data_digest(&other));
+    let digest = |seed| workload.inputs(&plain, seed).unwrap().digest();
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn a_wrong_row_is_found_wherever_the_reference_looks() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let case = case(&registry, "kde-predict", &[]);
+    let inputs = workload.inputs(&case, 1).unwrap();
+    let expected = workload.reference(&case, &inputs).unwrap();
+    let row = registry.implementations("kde-predict").into_iter().find(|row| row.name == "simd").unwrap();
+    let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+    ready.run();
+    let got = ready.output().unwrap();
+    let values = got.f32("log_likelihood").unwrap().to_vec();
+    for at in [0, 777, values.len() - 1] {
+        let mut values = values.clone();
+        values[at] += 0.01;
+        let shape = got.get("log_likelihood").unwrap().shape();
+        let bad = Tensors::new().with("log_likelihood", Tensor::new(shape, &values[..]).unwrap());
+        let verdict = workload.judge(&case, &inputs, &expected, &bad);
+        assert!(!verdict.passed && verdict.detail.contains("log_likelihood["), "{}", verdict.detail);
+    }
+    assert!(!workload.judge(&case, &inputs, &expected, &Tensors::new()).passed);
+}
+
+#[test]
+fn large_cases_are_judged_in_some_rows() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let set = [
+        ("samples", Value::Int(300)),
+        ("edges", Value::Int(500)),
+        ("enc-spikes", Value::Int(2000)),
+        ("dec-spikes", Value::Int(400)),
+        ("bins", Value::Int(400)),
+    ];
+    let case = case(&registry, "kde-predict", &set);
+    let inputs = workload.inputs(&case, 1).unwrap();
+    let expected = workload.reference(&case, &inputs).unwrap();
+    let rows = expected.get("rows").unwrap().u64().unwrap().to_vec();
+    assert!(rows.len() > 50 && rows.len() < 400 && rows[0] == 0 && rows.ends_with(&[498, 499]), "{rows:?}");
+    let row = registry.implementations("kde-predict").into_iter().find(|row| row.name == "parallel").unwrap();
+    let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+    ready.run();
+    let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
+    assert!(verdict.passed && verdict.detail.contains("of 500 rows"), "{}", verdict.detail);
+}
+
+#[test]
+fn arrays_are_adopted_and_bad_ones_refused_by_name() {
+    let registry = registry();
+    let workload = registry.find("kde-predict-local").unwrap();
+    let case = case(&registry, "kde-predict-local", &[("data", "structured".into())]);
+    let good = workload.inputs(&case, 4).unwrap();
+    let (adopted, inputs) = workload.adopt(&case, good.clone(), Fit::Whole).unwrap();
+    assert_eq!(inputs.digest(), good.digest());
+    assert_eq!(
+        (adopted.text("data"), adopted.int("bins"), adopted.int("edges")),
+        (Some("given"), Some(200), Some(100))
+    );
+    let refused = |name: &str, tensor: Option<Tensor>, part: &str| {
+        let mut given = good.clone();
+        given.take(name);
+        if let Some(tensor) = tensor {
+            given.insert(name, tensor);
+        }
+        let error = workload.adopt(&case, given, Fit::Whole).unwrap_err().to_string();
+        assert!(error.contains(part), "{name}: {error} has not '{part}'");
+    };
+    refused("grid", None, "grid: this array is missing");
+    refused("dec_position", None, "dec_position: this array is missing");
+    refused("n_features", Some(Tensor::vector(&[2.5_f64; 8][..])), "whole numbers");
+    refused("enc_spike_times_offsets", Some(Tensor::vector(&[0_i64; 3][..])), "it holds 3 values");
+    let offsets = |change: &dyn Fn(&mut Vec<i64>)| {
+        let mut offsets = good.get("dec_spike_times_offsets").unwrap().i64().unwrap().to_vec();
+        change(&mut offsets);
+        Some(Tensor::vector(&offsets[..]))
+    };
+    refused("dec_spike_times_offsets", offsets(&|o| o[3] = 0), "offset 3 is 0");
+    refused("dec_spike_times_offsets", offsets(&|o| o[8] += 1), "offset 8");
+    refused("dec_spike_times_offsets", offsets(&|o| o[0] = 1), "offset 0 is 1");
+    refused("dec_features_flat", Some(Tensor::vector(&[0.0_f64; 5][..])), "it holds 5 values");
+    refused("position_std", Some(Tensor::scalar(0.0)), "above 0");
+    refused("waveform_std", Some(Tensor::vector(&[1.0_f64; 7][..])), "waveform_std");
+    refused("time_edges", Some(Tensor::scalar(0.0)), "time_edges");
+    refused("dec_position_time", Some(Tensor::vector(&[1.0_f64; 7][..])), "dec_position");
+    // As much as a sweep asks for cannot be cut from a recording.
+    let error = workload.adopt(&adopted, good.clone(), Fit::Case).is_ok();
+    assert!(error);
+    let mut other = adopted.clone();
+    other.set("bins", 7);
+    assert!(workload.adopt(&other, good, Fit::Case).unwrap_err().to_string().contains("--bins 200"));
+}
+
+#[test]
+fn budgets_too_small_are_refused_before_anything_runs() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let case = case(&registry, "kde-predict", &[("memory", Value::Float(0.01))]);
+    let error = workload.check(&case).unwrap_err().to_string();
+    assert!(error.starts_with("--memory") && error.contains("hint: --memory"), "{error}");
+}
+
+#[test]
+fn threads_and_instructions_that_the_machine_lacks_are_refused() {
+    let registry = registry();
+    let workload = registry.find("kde-predict").unwrap();
+    let threads = case(&registry, "kde-predict", &[("threads", Value::Float(100_000.0))]);
+    let error = workload.check(&threads).unwrap_err().to_string();
+    assert!(error.starts_with("--threads") && error.contains("this process may use"), "{error}");
+    for isa in ["avx512", "avx2", "baseline"] {
+        let here = ellwand_simd::isa::Isa::available().iter().any(|have| have.name() == isa);
+        let checked = workload.check(&case(&registry, "kde-predict", &[("isa", isa.into())]));
+        assert_eq!(checked.is_ok(), here, "{isa}");
+    }
+}
+
+#[test]
+fn a_stream_decodes_one_bin_a_call_and_is_judged_by_it() {
+    let registry = registry();
+    let workload = registry.find("kde-stream").unwrap();
+    let set = [("enc-spikes", Value::Int(300)), ("electrodes", Value::Int(6)), ("edges", Value::Int(21))];
+    let case = case(&registry, "kde-stream", &set);
+    let inputs = workload.inputs(&case, 5).unwrap();
+    let expected = workload.reference(&case, &inputs).unwrap();
+    for row in here(&registry, "kde-stream") {
+        let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+        assert_eq!(ready.most_iterations(), 1);
+        for _ in 0..25 {
+            ready.poison();
+            assert!(!workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed);
+            ready.run();
+            let got = ready.output().unwrap();
+            let rows = got.f32("log_likelihood").unwrap().chunks_exact(200).filter(|row| !row[0].is_nan()).count();
+            assert_eq!(rows, 1);
+            let verdict = workload.judge(&case, &inputs, &expected, &got);
+            assert!(verdict.passed, "{row:?}: {}", verdict.detail);
+        }
+    }
+}

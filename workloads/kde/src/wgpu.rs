@@ -1,0 +1,269 @@
+//! The decoder in WGSL (`kde.wgsl`): densities of a fit, and the log likelihood at every bin.
+//!
+//! An electrode of whose kernels f32 cannot hold enough (`fits_f32`) is computed in f64 on the processor; the device has none.
+
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensor, Tensors};
+
+use super::arrays::{Arrays, input_error};
+use super::local::pairs;
+use super::model::{ClusterlessDecoder, Electrode, FLOOR, LOG_FLOOR, log_norm};
+use super::options::{Method, Precision};
+use super::rows::Marked;
+use super::wgpu_local;
+use super::workload_spec::{self as spec, Task};
+use ellwand_gpu::products::{Place, Products, Then, word};
+use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
+use ellwand_simd::isa::Isa;
+
+/// The kernels.
+pub(crate) static SOURCE: Source = Source {
+    name: "kde.wgsl",
+    text: concat!(
+        include_str!("kde.wgsl"),
+        include_str!("../../../devices/gpu/src/invocation.wgsl"),
+        include_str!("../../../devices/gpu/src/portable.wgsl")
+    ),
+    options: &[],
+};
+
+/// Threads of a group.
+const THREADS: usize = 128;
+
+/// What every kernel is told: the extents of an electrode, of what it has `n` to do, and two numbers.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    spikes: usize,
+    stride: usize,
+    bins: usize,
+    padded: usize,
+    dims: usize,
+    features: usize,
+    n: usize,
+    number: f64,
+    rate: f64,
+}
+
+impl Told {
+    fn of(model: &ClusterlessDecoder, electrode: Option<&Electrode>) -> Self {
+        Self {
+            spikes: electrode.map_or(0, Electrode::spikes),
+            stride: electrode.map_or(0, Electrode::stride),
+            bins: model.bins,
+            padded: model.rarity.len(),
+            dims: model.dims,
+            features: electrode.map_or(0, |electrode| electrode.n_features),
+            n: 0,
+            number: LOG_FLOOR,
+            rate: electrode.map_or(0.0, |electrode| electrode.mean_rate),
+        }
+    }
+
+    /// Adds the launch of a kernel that takes `groups` groups.
+    fn launch(&self, job: &mut Job, kernel: &str, groups: usize, arrays: &[Arg]) -> Result<(), PrepareError> {
+        let sizes = [self.spikes, self.stride, self.bins, self.padded, self.dims, self.features, self.n];
+        let mut args = sizes.into_iter().map(word).collect::<Result<Vec<Arg>, _>>()?;
+        args.extend([Arg::F32(self.number as f32), Arg::F32(self.rate as f32)]);
+        args.extend(arrays);
+        Ok(job.launch(&SOURCE, kernel, Grid::line(groups, THREADS as u32), args)?)
+    }
+}
+
+fn f32s(job: &mut Job, gpu: &Gpu, values: impl Iterator<Item = f64>) -> Result<Arg, PrepareError> {
+    let values: Vec<f32> = values.map(|value| value as f32).collect();
+    Ok(job.hold(Buffer::of_f32(gpu, &values)?))
+}
+
+/// Coordinates of the bins.
+fn grid(job: &mut Job, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Arg, PrepareError> {
+    Ok(job.hold(Buffer::of_f32(gpu, &pairs(&model.grid_units, model.dims))?))
+}
+
+fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
+    let mut job = Job::new(gpu);
+    let bins = model.bins;
+    let occupancy = job.output("occupancy", Dtype::F32, &[bins], 0)?;
+    let ground = job.output("ground_process_intensity", Dtype::F32, &[bins], 0)?;
+    let density = job.hold(Buffer::new(gpu, 4 * bins)?);
+    let grid = grid(&mut job, gpu, model)?;
+    let norm = log_norm(&model.position_std).exp();
+    let mean = |n: usize| if n == 0 { 0.0 } else { norm / n as f64 };
+    let samples = super::fit::units(&arrays.position, model.dims, &model.position_std);
+    let track = job.hold(Buffer::of_f32(gpu, &pairs(&samples, model.dims))?);
+    let n = arrays.position_time.len();
+    let of_track = Told { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Told::of(model, None) };
+    of_track.launch(&mut job, "mean_kernel", bins, &[grid, track, occupancy])?;
+    for (number, electrode) in model.electrodes.iter().enumerate() {
+        // Without spikes nothing is read; an array is needed all the same.
+        let pairs = if electrode.spikes() == 0 { &[0.0][..] } else { &electrode.place_pairs };
+        let places = job.hold(Buffer::of_f32(gpu, pairs)?);
+        let told = Told { number: mean(electrode.spikes()), ..Told::of(model, Some(electrode)) };
+        told.launch(&mut job, "mean_kernel", bins, &[grid, places, density])?;
+        let kernel = if number == 0 { "first_ground" } else { "next_ground" };
+        let told = Told { number: FLOOR, ..told };
+        told.launch(&mut job, kernel, bins.div_ceil(THREADS), &[occupancy, density, ground])?;
+    }
+    let rates = model.mean_rates();
+    job.finish(move |computed| Ok(computed.with("mean_rates", Tensor::vector(&rates[..]))));
+    Ok(job.boxed())
+}
+
+/// Working memory that electrodes share, one after another.
+struct Shared {
+    kernels: Arg,
+    weights: Arg,
+    shifts: Arg,
+    sums: Arg,
+}
+
+fn predict(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn Prepared>, PrepareError> {
+    let spikes = arrays.decoding_spikes();
+    let decoding = arrays.decoding(&spikes);
+    decoding.check(model).map_err(input_error)?;
+    if let Some(number) = model.electrodes.iter().position(|e| e.spikes() > 0 && !e.fits_f32) {
+        let why = format!("the mark kernels of electrode {number} need f64, which the device does not have");
+        return Err(PrepareError::Unsupported(why));
+    }
+    let (edges, bins) = (decoding.time_edges.len(), model.bins);
+    let marked: Vec<Marked> = (0..model.electrodes.len())
+        .map(|number| {
+            let mut marked = Marked::default();
+            marked.take(model, number, &decoding);
+            marked
+        })
+        .collect();
+    let mut silent = vec![0.0; edges];
+    let mut most = [1; 3];
+    for (electrode, heard) in model.electrodes.iter().zip(&marked) {
+        if electrode.spikes() == 0 {
+            heard.rows.iter().for_each(|&row| silent[row as usize] += LOG_FLOOR);
+            continue;
+        }
+        let (n, m) = (electrode.spikes(), heard.rows.len());
+        for (most, needed) in most.iter_mut().zip([n * bins, n * m, m * bins]) {
+            *most = needed.max(*most);
+        }
+    }
+    let mut job = Job::new(gpu);
+    let y = job.output("log_likelihood", Dtype::F32, &[edges, bins], 0)?;
+    let mut scratch = |values: usize| Ok::<_, PrepareError>(job.hold(Buffer::new(gpu, 4 * values)?));
+    let shared = Shared {
+        kernels: scratch(most[0])?,
+        weights: scratch(most[1])?,
+        shifts: scratch(marked.iter().map(|heard| heard.rows.len()).max().unwrap_or(0).max(1))?,
+        sums: scratch(most[2])?,
+    };
+    let ground = f32s(&mut job, gpu, model.ground.iter().copied())?;
+    let silent = f32s(&mut job, gpu, silent.into_iter())?;
+    let told = Told { n: edges * bins, ..Told::of(model, None) };
+    told.launch(&mut job, "begin", told.n.div_ceil(THREADS), &[ground, silent, y])?;
+    let grid = grid(&mut job, gpu, model)?;
+    for (electrode, heard) in model.electrodes.iter().zip(&marked) {
+        if electrode.spikes() > 0 && !heard.rows.is_empty() {
+            add(&mut job, gpu, model, electrode, heard, &shared, [grid, y])?;
+        }
+    }
+    Ok(job.boxed())
+}
+
+/// Adds the spikes of one electrode.
+fn add(
+    job: &mut Job,
+    gpu: &Gpu,
+    model: &ClusterlessDecoder,
+    electrode: &Electrode,
+    heard: &Marked,
+    shared: &Shared,
+    [grid, y]: [Arg; 2],
+) -> Result<(), PrepareError> {
+    let (n, m, bins) = (electrode.spikes(), heard.rows.len(), model.bins);
+    let told = Told::of(model, Some(electrode));
+    let places = job.hold(Buffer::of_f32(gpu, &electrode.place_pairs)?);
+    let nearest = job.hold(Buffer::of_f32(gpu, &electrode.nearest)?);
+    let all = Told { n: n * bins, ..told };
+    let arrays = [grid, places, nearest, shared.kernels];
+    all.launch(job, "position_kernels", all.n.div_ceil(THREADS), &arrays)?;
+    let marks = job.hold(Buffer::of_f32(gpu, &electrode.marks)?);
+    let of_heard = job.hold(Buffer::of_f32(gpu, &heard.marks)?);
+    let arrays = [marks, of_heard, shared.weights, shared.shifts];
+    Told { n: m, ..told }.launch(job, "mark_kernels", m, &arrays)?;
+    let [a, b, c] =
+        [(shared.weights, n), (shared.kernels, bins), (shared.sums, bins)].map(|(at, row)| Place::one(at, row));
+    Products::one([m, bins, n], false, a, b, c).launch_wgpu(job, Then::Nothing)?;
+    // Large numbers of opposite sign meet in f64.
+    let ln_2 = std::f64::consts::LN_2;
+    let offset = |(nearest, rarity): (&f32, &f64)| ln_2 * f64::from(*nearest) + electrode.log_scale + rarity;
+    let offsets = f32s(job, gpu, electrode.nearest.iter().zip(&model.rarity).map(offset))?;
+    // Each row that holds spikes with the first of them, in two halves of a word; then the end.
+    let mut rows: Vec<u64> = Vec::new();
+    for (spike, row) in heard.rows.iter().enumerate() {
+        if spike == 0 || heard.rows[spike - 1] != *row {
+            rows.push((spike as u64) << 32 | u64::from(*row));
+        }
+    }
+    let holding = Told { n: rows.len() * bins, ..told };
+    rows.push((m as u64) << 32);
+    let rows = job.hold(Buffer::of_u64(gpu, &rows)?);
+    let arrays = [shared.sums, shared.shifts, offsets, rows, y];
+    holding.launch(job, "add_spikes", holding.n.div_ceil(THREADS), &arrays)
+}
+
+/// The row of a task.
+pub(super) fn implementation(task: Task) -> Implementation {
+    let about = match task {
+        Task::Fit => {
+            "densities, a group a bin; positions of spikes are interpolated and ordered beforehand and not timed"
+        }
+        Task::Predict => "a product of mark and position kernels an electrode, nothing skipped",
+        Task::Local => {
+            "a group a place and electrode, the largest kernel taken out; places are interpolated beforehand"
+        }
+        Task::Stream => "not there: one bin a call",
+    };
+    let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
+        let gpu = gpu(device)?;
+        if task == Task::Stream {
+            let why = "a stream gives the device one bin a call and waits for it, which costs more than the bin: kde-predict \
+                       takes many at once";
+            return Err(PrepareError::Unsupported(why.into()));
+        }
+        if spec::precision(case) == Precision::F64 {
+            return Err(PrepareError::Unsupported("kernels in WGSL are in f32: precision f32".into()));
+        }
+        let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
+        let method = Method::Simd(Isa::best());
+        let (track, encoding) = (arrays.track(), arrays.encoding());
+        let model = ClusterlessDecoder::fit(track, &arrays.grid, &encoding, &arrays.bandwidth, method);
+        let model = model.map_err(input_error)?;
+        match task {
+            Task::Fit => fit(&arrays, gpu, &model),
+            Task::Local => wgpu_local::predict(&arrays, gpu, &model),
+            _ => predict(&arrays, gpu, &model),
+        }
+    };
+    ellwand_gpu::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared))
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Registry, Value};
+
+    use ellwand_gpu_lab::testing::{case, judged_on_wgpu};
+
+    #[test]
+    fn wgpu_fits_and_predicts_like_the_reference() {
+        let mut registry = Registry::new();
+        crate::register(&mut registry);
+        for (data, dims, features, bins) in
+            [("script", 1, 2, 200), ("structured", 1, 4, 77), ("structured", 2, 3, 130), ("structured", 1, 1, 1)]
+        {
+            for workload in ["kde-fit", "kde-predict", "kde-predict-local"] {
+                let sizes = [("dims", dims), ("features", features), ("bins", bins), ("enc-spikes", 90)];
+                let mut set: Vec<(&str, Value)> = sizes.map(|(axis, value)| (axis, Value::Int(value))).to_vec();
+                set.push(("data", data.into()));
+                let case = case(&registry, workload, &set);
+                let inputs = registry.find(workload).unwrap().inputs(&case, 8).unwrap();
+                judged_on_wgpu(&registry, &case, &inputs, |_, _| {});
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The fused kernel in f64: the same tiles as `tiles.rs`, for results within 1e-11 of the reference.
+//!
+//! What f32 needs for its range and resolution is not needed here: position kernels stand as they are (below 2^-1074 they are
+//! 0 in the reference too), and differences are taken between values as given. The largest mark kernel of a decoding spike is
+//! factored out as in the reference. Sums run over the encoding spikes in the same fixed order of chunks.
+#![allow(unsafe_code)]
+
+use std::f64::consts::LN_2;
+use std::ops::Range;
+
+use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_profile::span;
+
+use super::data::Spikes;
+use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, Wide};
+use super::options::{CHUNK, Precision, STRIP, Tiling};
+use super::product::wide::{multiply_rows, row_step};
+use super::reach::{Reach, reaches, union};
+use super::rows::Marked;
+use super::sink::Sink;
+use ellwand_simd::lanes::{Double, Kernel, Simd, exp2_down_f64, ln_f64};
+
+/// Names the number of features where it is small, so that the loop over them unrolls.
+macro_rules! by_features {
+    ($n:expr, $function:ident($($argument:expr),*)) => {
+        match $n {
+            1 => $function::<D, 1>($($argument),*),
+            2 => $function::<D, 2>($($argument),*),
+            3 => $function::<D, 3>($($argument),*),
+            4 => $function::<D, 4>($($argument),*),
+            _ => $function::<D, 0>($($argument),*),
+        }
+    };
+}
+
+/// Working memory of one thread.
+pub(super) struct Buffers {
+    /// `[block, CHUNK]`
+    marks: Buffer<f64>,
+    /// `[panels of a strip, CHUNK, panel]`
+    places: Buffer<f64>,
+    /// `[panels of a tile, block, panel]`
+    sums: Buffer<f64>,
+    /// Largest mark exponent of each spike of the block.
+    shifts: Vec<f64>,
+    /// What is added to the logarithm at each bin of the tile.
+    constants: Vec<f64>,
+    touched: Vec<bool>,
+    reach: Vec<Reach>,
+    scratch: Vec<(f64, f64)>,
+    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    pub(super) pairs: u64,
+}
+
+fn zeros(len: usize) -> Buffer<f64> {
+    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
+    buffer.resize(len, 0.0);
+    buffer
+}
+
+impl Buffers {
+    pub(super) fn new(tiling: Tiling) -> Self {
+        Self {
+            marks: zeros(tiling.block * CHUNK),
+            places: zeros(STRIP * CHUNK),
+            sums: zeros(tiling.block * tiling.tile),
+            shifts: vec![0.0; tiling.block],
+            constants: vec![0.0; tiling.tile],
+            touched: vec![false; tiling.tile],
+            reach: Vec::new(),
+            scratch: Vec::new(),
+            pairs: 0,
+        }
+    }
+
+    /// Bytes that they hold.
+    pub(super) fn bytes(&self) -> usize {
+        let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
+        let numbers = self.shifts.capacity() + self.constants.capacity() + 2 * self.scratch.capacity();
+        8 * (buffers + numbers) + 4 * self.reach.capacity() + self.touched.capacity()
+    }
+}
+
+/// All electrodes for some rows and bins.
+pub(super) struct Part<'a> {
+    pub(super) model: &'a ClusterlessDecoder,
+    pub(super) wide: &'a Wide,
+    pub(super) marked: &'a [Marked],
+    pub(super) electrodes: &'a [Spikes<'a>],
+    pub(super) rows: Range<usize>,
+    /// Starts at a multiple of the widest panel.
+    pub(super) bins: Range<usize>,
+    pub(super) tiling: Tiling,
+    pub(super) skip: bool,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) sink: &'a Sink<'a, f64>,
+}
+
+impl Kernel for Part<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let (d, width) = (s.double(), 2 * <S::Double as Double>::LANES);
+        let electrodes = self.model.electrodes.iter().zip(self.marked).zip(self.electrodes);
+        for ((electrode, marked), spikes) in electrodes {
+            let kept = marked.of_rows(&self.rows);
+            if kept.is_empty() || electrode.spikes() == 0 {
+                continue;
+            }
+            for start in (self.bins.start..self.bins.end).step_by(self.tiling.tile) {
+                let tile = start..self.bins.end.min(start + self.tiling.tile);
+                let panels = tile.len().div_ceil(width);
+                let Buffers { reach, scratch, constants, .. } = &mut *self.buffers;
+                let keep = self.skip.then_some(Precision::F64);
+                reaches(self.model, electrode, (tile.start, panels, width), keep, reach, scratch);
+                let rarity = &self.model.rarity[tile.start..];
+                constants.iter_mut().zip(rarity).for_each(|(out, rarity)| *out = electrode.log_scale + rarity);
+                for first in kept.clone().step_by(self.tiling.block) {
+                    let block = first..kept.end.min(first + self.tiling.block);
+                    let f = electrode.n_features;
+                    let marks = &spikes.features[(marked.first + block.start) * f..(marked.first + block.end) * f];
+                    self.block(d, electrode, marks, &marked.rows[block], tile.clone());
+                }
+            }
+        }
+    }
+}
+
+impl Part<'_> {
+    #[inline(always)]
+    fn block<D: Double>(&mut self, d: D, electrode: &Electrode, marks: &[f64], rows: &[u32], tile: Range<usize>) {
+        let width = 2 * D::LANES;
+        let panels = tile.len().div_ceil(width);
+        let (n, f) = (electrode.spikes(), electrode.n_features);
+        for (y, shift) in marks.chunks_exact(f).zip(&mut self.buffers.shifts) {
+            *shift = by_features!(f, largest(d, electrode, y));
+        }
+        self.buffers.touched[..panels].fill(false);
+        for (chunk, start) in (0..n).step_by(CHUNK).enumerate() {
+            let Buffers { reach, marks: w, shifts, .. } = &mut *self.buffers;
+            let needed = union(&reach[chunk * panels..][..panels]);
+            if needed.is_empty() {
+                continue;
+            }
+            let span = span!("marks");
+            for ((y, w), shift) in marks.chunks_exact(f).zip(w.chunks_exact_mut(CHUNK)).zip(shifts.iter()) {
+                by_features!(f, mark_row(d, electrode, y, *shift, start, w, needed.clone()));
+            }
+            drop(span);
+            for strip in (0..panels).step_by(STRIP / width) {
+                let strip = strip..panels.min(strip + STRIP / width);
+                self.strip(d, electrode, (chunk, start), &tile, (strip, panels), rows.len());
+            }
+        }
+        self.finish(d, rows, &tile);
+    }
+
+    /// One chunk of encoding spikes, one strip of panels, all rows of the block.
+    #[inline(always)]
+    fn strip<D: Double>(
+        &mut self,
+        d: D,
+        electrode: &Electrode,
+        (chunk, start): (usize, usize),
+        tile: &Range<usize>,
+        (strip, panels): (Range<usize>, usize),
+        rows: usize,
+    ) {
+        let width = 2 * D::LANES;
+        let Buffers { marks, places, sums, touched, reach, pairs, .. } = &mut *self.buffers;
+        let reached = |panel: usize| {
+            let (low, high) = reach[chunk * panels + panel];
+            usize::from(low)..usize::from(high)
+        };
+        let span = span!("positions");
+        for panel in strip.clone() {
+            let p = &mut places[(panel - strip.start) * CHUNK * width..][..CHUNK * width];
+            let range = reached(panel);
+            let spikes = start + range.start..start + range.end;
+            match self.model.dims {
+                1 => place_rows::<D, 1>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
+                2 => place_rows::<D, 2>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
+                _ => place_rows::<D, 0>(d, self.wide, electrode, tile.start + panel * width, spikes, p),
+            }
+        }
+        drop(span);
+        let _span = span!("marginal");
+        let mut row = 0;
+        while row < rows {
+            let step = row_step::<D>(rows - row);
+            for panel in strip.clone() {
+                let Range { start: low, end: high } = reached(panel);
+                if low == high {
+                    continue;
+                }
+                let w = &marks[row * CHUNK + low..(row + step - 1) * CHUNK + high];
+                let p = &places[(panel - strip.start) * CHUNK * width..][..(high - low) * width];
+                let c = &mut sums[(panel * rows + row) * width..][..step * width];
+                multiply_rows(d, step, w, p, c, touched[panel]);
+            }
+            row += step;
+        }
+        for panel in strip {
+            touched[panel] |= !reached(panel).is_empty();
+            *pairs += (rows * reached(panel).len() * width.min(tile.len() - panel * width)) as u64;
+        }
+    }
+
+    /// The logarithm, the floor and the sum over the spikes of a row.
+    #[inline(always)]
+    fn finish<D: Double>(&mut self, d: D, rows: &[u32], tile: &Range<usize>) {
+        let _span = span!("log and scatter");
+        let width = 2 * D::LANES;
+        let Buffers { sums, shifts, constants, touched, .. } = &mut *self.buffers;
+        let floor = d.splat(LOG_FLOOR);
+        for (j, &row) in rows.iter().enumerate() {
+            let shift = d.splat(shifts[j] * LN_2);
+            // SAFETY: this part alone writes these rows and bins while it runs.
+            let out = unsafe { self.sink.row(row as usize, tile.clone()) };
+            for (v, out) in out.chunks_mut(D::LANES).enumerate() {
+                let (panel, at) = (v / 2, v % 2 * D::LANES);
+                let term = if touched[panel] {
+                    let sum = d.load(&sums[(panel * rows.len() + j) * width + at..]);
+                    let rest = d.add(d.load(&constants[v * D::LANES..]), shift);
+                    d.max(d.add(ln_f64(d, sum), rest), floor)
+                } else {
+                    floor
+                };
+                if out.len() == D::LANES {
+                    let new = d.add(d.load(out), term);
+                    d.store(out, new);
+                } else {
+                    let mut terms = [0.0; 8];
+                    d.store(&mut terms, term);
+                    out.iter_mut().zip(terms).for_each(|(out, term)| *out += term);
+                }
+            }
+        }
+    }
+}
+
+/// Exponents of the mark kernels of mark `y` at encoding spikes `from ..`, one vector.
+#[inline(always)]
+pub(super) fn mark_exponent<D: Double, const F: usize>(d: D, electrode: &Electrode, y: &[f64], from: usize) -> D::F {
+    let (features, stride) = (if F > 0 { F } else { y.len() }, electrode.stride());
+    let mut exponent = d.splat(0.0);
+    for (f, y) in y[..features].iter().enumerate() {
+        let difference = d.sub(d.load(&electrode.wide.marks[f * stride + from..]), d.splat(*y));
+        let distance = d.mul(difference, d.splat(electrode.wide.scale[f]));
+        exponent = d.neg_mul_add(distance, distance, exponent);
+    }
+    exponent
+}
+
+#[inline(always)]
+fn largest<D: Double, const F: usize>(d: D, electrode: &Electrode, y: &[f64]) -> f64 {
+    let mut best = d.splat(f64::NEG_INFINITY);
+    for from in (0..electrode.stride()).step_by(D::LANES) {
+        best = d.max(best, mark_exponent::<D, F>(d, electrode, y, from));
+    }
+    // Marks too far apart for f64 to hold the square: the floor, whatever the exact distance.
+    d.largest(best).max(f64::MIN)
+}
+
+/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
+#[inline(always)]
+fn mark_row<D: Double, const F: usize>(
+    d: D,
+    electrode: &Electrode,
+    y: &[f64],
+    shift: f64,
+    start: usize,
+    w: &mut [f64],
+    needed: Range<usize>,
+) {
+    let shift = d.splat(shift);
+    for k in (needed.start / D::LANES * D::LANES..needed.end).step_by(D::LANES) {
+        let exponent = mark_exponent::<D, F>(d, electrode, y, start + k);
+        d.store(&mut w[k..], exp2_down_f64(d, d.sub(exponent, shift)));
+    }
+}
+
+/// A panel of P: bins from `at` on, the encoding spikes of `range`.
+#[inline(always)]
+fn place_rows<D: Double, const DIMS: usize>(
+    d: D,
+    wide: &Wide,
+    electrode: &Electrode,
+    at: usize,
+    range: Range<usize>,
+    p: &mut [f64],
+) {
+    let dims = if DIMS > 0 { DIMS } else { wide.scale.len() };
+    let (stride, padded) = (electrode.stride(), wide.grid.len() / dims);
+    for (k, p) in range.zip(p.chunks_exact_mut(2 * D::LANES)) {
+        for (v, p) in p.chunks_exact_mut(D::LANES).enumerate() {
+            let mut exponent = d.splat(0.0);
+            for axis in 0..dims {
+                let bin = d.load(&wide.grid[axis * padded + at + v * D::LANES..]);
+                let difference = d.sub(bin, d.splat(electrode.wide.places[axis * stride + k]));
+                let distance = d.mul(difference, d.splat(wide.scale[axis]));
+                exponent = d.neg_mul_add(distance, distance, exponent);
+            }
+            d.store(p, exp2_down_f64(d, exponent));
+        }
+    }
+}

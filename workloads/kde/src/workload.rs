@@ -1,0 +1,312 @@
+//! The workloads `kde-fit`, `kde-predict`, `kde-predict-local` and `kde-stream` (group `kde`).
+
+use ellwand_core::reading::Provenance;
+use ellwand_core::{
+    Axis, Better, Case, Dtype, Fit, InputError, Port, Ports, Reading, Registry, Size, Tensor, Tensors, Tolerance,
+    Verdict, Work, Workload,
+};
+
+use super::arrays::{Arrays, describe, input_error, tensors};
+use super::judge;
+use super::model::ClusterlessDecoder;
+use super::options::{Method, thread_bytes};
+use super::workload_run::implementations;
+use super::workload_spec::{self as spec, Task};
+use ellwand_simd::isa::Isa;
+
+struct Kde {
+    task: Task,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+/// Adds the workloads and their implementations.
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Fit, Task::Predict, Task::Local, Task::Stream] {
+        registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
+        for implementation in implementations(task) {
+            registry.implementation(implementation);
+        }
+        registry.implementation(super::wgpu::implementation(task));
+    }
+}
+
+/// Pairs times bins that the reference computes in about half a second a thread.
+const AFFORDABLE: f64 = 1e9;
+
+/// Rows that the reference is asked for: all of a small case; of a large one the first, the last two and others in between.
+fn judged_rows(edges: usize, cost: f64) -> Vec<usize> {
+    let affordable = (edges as f64 * AFFORDABLE / cost.max(1.0)) as usize;
+    if affordable >= edges {
+        return (0..edges).collect();
+    }
+    // A step that shares no factor with powers of two or ten walks through all phases of a periodic recording.
+    let n = affordable.clamp(8, edges);
+    let mut rows: Vec<usize> =
+        (0..n).map(|i| (i * edges / n + (i * 7919) % (edges / n).max(1)).min(edges - 1)).collect();
+    rows.extend([0, edges - 2, edges - 1]);
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+impl Workload for Kde {
+    fn name(&self) -> &str {
+        self.task.name()
+    }
+
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Fit => "clusterless decoder: encoding model (occupancy, ground process, rates) from spikes and track",
+            Task::Predict => "clusterless decoder: log likelihood of each time bin at each position bin",
+            Task::Local => "clusterless decoder: log likelihood of each time bin at the animal's own position",
+            Task::Stream => {
+                "clusterless decoder in closed loop: a call decodes the next time bin of 2 ms, and no other"
+            }
+        }
+    }
+
+    fn groups(&self) -> &[&'static str] {
+        &["kde"]
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        Isa::of(case)?;
+        // The least demanding; what others need is told when they are prepared.
+        let options = spec::options(case, Method::Scalar)?;
+        let sizes = spec::shape(case);
+        options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop).map_err(input_error)
+    }
+
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        if case.text("data") != Some("script") {
+            return Vec::new();
+        }
+        let marks = "data=script: marks N(0, 1) under a kernel of 24 all look alike (the mark kernel lies between 0.96 and 1), \
+                     so that floor, outliers and mark distances are never exercised; data=structured does";
+        vec![marks.to_owned()]
+    }
+
+    fn footprint(&self, case: &Case) -> u64 {
+        let s = spec::shape(case);
+        let (electrodes, encoding) = (s.electrodes as f64, s.electrodes as f64 * (s.encoding * 1.2 + 10.0));
+        let (features, dims, bins) = (s.features as f64, s.dims as f64, s.bins as f64);
+        // Arrays, their owned copy, and the model with its f32 forms.
+        let spikes = encoding * (3.0 * 8.0 + 8.0 * (3.0 * features + 4.0 * dims));
+        let decoding = electrodes * (s.decoding * 1.2 + 10.0) * (24.0 + 20.0 * features);
+        let output = if matches!(self.task, Task::Predict | Task::Stream) {
+            s.edges as f64 * bins * 16.0
+        } else {
+            24.0 * (s.edges as f64 + bins)
+        };
+        // The reference's position kernels of one electrode, and what is kept for each bin.
+        let reference = (s.encoding * 1.2 + 10.0) * bins * 8.0 + electrodes * bins * 4.0;
+        let track = s.samples as f64 * dims * 64.0;
+        (spikes + decoding + output + reference + track) as u64 + (32 << 20)
+    }
+
+    fn ports(&self, _case: &Case) -> Ports {
+        ports(self.task)
+    }
+
+    /// Cases that differ in how they are computed get the same data.
+    fn data_digest(&self, case: &Case) -> u64 {
+        let how = ["skip", "block", "tile", "memory", "precision", "threads", "isa"];
+        let params = case.params.iter().filter(|(axis, _)| !how.contains(&axis.as_str())).cloned().collect();
+        Case::new("kde-data", params).digest()
+    }
+
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let dims = spec::shape(case).dims;
+        tensors(&spec::data(case, seed), dims, self.task != Task::Fit, self.task == Task::Local)
+    }
+
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        let arrays = Arrays::read(&given, self.task != Task::Fit, self.task == Task::Local)?;
+        let mut adopted = case.clone();
+        describe(&mut adopted, &arrays);
+        if fit == Fit::Case {
+            // A sweep over recordings cannot cut them to size.
+            let differs = ["samples", "electrodes", "bins", "edges"];
+            if let Some(axis) = differs.into_iter().find(|axis| adopted.get(axis) != case.get(axis)) {
+                let (have, want) = (adopted.int(axis).unwrap_or(0), case.int(axis).unwrap_or(0));
+                return Err(InputError::new(
+                    axis,
+                    format!("the arrays have {have}, the case {want}"),
+                    "the arrays' own",
+                )
+                .help(format!("--{axis} {have}")));
+            }
+        }
+        // Everything that can be wrong with the arrays is found here, not by an implementation.
+        let names = ports(self.task).inputs;
+        let kept = names.iter().filter_map(|port| given.find(port.name).map(|tensor| (port.name, tensor.clone())));
+        let inputs = kept.fold(Tensors::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
+        let model = ClusterlessDecoder::fit(
+            arrays.track(),
+            &arrays.grid,
+            &arrays.encoding(),
+            &arrays.bandwidth,
+            Method::Simd(Isa::best()),
+        )
+        .map_err(input_error)?;
+        let spikes = arrays.decoding_spikes();
+        if self.task != Task::Fit {
+            arrays.decoding(&spikes).check(&model).map_err(input_error)?;
+        }
+        if let Some(track) = arrays.dec_track() {
+            track.check("dec_position_time", "dec_position").map_err(input_error)?;
+        }
+        Ok((adopted, inputs))
+    }
+
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let arrays = Arrays::read(inputs, self.task != Task::Fit, self.task == Task::Local)?;
+        let encoding = arrays.encoding();
+        let model =
+            ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &encoding, &arrays.bandwidth, Method::Reference)
+                .map_err(input_error)?;
+        let occupancy = Tensor::vector(model.occupancy());
+        let spikes = arrays.decoding_spikes();
+        let decoding = arrays.decoding(&spikes);
+        match (self.task, arrays.dec_track()) {
+            (Task::Predict | Task::Stream, _) => {
+                let s = spec::shape(case);
+                let edges = decoding.time_edges.len();
+                let pairs: f64 =
+                    encoding.iter().zip(&spikes).map(|(e, d)| e.times.len() as f64 * d.times.len() as f64).sum();
+                let stream = self.task == Task::Stream;
+                let rows = if stream { (0..edges - 1).collect() } else { judged_rows(edges, pairs * s.bins as f64) };
+                let exact = model.rows_exactly(&decoding, &rows).map_err(input_error)?;
+                let indices: Vec<u64> = rows.iter().map(|&row| row as u64).collect();
+                Ok(Tensors::new()
+                    .with("log_likelihood", Tensor::new(&[rows.len(), model.bins()], &exact[..])?)
+                    .with("rows", Tensor::vector(&indices[..]))
+                    .with("occupancy", occupancy))
+            }
+            (Task::Local, Some(track)) => {
+                let exact = model.predict_local_exactly(track, &decoding).map_err(input_error)?;
+                Ok(Tensors::new().with("local_log_likelihood", Tensor::new(&[exact.len(), 1], &exact[..])?))
+            }
+            _ => Ok(Tensors::new()
+                .with("occupancy", occupancy)
+                .with("ground_process_intensity", Tensor::vector(model.ground_process_intensity()))
+                .with("mean_rates", Tensor::vector(&model.mean_rates()[..]))),
+        }
+    }
+
+    fn work(&self, case: &Case) -> Work {
+        let s = spec::shape(case);
+        let (electrodes, bins, edges, dims) = (s.electrodes as f64, s.bins as f64, s.edges as f64, s.dims as f64);
+        let (encoding, decoding) = (electrodes * s.encoding, electrodes * s.decoding);
+        let features = s.features as f64;
+        let read = 8.0 * ((dims + 1.0) * s.samples as f64 + dims * bins + encoding * (1.0 + features));
+        let read_decoding = 8.0 * (edges + decoding * (1.0 + features));
+        // A kernel evaluation: a difference and a product-sum for each coordinate, and the exponential as one.
+        let kernel = 3.0 * dims + 1.0;
+        let evaluations = s.samples as f64 + encoding;
+        let work = match self.task {
+            Task::Fit => Work::items("kernels", (evaluations * bins) as u64)
+                .flops(evaluations * bins * kernel)
+                .bytes(read as u64, (4.0 * (2.0 * bins + electrodes)) as u64),
+            Task::Predict => Work::items("spikes", decoding as u64)
+                .flops(2.0 * encoding * s.decoding * bins)
+                .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
+            Task::Stream => {
+                // On average: bins differ in their spikes.
+                let flops = 2.0 * encoding * s.decoding * bins / (edges - 1.0);
+                Work::items("bins", 1).flops(flops).bytes((read_decoding / edges) as u64, (4.0 * bins) as u64)
+            }
+            Task::Local => Work::items("spikes", decoding as u64)
+                .flops(
+                    encoding * s.decoding * (3.0 * (dims + features) + 1.0)
+                        + (edges * evaluations + decoding * s.samples as f64) * kernel,
+                )
+                .bytes((read + read_decoding + 8.0 * edges * (dims + 1.0)) as u64, (4.0 * edges) as u64),
+        };
+        work.double(spec::precision(case) == super::options::Precision::F64)
+    }
+
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        judge::tolerance(self.task, spec::precision(case))
+    }
+
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        judge::judge(self.task, spec::precision(case), expected, got)
+    }
+
+    fn readings(&self, case: &Case, _: &Tensors, _: &Tensors) -> Vec<Reading> {
+        if self.task != Task::Predict {
+            return Vec::new();
+        }
+        let s = spec::shape(case);
+        // A Poisson number lies within five standard deviations of its mean.
+        let most = (s.decoding + 5.0 * s.decoding.sqrt()) as usize;
+        let Ok(options) = spec::options(case, Method::Simd(Isa::best())) else { return Vec::new() };
+        let Ok(tiling) = options.tiling(most, s.bins, s.dims, 0) else { return Vec::new() };
+        let about = "estimate of what one thread needs beside model, inputs and output";
+        let value = thread_bytes(tiling, s.dims, &options) as f64;
+        let measured = Reading::measured("working-memory", "working memory", "B", Better::Lower, value, about);
+        vec![Reading { provenance: Provenance::Estimated, ..measured }]
+    }
+
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+/// The public arrays of a task.
+fn ports(task: Task) -> Ports {
+    let port = |name, dtype, shape, about, required| Port { name, dtype, shape, about, required };
+    let f64s = |name, shape, about| port(name, Dtype::F64, shape, about, true);
+    let whole = |name, shape, about| port(name, Dtype::I64, shape, about, true);
+    let mut inputs = vec![
+        f64s("position_time", "[T]", "times of the position samples, s, ascending"),
+        f64s("position", "[T, D] or [T]", "position at these times"),
+        f64s("grid", "[B, D] or [B]", "centres of the interior position bins"),
+        f64s("enc_spike_times", "[spikes]", "encoding spike times, electrode after electrode, each ascending"),
+        whole("enc_spike_times_offsets", "[E + 1]", "where each electrode's spikes begin, and the end"),
+        f64s("enc_features_flat", "[values]", "their marks, spike after spike, n_features each"),
+        whole("n_features", "[E]", "values of a mark of each electrode"),
+        port(
+            "position_std",
+            Dtype::F64,
+            "scalar or [D]",
+            "width of the position kernel; sqrt(12.5) unless given",
+            false,
+        ),
+        port("waveform_std", Dtype::F64, "scalar or [F]", "width of the mark kernel; 24 unless given", false),
+    ];
+    if task == Task::Fit {
+        let outputs = vec![
+            port("occupancy", Dtype::F32, "[B]", "density of the animal's positions", true),
+            port("ground_process_intensity", Dtype::F32, "[B]", "rates of all electrodes, summed", true),
+            port("mean_rates", Dtype::F64, "[E]", "spikes a position sample", true),
+        ];
+        return Ports { inputs, outputs };
+    }
+    inputs.extend([
+        f64s("time_edges", "[N]", "edges of the time bins, s, ascending"),
+        f64s("dec_spike_times", "[spikes]", "decoding spike times, as enc_spike_times"),
+        whole("dec_spike_times_offsets", "[E + 1]", "as enc_spike_times_offsets"),
+        f64s("dec_features_flat", "[values]", "their marks"),
+    ]);
+    if matches!(task, Task::Predict | Task::Stream) {
+        let about = "log likelihood; row i is the bin from edge i on, the last row never holds a spike";
+        return Ports { inputs, outputs: vec![port("log_likelihood", Dtype::F32, "[N, B]", about, true)] };
+    }
+    inputs.extend([
+        f64s("dec_position_time", "[samples]", "times of the positions while decoding"),
+        f64s("dec_position", "[samples, D]", "position at these times"),
+    ]);
+    let about = "log likelihood at the animal's position";
+    Ports { inputs, outputs: vec![port("local_log_likelihood", Dtype::F32, "[N, 1]", about, true)] }
+}

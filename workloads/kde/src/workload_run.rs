@@ -1,0 +1,206 @@
+//! The implementations of the workloads, made ready: model, buffers, poison, outputs.
+
+use ellwand_core::{Case, Implementation, PrepareError, Prepared, Reading, Tensor, Tensors};
+
+use super::arrays::{Arrays, input_error};
+use super::error::KdeError;
+use super::model::ClusterlessDecoder;
+use super::options::{Method, Options, Precision};
+use super::workload_spec::{self as spec, Task};
+use super::{LocalWorkspace, Workspace};
+use ellwand_simd::isa::Isa;
+
+/// The rows of the table.
+pub(super) fn implementations(task: Task) -> Vec<Implementation> {
+    if task == Task::Stream {
+        return super::workload_stream::implementations();
+    }
+    let row = |name: &str, about: &str, method: fn(Isa) -> Method| {
+        Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+            Ok(Box::new(Job::new(task, method(Isa::of(case)?), case, inputs)?))
+        })
+    };
+    let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);
+    let mut rows = vec![
+        // The densities of a fit are computed bin by bin on all threads.
+        if task == Task::Fit { reference.many_threads() } else { reference },
+        row("scalar", "plain loops on one thread", |_| Method::Scalar),
+    ];
+    if task == Task::Predict {
+        rows.push(row(
+            "gemm",
+            "matrix product of the crate matrixmultiply between vectorised kernels, one thread",
+            Method::Gemm,
+        ));
+    }
+    rows.push(row("simd", "fused tiles in vector lanes on one thread: AVX-512, AVX2 or the baseline", Method::Simd));
+    rows.push(row("parallel", "the same on all threads", Method::Parallel).many_threads());
+    rows.extend(super::cuda::implementations(task));
+    rows
+}
+
+/// One workload of one case.
+struct Job {
+    task: Task,
+    arrays: Arrays,
+    options: Options,
+    model: ClusterlessDecoder,
+    workspace: Workspace,
+    local: LocalWorkspace,
+    /// The result in f32, or
+    out: Vec<f32>,
+    /// in f64; the reference's always.
+    wide: Vec<f64>,
+    fitted: Option<ClusterlessDecoder>,
+    problem: Option<KdeError>,
+}
+
+pub(super) fn fit(arrays: &Arrays, options: Options) -> Result<ClusterlessDecoder, KdeError> {
+    ClusterlessDecoder::fit(arrays.track(), &arrays.grid, &arrays.encoding(), &arrays.bandwidth, options)
+}
+
+impl Job {
+    fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
+        let arrays = Arrays::read(inputs, task != Task::Fit, task == Task::Local)?;
+        let options = spec::options(case, method)?;
+        let model = fit(&arrays, options).map_err(input_error)?;
+        let edges = arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
+        let values = match task {
+            Task::Fit | Task::Stream => 0,
+            Task::Predict => edges * model.bins(),
+            Task::Local => edges,
+        };
+        // A budget that holds no tile is told now.
+        let workspace = if task == Task::Predict {
+            let spikes = arrays.decoding_spikes();
+            model.workspace(&arrays.decoding(&spikes), &options).map_err(input_error)?
+        } else {
+            Workspace::default()
+        };
+        Ok(Job {
+            task,
+            options,
+            model,
+            workspace,
+            local: LocalWorkspace::default(),
+            out: vec![0.0; if options.precision == Precision::F32 && method != Method::Reference { values } else { 0 }],
+            wide: vec![
+                0.0;
+                if options.precision == Precision::F64 && method != Method::Reference { values } else { 0 }
+            ],
+            fitted: None,
+            problem: None,
+            arrays,
+        })
+    }
+
+    fn compute(&mut self) -> Result<(), KdeError> {
+        let method = self.options.method;
+        if self.task == Task::Fit {
+            self.fitted = Some(fit(&self.arrays, self.options)?);
+            return Ok(());
+        }
+        let spikes = self.arrays.decoding_spikes();
+        let decoding = self.arrays.decoding(&spikes);
+        match (self.task, self.arrays.dec_track()) {
+            (Task::Local, Some(track)) if method == Method::Reference => {
+                self.wide = self.model.predict_local_exactly(track, &decoding)?;
+            }
+            (Task::Local, Some(track)) => {
+                let (options, local) = (&self.options, &mut self.local);
+                if options.precision == Precision::F64 {
+                    self.model.local_into(track, &decoding, options, local, &mut self.wide)?;
+                } else {
+                    self.model.local_into(track, &decoding, options, local, &mut self.out)?;
+                }
+            }
+            _ if method == Method::Reference => self.wide = self.model.predict_exactly(&decoding)?,
+            _ if self.options.precision == Precision::F64 => {
+                self.model.predict_f64_into(&decoding, &self.options, &mut self.workspace, &mut self.wide)?;
+            }
+            _ => self.model.predict_into(&decoding, &self.options, &mut self.workspace, &mut self.out)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the result is in f64.
+    fn in_f64(&self) -> bool {
+        self.options.precision == Precision::F64 || self.options.method == Method::Reference
+    }
+
+    fn collect(&self) -> Result<Tensors, ellwand_core::InputError> {
+        let edges = self.arrays.decoding.as_ref().map_or(0, |(edges, _)| edges.len());
+        if self.task == Task::Fit {
+            let none = ellwand_core::InputError::new("outputs", "nothing was fitted", "a run");
+            let model = self.fitted.as_ref().ok_or(none)?;
+            let f32s = |values: &[f64]| {
+                let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+                Tensor::vector(&values[..])
+            };
+            let density = |values| if self.in_f64() { Tensor::vector(values) } else { f32s(values) };
+            return Ok(Tensors::new()
+                .with("occupancy", density(model.occupancy()))
+                .with("ground_process_intensity", density(model.ground_process_intensity()))
+                .with("mean_rates", Tensor::vector(&model.mean_rates()[..])));
+        }
+        let (name, width) = match self.task {
+            Task::Local => ("local_log_likelihood", 1),
+            _ => ("log_likelihood", self.model.bins()),
+        };
+        let tensor = if self.in_f64() {
+            Tensor::new(&[edges, width], &self.wide[..])?
+        } else {
+            Tensor::new(&[edges, width], &self.out[..])?
+        };
+        Ok(Tensors::new().with(name, tensor))
+    }
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        self.problem = self.compute().err();
+    }
+
+    fn poison(&mut self) {
+        self.problem = None;
+        self.fitted = None;
+        self.out.fill(f32::NAN);
+        self.wide.fill(f64::NAN);
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => self.collect().map_err(|error| error.to_string()),
+        }
+    }
+
+    fn threads(&self) -> Option<usize> {
+        matches!(self.options.method, Method::Parallel(_)).then(|| self.options.threads())
+    }
+
+    /// How much of the work is skipped depends on the data, so that only a run can tell what was done.
+    fn readings(&self) -> Vec<Reading> {
+        if self.task != Task::Predict || self.options.method == Method::Reference {
+            return Vec::new();
+        }
+        let pairs = self.workspace.pairs(self.options.precision);
+        vec![Reading::operations(2.0 * pairs as f64)]
+    }
+
+    fn what_ran(&self) -> String {
+        let precision = self.options.precision.name();
+        // f32 goes without saying.
+        let type_of = if self.options.precision == Precision::F64 { " f64" } else { "" };
+        let method = match self.options.method {
+            Method::Reference => "f64".to_owned(),
+            Method::Scalar => format!("{precision} loops"),
+            Method::Gemm(isa) => format!("matrixmultiply, kernels in {}{type_of}", isa.name()),
+            Method::Simd(isa) => format!("{}{type_of}", isa.name()),
+            Method::Parallel(isa) => format!("{}{type_of}, {} threads", isa.name(), self.options.threads()),
+        };
+        let Some(tiling) = self.workspace.tiling(self.options.precision) else { return method };
+        let skip = if self.options.skip { "skipping below the floor" } else { "nothing skipped" };
+        format!("{method}, blocks of {} spikes x {} bins, {skip}", tiling.block, tiling.tile)
+    }
+}

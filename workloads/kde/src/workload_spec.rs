@@ -1,0 +1,214 @@
+//! What the workloads share: axes, sizes, and what a case asks for.
+
+use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
+
+use super::generate::{self, Data, Sizes};
+use super::options::{Method, Options, Precision};
+use ellwand_simd::isa::Isa;
+
+/// Which of the three tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Spikes and track to an encoding model.
+    Fit,
+    /// Model and spikes to a log likelihood at every bin.
+    Predict,
+    /// Model and spikes to a log likelihood at the animal's place.
+    Local,
+    /// The same as `Predict`, one time bin a call.
+    Stream,
+}
+
+impl Task {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Task::Fit => "kde-fit",
+            Task::Predict => "kde-predict",
+            Task::Local => "kde-predict-local",
+            Task::Stream => "kde-stream",
+        }
+    }
+}
+
+/// Axes of how a task is computed. They joined later: at their defaults a case is what it was without them.
+fn how(task: Task) -> Vec<Axis> {
+    let precision = Axis::choice(
+        "precision",
+        "type of kernels, sums and results: f32 within 2e-4 + 1e-5 |LL| of the reference, f64 within 1e-11",
+        &["f32", "f64"],
+        "f32",
+    );
+    let threads = Axis::new(
+        "threads",
+        "threads of parallel, at most the machine's (speed only, never the result)",
+        Domain::PositiveOr(vec!["auto"]),
+        "auto",
+    );
+    if task == Task::Stream {
+        return vec![Isa::axis()];
+    }
+    let mut axes = vec![precision, threads, Isa::axis()];
+    axes.iter_mut().for_each(|axis| axis.neutral = axis.default.first().cloned());
+    axes
+}
+
+/// The precision of a case.
+pub(super) fn precision(case: &Case) -> Precision {
+    if case.text("precision") == Some("f64") { Precision::F64 } else { Precision::F32 }
+}
+
+/// The axes of a task.
+pub(super) fn axes(task: Task) -> Vec<Axis> {
+    let mut axes = vec![
+        Axis::choice(
+            "data",
+            "script: the published profiling script's numbers; structured: place cells, outliers, a silent electrode",
+            &["script", "structured"],
+            "script",
+        ),
+        Axis::int("samples", "position samples T of the encoding epoch", 1, 1 << 24, 500).unit("samples"),
+        Axis::int("electrodes", "electrodes E", 1, 1 << 16, 8).unit("electrodes"),
+        Axis::int("enc-spikes", "mean number of encoding spikes of an electrode", 1, 1 << 24, 50).unit("spikes"),
+        Axis::int("bins", "interior position bins B", 1, 1 << 20, 200).unit("bins"),
+        Axis::int("features", "features F of a mark", 1, 64, 2),
+        Axis::int("dims", "dimensions of the position: 1 a track, 2 a box", 1, 2, 1),
+    ];
+    axes.extend(how(task));
+    if task == Task::Fit {
+        return axes;
+    }
+    axes.extend([
+        Axis::int("edges", "edges N of the time bins", 2, 1 << 24, 100).unit("edges"),
+        Axis::int("dec-spikes", "mean number of decoding spikes of an electrode", 1, 1 << 24, 30).unit("spikes"),
+    ]);
+    if task == Task::Stream {
+        // A spike takes all encoding spikes of its electrode: the number that a closed loop has, not the script's.
+        let usual = [("data", "structured".into()), ("samples", Value::Int(10_000)), ("electrodes", Value::Int(64))];
+        let spikes = [("enc-spikes", Value::Int(10_000)), ("features", Value::Int(4)), ("edges", Value::Int(201))];
+        for (name, value) in usual.into_iter().chain(spikes).chain([("dec-spikes", Value::Int(8))]) {
+            axes.iter_mut().filter(|axis| axis.name == name).for_each(|axis| axis.default = vec![value.clone()]);
+        }
+    }
+    if matches!(task, Task::Local | Task::Stream) {
+        return axes;
+    }
+    let auto = || Domain::PositiveOr(vec!["auto"]);
+    axes.extend([
+        Axis::new(
+            "skip",
+            "leave out encoding spikes too far from a bin to lift it above the floor",
+            Domain::Switch,
+            true,
+        )
+        .sweep([true, false]),
+        Axis::new("block", "decoding spikes at a time (memory only, never the result)", auto(), "auto"),
+        Axis::new("tile", "bins at a time (memory only, never the result)", auto(), "auto"),
+        Axis::new("memory", "working memory in MB that block and tile are chosen for", auto(), "auto").unit("MB"),
+    ]);
+    axes
+}
+
+/// Sizes of the published script, and the shape that the published decoder is deployed at, with a tenth of its spikes.
+pub(super) fn sizes(task: Task) -> Vec<Size> {
+    if task == Task::Stream {
+        let size = |name, values: [i64; 4]| {
+            let axes = ["electrodes", "enc-spikes", "bins", "dec-spikes"];
+            Size { name, values: axes.into_iter().zip(values).map(|(axis, v)| (axis, vec![Value::Int(v)])).collect() }
+        };
+        return vec![
+            size("tiny", [4, 200, 50, 8]),
+            size("small", [16, 1000, 100, 8]),
+            size("medium", [32, 3000, 200, 8]),
+            size("large", [64, 5000, 200, 8]),
+            size("realistic", [64, 10_000, 200, 8]),
+        ];
+    }
+    let size = |name, [samples, edges, electrodes, encoding, decoding, bins]: [i64; 6]| {
+        let mut values =
+            vec![("samples", samples), ("electrodes", electrodes), ("enc-spikes", encoding), ("bins", bins)];
+        if task != Task::Fit {
+            values.extend([("edges", edges), ("dec-spikes", decoding)]);
+        }
+        Size { name, values: values.into_iter().map(|(axis, value)| (axis, vec![Value::Int(value)])).collect() }
+    };
+    let mut deployment = size("deployment", [20_000, 2000, 22, 4545, 500, 3420]);
+    deployment.values.extend([
+        ("data", vec!["structured".into()]),
+        ("features", vec![Value::Int(4)]),
+        ("dims", vec![Value::Int(2)]),
+    ]);
+    vec![
+        size("tiny", [100, 50, 4, 20, 10, 100]),
+        size("small", [500, 100, 8, 50, 30, 200]),
+        size("medium", [2000, 500, 16, 200, 100, 500]),
+        size("large", [5000, 1000, 32, 500, 300, 1000]),
+        size("realistic", [10_000, 2000, 64, 1000, 400, 2000]),
+        deployment,
+    ]
+}
+
+fn whole(case: &Case, axis: &str, default: usize) -> usize {
+    case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
+}
+
+/// Length of a time bin of the stream, s.
+pub(super) const STREAM_BIN: f64 = 0.002;
+
+/// The sizes of a case. Axes that the task does not have give the smallest.
+pub(super) fn shape(case: &Case) -> Sizes {
+    Sizes {
+        samples: whole(case, "samples", 1),
+        edges: whole(case, "edges", 2),
+        electrodes: whole(case, "electrodes", 1),
+        encoding: whole(case, "enc-spikes", 0) as f64,
+        decoding: whole(case, "dec-spikes", 0) as f64,
+        bins: whole(case, "bins", 1),
+        features: whole(case, "features", 1),
+        seconds: if case.workload == Task::Stream.name() {
+            STREAM_BIN * (whole(case, "edges", 2) - 1) as f64
+        } else {
+            generate::DECODING
+        },
+        dims: whole(case, "dims", 1),
+    }
+}
+
+/// The data of a case. The script's have the script's own seed.
+pub(super) fn data(case: &Case, seed: u64) -> Data {
+    let sizes = shape(case);
+    if case.text("data") == Some("structured") { generate::structured(sizes, seed) } else { generate::script(sizes) }
+}
+
+/// The knobs of a case.
+pub(super) fn options(case: &Case, method: Method) -> Result<Options, InputError> {
+    let count = |axis: &str| -> Result<Option<usize>, InputError> {
+        match case.float(axis) {
+            None => Ok(None),
+            Some(n) if n.fract() == 0.0 && (1.0..1e9).contains(&n) => Ok(Some(n as usize)),
+            Some(n) => Err(InputError::new(
+                format!("--{axis}"),
+                format!("{n} is no whole number"),
+                "a whole number above 0, or auto",
+            )),
+        }
+    };
+    let threads = count("threads")?;
+    let all = ellwand_simd::pool::threads();
+    if let Some(most) = threads.filter(|most| *most > all) {
+        let expected = format!("a whole number from 1 to {all}, or auto");
+        return Err(InputError::new(
+            "--threads",
+            format!("{most} threads, but this process may use {all} processors"),
+            expected,
+        ));
+    }
+    Ok(Options {
+        method,
+        precision: precision(case),
+        threads,
+        block: count("block")?,
+        tile: count("tile")?,
+        memory: case.float("memory").map(|megabytes| (megabytes * 1e6) as u64),
+        skip: case.flag("skip").unwrap_or(true),
+    })
+}

@@ -1,0 +1,273 @@
+//! The quantizer and the dot product on codes as CUDA kernels (`lattice.cu`), with the codes of the processor bit by bit.
+
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, files, gpu, whole};
+
+use super::Method;
+use super::params::{Codec, Lattice, Overload};
+use super::workload_code::Task;
+use super::workload_dot::{self, prepare_error};
+use super::workload_run;
+
+/// The kernels. Nothing may be fused where the processor rounds twice.
+pub(crate) static SOURCE: Source =
+    Source { name: "lattice.cu", text: files!("lattice.cuh", "lattice.cu"), options: &["--fmad=false"] };
+
+/// Threads of a block.
+const THREADS: usize = 256;
+const WARP: usize = 32;
+/// Rows that a warp scores together where indices are bytes.
+const ROWS: usize = 4;
+/// Largest table of points that each block keeps in shared memory, in bytes.
+const TABLE: usize = 16 << 10;
+
+/// Vectors of a launch at most: kernels count in 32 bits.
+const PART: usize = 1 << 30;
+
+/// How the kernels of a code find digits and points, and what they know of it.
+struct Code {
+    /// End of the names of its kernels.
+    suffix: String,
+    /// Bytes of the points of a level; none where kernels compute them.
+    table: usize,
+    args: Vec<Arg>,
+}
+
+impl Code {
+    fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, task: Option<Task>) -> Result<Self, PrepareError> {
+        let shifts = codec.q().is_power_of_two();
+        let encoding = matches!(task, Some(Task::Encode | Task::Quantize));
+        // Encoding takes points away, and takes digits apart by shifts where it has a table.
+        let sign = if encoding { -1.0 } else { 1.0 };
+        let points = if shifts || !encoding { bytes(codec, sign).unwrap_or_default() } else { Vec::new() };
+        let way = match (points.is_empty(), shifts, task) {
+            (_, _, Some(_)) if codec.q() == 4 && codec.levels() == 2 => "q4_m2",
+            _ if codec.q() == 4 && codec.lattice() == Lattice::E8 && !encoding => "q4",
+            (false, ..) => "lookups",
+            (true, true, _) => "shifts",
+            (true, false, _) => "divisions",
+        };
+        let suffix = format!("{}_{way}", codec.lattice().name().to_lowercase());
+        let table = if points.is_empty() { Arg::At(0) } else { job.hold(Buffer::of(gpu, &points, 0)?) };
+        let numbers =
+            [whole(points.len() / 4), whole(codec.levels()), Arg::U32(codec.level_bits()), Arg::U32(codec.q())];
+        let args = std::iter::once(table).chain(numbers).collect();
+        Ok(Self { suffix, table: points.len(), args })
+    }
+
+    /// Blocks of a multiprocessor: those that fit at once where each brings a table, else more, which end at different times.
+    fn each(&self) -> usize {
+        if self.table > 0 { 8 } else { 16 }
+    }
+
+    /// With the shift of each coordinate.
+    fn shifted(&self, codec: &Codec) -> Vec<Arg> {
+        self.args.iter().copied().chain(codec.shift().map(Arg::F32)).collect()
+    }
+}
+
+/// The points of a level by index as bytes (doubled for E8), or their negatives, where the table is small and bytes have room.
+/// `Z2` is quicker without.
+fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
+    let points = codec.level_table().filter(|points| codec.dimension() > 2 && points.len() <= TABLE)?;
+    let factor = sign * codec.lattice().scale() as f32;
+    let fits = points.iter().all(|y| (y * factor).abs() <= 127.0);
+    fits.then(|| points.iter().map(|y| ((y * factor) as i8).cast_unsigned()).collect())
+}
+
+/// An address so many bytes further on; null stays null.
+fn behind(at: Arg, bytes: usize) -> Arg {
+    match at {
+        Arg::At(address) if address != 0 => Arg::At(address + bytes as u64),
+        other => other,
+    }
+}
+
+/// Blocks for so many threads, at most `each` on a multiprocessor: beyond that every thread does more.
+fn grid(job: &Job, threads: usize, each: usize) -> Grid {
+    let most = each * job.multiprocessors() as usize;
+    Grid::line(threads.div_ceil(THREADS).min(most), THREADS as u32)
+}
+
+/// Shared memory in which blocks put codes together that are stored in other units than bytes, words or pairs of words.
+fn packing_bytes(codec: &Codec) -> usize {
+    let words = THREADS / WARP * codec.vector_bits() * 4;
+    match codec.vector_bits() {
+        8 | 16 | 32 | 64 => 0,
+        ..64 => words,
+        _ => words + 8 * codec.levels() * THREADS,
+    }
+}
+
+/// Shift and scales in the order in which the kernels in WGSL read them.
+pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
+    let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
+    Ok(Buffer::of_f32(gpu, &values)?)
+}
+
+/// Bytes that the codes of `n` vectors take on the device: whole warps write whole words.
+pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
+    n.div_ceil(WARP) * codec.vector_bits() * 4
+}
+
+/// `part`: vectors of a launch at most, a multiple of 32.
+pub(super) fn prepare(
+    task: Task,
+    carrying: bool,
+    part: usize,
+    case: &Case,
+    inputs: &Tensors,
+    device: &dyn Device,
+) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    // The outputs are told by the same code as those of the processor.
+    let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
+    let (codec, n) = host.code();
+    let codec = codec.clone();
+    let mut job = Job::new(gpu);
+    let code = Code::new(&mut job, gpu, &codec, Some(task))?;
+    let nothing = Arg::At(0);
+    let parts = (0..n).step_by(part).map(|from| (from, part.min(n - from)));
+    let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
+    // Where an input lies on the device, and what it is.
+    let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
+    if task == Task::Decode {
+        let (packed, retries) = host.codes();
+        let copies = [packed.to_vec(), retries.to_vec()];
+        let slack = packed_bytes(&codec, n) - packed.len();
+        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
+        let retries = if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing };
+        given.extend([packed, retries].into_iter().zip(copies).filter(|(at, _)| *at != nothing));
+        let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
+        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
+        // Every index is a point where this is zero.
+        let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
+        for (from, n) in parts {
+            let (packed, retries) = (behind(packed, from / 8 * bits), behind(retries, from));
+            let x = behind(x, from * value_bytes);
+            let mut args = vec![packed, retries, scales, x, bad, Arg::U64(from as u64), whole(n), Arg::U64(limit)];
+            args.extend(code.shifted(&codec));
+            let line = grid(&job, n, code.each()).shared(code.table);
+            job.launch(&SOURCE, &format!("decode_{}", code.suffix), line, args)?;
+        }
+    } else {
+        let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
+        let mut flags = |wanted, name| if wanted { job.output(name, Dtype::U8, &[n], 0) } else { Ok(nothing) };
+        let overload = flags(codec.has_overload(), "overload")?;
+        let retries = flags(codec.has_retries(), "retries")?;
+        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        given.push((x, host.vectors().iter().flat_map(|value| value.to_le_bytes()).collect()));
+        let inverses = job.hold(Buffer::of_f32(gpu, codec.inverse_scales())?);
+        let cap = match codec.params().overload {
+            Overload::Retry { cap, .. } => u32::from(cap),
+            _ => 0,
+        };
+        // What the codes stand for is known when they are: one launch writes both.
+        let (name, decoded) = if task == Task::Quantize {
+            let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
+            ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
+        } else {
+            ("encode", None)
+        };
+        for (from, n) in parts {
+            let (x, packed) = (behind(x, from * value_bytes), behind(packed, from / 8 * bits));
+            let (overload, retries) = (behind(overload, from), behind(retries, from));
+            let mut args = vec![x, packed, overload, retries, inverses, whole(n), Arg::U32(cap)];
+            args.extend(code.shifted(&codec));
+            args.extend(decoded.iter().flat_map(|&(scales, decoded)| [scales, behind(decoded, from * value_bytes)]));
+            let line = grid(&job, n, code.each()).shared(code.table + packing_bytes(&codec));
+            job.launch(&SOURCE, &format!("{name}_{}", code.suffix), line, args)?;
+        }
+    }
+    let host = Mutex::new(host);
+    job.finish(move |computed| {
+        if let Some(bad) = computed.find("bad") {
+            let first = bad.u64().map_err(|error| error.to_string())?[0];
+            if first != u64::MAX {
+                return Err(format!("a level index of vector {first} is not below q^d"));
+            }
+        }
+        let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.take(&computed).map_err(|error| error.to_string())?;
+        host.outputs()
+    });
+    if carrying {
+        let given: Vec<(Arg, &[u8])> = given.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+        job = job.carrying(&given)?;
+    }
+    Ok(job.boxed())
+}
+
+/// The integers of a query as `dot_bytes` reads them, where that kernel can score rows of this code: a byte an index and a
+/// byte an integer, whole vectors in a word, rows of whole pieces of 16 bytes, and sums of integers in 31 bits.
+fn query_bytes(codec: &Codec, query: &[i32], blocks: usize) -> Option<Vec<u8>> {
+    let (d, levels, row_bits) = (codec.dimension(), codec.levels(), blocks * codec.vector_bits());
+    let fits = codec.level_bits() == 8 && matches!(levels, 1 | 2 | 4) && row_bits.is_multiple_of(128);
+    if !fits || bytes(codec, 1.0).is_none() || query.iter().any(|&s| s.abs() > 127) {
+        return None;
+    }
+    // A level's point has coordinates up to q, and those of a row up to q + .. + q^M < 2 q^M.
+    let side = 2 * i64::from(codec.q()).pow(levels as u32) * i64::from(codec.lattice().scale());
+    if side * 127 * (blocks * d) as i64 > i64::from(i32::MAX) {
+        return None;
+    }
+    let chunks = row_bits / 128;
+    let order = (0..16).flat_map(|f| (0..chunks).map(move |c| (16 * c + f) / levels));
+    Some(order.flat_map(|block| query[block * d..][..d].iter().map(|&s| (s as i8).cast_unsigned())).collect())
+}
+
+fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let (rows, blocks, codec) = workload_dot::shape(case)?;
+    let query = workload_dot::integers(&codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
+    let query: Vec<i32> = query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect();
+    let mut job = Job::new(gpu);
+    let packed = inputs.u8("rows")?;
+    // Whole words are read.
+    let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(8) - packed.len())?);
+    let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
+    let unit = Arg::F64(workload_dot::unit(&codec));
+    let code = Code::new(&mut job, gpu, &codec, None)?;
+    if let Some(bytes) = query_bytes(&codec, &query, blocks) {
+        let query = job.hold(Buffer::of(gpu, &bytes, 0)?);
+        let chunks = whole(blocks * codec.vector_bits() / 128);
+        let q = Arg::U32(codec.q());
+        let args = vec![packed, query, code.args[0], scores, whole(rows), chunks, unit, q, whole(codec.levels())];
+        let line = grid(&job, rows.div_ceil(ROWS) * WARP, 4).shared(256 * 128);
+        job.launch(&SOURCE, &format!("dot_{}_bytes", codec.lattice().name().to_lowercase()), line, args)?;
+    } else {
+        let query = job.hold(Buffer::of_i32(gpu, &query)?);
+        let mut args = vec![packed, query, scores, whole(rows), whole(blocks), unit];
+        args.extend(&code.args);
+        let line = grid(&job, rows * WARP, code.each()).shared(code.table);
+        job.launch(&SOURCE, &format!("dot_{}", code.suffix), line, args)?;
+    }
+    Ok(job.boxed())
+}
+
+/// Adds the implementations.
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+        for (name, about, carrying) in [
+            ("cuda", "a vector a thread, codes put together in registers, one launch", false),
+            ("cuda-transfers", "the same, with inputs brought in and results out through page-locked memory", true),
+        ] {
+            let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| {
+                prepare(task, carrying, PART, case, inputs, device)
+            };
+            let row = Implementation::cpu(task.name(), name, about, prepared);
+            registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+        }
+    }
+    let row = Implementation::cpu(
+        workload_dot::NAME,
+        "cuda",
+        "a row a warp or four, points by table in shared memory, exact integers",
+        prepare_dot,
+    );
+    registry.implementation(Implementation { needs: DeviceKind::Cuda, ..row });
+}

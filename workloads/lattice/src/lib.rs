@@ -1,0 +1,75 @@
+//! Hierarchical nested-lattice quantization (Kaplan and Ordentlich) on Z2, D4 and E8.
+//!
+//! A vector x is rounded to a lattice point g_0 = Q(x/beta + z); level m stores the class
+//! b_m = G^-1 g_m mod q and goes on with g_{m+1} = Q(g_m/q). Decoding sums q^m times the smallest
+//! member of each class. Level 0 is the finest; a vector outside the codebook (g_M != 0) wraps.
+//!
+//! All implementations give the same bits: the input is scaled with two f32 roundings, its
+//! residual is put on a grid of 2^-25, and from there on everything is integer arithmetic, with
+//! ties decided by residuals alone, so that Q(x + lattice vector) = Q(x) + lattice vector exactly.
+
+mod bits;
+mod centre;
+mod codes;
+mod cuda;
+mod decode;
+mod digits;
+pub mod dot;
+mod encode;
+mod error;
+mod layout;
+mod parallel;
+mod params;
+mod quality;
+mod reference;
+mod scalar;
+mod scalar_rival;
+mod simd;
+#[cfg(test)]
+mod tests;
+mod wgpu;
+mod workload;
+mod workload_code;
+mod workload_dot;
+mod workload_given;
+mod workload_readings;
+mod workload_run;
+
+use ellwand_core::Registry;
+use ellwand_gpu::Source;
+
+pub use codes::Codes;
+pub use ellwand_simd::isa::Isa;
+pub use encode::CodesMut;
+pub use error::LatticeError;
+pub use layout::Layout;
+pub use params::{Codec, Lattice, MAX_DIMENSION, MAX_SIDE, Overload, Params};
+pub use quality::{Quality, choose_beta, smallest_scale};
+pub use scalar_rival::scalar_rival;
+pub use simd::isa;
+
+/// Which implementation does the work. They differ in speed only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Wide integers, squared distances, one vector at a time: the oracle.
+    Reference,
+    /// Plain per-vector code.
+    Scalar,
+    /// Vector lanes on one thread.
+    Simd(Isa),
+    /// Vector lanes on all processors that this process may use.
+    Parallel(Isa),
+}
+
+/// The sources of all kernels for GPUs, for checks that compile every one.
+pub fn gpu_sources() -> Vec<&'static Source> {
+    std::iter::once(&cuda::SOURCE).chain(wgpu::SOURCES).collect()
+}
+
+/// Adds the lattice workloads and their implementations.
+pub fn register(registry: &mut Registry) {
+    workload_code::register(registry);
+    workload_dot::register(registry);
+    cuda::register(registry);
+    wgpu::register(registry);
+}

@@ -1,0 +1,301 @@
+//! Decoding: by a table of a level's points where that stays in cache, else by lane arithmetic.
+
+use super::kind::{Kind, Steps};
+use super::lanes::Lanes;
+use crate::bits::BitReader;
+use crate::decode::{Request, read_and_look_up};
+use crate::error::LatticeError;
+use crate::params::Codec;
+
+/// Vectors unpacked at a time.
+pub(super) const CHUNK: usize = 256;
+/// Largest number of lanes.
+const WIDEST: usize = 16;
+
+/// How the packed codes of a chunk are laid out for the arithmetic.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Layout {
+    /// One word a vector holds all levels.
+    Word,
+    /// Two rows a level, the low and the high half of the digits (q a power of two).
+    Halves,
+    /// D/2 rows a level of digit pairs, the last pair first (q not a power of two).
+    Pairs,
+}
+
+impl Layout {
+    fn rows(self, codec: &Codec) -> usize {
+        match self {
+            Layout::Word => 1,
+            Layout::Halves => 2 * codec.levels(),
+            Layout::Pairs => codec.levels() * codec.dimension() / 2,
+        }
+    }
+}
+
+/// Unpacks vectors `first..first + n` and checks that every index is a code.
+#[inline(always)]
+pub(super) fn unpack(
+    codec: &Codec,
+    layout: Layout,
+    packed: &[u8],
+    first: usize,
+    n: usize,
+    words: &mut [u32],
+) -> Result<(), LatticeError> {
+    let (bits, level_bits) = (codec.vector_bits(), codec.level_bits());
+    let limit = codec.level_points();
+    let complete = limit.is_power_of_two();
+    let from = &packed[first * bits / 8..];
+    if layout == Layout::Word {
+        match bits {
+            8 => words.iter_mut().zip(&from[..n]).for_each(|(w, &p)| *w = u32::from(p)),
+            16 => {
+                for (w, p) in words.iter_mut().zip(&from[..2 * n].as_chunks().0[..n]) {
+                    *w = u32::from(u16::from_le_bytes(*p));
+                }
+            }
+            32 => {
+                for (w, p) in words.iter_mut().zip(&from[..4 * n].as_chunks().0[..n]) {
+                    *w = u32::from_le_bytes(*p);
+                }
+            }
+            _ => {
+                // Eight bytes hold any vector of at most 32 bits wherever it begins, and the loads
+                // do not wait for each other as those of a bit reader do.
+                let mask = (1u64 << bits) - 1;
+                let safe = if from.len() < 8 { 0 } else { ((from.len() - 8) * 8 / bits + 1).min(n) };
+                for (v, word) in words[..safe].iter_mut().enumerate() {
+                    let at = v * bits;
+                    let mut bytes = [0; 8];
+                    bytes.copy_from_slice(&from[at / 8..at / 8 + 8]);
+                    *word = (u64::from_le_bytes(bytes) >> (at % 8) & mask) as u32;
+                }
+                let mut reader = BitReader::starting_at(from, safe * bits);
+                for word in &mut words[safe..n] {
+                    *word = reader.get(bits as u32) as u32;
+                }
+            }
+        }
+        if !complete {
+            let mask = (1u64 << level_bits) - 1;
+            for level in 0..codec.levels() {
+                let index = |w: u32| u64::from(w) >> (level as u32 * level_bits) & mask;
+                let largest = words[..n].iter().fold(0, |largest, &w| index(w).max(largest));
+                if u128::from(largest) >= limit {
+                    let v = words[..n].iter().position(|&w| index(w) == largest).unwrap_or(0);
+                    return Err(wrong(codec, first + v, level, largest));
+                }
+            }
+        }
+        return Ok(());
+    }
+    let mut reader = BitReader::new(from);
+    let q = u64::from(codec.q());
+    let rows = layout.rows(codec) / codec.levels();
+    for v in 0..n {
+        for level in 0..codec.levels() {
+            let index = reader.get(level_bits);
+            if !complete && u128::from(index) >= limit {
+                return Err(wrong(codec, first + v, level, index));
+            }
+            let mut put = |row: usize, value: u64| words[(level * rows + row) * CHUNK + v] = value as u32;
+            match layout {
+                Layout::Word => put(0, index),
+                Layout::Halves => {
+                    let half = 4 * q.trailing_zeros();
+                    put(0, index & ((1 << half) - 1));
+                    put(1, index >> half);
+                }
+                Layout::Pairs => {
+                    let mut rest = index;
+                    for row in 0..rows {
+                        put(row, rest % (q * q));
+                        rest /= q * q;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn wrong(codec: &Codec, vector: usize, level: usize, index: u64) -> LatticeError {
+    LatticeError::Index { vector, level, index, limit: codec.level_points() as u64 }
+}
+
+/// Decodes whole vectors; arguments are already checked.
+#[inline(always)]
+pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+    s: S,
+    codec: &Codec,
+    request: &Request<'_>,
+    out: &mut [f32],
+) -> Result<(), LatticeError> {
+    let table = codec.level_table();
+    let narrow = codec.vector_bits() <= 32;
+    let layout = match (narrow, table.is_some(), POW2) {
+        (true, true, _) | (true, false, true) => Layout::Word,
+        // Reading bits takes longer than looking up: one pass does both.
+        (false, true, _) => return read_and_look_up::<D>(codec, request, out),
+        (false, false, true) => Layout::Halves,
+        (_, false, false) => Layout::Pairs,
+    };
+    let mut short = [0u32; CHUNK];
+    let mut long = if layout == Layout::Word { Vec::new() } else { vec![0u32; layout.rows(codec) * CHUNK] };
+    let words = if layout == Layout::Word { &mut short[..] } else { &mut long[..] };
+    let steps = Steps::new(s, codec.q(), K::SCALE);
+    for (c, out) in out.chunks_mut(CHUNK * D).enumerate() {
+        let (first, n) = (c * CHUNK, out.len() / D);
+        unpack(codec, layout, request.packed, first, n, words)?;
+        let retries = request.retries.map(|t| &t[first..first + n]);
+        let chunk = Chunk { codec, words, retries, dropped: codec.levels() - request.depth };
+        match table {
+            Some(table) => match (layout, request.depth) {
+                (Layout::Word, 1) => chunk.look_up::<D, 1>(table, out),
+                (Layout::Word, 2) => chunk.look_up::<D, 2>(table, out),
+                (Layout::Word, 3) => chunk.look_up::<D, 3>(table, out),
+                _ => chunk.look_up::<D, 0>(table, out),
+            },
+            None => {
+                let blocks = out.chunks_mut(S::LANES * D);
+                for (b, out) in blocks.enumerate() {
+                    let at = b * S::LANES;
+                    let y = chunk.block::<S, K, D, POW2>(s, &steps, layout, at);
+                    chunk.finish::<S, K, D>(s, y, at, out);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A chunk being decoded.
+struct Chunk<'a> {
+    codec: &'a Codec,
+    words: &'a [u32],
+    retries: Option<&'a [u8]>,
+    /// Finest levels that are left out.
+    dropped: usize,
+}
+
+impl Chunk<'_> {
+    /// Sums table entries; `DEPTH` levels, or, if 0, any number.
+    #[inline(always)]
+    fn look_up<const D: usize, const DEPTH: usize>(&self, table: &[f32], out: &mut [f32]) {
+        let codec = self.codec;
+        let bits = codec.level_bits();
+        let mask = ((1u64 << bits) - 1) as usize;
+        assert_eq!(table.len(), (mask + 1) * D, "one point for every bit pattern of an index");
+        let mut shift = [0.0; D];
+        shift.copy_from_slice(&codec.shift()[..D]);
+        let mut weights = [1.0f32; 20];
+        for m in 1..20 {
+            weights[m] = weights[m - 1] * codec.q() as f32;
+        }
+        let scales = codec.scales();
+        for (v, out) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
+            let mut sum = [0.0f32; D];
+            let levels = if DEPTH == 0 { codec.levels() - self.dropped } else { DEPTH };
+            for i in 0..levels {
+                let m = self.dropped + i;
+                let index = (self.words[v] >> (m as u32 * bits)) as usize & mask;
+                // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
+                let point = unsafe { &*table.as_ptr().add(index * D).cast::<[f32; D]>() };
+                for k in 0..D {
+                    // Exact: integers, or halves of them, far below 2^24.
+                    sum[k] += weights[m] * point[k];
+                }
+            }
+            let scale = match self.retries {
+                Some(retries) => scales[usize::from(retries[v])],
+                None => scales[0],
+            };
+            for k in 0..D {
+                out[k] = (sum[k] - shift[k]) * scale;
+            }
+        }
+    }
+
+    /// Sum of q^m y_m of the block of vectors at `at`, in the lane order of the unit.
+    #[inline(always)]
+    fn block<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
+        &self,
+        s: S,
+        steps: &Steps<S>,
+        layout: Layout,
+        at: usize,
+    ) -> [S::I; D] {
+        let levels = self.codec.levels();
+        let row = |row: usize| s.shuffled::<D>(s.load(&self.words[row * CHUNK + at..]));
+        let mut sum = [s.splat(0); D];
+        // From the coarsest level down, by Horner's rule.
+        for m in (self.dropped..levels).rev() {
+            let mut digits = [s.splat(0); D];
+            if POW2 {
+                let (mut low, high) = if layout == Layout::Word {
+                    (s.shr(row(0), m as u32 * self.codec.level_bits()), None)
+                } else {
+                    (row(2 * m), Some(row(2 * m + 1)))
+                };
+                for k in (0..D).rev() {
+                    if k == 3 && D == 8 {
+                        low = high.unwrap_or(low);
+                    }
+                    digits[k] = s.and(low, steps.mask);
+                    low = s.shr(low, steps.log_q);
+                }
+            } else {
+                for pair in 0..D / 2 {
+                    let value = row(m * D / 2 + pair);
+                    let last = steps.digit::<false>(s, value);
+                    let whole = s.float(s.sub(value, last));
+                    digits[D - 1 - 2 * pair] = last;
+                    // An exact multiple of q below 2^16, so the rounded quotient is exact.
+                    digits[D - 2 - 2 * pair] = s.round(s.mul_f(whole, steps.inverse_q));
+                }
+            }
+            let mut g = K::combine(s, &digits);
+            let mut y = [s.splat(0); D];
+            for k in 0..D {
+                (g[k], y[k]) = steps.divide::<POW2>(s, g[k]);
+            }
+            K::settle(s, &mut g, &mut y, steps.unit);
+            for k in 0..D {
+                let raised = if POW2 { s.shl(sum[k], steps.log_q) } else { s.mul(sum[k], steps.q) };
+                sum[k] = s.add(raised, y[k]);
+            }
+        }
+        for sum in &mut sum {
+            for _ in 0..self.dropped {
+                *sum = if POW2 { s.shl(*sum, steps.log_q) } else { s.mul(*sum, steps.q) };
+            }
+        }
+        sum
+    }
+
+    /// Halves, un-centres, scales and stores a block; the last one may be short.
+    #[inline(always)]
+    fn finish<S: Lanes, K: Kind<D>, const D: usize>(&self, s: S, sum: [S::I; D], at: usize, out: &mut [f32]) {
+        let scales = self.codec.scales();
+        let unit = s.splat_f(1.0 / K::SCALE as f32);
+        let mut lanes = [s.splat_f(0.0); D];
+        for k in 0..D {
+            let moved = s.sub_f(s.mul_f(s.float(sum[k]), unit), s.splat_f(self.codec.shift()[k]));
+            lanes[k] = if self.retries.is_some() { moved } else { s.mul_f(moved, s.splat_f(scales[0])) };
+        }
+        if out.len() == S::LANES * D {
+            K::store(s, lanes, out);
+        } else {
+            let mut padded = [0.0; WIDEST * 8];
+            K::store(s, lanes, &mut padded);
+            out.copy_from_slice(&padded[..out.len()]);
+        }
+        if let Some(retries) = self.retries {
+            for (vector, &t) in out.chunks_exact_mut(D).zip(&retries[at..]) {
+                vector.iter_mut().for_each(|x| *x *= scales[usize::from(t)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Vector implementations and their choice at run time.
+//!
+//! The body is written once over [`lanes::Lanes`] and instantiated inside functions that switch
+//! the instruction set on. Nothing here fuses a multiplication with an addition.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bytes;
+mod decode;
+mod dots;
+mod encode;
+mod kind;
+mod lanes;
+
+use super::decode::Request;
+use super::encode::CodesMut;
+use super::error::LatticeError;
+use super::params::{Codec, Lattice};
+use ellwand_simd::isa::{Isa, Set};
+use lanes::Portable;
+
+/// The name of the instruction set that `simd` and `parallel` use on this machine by default.
+#[must_use]
+pub fn isa() -> &'static str {
+    Isa::best().name()
+}
+
+/// Calls `$module::$name` with the lattice and the kind of divisor as type arguments.
+macro_rules! by_lattice {
+    ($module:ident :: $name:ident, $s:expr, $codec:expr, $($argument:expr),+) => {
+        match ($codec.lattice(), $codec.q().is_power_of_two()) {
+            (Lattice::Z2, true) => $module::$name::<_, kind::Z2, 2, true>($s, $codec, $($argument),+),
+            (Lattice::Z2, false) => $module::$name::<_, kind::Z2, 2, false>($s, $codec, $($argument),+),
+            (Lattice::D4, true) => $module::$name::<_, kind::D4, 4, true>($s, $codec, $($argument),+),
+            (Lattice::D4, false) => $module::$name::<_, kind::D4, 4, false>($s, $codec, $($argument),+),
+            (Lattice::E8, true) => $module::$name::<_, kind::E8, 8, true>($s, $codec, $($argument),+),
+            (Lattice::E8, false) => $module::$name::<_, kind::E8, 8, false>($s, $codec, $($argument),+),
+        }
+    };
+}
+
+type Decoded = Result<(), LatticeError>;
+
+#[cfg(target_arch = "x86_64")]
+mod switched {
+    //! The bodies with an instruction set switched on; calling one needs proof that it is there.
+    use super::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn encode_avx512(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx512::Avx512::assume() };
+        by_lattice!(encode::encode, s, codec, x, out);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn encode_avx2(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx2::Avx2::assume() };
+        by_lattice!(encode::encode, s, codec, x, out);
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn decode_avx512(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx512::Avx512::assume() };
+        by_lattice!(decode::decode, s, codec, request, out)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    pub(super) fn f32_dot_avx512(a: &[f32], b: &[f32]) -> f32 {
+        dots::f32_dot::<true>(a, b)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn f32_dot_avx2(a: &[f32], b: &[f32]) -> f32 {
+        dots::f32_dot::<true>(a, b)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    pub(super) fn i16_dot_avx512(a: &[i16], b: &[i16]) -> i32 {
+        dots::i16_dot(a, b)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn i16_dot_avx2(a: &[i16], b: &[i16]) -> i32 {
+        dots::i16_dot(a, b)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn decode_avx2(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+        // SAFETY: this function runs only where these instructions exist.
+        let s = unsafe { avx2::Avx2::assume() };
+        by_lattice!(decode::decode, s, codec, request, out)
+    }
+}
+
+/// Encodes whole vectors; arguments are already checked.
+pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
+    match isa.set() {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::encode_avx512(codec, x, out) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::encode_avx2(codec, x, out) },
+        Set::Baseline => by_lattice!(encode::encode, Portable, codec, x, out),
+    }
+}
+
+/// Decodes whole vectors; arguments are already checked.
+pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Decoded {
+    match isa.set() {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => match codec.byte_table() {
+            // SAFETY: as above, and VBMI was detected just here.
+            Some(table) if is_x86_feature_detected!("avx512vbmi") => unsafe {
+                match codec.lattice() {
+                    Lattice::Z2 => bytes::decode::<2>(codec, table, request, out),
+                    Lattice::D4 => bytes::decode::<4>(codec, table, request, out),
+                    Lattice::E8 => bytes::decode::<8>(codec, table, request, out),
+                }
+            },
+            // SAFETY: as above.
+            _ => unsafe { switched::decode_avx512(codec, request, out) },
+        },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::decode_avx2(codec, request, out) },
+        Set::Baseline => by_lattice!(decode::decode, Portable, codec, request, out),
+    }
+}
+
+/// Sum of products in f32; partial sums may be fused and are added in an order of their own.
+pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
+    match isa.set() {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::f32_dot_avx512(a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::f32_dot_avx2(a, b) },
+        Set::Baseline => dots::f32_dot::<false>(a, b),
+    }
+}
+
+/// Sum of products of i16, modulo 2^32.
+pub(super) fn i16_dot(isa: Isa, a: &[i16], b: &[i16]) -> i32 {
+    match isa.set() {
+        // SAFETY: an `Isa` of this set exists only after it was detected.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx512 => unsafe { switched::i16_dot_avx512(a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Set::Avx2 => unsafe { switched::i16_dot_avx2(a, b) },
+        Set::Baseline => dots::i16_dot(a, b),
+    }
+}

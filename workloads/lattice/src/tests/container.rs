@@ -1,0 +1,143 @@
+//! Codes as bytes: round trips of any shape, and every kind of damage.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Codes, LatticeError};
+
+fn sample(overload: Overload, shape: &[usize]) -> Codes {
+    let codec = Codec::new(Params { overload, centred: true, beta: 0.3, ..params(Lattice::D4, 3, 2) }).unwrap();
+    let x = normal(shape.iter().product(), 1.0, 3);
+    Codes::encode(&codec, Method::Simd(Isa::best()), &x, shape).unwrap()
+}
+
+#[test]
+fn round_trip_of_any_shape() {
+    for overload in [Overload::None, Overload::Flag, Overload::RETRY] {
+        for shape in [&[8][..], &[1], &[7], &[3, 5], &[2, 3, 4], &[2, 1, 9], &[0], &[3, 0], &[0, 5]] {
+            let codes = sample(overload, shape);
+            let back = Codes::from_bytes(&codes.to_bytes()).unwrap();
+            let values: usize = shape.iter().product();
+            let x = back.decode(Method::Scalar).unwrap();
+            assert_eq!(x.len(), values, "{shape:?}");
+            assert_eq!(x, codes.decode(Method::Simd(Isa::best())).unwrap());
+            assert_eq!(back.layout().shape(), shape);
+            assert_eq!(
+                (back.packed(), back.overload(), back.retries()),
+                (codes.packed(), codes.overload(), codes.retries())
+            );
+            assert_eq!(back.to_bytes(), codes.to_bytes());
+        }
+    }
+}
+
+#[test]
+fn tails_are_padded_row_by_row() {
+    let codec = Codec::new(Params { overload: Overload::None, ..params(Lattice::D4, 8, 2) }).unwrap();
+    let codes = Codes::encode(&codec, Method::Scalar, &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0], &[2, 3]).unwrap();
+    assert_eq!(codes.layout().vectors(), 2);
+    // (1, 2, 3, 0) and (4, 5, 7, 0) have even sums: they are points of D4.
+    assert_eq!(codes.decode(Method::Scalar).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let codec = Codec::new(params(Lattice::D4, 4, 2)).unwrap();
+    let refused = |shape: &[usize]| Codes::encode(&codec, Method::Scalar, &[1.0; 4], shape).unwrap_err().to_string();
+    assert!(refused(&[5]).contains("x has 4 elements, expected 5"));
+    assert!(refused(&[]).contains("at least one axis"));
+    assert!(refused(&[usize::MAX, 2]).contains("2^40"));
+    assert!(refused(&[0, 1 << 62]).contains("2^40"));
+}
+
+/// Replaces bytes of a good file and returns the complaint.
+fn damaged(at: usize, bytes: &[u8]) -> String {
+    let mut file = sample(Overload::RETRY, &[3, 5]).to_bytes();
+    file[at..at + bytes.len()].copy_from_slice(bytes);
+    Codes::from_bytes(&file).unwrap_err().to_string()
+}
+
+#[test]
+fn damage_is_named() {
+    assert!(damaged(0, b"NOPE").contains("does not begin with"));
+    assert!(damaged(4, &9u16.to_le_bytes()).contains("version 9"));
+    assert!(damaged(6, &[7]).contains("lattice number 7"));
+    assert!(damaged(7, &[0xff]).contains("overload mode"));
+    assert!(damaged(8, &1u16.to_le_bytes()).contains("q = 1"));
+    assert!(damaged(8, &257u16.to_le_bytes()).contains("q = 257"));
+    assert!(damaged(10, &[0]).contains("levels = 0"));
+    assert!(damaged(10, &[200]).contains("levels = 200"));
+    assert!(damaged(12, &f32::NAN.to_le_bytes()).contains("beta = NaN"));
+    assert!(damaged(12, &0f32.to_le_bytes()).contains("beta = 0"));
+    assert!(damaged(24, &[33]).contains("33 axes"));
+    // Extents 3 and 5, then 6 vectors, then lengths.
+    assert!(damaged(32, &u64::MAX.to_le_bytes()).contains("2^40"));
+    assert!(damaged(48, &7u64.to_le_bytes()).contains("vectors is 7"));
+    assert!(damaged(56, &(1u64 << 60).to_le_bytes()).contains("length of packed"));
+    let good = sample(Overload::RETRY, &[3, 5]).to_bytes();
+    for cut in 0..good.len() {
+        assert!(Codes::from_bytes(&good[..cut]).is_err(), "{cut} bytes were taken for the whole");
+    }
+    let mut long = good.clone();
+    long.push(0);
+    assert!(Codes::from_bytes(&long).unwrap_err().to_string().contains("has a tail"));
+    let mut retried = good;
+    *retried.last_mut().unwrap() = 17;
+    assert!(matches!(Codes::from_bytes(&retried), Err(LatticeError::Retries { retries: 17, .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut with_magic = b"EWLQ\x01\x00".to_vec();
+        with_magic.extend(&bytes);
+        prop_assert!(Codes::from_bytes(&bytes).is_err());
+        if let Ok(codes) = Codes::from_bytes(&with_magic) {
+            let _ = codes.decode(Method::Simd(Isa::best()));
+        }
+    }
+
+    #[test]
+    fn mutated_bytes_never_panic(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let mut file = sample(Overload::RETRY, &[3, 5]).to_bytes();
+        // E8 with a large q would spend its time on centring, which is not what is tested.
+        for (at, byte) in changes {
+            let at = at.index(file.len());
+            if at != 6 {
+                file[at] = byte;
+            }
+        }
+        if let Ok(codes) = Codes::from_bytes(&file) {
+            for method in methods() {
+                let _ = codes.decode(method);
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_out_of_range_are_named() {
+    let good = params(Lattice::D4, 4, 2);
+    let refused = |params: Params| Codec::new(params).unwrap_err().to_string();
+    for q in [0, 1, 257] {
+        assert!(refused(Params { q, ..good }).contains(&format!("q = {q}: expected an integer from 2 to 256")));
+    }
+    assert!(refused(Params { levels: 0, ..good }).contains("levels = 0"));
+    assert!(refused(Params { levels: 11, ..good }).contains("use at most 10 levels"));
+    for beta in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-40, 3e38] {
+        assert!(refused(Params { beta, ..good }).contains("beta = "), "{beta}");
+    }
+    let overload = Overload::Retry { alpha: 4.0, cap: 64 };
+    assert!(refused(Params { overload, beta: 1.0, ..good }).contains("beta = 1"));
+    assert!(refused(Params { overload: Overload::Retry { alpha: 0.0, cap: 1 }, ..good }).contains("alpha = 0"));
+    assert!("d5".parse::<Lattice>().unwrap_err().to_string().contains("did you mean D4?"));
+    let codec = Codec::new(good).unwrap();
+    let error =
+        codec.encode(Method::Scalar, &[0.0; 8], CodesMut { packed: &mut [0; 4], overload: None, retries: None });
+    assert!(error.unwrap_err().to_string().contains("overload is missing"));
+    let error = codec.decode(Method::Scalar, &[0; 3], None, &mut [0.0; 8]);
+    assert!(error.unwrap_err().to_string().contains("packed has 3 elements, expected 4"));
+    assert!(codec.pack(&[4; 8]).unwrap_err().to_string().contains("not below q = 4"));
+}

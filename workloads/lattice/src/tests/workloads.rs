@@ -1,0 +1,170 @@
+//! The workloads: every implementation passes its own gate, poison does not, arrays are adopted.
+
+use ellwand_core::{DeviceKind, Fit, PrepareError, Registry, Tensor, Tensors, Value};
+
+use super::*;
+use ellwand_gpu_lab::testing::{Here, case};
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    crate::register(&mut registry);
+    registry
+}
+
+#[test]
+fn every_implementation_passes_and_poison_fails() {
+    let registry = registry();
+    let mut passed = 0;
+    for workload in registry.workloads() {
+        for (lattice, q) in [("Z2", 3), ("D4", 4), ("E8", 4)] {
+            for overload in ["none", "flag", "retry"] {
+                for beta in [Value::Float(0.5), "auto".into()] {
+                    let set = [
+                        ("lattice", lattice.into()),
+                        ("q", Value::Int(q)),
+                        ("batch", Value::Int(777)),
+                        ("overload", overload.into()),
+                        ("beta", beta.clone()),
+                        ("centred", (q == 4).into()),
+                        ("dimension", Value::Int(100)),
+                    ];
+                    let case = case(&registry, workload.name(), &set);
+                    workload.check(&case).unwrap();
+                    let inputs = workload.inputs(&case, 5).unwrap();
+                    let expected = workload.reference(&case, &inputs).unwrap();
+                    let rows = registry.implementations(workload.name());
+                    // Devices that are not here are tried by emulation, in tests of their own.
+                    for row in rows.iter().filter(|row| row.needs == DeviceKind::Cpu) {
+                        let mut ready = match (row.prepare)(&case, &inputs, &Here) {
+                            Ok(ready) => ready,
+                            Err(PrepareError::Unsupported(_)) if row.name == "two-sided" => continue,
+                            Err(error) => panic!("{row:?}: {error}"),
+                        };
+                        ready.poison();
+                        // Poisoned codes may not even be codes: that is refused too.
+                        let spoiled =
+                            ready.output().is_ok_and(|got| workload.judge(&case, &inputs, &expected, &got).passed);
+                        assert!(!spoiled, "{row:?} passes poisoned");
+                        ready.run();
+                        let got = ready.output().unwrap();
+                        let verdict = workload.judge(&case, &inputs, &expected, &got);
+                        assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                        passed += 1;
+                    }
+                    let readings = workload.readings(&case, &inputs, &expected);
+                    assert!(!readings.is_empty(), "{case}");
+                    let work = workload.work(&case);
+                    assert!(work.items > 0 && work.bytes_total() > 0, "{case}");
+                }
+            }
+        }
+    }
+    assert!(passed > 250, "{passed} only");
+}
+
+#[test]
+fn matched_data_uses_every_level_and_seed_data_does_not() {
+    let registry = registry();
+    let workload = registry.find("lattice-encode").unwrap();
+    for (data, used, remarks) in [("matched", true, 0), ("seed", false, 1)] {
+        let case = case(&registry, "lattice-encode", &[("data", data.into()), ("batch", Value::Int(4000))]);
+        let inputs = workload.inputs(&case, 1).unwrap();
+        let outputs = workload.reference(&case, &inputs).unwrap();
+        let readings = workload.readings(&case, &inputs, &outputs);
+        let value = |id: &str| readings.iter().find(|r| r.id == id).unwrap().value.unwrap();
+        assert_eq!(value("level-1-used") > 0.5, used, "{data}: {}", value("level-1-used"));
+        assert!(value("overload-rate") < 0.05);
+        assert_eq!(workload.remarks(&case).len(), remarks, "{:?}", workload.remarks(&case));
+    }
+}
+
+#[test]
+fn inputs_are_the_same_for_the_same_seed() {
+    let registry = registry();
+    for workload in registry.workloads() {
+        let case = case(&registry, workload.name(), &[]);
+        let digest = |seed| workload.inputs(&case, seed).unwrap().digest();
+        assert_eq!(digest(1), digest(1));
+        assert_ne!(digest(1), digest(2));
+    }
+}
+
+#[test]
+fn arrays_of_the_user_are_adopted_and_round_trip() {
+    let registry = registry();
+    let (encoder, decoder) = (registry.find("lattice-encode").unwrap(), registry.find("lattice-decode").unwrap());
+    for overload in ["flag", "retry"] {
+        let set = [("overload", overload.into()), ("beta", Value::Float(0.3)), ("q", Value::Int(3))];
+        // Rows of 10 values are padded to three vectors of four.
+        let x = Tensor::new(&[6, 10], &normal(60, 0.5, 9)[..]).unwrap();
+        let asked = case(&registry, "lattice-encode", &set);
+        let (found, inputs) = encoder.adopt(&asked, Tensors::new().with("x", x.clone()), Fit::Whole).unwrap();
+        assert_eq!(found.int("batch"), Some(18));
+        let codes = encoder.reference(&found, &inputs).unwrap();
+        assert_eq!(codes.get("digits").unwrap().shape(), [18, 2, 4]);
+        let asked = case(&registry, "lattice-decode", &set);
+        let mut values = Vec::new();
+        for name in ["digits", "packed"] {
+            let mut given = Tensors::new().with(name, codes.get(name).unwrap().clone());
+            if overload == "retry" {
+                given.insert("retries", codes.get("retries").unwrap().clone());
+            }
+            let (found, inputs) = decoder.adopt(&asked, given, Fit::Whole).unwrap();
+            assert_eq!(found.int("batch"), Some(18), "{name}");
+            values.push(decoder.reference(&found, &inputs).unwrap());
+        }
+        assert_eq!(values[0].f32("x").unwrap(), values[1].f32("x").unwrap());
+        let (found, inputs) = registry
+            .find("lattice-quantize")
+            .unwrap()
+            .adopt(&case(&registry, "lattice-quantize", &set), Tensors::new().with("x", x), Fit::Whole)
+            .unwrap();
+        let both = registry.find("lattice-quantize").unwrap().reference(&found, &inputs).unwrap();
+        assert_eq!(both.get("x").unwrap().shape(), [6, 10]);
+        let decoded = values[0].f32("x").unwrap();
+        for (row, trimmed) in both.f32("x").unwrap().chunks(10).enumerate() {
+            assert_eq!(trimmed, &decoded[row * 12..][..10]);
+        }
+    }
+}
+
+#[test]
+fn bad_arrays_are_named() {
+    let registry = registry();
+    let refused = |workload: &str, fit, name: &str, tensor: Tensor| {
+        let case = case(&registry, workload, &[("batch", Value::Int(100))]);
+        let given = Tensors::new().with(name, tensor);
+        registry.find(workload).unwrap().adopt(&case, given, fit).unwrap_err().to_string()
+    };
+    let floats = |v: &[f32]| Tensor::vector(v);
+    assert!(refused("lattice-encode", Fit::Whole, "x", floats(&[1.0, f32::NAN])).contains("value 1 is NaN"));
+    assert!(refused("lattice-encode", Fit::Whole, "x", floats(&[f32::INFINITY])).contains("value 0 is inf"));
+    assert!(refused("lattice-encode", Fit::Whole, "x", floats(&[])).contains("at least one axis and one value"));
+    assert!(refused("lattice-encode", Fit::Whole, "x", Tensor::scalar(1.0)).contains("shape is []"));
+    assert!(refused("lattice-encode", Fit::Whole, "x", Tensor::vector(&[1.0f64][..])).contains("it holds float64"));
+    assert!(refused("lattice-encode", Fit::Whole, "y", floats(&[1.0])).contains("missing"));
+    assert!(
+        refused("lattice-encode", Fit::Case, "x", floats(&[1.0; 8]))
+            .contains("holds 2 vectors of 4, the case asks for 100")
+    );
+    let bytes = |v: &[u8]| Tensor::vector(v);
+    assert!(refused("lattice-decode", Fit::Whole, "packed", bytes(&[1, 2, 3])).contains("no whole number of vectors"));
+    assert!(refused("lattice-decode", Fit::Whole, "digits", bytes(&[1; 8])).contains("[N, 2, 4]"));
+    let digits = Tensor::new(&[1, 2, 4], &[9u8; 8][..]).unwrap();
+    assert!(refused("lattice-decode", Fit::Whole, "digits", digits).contains("not below q = 4"));
+    assert!(refused("lattice-decode", Fit::Whole, "x", floats(&[1.0])).contains("neither digits nor packed"));
+}
+
+#[test]
+fn cases_that_make_no_sense_name_the_flag() {
+    let registry = registry();
+    let workload = registry.find("lattice-encode").unwrap();
+    let refused = |axis: &str, value: Value| {
+        workload.check(&case(&registry, "lattice-encode", &[(axis, value)])).unwrap_err().argument
+    };
+    assert_eq!(refused("q", Value::Int(1)), "--q");
+    assert_eq!(refused("levels", Value::Int(11)), "--levels");
+    assert_eq!(refused("beta", Value::Float(1e-45)), "--beta");
+    assert_eq!(refused("batch", Value::Int(0)), "--batch");
+    assert_eq!(refused("lattice", "A9".into()), "--lattice");
+}

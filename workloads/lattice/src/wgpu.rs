@@ -1,0 +1,203 @@
+//! The quantizer and the dot product on codes in WGSL (`lattice.wgsl` with a file a lattice), with the codes of the
+//! processor bit by bit. Sums of products are exact integers too; only what they are multiplied by is a rounded f32.
+
+use std::sync::{Mutex, PoisonError};
+
+use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
+
+use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Source, gpu};
+
+use super::cuda::{constants, packed_bytes};
+use super::params::{Codec, Lattice, Overload};
+use super::workload_code::Task;
+use super::workload_dot::{self, prepare_error};
+use super::{Method, workload_run};
+
+static Z2: Source = Source {
+    name: "lattice.wgsl with z2.wgsl",
+    text: concat!(
+        include_str!("lattice.wgsl"),
+        include_str!("z2.wgsl"),
+        include_str!("../../../devices/gpu/src/invocation.wgsl")
+    ),
+    options: &[],
+};
+static D4: Source = Source {
+    name: "lattice.wgsl with d4.wgsl",
+    text: concat!(
+        include_str!("lattice.wgsl"),
+        include_str!("d4.wgsl"),
+        include_str!("../../../devices/gpu/src/invocation.wgsl")
+    ),
+    options: &[],
+};
+static E8: Source = Source {
+    name: "lattice.wgsl with e8.wgsl",
+    text: concat!(
+        include_str!("lattice.wgsl"),
+        include_str!("e8.wgsl"),
+        include_str!("../../../devices/gpu/src/invocation.wgsl")
+    ),
+    options: &[],
+};
+
+/// The kernels of each lattice.
+pub(crate) static SOURCES: [&Source; 3] = [&Z2, &D4, &E8];
+
+fn source(codec: &Codec) -> &'static Source {
+    match codec.lattice() {
+        Lattice::Z2 => &Z2,
+        Lattice::D4 => &D4,
+        Lattice::E8 => &E8,
+    }
+}
+
+/// Vectors of a group.
+const THREADS: usize = 64;
+
+/// Bits of a vector that a group has room for; no code that is allowed takes more.
+const MOST_VECTOR_BITS: usize = 180;
+
+/// Flags of what there is.
+const OVERLOAD: u32 = 1;
+const RETRIES: u32 = 2;
+const TABLE: u32 = 4;
+
+fn whole(value: usize) -> Arg {
+    Arg::U32(u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// What the kernels know of a code, in the order of their `struct Code`.
+fn code(codec: &Codec, n: usize, has: u32, blocks: usize) -> Vec<Arg> {
+    let cap = match codec.params().overload {
+        Overload::Retry { cap, .. } => u32::from(cap),
+        _ => 0,
+    };
+    vec![
+        whole(n),
+        whole(codec.levels()),
+        Arg::U32(codec.level_bits()),
+        Arg::U32(codec.q()),
+        Arg::U32(u32::from(codec.q().is_power_of_two())),
+        Arg::U32(cap),
+        Arg::U32(has),
+        // All of 2^64 indices are points where this is zero.
+        Arg::U64(codec.level_points() as u64),
+        // The zero that the driver's compiler must not know.
+        Arg::U32(0),
+        whole(blocks),
+        Arg::F32(workload_dot::unit(codec) as f32),
+    ]
+}
+
+/// An array for a binding that is not looked at.
+fn nothing(job: &mut Job, gpu: &Gpu) -> Result<Arg, PrepareError> {
+    Ok(job.hold(Buffer::new(gpu, 4)?))
+}
+
+/// The points of a level, or nothing where the kernel computes them; and the flag that says so.
+fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<(Arg, u32), PrepareError> {
+    match codec.level_table() {
+        Some(points) => Ok((job.hold(Buffer::of_f32(gpu, points)?), TABLE)),
+        None => Ok((nothing(job, gpu)?, 0)),
+    }
+}
+
+/// Positions of bits are counted in 32 bits.
+fn check_bits(bits: usize) -> Result<(), PrepareError> {
+    if u32::try_from(bits).is_ok() {
+        return Ok(());
+    }
+    let why = format!("the codes take {bits} bits, and the kernel counts at most {}; choose a smaller size", u32::MAX);
+    Err(PrepareError::Unsupported(why))
+}
+
+fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    // The outputs are told by the same code as those of the processor.
+    let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
+    let (codec, n) = host.code();
+    let codec = codec.clone();
+    if codec.vector_bits() > MOST_VECTOR_BITS {
+        let why = format!("a vector takes {} bits, and a group has room for {MOST_VECTOR_BITS}", codec.vector_bits());
+        return Err(PrepareError::Unsupported(why));
+    }
+    check_bits(packed_bytes(&codec, n) * 8)?;
+    let mut job = Job::new(gpu);
+    let grid = Grid::line(n.div_ceil(THREADS), THREADS as u32);
+    let has = if codec.has_overload() { OVERLOAD } else { 0 } | if codec.has_retries() { RETRIES } else { 0 };
+    let (packed, retries) = if task == Task::Decode {
+        let (packed, retries) = host.codes();
+        let slack = packed_bytes(&codec, n) - packed.len();
+        let packed = job.hold(Buffer::of(gpu, packed, slack)?);
+        let retries =
+            if codec.has_retries() { job.hold(Buffer::of(gpu, retries, 0)?) } else { nothing(&mut job, gpu)? };
+        (packed, retries)
+    } else {
+        let packed = job.output("packed", Dtype::U8, &[codec.packed_len(n)], packed_bytes(&codec, n))?;
+        let mut marks = |wanted, name| match wanted {
+            true => Ok(job.output(name, Dtype::U8, &[n], 0)?),
+            false => nothing(&mut job, gpu),
+        };
+        let overload = marks(codec.has_overload(), "overload")?;
+        let retries = marks(codec.has_retries(), "retries")?;
+        let x = job.hold(Buffer::of_f32(gpu, host.vectors())?);
+        let constants = job.hold(constants(gpu, &codec, codec.inverse_scales())?);
+        let mut args = code(&codec, n, has, 0);
+        args.extend([x, packed, overload, retries, constants]);
+        job.launch(source(&codec), "encode", grid, args)?;
+        (packed, retries)
+    };
+    if task != Task::Encode {
+        let (table, has_table) = table(&mut job, gpu, &codec)?;
+        let constants = job.hold(constants(gpu, &codec, codec.scales())?);
+        let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
+        let bad = job.output("bad", Dtype::U64, &[1], 0)?;
+        let mut args = code(&codec, n, has | has_table, 0);
+        args.extend([packed, retries, constants, table, x, bad]);
+        job.launch(source(&codec), "decode", grid, args)?;
+    }
+    let host = Mutex::new(host);
+    job.finish(move |computed| {
+        if let Some(bad) = computed.find("bad") {
+            // The kernel knows the lower half alone.
+            let first = bad.u64().map_err(|error| error.to_string())?[0] as u32;
+            if first != u32::MAX {
+                return Err(format!("a level index of vector {first} is not below q^d"));
+            }
+        }
+        let mut host = host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.take(&computed).map_err(|error| error.to_string())?;
+        host.outputs()
+    });
+    Ok(job.boxed())
+}
+
+fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
+    let gpu = gpu(device)?;
+    let (rows, blocks, codec) = workload_dot::shape(case)?;
+    let query = workload_dot::integers(&codec, inputs.u8("query")?, blocks).map_err(prepare_error)?;
+    let query: Vec<i32> = query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect();
+    let mut job = Job::new(gpu);
+    let packed = inputs.u8("rows")?;
+    check_bits(packed.len() * 8)?;
+    let packed = job.hold(Buffer::of(gpu, packed, 0)?);
+    let query = job.hold(Buffer::of_i32(gpu, &query)?);
+    let (table, has) = table(&mut job, gpu, &codec)?;
+    let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
+    let mut args = code(&codec, rows, has, blocks);
+    args.extend([packed, query, table, scores]);
+    job.launch(source(&codec), "dot_product", Grid::line(rows, THREADS as u32), args)?;
+    Ok(job.boxed())
+}
+
+/// Adds the implementations.
+pub(super) fn register(registry: &mut Registry) {
+    for task in [Task::Encode, Task::Decode, Task::Quantize] {
+        let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);
+        let about = "a vector a thread, packed by groups in shared memory";
+        registry.implementation(ellwand_gpu::on_wgpu(Implementation::cpu(task.name(), "wgpu", about, prepared)));
+    }
+    let about = "a row a group, points by table, exact integers of 64 bits";
+    registry.implementation(ellwand_gpu::on_wgpu(Implementation::cpu(workload_dot::NAME, "wgpu", about, prepare_dot)));
+}

@@ -1,0 +1,263 @@
+//! The core in bf16: arrays of 16 bits a value, and how far a result may lie from f64.
+//!
+//! A tensor of bf16 is a tensor of u16 that holds its bits: the upper half of an f32's, so that widening is exact and 8 bits
+//! of a value count. The reference computes in f64 from the widened inputs.
+
+use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
+
+use super::job::{Job, Way};
+use super::shape::Shape;
+use super::{Task, arrays};
+use ellwand_simd::lanes::half::{narrow as bits, widen as value};
+use ellwand_simd::precision::widened;
+
+/// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
+const UNIT: f64 = 1.0 / 256.0;
+/// The same in the mean square, in these units: errors are spread evenly over a step, which is the same from 1 to 2
+/// (1 / sqrt(3), times the root of the mean of 1 / x^2 over logarithmically spread x, 0.735).
+const MEAN_SQUARE: f64 = 0.43;
+/// Root mean squares that errors of many weights together may reach.
+const SIGMAS: f64 = 8.0;
+/// The arrays of the core that are in bf16.
+pub(super) const INPUTS: [&str; 3] = ["q", "k", "v"];
+const OUTPUT: &str = "context";
+/// What the reference adds: the root of the sum of squares of weight times value, for every value of the output.
+const SPREAD: &str = "context-spread";
+
+fn widen(from: &[u16], to: &mut [f32]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = value(*from));
+}
+
+fn round(from: &[f32], to: &mut [u16]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = bits(*from));
+}
+
+/// The result in f64 rounded to f32, and its spread, from inputs in bf16.
+pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    let [context, spread] = super::reference::with_spread(shape, &widened(inputs.clone(), &INPUTS)?)?;
+    Ok(Tensors::new().with(OUTPUT, context).with(SPREAD, spread))
+}
+
+/// How far a result may lie from the reference: `relative` of itself, and `absolute` times the spread of its terms.
+///
+/// Products of two bf16 are exact in f32, and sums in f32 err by less than a hundredth of what follows. Weights are rounded to
+/// bf16 before they meet the values, each by at most u = 2^-8 of itself, and the result is rounded once more. Rounding errors
+/// of n terms w v add up to a root mean square of 0.43 u times the spread, the root of the sum of (w v)^2; for up to 11 terms
+/// eight of those are more than u times the sum of |w v|, the worst there is (Cauchy and Schwarz), and of more terms eight are
+/// not met by chance, where five or six would be: a case of some size has 10^7 values. Terms with equal weights err alike: that part is a multiple of a sum of values, for which u more of the result is
+/// allowed.
+pub(super) fn tolerance() -> Tolerance {
+    Tolerance::Close { absolute: SIGMAS * MEAN_SQUARE * UNIT, relative: 2.0 * UNIT }
+}
+
+/// Judges a result in bf16 by [`tolerance`], value by value.
+pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
+    let Tolerance::Close { absolute, relative } = tolerance() else { return Verdict::wrong("no tolerance") };
+    let (Some(want), Some(spread)) = (expected.find(OUTPUT), expected.find(SPREAD)) else {
+        return Verdict::wrong("the reference has no result");
+    };
+    let Some(have) = got.find(OUTPUT) else { return Verdict::wrong(format!("output {OUTPUT} is missing")) };
+    let (Ok(values), Ok(want_values), Ok(spreads)) = (have.u16(), want.f32(), spread.f32()) else {
+        return Verdict::wrong(format!("output {OUTPUT} is {}, wanted bf16 as uint16", have.dtype()));
+    };
+    if have.shape() != want.shape() {
+        return Verdict::wrong(format!(
+            "output {OUTPUT} has shape {:?}, the reference {:?}",
+            have.shape(),
+            want.shape()
+        ));
+    }
+    let mut max_error = 0.0_f64;
+    for (at, ((have, want), spread)) in values.iter().zip(want_values).zip(spreads).enumerate() {
+        let (h, w) = (f64::from(value(*have)), f64::from(*want));
+        if h == w || h.is_nan() && w.is_nan() {
+            continue;
+        }
+        let (error, allowed) = ((h - w).abs(), relative * w.abs() + absolute * f64::from(*spread));
+        // NaN compares as false: what is no number where one belongs is wrong.
+        if !(error <= allowed && error.is_finite()) {
+            let detail = format!("output {OUTPUT}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+            return Verdict { passed: false, max_error: Some(error), detail };
+        }
+        max_error = max_error.max(error);
+    }
+    Verdict { passed: true, max_error: Some(max_error), detail: format!("{} values agree", values.len()) }
+}
+
+/// A job in f32 between widening and rounding, which are part of what it does: how a processor without bf16 computes in it.
+pub(super) struct Widened {
+    inner: Job,
+    inputs: Tensors,
+    output: Tensor,
+    problem: Option<InputError>,
+}
+
+impl Widened {
+    pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+        let shape = Shape::of(case)?;
+        let output = Tensor::zeros(Dtype::U16, &arrays::output(Task::Core, &shape).dims)?;
+        let inner = Job::new(Task::Core, way, case, &widened(inputs.clone(), &INPUTS)?)?;
+        Ok(Box::new(Self { inner, inputs: inputs.clone(), output, problem: None }))
+    }
+
+    fn compute(&mut self) -> Result<(), InputError> {
+        for name in INPUTS {
+            widen(self.inputs.get(name)?.u16()?, self.inner.input(name)?);
+        }
+        self.inner.run();
+        round(self.inner.result()?, self.output.u16_mut()?);
+        Ok(())
+    }
+}
+
+impl Prepared for Widened {
+    fn run(&mut self) {
+        self.problem = self.compute().err();
+    }
+    fn poison(&mut self) {
+        self.inner.poison();
+        if let Ok(y) = self.output.u16_mut() {
+            // NaN, and the largest number there is.
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { 0xffff } else { 0x7f7f });
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Tensors::new().with(OUTPUT, self.output.clone())),
+        }
+    }
+    fn what_ran(&self) -> String {
+        format!("{}, widened from bf16", self.inner.what_ran())
+    }
+    fn readings(&self) -> Vec<Reading> {
+        let mut readings = self.inner.readings();
+        // The widened arrays are working memory, and so is the result before it is rounded.
+        let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
+        if let Some(value) = readings.iter_mut().find(|r| r.id == "extra-memory").and_then(|r| r.value.as_mut()) {
+            *value += (bytes + 2 * self.output.bytes()) as f64;
+        }
+        readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Fit, Registry, Value};
+
+    use super::*;
+    use ellwand_gpu_lab::testing::{Here, here};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        crate::attention::register(&mut registry);
+        registry
+    }
+
+    /// A case in bf16 by batch, sequence, dimension, heads, kv-heads.
+    fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
+        let axes = registry.find("attention-core").unwrap().axes();
+        let params = axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect();
+        let mut case = Case::new("attention-core", params);
+        for (axis, size) in ["batch", "sequence", "dimension", "heads", "kv-heads"].into_iter().zip(sizes) {
+            case.set(axis, Value::Int(size));
+        }
+        case.set("mask", mask);
+        case.set("precision", "bf16");
+        case
+    }
+
+    #[test]
+    fn every_implementation_of_the_processor_passes_and_poison_fails() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let mut passed = 0;
+        for sizes in [[1, 1, 1, 1, 0], [2, 17, 64, 2, 0], [1, 65, 32, 4, 2], [1, 300, 128, 1, 0]] {
+            for mask in ["none", "causal", "padding"] {
+                let case = case(&registry, sizes, mask);
+                let inputs = workload.inputs(&case, 5).unwrap();
+                let expected = workload.reference(&case, &inputs).unwrap();
+                for row in here(&registry, "attention-core") {
+                    let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
+                    ready.poison();
+                    let judge = |got: &Tensors| workload.judge(&case, &inputs, &expected, got);
+                    assert!(!judge(&ready.output().unwrap()).passed, "{row:?} passes poisoned");
+                    for _ in 0..2 {
+                        ready.run();
+                        let verdict = judge(&ready.output().unwrap());
+                        assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
+                        ready.poison();
+                    }
+                    passed += 1;
+                }
+                assert_eq!(workload.work(&case).bytes_total() * 2, {
+                    let mut wide = case.clone();
+                    wide.set("precision", "f32");
+                    workload.work(&wide).bytes_total()
+                });
+            }
+        }
+        assert!(passed >= 6 * 12, "{passed} only");
+    }
+
+    #[test]
+    fn a_wrong_scale_or_a_key_too_many_does_not_pass_at_long_sequences() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let case = case(&registry, [1, 1024, 32, 1, 0], "none");
+        let inputs = workload.inputs(&case, 5).unwrap();
+        let expected = workload.reference(&case, &inputs).unwrap();
+        let exact = expected.f32(OUTPUT).unwrap();
+        let judged = |of: &dyn Fn(f32) -> f32| {
+            let narrow: Vec<u16> = exact.iter().map(|y| bits(of(*y))).collect();
+            let got = Tensor::new(&[1, 1, 1024, 32], &narrow[..]).unwrap();
+            workload.judge(&case, &inputs, &expected, &Tensors::new().with(OUTPUT, got)).passed
+        };
+        assert!(judged(&|y| y));
+        assert!(!judged(&|y| y * 1.03) && !judged(&|y| y * 1024.0 / 1056.0), "32 keys of zeros counted in");
+    }
+
+    #[test]
+    fn arrays_of_the_user_are_bits_and_others_are_refused_with_how_to_make_them() {
+        let registry = registry();
+        let workload = registry.find("attention-core").unwrap();
+        let made = case(&registry, [2, 10, 48, 4, 2], "padding");
+        let inputs = workload.inputs(&made, 3).unwrap();
+        assert!(workload.ports(&made).inputs.iter().take(3).all(|port| port.dtype == Dtype::U16));
+        let other = case(&registry, [1, 64, 512, 4, 0], "padding");
+        let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();
+        assert_eq!(adopted.int("sequence"), Some(10));
+        for name in INPUTS {
+            assert!(kept.get(name).unwrap().data().same_bits(inputs.get(name).unwrap().data()), "{name}");
+        }
+        let wide = widened(inputs.clone(), &INPUTS).unwrap();
+        let refused = workload.adopt(&other, wide, Fit::Whole).unwrap_err().to_string();
+        assert!(refused.starts_with("q: it holds float32; expected uint16") && refused.contains("view"), "{refused}");
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest_and_to_even() {
+        for (from, to) in [(1.0, 1.0), (1.0 + 1.0 / 256.0, 1.0), (1.0 + 3.0 / 256.0, 1.0 + 4.0 / 256.0), (-0.0, -0.0)] {
+            assert_eq!(value(bits(from)).to_bits(), f32::to_bits(to), "{from}");
+        }
+        assert_eq!(value(bits(f32::MAX)), f32::INFINITY);
+        assert!(value(bits(f32::NAN)).is_nan() && value(bits(f32::from_bits(0x7f80_0001))).is_nan());
+        for narrow in 0..=u16::MAX {
+            assert!(value(narrow).is_nan() || bits(value(narrow)) == narrow, "{narrow:x}");
+        }
+    }
+
+    #[test]
+    fn the_judge_lets_rounding_pass_and_nothing_larger() {
+        let array = |name, values: &[f32]| Tensors::new().with(name, Tensor::vector(values));
+        let expected = array(OUTPUT, &[1.0, 0.0, f32::NAN]).with(SPREAD, Tensor::vector(&[0.1_f32, 0.0, 1.0][..]));
+        let judged = |values: [f32; 3]| {
+            let narrow: Vec<u16> = values.into_iter().map(bits).collect();
+            judge(&expected, &Tensors::new().with(OUTPUT, Tensor::vector(&narrow[..]))).passed
+        };
+        assert!(judged([1.0, 0.0, f32::NAN]) && judged([1.0 - 1.0 / 256.0, 0.0, f32::NAN]));
+        assert!(!judged([1.0 + 1.0 / 64.0, 0.0, f32::NAN]), "beyond the rounding of weights and result");
+        assert!(!judged([1.0, 1e-6, f32::NAN]) && !judged([1.0, 0.0, 0.0]) && !judged([f32::NAN, 0.0, f32::NAN]));
+        assert!(!judge(&expected, &array(OUTPUT, &[1.0, 0.0, 1.0])).passed, "f32 is another type");
+    }
+}

@@ -1,0 +1,483 @@
+//! The implementations made ready: buffers, poison, outputs, and which steps each of them takes.
+#![allow(unsafe_code)]
+
+use ellwand_core::{Better, Case, Dtype, Implementation, InputError, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_profile::span;
+
+use super::fused::{self, Core, Tiling};
+use super::ops::Ops;
+use super::shape::{Layout, Shape};
+use super::{Task, arrays, bf16, naive, reference::reference};
+use crate::gemm::{Scratch, zeros};
+use ellwand_core::tensor::Buffer;
+use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
+use ellwand_simd::precision::Precision;
+
+/// How a task is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Reference,
+    Naive,
+    Blocked,
+    Fused,
+    Parallel,
+    MemoryEfficient,
+}
+
+/// Queries that the memory-efficient form takes from projection to output before it goes on to the next.
+const ROWS: usize = 192;
+
+/// One task of one case, with its buffers.
+pub(super) struct Job {
+    task: Task,
+    way: Way,
+    shape: Shape,
+    inputs: Tensors,
+    lengths: Vec<i64>,
+    output: Tensor,
+    /// Working memory; empty where the way needs none.
+    buffers: Buffers,
+    ops: Ops,
+    tiles: Scratch,
+    problem: Option<InputError>,
+    /// That the last run can have used.
+    threads: usize,
+}
+
+/// What a way holds between its steps.
+struct Buffers {
+    qkv: Buffer<f32>,
+    context: Buffer<f32>,
+    scores: Buffer<f32>,
+    normed: Buffer<f32>,
+    hidden: Buffer<f32>,
+}
+
+impl Buffers {
+    fn new(task: Task, way: Way, s: &Shape) -> Self {
+        let (positions, d) = (s.positions(), s.dimension);
+        let when = |yes: bool, len: usize| zeros(if yes { len } else { 0 });
+        let chain = matches!(task, Task::Whole | Task::Layer) && way != Way::Reference;
+        let small = way == Way::MemoryEfficient;
+        let materialised = matches!(way, Way::Naive | Way::Blocked) && matches!(task, Task::Core | Task::Whole);
+        let rows = ROWS.min(s.sequence);
+        // The memory-efficient form holds keys and values of one sequence, and queries of a few rows.
+        let keys = 2 * s.kv_heads * s.head() * s.sequence;
+        let layer = task == Task::Layer && way != Way::Reference;
+        Self {
+            qkv: when(chain, if small { keys + rows * d } else { positions * s.projected() }),
+            context: when(chain, if small { rows } else { positions } * d),
+            scores: when(materialised, s.batch * s.heads * s.sequence * s.sequence),
+            normed: when(layer, positions * d),
+            hidden: when(layer, 4 * positions * d),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let all = [&self.qkv, &self.context, &self.scores, &self.normed, &self.hidden];
+        all.iter().map(|buffer| 4 * buffer.len() as u64).sum()
+    }
+}
+
+/// Working memory that a way needs beside inputs and output, in bytes, estimated; the job's own reading counts what it holds.
+pub(super) fn extra(task: Task, way: Way, s: &Shape) -> u64 {
+    // In f64, which no case overflows; the conversion to u64 saturates.
+    let (d, n) = (s.dimension as f64, s.positions() as f64);
+    let square = 4.0 * n * s.heads as f64 * s.sequence as f64;
+    let chain = 4.0 * n * (s.projected() as f64 + d);
+    let tiles = |tiling: Tiling, threads: usize| 4.0 * tiling.len(s) as f64 * threads as f64;
+    let core = match way {
+        Way::Naive | Way::Blocked => square,
+        Way::Fused => tiles(Tiling::FAST, 1),
+        Way::Parallel => tiles(Tiling::FAST, pool::threads()),
+        Way::MemoryEfficient => tiles(Tiling::SMALL, 1),
+        Way::Reference => 0.0,
+    };
+    let extra = match task {
+        Task::Core => core,
+        Task::Whole => core + chain,
+        Task::Layer => core + chain + 20.0 * n * d,
+        _ => 0.0,
+    };
+    extra as u64
+}
+
+impl Job {
+    pub(super) fn new(task: Task, way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
+        let s = Shape::of(case)?;
+        arrays::check(task, &s, inputs)?;
+        let lengths = arrays::lengths(&s, inputs).unwrap_or_default().to_vec();
+        let array = arrays::output(task, &s);
+        let (d, n, head) = (s.dimension, s.sequence, s.head());
+        let products: &[(usize, usize)] = match (task, way) {
+            (_, Way::Reference | Way::Naive) => &[],
+            (Task::Qkv, _) => &[(s.projected(), d)],
+            (Task::Scores, _) => &[(n, head)],
+            (Task::Softmax, _) => &[],
+            (Task::WeightedSum, _) => &[(head, n)],
+            (Task::Output, _) => &[(d, d)],
+            (Task::Core, Way::Blocked) => &[(n, head), (head, n)],
+            (Task::Core, _) => &[],
+            (Task::Whole, Way::Blocked) => &[(n, head), (head, n), (s.projected(), d), (d, d)],
+            (Task::Whole, Way::MemoryEfficient) => &[(2 * s.kv_heads * head, d), (d, d)],
+            (Task::Whole, _) => &[(s.projected(), d), (d, d)],
+            (Task::Layer, _) => &[(s.projected(), d), (d, d), (4 * d, d), (d, 4 * d)],
+        };
+        let fused = matches!(task, Task::Core | Task::Whole | Task::Layer);
+        let tiles = match way {
+            Way::Fused if fused => fused::scratch(1, &s, Tiling::FAST),
+            Way::Parallel if fused => fused::scratch(pool::threads(), &s, Tiling::FAST),
+            Way::MemoryEfficient if fused => fused::scratch(1, &s, Tiling::SMALL),
+            _ => Scratch::new(0, 0),
+        };
+        Ok(Self {
+            task,
+            way,
+            shape: s,
+            inputs: inputs.clone(),
+            lengths,
+            output: Tensor::zeros(Dtype::F32, &array.dims)?,
+            buffers: Buffers::new(task, way, &s),
+            ops: Ops::new(Isa::of(case)?, way == Way::Parallel, products),
+            tiles,
+            problem: None,
+            threads: pool::threads(),
+        })
+    }
+
+    /// An input to write to, where somebody else made it from something.
+    pub(super) fn input(&mut self, name: &str) -> Result<&mut [f32], InputError> {
+        self.inputs.get(name)?;
+        self.inputs.find_mut(name).map_or(Ok(&mut []), |tensor| tensor.f32_mut())
+    }
+
+    /// What the last run made.
+    pub(super) fn result(&self) -> Result<&[f32], InputError> {
+        match &self.problem {
+            Some(problem) => Err(problem.clone()),
+            None => self.output.f32(),
+        }
+    }
+
+    fn compute(&mut self) -> Result<(), InputError> {
+        let Self { task, way, shape: s, inputs, lengths, output, buffers, ops, tiles, .. } = self;
+        if *way == Way::Reference {
+            let mut made = reference(*task, s, inputs)?;
+            if let Some(made) = made.take(arrays::output(*task, s).name) {
+                *output = made;
+            }
+            return Ok(());
+        }
+        let get = |name: &str| inputs.f32(name);
+        let y = output.f32_mut()?;
+        let plain = *way == Way::Naive;
+        let linear = |x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]| {
+            if plain { naive::linear(x, w, b, y) } else { ops.linear(x, w, b, y) }
+        };
+        let (queries, keys) = (Layout::apart(s, s.heads), Layout::apart(s, s.kv_heads));
+        let nothing: (*const f32, Layout) = (std::ptr::null(), queries);
+        let core = |q, k, v, out| Core { shape: *s, lengths, q, k, v, out };
+        match task {
+            Task::Qkv => linear(get("x")?, get("w_qkv")?, get("b_qkv")?, y),
+            Task::Output => linear(get("context")?, get("w_out")?, get("b_out")?, y),
+            Task::Scores => {
+                let (q, k) = (get("q")?, get("k")?);
+                if plain {
+                    naive::scores(s, lengths, (q, queries), (k, keys), y);
+                } else {
+                    let core =
+                        core((q.as_ptr(), queries), (k.as_ptr(), keys), nothing, (std::ptr::null_mut(), queries));
+                    // SAFETY: `arrays::check` saw the shapes of q and k.
+                    unsafe { ops.scores(&core, y) };
+                    ops.mask(s, lengths, y);
+                }
+            }
+            Task::Softmax => {
+                if plain {
+                    y.copy_from_slice(get("scores")?);
+                    naive::softmax(s, lengths, y);
+                } else {
+                    ops.softmax(s, lengths, Some(get("scores")?), y);
+                }
+            }
+            Task::WeightedSum => {
+                let (weights, v) = (get("weights")?, get("v")?);
+                if plain {
+                    naive::sums(s, lengths, weights, (v, keys), (y, queries));
+                } else {
+                    let core = core(nothing, nothing, (v.as_ptr(), keys), (y.as_mut_ptr(), queries));
+                    // SAFETY: `arrays::check` saw the shape of v; y has the shape of the output.
+                    unsafe { ops.sums(&core, weights) };
+                }
+            }
+            Task::Core => {
+                let (q, k, v) = (get("q")?, get("k")?, get("v")?);
+                let parts = Parts { s, lengths, q: (q, queries), k: (k, keys), v: (v, keys) };
+                attend(*way, &parts, (y, queries), &mut buffers.scores, ops, tiles);
+            }
+            Task::Whole if *way == Way::MemoryEfficient => small(s, lengths, inputs, y, buffers, ops, tiles)?,
+            Task::Whole => {
+                {
+                    let _span = span!("qkv");
+                    linear(get("x")?, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv);
+                }
+                between(*way, s, lengths, buffers, ops, tiles);
+                let _span = span!("output");
+                linear(&buffers.context, get("w_out")?, get("b_out")?, y);
+            }
+            Task::Layer => layer(*way, s, lengths, inputs, y, buffers, ops, tiles)?,
+        }
+        Ok(())
+    }
+}
+
+/// Slices of queries, keys and values and where their rows lie.
+struct Parts<'a> {
+    s: &'a Shape,
+    lengths: &'a [i64],
+    q: (&'a [f32], Layout),
+    k: (&'a [f32], Layout),
+    v: (&'a [f32], Layout),
+}
+
+/// The core: scores, softmax, sums, one after another or fused.
+fn attend(way: Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [f32], ops: &Ops, tiles: &Scratch) {
+    let Parts { s, lengths, q, k, v } = *parts;
+    if way == Way::Naive {
+        {
+            let _span = span!("scores");
+            naive::scores(s, lengths, q, k, scores);
+        }
+        {
+            let _span = span!("softmax");
+            naive::softmax(s, lengths, scores);
+        }
+        let _span = span!("weighted-sum");
+        return naive::sums(s, lengths, scores, v, out);
+    }
+    let at = |part: (&[f32], Layout)| (part.0.as_ptr(), part.1);
+    let core = Core { shape: *s, lengths, q: at(q), k: at(k), v: at(v), out: (out.0.as_mut_ptr(), out.1) };
+    // SAFETY: the callers pass arrays whose shapes were checked, or buffers made for this shape, with the layouts that go with
+    // them; the output is borrowed by this call alone.
+    unsafe {
+        match way {
+            Way::Fused => fused_span(|| fused::single(ops.isa, &core, Tiling::FAST, tiles)),
+            Way::Parallel => fused_span(|| fused::parallel(ops.isa, &core, Tiling::FAST, tiles)),
+            Way::MemoryEfficient => fused_span(|| fused::single(ops.isa, &core, Tiling::SMALL, tiles)),
+            _ => {
+                {
+                    let _span = span!("scores");
+                    ops.scores(&core, scores);
+                }
+                {
+                    let _span = span!("softmax");
+                    ops.softmax(s, lengths, None, scores);
+                }
+                let _span = span!("weighted-sum");
+                ops.sums(&core, scores);
+            }
+        }
+    }
+}
+
+fn fused_span(body: impl FnOnce()) {
+    let _span = span!("scores, softmax, weighted sum");
+    body();
+}
+
+/// From the projected positions to the context.
+fn between(way: Way, s: &Shape, lengths: &[i64], buffers: &mut Buffers, ops: &Ops, tiles: &Scratch) {
+    let layout = Layout::together(s, s.projected());
+    let qkv = &buffers.qkv[..];
+    let part = |heads: usize| (&qkv[heads * s.head()..], layout);
+    let parts = Parts { s, lengths, q: part(0), k: part(s.heads), v: part(s.heads + s.kv_heads) };
+    let out = (&mut buffers.context[..], Layout::together(s, s.dimension));
+    attend(way, &parts, out, &mut buffers.scores, ops, tiles);
+}
+
+/// The whole with the least memory: keys and values of one sequence, then a few queries at a time from projection to output.
+fn small(
+    s: &Shape,
+    lengths: &[i64],
+    inputs: &Tensors,
+    y: &mut [f32],
+    buffers: &mut Buffers,
+    ops: &Ops,
+    tiles: &Scratch,
+) -> Result<(), InputError> {
+    let (x, w, b) = (inputs.f32("x")?, inputs.f32("w_qkv")?, inputs.f32("b_qkv")?);
+    let (w_out, b_out) = (inputs.f32("w_out")?, inputs.f32("b_out")?);
+    let (n, d, head) = (s.sequence, s.dimension, s.head());
+    let width = 2 * s.kv_heads * head;
+    let (kv, q) = buffers.qkv.split_at_mut(n * width);
+    let mut work = tiles.borrow();
+    for sequence in 0..s.batch {
+        let x = &x[sequence * n * d..][..n * d];
+        {
+            let _span = span!("qkv");
+            ops.linear(x, &w[d * d..], &b[d..], kv);
+        }
+        for first in (0..n).step_by(ROWS) {
+            let rows = ROWS.min(n - first);
+            {
+                let _span = span!("qkv");
+                ops.linear(&x[first * d..][..rows * d], &w[..d * d], &b[..d], q);
+            }
+            // Row `first` of the queries and of the context stands at the start of its buffer.
+            let back = |width: usize| Layout { batch: 0, head, row: width };
+            let keys = back(width);
+            let core = Core {
+                shape: *s,
+                lengths,
+                q: (q.as_ptr().wrapping_sub(first * d), back(d)),
+                k: (kv.as_ptr(), keys),
+                v: (kv.as_ptr().wrapping_add(s.kv_heads * head), keys),
+                out: (buffers.context.as_mut_ptr().wrapping_sub(first * d), back(d)),
+            };
+            for kv_head in 0..s.kv_heads {
+                let _span = span!("scores, softmax, weighted sum");
+                // SAFETY: of q and out, only rows first..first + rows are used, which the buffers hold; k and v hold the whole
+                // sequence.
+                unsafe {
+                    fused::rows(ops.isa, &core, Tiling::SMALL, sequence, kv_head, first..first + rows, &mut work)
+                };
+            }
+            let _span = span!("output");
+            let to = &mut y[(sequence * n + first) * d..][..rows * d];
+            ops.linear(&buffers.context[..rows * d], w_out, b_out, to);
+        }
+    }
+    Ok(())
+}
+
+/// A layer of a transformer that norms before each half: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
+#[allow(clippy::too_many_arguments, reason = "the parts of a job, borrowed one by one")]
+fn layer(
+    way: Way,
+    s: &Shape,
+    lengths: &[i64],
+    inputs: &Tensors,
+    y: &mut [f32],
+    buffers: &mut Buffers,
+    ops: &Ops,
+    tiles: &Scratch,
+) -> Result<(), InputError> {
+    let get = |name: &str| inputs.f32(name);
+    let x = get("x")?;
+    {
+        let _span = span!("norm");
+        ops.layer_norm(x, get("gamma_1")?, get("beta_1")?, &mut buffers.normed);
+    }
+    {
+        let _span = span!("qkv");
+        ops.linear(&buffers.normed, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv);
+    }
+    between(way, s, lengths, buffers, ops, tiles);
+    {
+        let _span = span!("output");
+        ops.linear(&buffers.context, get("w_out")?, get("b_out")?, y);
+    }
+    {
+        let _span = span!("residual");
+        ops.add(x, y);
+    }
+    {
+        let _span = span!("norm");
+        ops.layer_norm(y, get("gamma_2")?, get("beta_2")?, &mut buffers.normed);
+    }
+    {
+        let _span = span!("up");
+        ops.linear(&buffers.normed, get("w_up")?, get("b_up")?, &mut buffers.hidden);
+    }
+    {
+        let _span = span!("gelu");
+        ops.gelu(&mut buffers.hidden);
+    }
+    {
+        let _span = span!("down");
+        ops.linear(&buffers.hidden, get("w_down")?, get("b_down")?, &mut buffers.context);
+    }
+    let _span = span!("residual");
+    ops.add(&buffers.context, y);
+    Ok(())
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        let (done, threads) = pool::most_threads(|| self.compute());
+        (self.problem, self.threads) = (done.err(), threads);
+    }
+    fn poison(&mut self) {
+        self.problem = None;
+        if let Ok(y) = self.output.f32_mut() {
+            // Half of them NaN, so that what leaves zeros or infinities standing is found as well.
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { f32::NAN } else { 1e30 });
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Tensors::new().with(arrays::output(self.task, &self.shape).name, self.output.clone())),
+        }
+    }
+    fn threads(&self) -> Option<usize> {
+        (self.way == Way::Parallel).then_some(self.threads)
+    }
+    fn what_ran(&self) -> String {
+        let isa = self.ops.isa.name();
+        match self.way {
+            Way::Reference => format!("f64, {} threads", pool::threads()),
+            Way::Naive => "scalar".into(),
+            Way::Blocked | Way::Fused => isa.into(),
+            Way::Parallel => format!("{isa}, {} threads", self.threads),
+            Way::MemoryEfficient => format!("{isa}, tiles of {} keys", Tiling::SMALL.keys),
+        }
+    }
+    fn readings(&self) -> Vec<Reading> {
+        if self.way == Way::Reference {
+            return Vec::new();
+        }
+        let bytes = self.buffers.bytes() + self.ops.scratch.bytes() + self.tiles.bytes();
+        let about = "working memory that the implementation holds beside its inputs and outputs";
+        vec![Reading::derived("extra-memory", "extra memory", "B", Better::Lower, bytes as f64, about)]
+    }
+}
+
+/// The rows of the table for a task: name, what it is, how it is computed.
+pub(super) fn ways(task: Task) -> Vec<(&'static str, &'static str, Way)> {
+    let mut rows = vec![("reference", "step by step in f64", Way::Reference)];
+    match task {
+        Task::Core | Task::Whole => rows.extend([
+            ("naive", "plain loops, all scores in memory", Way::Naive),
+            ("blocked", "packed products and vector softmax, all scores in memory", Way::Blocked),
+            ("fused", "online softmax, scores never leave the cache: memory linear in the sequence", Way::Fused),
+            ("parallel", "the fused form on all threads", Way::Parallel),
+            ("memory-efficient", "the fused form with the smallest tiles and buffers", Way::MemoryEfficient),
+        ]),
+        Task::Layer => rows.extend([
+            ("simd", "packed products and fused attention on one thread", Way::Fused),
+            ("parallel", "the same on all threads", Way::Parallel),
+        ]),
+        _ => rows.extend([
+            ("scalar", "plain loops on one thread", Way::Naive),
+            ("simd", "vector lanes on one thread", Way::Blocked),
+            ("parallel", "the same on all threads", Way::Parallel),
+        ]),
+    }
+    rows
+}
+
+/// The implementations of a task on the processor.
+pub(super) fn implementations(task: Task) -> Vec<Implementation> {
+    let row = |(name, about, way): (&str, &str, Way)| {
+        let row = Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+            if Precision::of(case) == Precision::Bf16 {
+                return bf16::Widened::boxed(way, case, inputs);
+            }
+            Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(task, way, case, inputs)?))
+        });
+        if matches!(way, Way::Reference | Way::Parallel) { row.many_threads() } else { row }
+    };
+    ways(task).into_iter().map(row).collect()
+}

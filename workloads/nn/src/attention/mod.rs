@@ -1,0 +1,251 @@
+//! Attention, component by component and whole, and the transformer layer around it (group `transformer`, because `attention` is the workload).
+//!
+//! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani et al.,
+//! Attention Is All You Need, 2017); fewer heads of keys and values than of queries make it grouped (J. Ainslie et al., GQA,
+//! 2023). Rows that see no key give 0, as PyTorch's attention does. NaN or infinity in a key makes every row that sees it NaN;
+//! values of masked keys must be finite. The core is also there in bf16 (`--precision bf16`, `bf16.rs`).
+
+mod arrays;
+mod bf16;
+mod cublas;
+mod cuda;
+mod cuda_bf16;
+mod deal;
+mod fused;
+mod gpu;
+mod job;
+mod naive;
+mod ops;
+mod reference;
+mod shape;
+mod softmax;
+#[cfg(test)]
+mod tests;
+mod weigh;
+mod wgpu;
+
+use ellwand_core::{
+    Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
+};
+
+pub(crate) use cuda::SOURCE as CUDA;
+pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
+pub(crate) use wgpu::SOURCE as WGSL;
+
+use ellwand_core::verdict::compare;
+use ellwand_simd::isa::Isa;
+use ellwand_simd::precision::{self, Precision, narrowed, widened};
+use shape::{Mask, Shape};
+
+/// Added to the variance of a layer norm.
+const EPSILON: f64 = 1e-5;
+
+/// A part of attention, or all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Qkv,
+    Scores,
+    Softmax,
+    WeightedSum,
+    Output,
+    Core,
+    Whole,
+    Layer,
+}
+
+impl Task {
+    const ALL: [Task; 8] =
+        [Task::Qkv, Task::Scores, Task::Softmax, Task::WeightedSum, Task::Output, Task::Core, Task::Whole, Task::Layer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Task::Qkv => "attention-qkv",
+            Task::Scores => "attention-scores",
+            Task::Softmax => "attention-softmax",
+            Task::WeightedSum => "attention-weighted-sum",
+            Task::Output => "attention-output",
+            Task::Core => "attention-core",
+            Task::Whole => "attention",
+            Task::Layer => "transformer-layer",
+        }
+    }
+
+    /// Required multiply-adds, two operations each, and for the softmax alone five operations a weight.
+    fn flops(self, s: &Shape) -> f64 {
+        let (positions, d) = (s.positions() as f64, s.dimension as f64);
+        let pairs = s.pairs() * d;
+        let (qkv, out) = (2.0 * positions * d * s.projected() as f64, 2.0 * positions * d * d);
+        match self {
+            Task::Qkv => qkv,
+            Task::Scores | Task::WeightedSum => 2.0 * pairs,
+            Task::Softmax => 5.0 * s.pairs() * s.heads as f64,
+            Task::Output => out,
+            Task::Core => 4.0 * pairs,
+            Task::Whole => 4.0 * pairs + qkv + out,
+            Task::Layer => 4.0 * pairs + qkv + out + 16.0 * positions * d * d,
+        }
+    }
+}
+
+/// Largest score for which the tolerances stand as they are. A score in f32 is wrong by so much of the products behind it, and a
+/// weight by as much of itself as its score is wrong: beyond this the tolerance grows with the largest score there can be.
+const USUAL_SCORE: f64 = 16.0;
+
+struct Attention {
+    task: Task,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+impl Workload for Attention {
+    fn name(&self) -> &str {
+        self.task.name()
+    }
+    fn about(&self) -> &str {
+        match self.task {
+            Task::Qkv => "queries, keys and values from positions: x W^T + b",
+            Task::Scores => "scores of every query and key: q k / sqrt(head), -inf where masked",
+            Task::Softmax => "weights from scores, row by row",
+            Task::WeightedSum => "sums of the values by weight",
+            Task::Output => "output projection of the heads side by side",
+            Task::Core => "softmax(Q K^T / sqrt(head) + mask) V, between the projections",
+            Task::Whole => "multi-head attention with its projections",
+            Task::Layer => "transformer layer: norm, attention, residual, norm, MLP with GELU (tanh form), residual",
+        }
+    }
+    fn groups(&self) -> &[&'static str] {
+        &["transformer"]
+    }
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
+    }
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        match Shape::of(case) {
+            Ok(s) if s.mask == Mask::Padding && case.input.is_some() => {
+                vec!["required work counts the lengths that this case would make, not those given".into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+    fn footprint(&self, case: &Case) -> u64 {
+        let names = job::ways(self.task).into_iter().map(|(name, ..)| self.footprint_of(case, name));
+        names.max().unwrap_or(0)
+    }
+    fn footprint_of(&self, case: &Case, implementation: &str) -> u64 {
+        let Ok(s) = Shape::of(case) else { return 0 };
+        let (read, written) = arrays::bytes(self.task, &s, Precision::F32);
+        // Of bf16 the widened arrays count, of which the reference and a job hold their own. Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
+        let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
+        // The working memory of a device is its own.
+        let way = job::ways(self.task).into_iter().find(|(name, ..)| *name == implementation).map(|(.., way)| way);
+        arrays.saturating_add(way.map_or(0, |way| job::extra(self.task, way, &s)))
+    }
+    fn ports(&self, case: &Case) -> Ports {
+        let ports = Shape::of(case).map_or_else(|_| Ports::default(), |s| arrays::ports(self.task, &s));
+        if Precision::of(case) == Precision::Bf16 {
+            precision::ports(ports, |port| port.dtype == Dtype::F32)
+        } else {
+            ports
+        }
+    }
+    fn data_digest(&self, case: &Case) -> u64 {
+        Isa::data_digest(case)
+    }
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let made = arrays::make(self.task, &Shape::of(case)?, seed)?;
+        if Precision::of(case) == Precision::Bf16 { narrowed(made, &bf16::INPUTS) } else { Ok(made) }
+    }
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        if Precision::of(case) == Precision::Bf16 {
+            let (case, kept) = arrays::adopt(self.task, case, widened(given, &bf16::INPUTS)?, fit)?;
+            return Ok((case, narrowed(kept, &bf16::INPUTS)?));
+        }
+        arrays::adopt(self.task, case, given, fit)
+    }
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let s = Shape::of(case)?;
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::reference(&s, inputs);
+        }
+        reference::reference(self.task, &s, inputs)
+    }
+    fn work(&self, case: &Case) -> Work {
+        let Ok(s) = Shape::of(case) else { return Work::items("positions", 0) };
+        let (read, written) = arrays::bytes(self.task, &s, Precision::of(case));
+        let bf16 = Precision::of(case) == Precision::Bf16;
+        Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written).bf16(bf16)
+    }
+    /// For outputs whose largest value is at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute part
+    /// with both. In bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::tolerance();
+        }
+        let d = Shape::of(case).map_or(1, |s| s.dimension) as f64;
+        let absolute = match self.task {
+            Task::Softmax | Task::WeightedSum | Task::Core => 1e-6,
+            Task::Scores => 1e-6,
+            // Partial sums of `dimension` products.
+            Task::Qkv | Task::Output => 1e-6 + 2e-8 * d.sqrt(),
+            Task::Whole => 2e-6 + 4e-8 * d.sqrt(),
+            Task::Layer => 4e-6 + 1e-7 * d.sqrt(),
+        };
+        Tolerance::Close { absolute, relative: 1e-6 }
+    }
+    fn judge(&self, case: &Case, inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        if Precision::of(case) == Precision::Bf16 {
+            return bf16::judge(expected, got);
+        }
+        let largest = expected
+            .iter()
+            .filter_map(|(_, tensor)| tensor.f32().ok())
+            .flat_map(|values| values.iter().copied().filter(|v| v.is_finite()))
+            .fold(1.0_f32, |largest, v| largest.max(v.abs()));
+        let Tolerance::Close { absolute, relative } = self.tolerance(case) else {
+            return compare(expected, got, self.tolerance(case));
+        };
+        let within = |times: f64| {
+            let absolute = absolute * f64::from(largest) * times;
+            compare(expected, got, Tolerance::Close { absolute, relative })
+        };
+        let verdict = within(1.0);
+        if verdict.passed {
+            return verdict;
+        }
+        // Only now, since it takes the projections once more.
+        let score = Shape::of(case).and_then(|s| reference::largest_score(self.task, &s, inputs)).unwrap_or(0.0);
+        if score > USUAL_SCORE { within(score / USUAL_SCORE) } else { verdict }
+    }
+    fn baseline(&self) -> &str {
+        match self.task {
+            Task::Core | Task::Whole => "naive",
+            Task::Layer => "reference",
+            _ => "scalar",
+        }
+    }
+}
+
+/// Adds the attention workloads and their implementations.
+pub(crate) fn register(registry: &mut Registry) {
+    for task in Task::ALL {
+        let mut axes = shape::axes();
+        if task == Task::Core {
+            axes.push(shape::precision());
+            registry.implementation(cuda_bf16::implementation(task));
+        }
+        registry.workload(Attention { task, axes, sizes: shape::sizes() });
+        for implementation in job::implementations(task) {
+            registry.implementation(implementation);
+        }
+        for row in gpu::implementations(task) {
+            registry.implementation(row);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The steps of attention in vector lanes, on one thread or on all: products, softmax, layer norm, GELU, residual sums.
+#![allow(unsafe_code)]
+
+use super::EPSILON;
+use super::fused::Core;
+use super::shape::Shape;
+use super::softmax::Row;
+use crate::gemm::{self, Product, Scratch, Source};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp};
+use ellwand_simd::pool;
+
+/// With what the steps are taken.
+pub(super) struct Ops {
+    pub(super) isa: Isa,
+    pub(super) parallel: bool,
+    /// Working memory of the products.
+    pub(super) scratch: Scratch,
+}
+
+impl Ops {
+    /// For products as large as `(columns, sums)`.
+    pub(super) fn new(isa: Isa, parallel: bool, products: &[(usize, usize)]) -> Self {
+        let threads = if parallel { pool::threads() } else { 1 };
+        let largest = products.iter().map(|(n, k)| gemm::scratch_len(*n, *k)).max().unwrap_or(0);
+        Self { isa, parallel, scratch: Scratch::new(threads, largest) }
+    }
+
+    /// # Safety
+    /// As [`gemm::products`].
+    unsafe fn products<'a>(&self, count: usize, of: impl Fn(usize) -> Product<'a> + Sync) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.parallel {
+                gemm::products(self.isa, count, of, &self.scratch);
+            } else {
+                (0..count).for_each(|i| gemm::product(self.isa, &of(i), &self.scratch));
+            }
+        }
+    }
+
+    /// `y = x w^T + b`, w of `b.len()` rows.
+    pub(super) fn linear(&self, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
+        let (n, k) = (b.len(), w.len() / b.len());
+        let m = x.len() / k;
+        assert!(y.len() >= m * n);
+        let p = Product {
+            m,
+            n,
+            k,
+            a: x.as_ptr(),
+            a_stride: k,
+            b: Source { at: w.as_ptr(), stride: k, transposed: true },
+            alpha: 1.0,
+            bias: Some(b),
+            c: y.as_mut_ptr(),
+            c_stride: n,
+            stream: gemm::streams(m * n),
+        };
+        // SAFETY: m rows of x, n rows of w and m rows of y exist; y is borrowed by this call alone.
+        unsafe { self.products(1, |_| p) };
+    }
+
+    /// Scores of all pairs into [batch, heads, sequence, sequence], masked or not.
+    ///
+    /// # Safety
+    /// The layouts of `core` lead to elements that can be read.
+    pub(super) unsafe fn scores(&self, core: &Core<'_>, scores: &mut [f32]) {
+        let s = core.shape;
+        let (n, group) = (s.sequence, s.heads / s.kv_heads);
+        assert!(scores.len() >= s.batch * s.heads * n * n);
+        let to = Start(scores.as_mut_ptr());
+        let of = |i: usize| {
+            let (b, h) = (i / s.heads, i % s.heads);
+            Product {
+                m: n,
+                n,
+                k: s.head(),
+                a: core.q.0.wrapping_add(core.q.1.at(b, h, 0)),
+                a_stride: core.q.1.row,
+                b: Source {
+                    at: core.k.0.wrapping_add(core.k.1.at(b, h / group, 0)),
+                    stride: core.k.1.row,
+                    transposed: true,
+                },
+                alpha: s.scale() as f32,
+                bias: None,
+                c: to.at(i * n * n),
+                c_stride: n,
+                stream: gemm::streams(s.batch * s.heads * n * n),
+            }
+        };
+        // SAFETY: the caller's promise for q and k; each head has its own square of the scores.
+        unsafe { self.products(s.batch * s.heads, of) };
+    }
+
+    /// Writes -inf where masked.
+    pub(super) fn mask(&self, s: &Shape, lengths: &[i64], scores: &mut [f32]) {
+        let n = s.sequence;
+        for (at, row) in scores.chunks_exact_mut(n).enumerate() {
+            row[s.visible(lengths, at / (s.heads * n), at % n)..].fill(f32::NEG_INFINITY);
+        }
+    }
+
+    /// Weights from scores `x`, or in place.
+    pub(super) fn softmax(&self, s: &Shape, lengths: &[i64], x: Option<&[f32]>, y: &mut [f32]) {
+        let n = s.sequence;
+        // Rows of a piece: about 64 KB.
+        let rows = if self.parallel { (16_384 / n).max(1) } else { usize::MAX / n };
+        let work = |piece: usize, y: &mut [f32]| {
+            let first = piece * rows;
+            let visible = |i: usize| s.visible(lengths, (first + i) / (s.heads * n), (first + i) % n);
+            let x = x.map(|x| &x[first * n..][..y.len()]);
+            dispatch(self.isa, Row { x, y, length: n, visible: &visible });
+        };
+        if self.parallel { pool::for_each_slice(y, rows * n, work) } else { work(0, y) }
+    }
+
+    /// Weighted sums of values.
+    ///
+    /// # Safety
+    /// The layouts of `core` lead to elements that can be read (v) and written (out) by nobody else meanwhile.
+    pub(super) unsafe fn sums(&self, core: &Core<'_>, weights: &[f32]) {
+        let s = core.shape;
+        let (n, group) = (s.sequence, s.heads / s.kv_heads);
+        assert!(weights.len() >= s.batch * s.heads * n * n);
+        let core = *core;
+        let from = Start(weights.as_ptr().cast_mut());
+        let of = |i: usize| {
+            let core = &core;
+            let (b, h) = (i / s.heads, i % s.heads);
+            Product {
+                m: n,
+                n: s.head(),
+                k: n,
+                a: from.at(i * n * n),
+                a_stride: n,
+                b: Source {
+                    at: core.v.0.wrapping_add(core.v.1.at(b, h / group, 0)),
+                    stride: core.v.1.row,
+                    transposed: false,
+                },
+                alpha: 1.0,
+                bias: None,
+                c: core.out.0.wrapping_add(core.out.1.at(b, h, 0)),
+                c_stride: core.out.1.row,
+                stream: false,
+            }
+        };
+        // SAFETY: the caller's promise; heads do not share elements of the output.
+        unsafe { self.products(s.batch * s.heads, of) };
+    }
+
+    /// `work(first element, piece)` over rows of `d`, on one thread or all.
+    fn rows(&self, y: &mut [f32], d: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+        if self.parallel {
+            let len = (16_384 / d).max(1) * d;
+            pool::for_each_slice(y, len, |piece, y| work(piece * len, y));
+        } else {
+            work(0, y);
+        }
+    }
+
+    /// Layer norm of rows of `gamma.len()`.
+    pub(super) fn layer_norm(&self, x: &[f32], gamma: &[f32], beta: &[f32], y: &mut [f32]) {
+        self.rows(y, gamma.len(), |at, y| dispatch(self.isa, Norm { x: &x[at..][..y.len()], gamma, beta, y }));
+    }
+
+    /// GELU by the tanh form, in place.
+    pub(super) fn gelu(&self, y: &mut [f32]) {
+        self.rows(y, 64, |_, y| dispatch(self.isa, Gelu(y)));
+    }
+
+    /// `y += x`.
+    pub(super) fn add(&self, x: &[f32], y: &mut [f32]) {
+        self.rows(y, 64, |at, y| {
+            let len = y.len();
+            y.iter_mut().zip(&x[at..][..len]).for_each(|(y, x)| *y += x);
+        });
+    }
+}
+
+/// An address that may travel to other threads.
+struct Start(*mut f32);
+// SAFETY: whoever uses the address promises that it may.
+unsafe impl Sync for Start {}
+impl Start {
+    fn at(&self, offset: usize) -> *mut f32 {
+        self.0.wrapping_add(offset)
+    }
+}
+
+struct Norm<'a> {
+    x: &'a [f32],
+    gamma: &'a [f32],
+    beta: &'a [f32],
+    y: &'a mut [f32],
+}
+
+/// Calls `f(vector, at, whole)` over a row.
+#[inline(always)]
+fn each<S: Simd>(s: S, x: &[f32], mut f: impl FnMut(S::F, std::ops::Range<usize>)) {
+    let whole = x.len() / S::LANES * S::LANES;
+    for at in (0..whole).step_by(S::LANES) {
+        f(s.load(&x[at..]), at..at + S::LANES);
+    }
+    if whole < x.len() {
+        f(s.load_part(&x[whole..], 0.0), whole..x.len());
+    }
+}
+
+#[inline(always)]
+fn put<S: Simd>(s: S, y: &mut [f32], v: S::F) {
+    if y.len() == S::LANES { s.store(y, v) } else { s.store_part(y, v) }
+}
+
+impl Kernel for Norm<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let d = self.gamma.len();
+        for (x, y) in self.x.chunks_exact(d).zip(self.y.chunks_exact_mut(d)) {
+            let mut sum = s.splat(0.0);
+            each(s, x, |v, _| sum = s.add(sum, v));
+            let mean = s.sum(sum) / d as f32;
+            let mut squares = s.splat(0.0);
+            each(s, x, |v, at| {
+                let v = s.sub(v, s.splat(mean));
+                if at.len() == S::LANES {
+                    squares = s.mul_add(v, v, squares);
+                } else {
+                    // Lanes beyond the row hold the mean, negated, and do not count.
+                    let mut part = [0.0; 16];
+                    s.store(&mut part, s.mul(v, v));
+                    part[at.len()..].fill(0.0);
+                    squares = s.add(squares, s.load(&part));
+                }
+            });
+            let scale = s.splat(1.0 / (s.sum(squares) / d as f32 + EPSILON as f32).sqrt());
+            each(s, x, |v, at| {
+                let whole = at.len() == S::LANES;
+                let part = |x: &[f32]| if whole { s.load(x) } else { s.load_part(x, 0.0) };
+                let (g, b) = (part(&self.gamma[at.clone()]), part(&self.beta[at.clone()]));
+                let v = s.mul(s.sub(v, s.splat(mean)), scale);
+                put(s, &mut y[at], s.mul_add(v, g, b));
+            });
+        }
+    }
+}
+
+struct Gelu<'a>(&'a mut [f32]);
+
+impl Kernel for Gelu<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for y in self.0.chunks_mut(S::LANES) {
+            let x = if y.len() == S::LANES { s.load(y) } else { s.load_part(y, 0.0) };
+            // 0.5 x (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3)
+            let cube = s.mul(s.mul(x, x), x);
+            let u = s.mul(s.mul_add(cube, s.splat(0.044_715), x), s.splat(-2.0 * 0.797_884_6));
+            put(s, y, s.div(x, s.add(s.splat(1.0), exp(s, u))));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Every task in f64, step by step as the formulas stand. Rows are dealt out to the threads, since this is behind every check.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use ellwand_core::{InputError, Tensor, Tensors};
+
+use super::arrays::{self, output};
+use super::shape::{Layout, Shape};
+use super::{EPSILON, Task};
+use ellwand_simd::pool;
+
+/// Rows of a head that are computed side by side: a key or a value that was brought in serves all of them. Each row is summed up
+/// in the same order as alone.
+const TOGETHER: usize = 8;
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (a, b) in a.iter().zip(b) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum += a[i] * b[i];
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
+}
+
+/// `y = x w^T + b`, w of `b.len()` rows.
+fn linear(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
+    let (outs, ins) = (b.len(), w.len() / b.len());
+    let mut y = vec![0.0; x.len() / ins * outs];
+    y.par_chunks_mut(outs).zip(x.par_chunks(ins)).for_each(|(y, x)| {
+        for ((y, w), b) in y.iter_mut().zip(w.chunks(ins)).zip(b) {
+            *y = dot(x, w) + b;
+        }
+    });
+    y
+}
+
+/// Weights over the first `visible` scores, 0 beyond; all 0 where there is no weight at all.
+fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
+    let seen = &scores[..visible];
+    let top = seen.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut weights: Vec<f64> =
+        seen.iter().map(|s| if *s == f64::NEG_INFINITY { 0.0 } else { (s - top).exp() }).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|w| *w = if sum == 0.0 { 0.0 } else { *w / sum });
+    weights.resize(scores.len(), 0.0);
+    weights
+}
+
+/// The steps between projections, over any layouts.
+#[derive(Clone, Copy)]
+struct Core<'a> {
+    shape: &'a Shape,
+    lengths: &'a [i64],
+    q: (&'a [f64], Layout),
+    k: (&'a [f64], Layout),
+    v: (&'a [f64], Layout),
+}
+
+impl Core<'_> {
+    /// Sequence, head and position of row `at` of [batch, heads, sequence].
+    fn place(&self, at: usize) -> (usize, usize, usize) {
+        let Shape { heads, sequence, .. } = *self.shape;
+        (at / (heads * sequence), at / sequence % heads, at % sequence)
+    }
+
+    fn visible(&self, at: usize) -> usize {
+        let (b, _, row) = self.place(at);
+        self.shape.visible(self.lengths, b, row)
+    }
+
+    fn row<'a>(&self, (data, layout): (&'a [f64], Layout), b: usize, head: usize, row: usize) -> &'a [f64] {
+        &data[layout.at(b, head, row)..][..self.shape.head()]
+    }
+
+    /// Scores of each of these rows of one head, -inf where masked.
+    fn scores(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        let (b, head, first) = self.place(rows.start);
+        let kv = head / (self.shape.heads / self.shape.kv_heads);
+        let (seen, scale) = (self.seen(&rows), self.shape.scale());
+        let mut scores = vec![vec![f64::NEG_INFINITY; self.shape.sequence]; rows.len()];
+        for j in 0..seen.iter().copied().max().unwrap_or(0) {
+            let key = self.row(self.k, b, kv, j);
+            for (r, scores) in scores.iter_mut().enumerate().filter(|(r, _)| j < seen[*r]) {
+                scores[j] = dot(self.row(self.q, b, head, first + r), key) * scale;
+            }
+        }
+        scores
+    }
+
+    /// Sums of the values that each of these rows of one head sees.
+    fn sums(&self, rows: Range<usize>, weights: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
+        let (b, head, _) = self.place(rows.start);
+        let kv = head / (self.shape.heads / self.shape.kv_heads);
+        let seen = self.seen(&rows);
+        let mut sums = vec![vec![0.0; self.shape.head()]; rows.len()];
+        for j in 0..seen.iter().copied().max().unwrap_or(0) {
+            let values = self.row(self.v, b, kv, j);
+            for (r, sums) in sums.iter_mut().enumerate().filter(|(r, _)| j < seen[*r]) {
+                let weight = weights[r].as_ref()[j];
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
+        }
+        sums
+    }
+
+    fn seen(&self, rows: &Range<usize>) -> Vec<usize> {
+        rows.clone().map(|at| self.visible(at)).collect()
+    }
+
+    /// Weights of each of these rows.
+    fn weights(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        let scores = self.scores(rows.clone());
+        scores.iter().zip(rows).map(|(scores, at)| softmax(scores, self.visible(at))).collect()
+    }
+
+    /// `of(rows)` for all rows of [batch, heads, sequence], some of one head at a time, one after another.
+    fn rows(&self, of: impl Fn(Range<usize>) -> Vec<Vec<f64>> + Sync + Send) -> Vec<f64> {
+        let Shape { heads, sequence, .. } = *self.shape;
+        let blocks = sequence.div_ceil(TOGETHER);
+        let of_block = |block: usize| {
+            let head = block / blocks * sequence;
+            let first = block % blocks * TOGETHER;
+            of(head + first..head + (first + TOGETHER).min(sequence)).into_iter().flatten()
+        };
+        (0..self.shape.positions() / sequence.max(1) * heads * blocks).into_par_iter().flat_map_iter(of_block).collect()
+    }
+
+    /// See [`largest_score`].
+    fn largest_score(&self) -> f64 {
+        let longest = |of: (&[f64], Layout), heads: usize| {
+            let rows = (0..self.shape.positions() * heads).map(|at| {
+                let (b, head, row) =
+                    (at / (heads * self.shape.sequence), at / self.shape.sequence % heads, at % self.shape.sequence);
+                let row = self.row(of, b, head, row);
+                dot(row, row)
+            });
+            // f64::max passes over what is no number.
+            rows.filter(|square| square.is_finite()).fold(0.0, f64::max).sqrt()
+        };
+        longest(self.q, self.shape.heads) * longest(self.k, self.shape.kv_heads) * self.shape.scale()
+    }
+
+    fn attend(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
+        self.sums(rows.clone(), &self.weights(rows))
+    }
+}
+
+/// The core's output, and for each of its values the root of the sum of squares of weight times value: what rounding is
+/// measured by in bf16.
+pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2], InputError> {
+    arrays::check(Task::Core, shape, inputs)?;
+    let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let (q, k, v) = (get("q")?, get("k")?, get("v")?);
+    let squares: Vec<f64> = v.iter().map(|v| v * v).collect();
+    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
+    let squared = Core { v: (&squares, keys), ..core };
+    let both = |rows: Range<usize>| {
+        let mut weights = core.weights(rows.clone());
+        let mut both = core.sums(rows.clone(), &weights);
+        weights.iter_mut().flatten().for_each(|w| *w *= *w);
+        for (both, squares) in both.iter_mut().zip(squared.sums(rows, &weights)) {
+            both.extend(squares.iter().map(|sum| sum.sqrt()));
+        }
+        both
+    };
+    let both = pool::run(|| core.rows(both));
+    let part = |first: usize| {
+        let rows = both.chunks(2 * shape.head()).flat_map(|row| &row[first..first + shape.head()]);
+        let values: Vec<f32> = rows.map(|value| *value as f32).collect();
+        Tensor::new(&output(Task::Core, shape).dims, &values[..])
+    };
+    Ok([part(0)?, part(shape.head())?])
+}
+
+fn layer_norm(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
+    let d = gamma.len();
+    let norm = |x: &[f64]| {
+        let mean = x.iter().sum::<f64>() / d as f64;
+        let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / d as f64;
+        let scale = 1.0 / (variance + EPSILON).sqrt();
+        x.iter().zip(gamma).zip(beta).map(|((x, g), b)| (x - mean) * scale * g + b).collect::<Vec<f64>>()
+    };
+    x.chunks(d).flat_map(norm).collect()
+}
+
+fn gelu(x: f64) -> f64 {
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+    0.5 * x * (1.0 + inner.tanh())
+}
+
+/// The core over queries, keys and values side by side, as the projection leaves them.
+fn projected<'a>(shape: &'a Shape, lengths: &'a [i64], qkv: &'a [f64]) -> Core<'a> {
+    let layout = Layout::together(shape, shape.projected());
+    let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
+    Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) }
+}
+
+/// Projections around the core: [batch, sequence, dimension] in and out.
+fn attention(
+    shape: &Shape,
+    lengths: &[i64],
+    x: &[f64],
+    get: &impl Fn(&str) -> Result<Vec<f64>, InputError>,
+) -> Result<Vec<f64>, InputError> {
+    let qkv = linear(x, &get("w_qkv")?, &get("b_qkv")?);
+    let core = projected(shape, lengths, &qkv);
+    let apart = core.rows(|rows| core.attend(rows));
+    let mut context = vec![0.0; apart.len()];
+    let to = Layout::together(shape, shape.dimension);
+    for (at, row) in apart.chunks(shape.head()).enumerate() {
+        let (b, head, position) = core.place(at);
+        context[to.at(b, head, position)..][..row.len()].copy_from_slice(row);
+    }
+    Ok(linear(&context, &get("w_out")?, &get("b_out")?))
+}
+
+/// No score is larger, whatever signs its products have: the longest query times the longest key (Cauchy and Schwarz), scaled. 0
+/// for tasks that make no scores and weights of their own.
+pub(super) fn largest_score(task: Task, shape: &Shape, inputs: &Tensors) -> Result<f64, InputError> {
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let whole = |x: &[f64]| -> Result<f64, InputError> {
+        let qkv = pool::run(|| Ok::<_, InputError>(linear(x, &get("w_qkv")?, &get("b_qkv")?)))?;
+        Ok(projected(shape, &[], &qkv).largest_score())
+    };
+    Ok(match task {
+        Task::Core => {
+            let (q, k) = (get("q")?, get("k")?);
+            let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+            Core { shape, lengths: &[], q: (&q, queries), k: (&k, keys), v: (&k, keys) }.largest_score()
+        }
+        Task::Whole => whole(&get("x")?)?,
+        Task::Layer => whole(&layer_norm(&get("x")?, &get("gamma_1")?, &get("beta_1")?))?,
+        Task::Qkv | Task::Scores | Task::Softmax | Task::WeightedSum | Task::Output => 0.0,
+    })
+}
+
+/// The output of a task.
+pub(super) fn reference(task: Task, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    arrays::check(task, shape, inputs)?;
+    let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
+    let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
+    let or_empty = |name: &str| inputs.find(name).map_or(Ok(Vec::new()), |_| get(name));
+    let (q, k, v) = (or_empty("q")?, or_empty("k")?, or_empty("v")?);
+    let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
+    let core = Core { shape, lengths, q: (&q, queries), k: (&k, keys), v: (&v, keys) };
+    let n = shape.sequence;
+    let y = pool::run(|| -> Result<Vec<f64>, InputError> {
+        Ok(match task {
+            Task::Qkv => linear(&get("x")?, &get("w_qkv")?, &get("b_qkv")?),
+            Task::Scores => core.rows(|rows| core.scores(rows)),
+            Task::Softmax => {
+                let scores = get("scores")?;
+                core.rows(|rows| rows.map(|at| softmax(&scores[at * n..][..n], core.visible(at))).collect())
+            }
+            Task::WeightedSum => {
+                let weights = get("weights")?;
+                core.rows(|rows| {
+                    let weights: Vec<&[f64]> = rows.clone().map(|at| &weights[at * n..][..n]).collect();
+                    core.sums(rows, &weights)
+                })
+            }
+            Task::Output => linear(&get("context")?, &get("w_out")?, &get("b_out")?),
+            Task::Core => core.rows(|rows| core.attend(rows)),
+            Task::Whole => attention(shape, lengths, &get("x")?, &get)?,
+            Task::Layer => {
+                let x = get("x")?;
+                let y = attention(shape, lengths, &layer_norm(&x, &get("gamma_1")?, &get("beta_1")?), &get)?;
+                let h: Vec<f64> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
+                let mut up = linear(&layer_norm(&h, &get("gamma_2")?, &get("beta_2")?), &get("w_up")?, &get("b_up")?);
+                up.iter_mut().for_each(|x| *x = gelu(*x));
+                let down = linear(&up, &get("w_down")?, &get("b_down")?);
+                h.iter().zip(&down).map(|(h, y)| h + y).collect()
+            }
+        })
+    })?;
+    let array = output(task, shape);
+    let y: Vec<f32> = y.into_iter().map(|y| y as f32).collect();
+    Ok(Tensors::new().with(array.name, Tensor::new(&array.dims, &y[..])?))
+}

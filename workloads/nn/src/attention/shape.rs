@@ -1,0 +1,207 @@
+//! What a case of attention asks for: sizes, heads and mask, and the errors of those that make no sense.
+
+use ellwand_core::{Axis, Case, InputError, Size, Value};
+
+use ellwand_simd::isa::Isa;
+use ellwand_simd::precision::Precision;
+
+/// Which keys a query sees. Every mask here is a prefix of the keys, so that what is masked is never computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mask {
+    /// All of them.
+    None,
+    /// Those up to its own position.
+    Causal,
+    /// Those within the length of its sequence.
+    Padding,
+}
+
+/// Sizes of one case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Sequences.
+    pub(super) batch: usize,
+    /// Positions in each.
+    pub(super) sequence: usize,
+    /// Values of a position.
+    pub(super) dimension: usize,
+    /// Heads of the queries.
+    pub(super) heads: usize,
+    /// Heads of keys and values; each serves heads / kv_heads heads of the queries.
+    pub(super) kv_heads: usize,
+    /// Which keys a query sees.
+    pub(super) mask: Mask,
+}
+
+/// The longest sequence, batch and dimension that a case may have.
+const MOST: i64 = 1 << 20;
+
+/// Axes of all attention workloads.
+pub(super) fn axes() -> Vec<Axis> {
+    vec![
+        Axis::int("batch", "sequences", 1, MOST, 1).unit("sequences"),
+        Axis::int("sequence", "positions in a sequence", 1, MOST, 256).sweep([64_i64, 256]).unit("positions"),
+        Axis::int("dimension", "values of a position: heads times the dimension of a head", 1, MOST, 512)
+            .unit("values")
+            .alias(&["d-model"]),
+        Axis::int("heads", "heads; they must divide the dimension", 1, 4096, 8).unit("heads").alias(&["num-heads"]),
+        Axis::int(
+            "kv-heads",
+            "heads of keys and values, which must divide the heads; 0 for as many as heads",
+            0,
+            4096,
+            0,
+        )
+        .unit("heads"),
+        Axis::choice(
+            "mask",
+            "keys that a query sees: all, those up to its own position, or those within its sequence's length",
+            &["none", "causal", "padding"],
+            "none",
+        ),
+        Isa::axis(),
+    ]
+}
+
+/// The axis that only the core has.
+pub(super) fn precision() -> Axis {
+    Precision::axis("type of queries, keys, values and results; bf16 as uint16 that holds its bits")
+}
+
+/// Named sizes of all attention workloads.
+pub(super) fn sizes() -> Vec<Size> {
+    let size = |name, batch: i64, sequence: i64, dimension: i64, heads: i64| Size {
+        name,
+        values: vec![
+            ("batch", vec![Value::Int(batch)]),
+            ("sequence", vec![Value::Int(sequence)]),
+            ("dimension", vec![Value::Int(dimension)]),
+            ("heads", vec![Value::Int(heads)]),
+        ],
+    };
+    vec![
+        size("tiny", 2, 17, 64, 2),
+        size("small", 1, 256, 512, 8),
+        size("medium", 1, 1024, 512, 8),
+        size("large", 4, 1024, 768, 12),
+        // The length at which the scores of one sequence take 512 MB.
+        size("realistic", 1, 4096, 512, 8),
+    ]
+}
+
+impl Shape {
+    /// Reads a case.
+    pub(super) fn of(case: &Case) -> Result<Self, InputError> {
+        let size = |axis: &str, default: i64| {
+            let value = case.int(axis).unwrap_or(default);
+            usize::try_from(value).ok().filter(|size| *size > 0).ok_or_else(|| {
+                InputError::new(format!("--{axis}"), format!("{value} is not a size"), "a whole number above 0")
+            })
+        };
+        let (dimension, heads) = (size("dimension", 512)?, size("heads", 8)?);
+        if !dimension.is_multiple_of(heads) {
+            let fitting = |step: fn(usize) -> usize| {
+                let mut heads = heads;
+                while heads > 1 && heads < dimension && !dimension.is_multiple_of(heads) {
+                    heads = step(heads);
+                }
+                heads.clamp(1, dimension)
+            };
+            let (below, above) = (fitting(|heads| heads - 1), fitting(|heads| heads + 1));
+            return Err(InputError::new(
+                "--heads",
+                format!("{heads} heads do not divide the dimension {dimension}"),
+                format!("a divisor of {dimension}"),
+            )
+            .help(format!("use --heads {below} or --heads {above}")));
+        }
+        let kv_heads = match case.int("kv-heads").unwrap_or(0) {
+            0 => heads,
+            given => {
+                usize::try_from(given).ok().filter(|kv| *kv > 0 && heads.is_multiple_of(*kv)).ok_or_else(|| {
+                    InputError::new(
+                        "--kv-heads",
+                        format!("{given} heads of keys and values do not divide the {heads} heads"),
+                        format!("a divisor of {heads}, or 0 for {heads}"),
+                    )
+                })?
+            }
+        };
+        let mask = match case.text("mask") {
+            Some("causal") => Mask::Causal,
+            Some("padding") => Mask::Padding,
+            _ => Mask::None,
+        };
+        Ok(Self { batch: size("batch", 1)?, sequence: size("sequence", 256)?, dimension, heads, kv_heads, mask })
+    }
+
+    /// Values of one head.
+    pub(super) fn head(&self) -> usize {
+        self.dimension / self.heads
+    }
+
+    /// Queries, keys and values of one position.
+    pub(super) fn projected(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.head()
+    }
+
+    /// Positions of all sequences.
+    pub(super) fn positions(&self) -> usize {
+        self.batch * self.sequence
+    }
+
+    /// Length of sequence `b` in inputs that are made here: ragged, from almost whole down to about half.
+    pub(super) fn length(&self, b: usize) -> usize {
+        self.sequence - (b + 1) * self.sequence / (2 * (self.batch + 1))
+    }
+
+    /// Keys that query `row` of sequence `b` sees, the first ones; `lengths` where the mask is padding.
+    pub(super) fn visible(&self, lengths: &[i64], b: usize, row: usize) -> usize {
+        match self.mask {
+            Mask::None => self.sequence,
+            Mask::Causal => row + 1,
+            Mask::Padding => lengths.get(b).map_or(0, |l| usize::try_from(*l).unwrap_or(0).min(self.sequence)),
+        }
+    }
+
+    /// Pairs of a query and a key that it sees, over all sequences, of one head.
+    pub(super) fn pairs(&self) -> f64 {
+        let s = self.sequence as f64;
+        match self.mask {
+            Mask::None => self.batch as f64 * s * s,
+            Mask::Causal => self.batch as f64 * s * (s + 1.0) / 2.0,
+            Mask::Padding => (0..self.batch).map(|b| s * self.length(b) as f64).sum(),
+        }
+    }
+
+    /// 1 / sqrt(head).
+    pub(super) fn scale(&self) -> f64 {
+        1.0 / (self.head() as f64).sqrt()
+    }
+}
+
+/// Where the rows of heads lie: element e of position r of head h of sequence b is at `b batch + h head + r row + e`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) batch: usize,
+    pub(super) head: usize,
+    pub(super) row: usize,
+}
+
+impl Layout {
+    /// [batch, heads, sequence, head]: each head by itself.
+    pub(super) fn apart(shape: &Shape, heads: usize) -> Self {
+        let head = shape.sequence * shape.head();
+        Self { batch: heads * head, head, row: shape.head() }
+    }
+
+    /// [batch, sequence, width] with the heads side by side in a position.
+    pub(super) fn together(shape: &Shape, width: usize) -> Self {
+        Self { batch: shape.sequence * width, head: shape.head(), row: width }
+    }
+
+    /// Offset of the first element of a row.
+    pub(super) fn at(&self, b: usize, head: usize, row: usize) -> usize {
+        b * self.batch + head * self.head + row * self.row
+    }
+}

@@ -1,0 +1,335 @@
+//! The first half of the fused form: six queries times a block of keys, and the weights made of the scores of one tile while
+//! those of the next are summed up.
+//!
+//! What is subtracted from the scores of a row need not be the largest of them: anything near it gives the same result. The
+//! first tile that a row sees settles it, and later tiles keep it, so that no score is compared with others. Where that is no
+//! longer near enough, the sum of a tile's weights shows it; then its weights are made again, and what was summed before is
+//! corrected. Only where a weight is not a number does the caller take the block again by other means
+//! ([`super::softmax::Strip`]), which knows what becomes of infinite scores.
+#![allow(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+use super::softmax::shift;
+use crate::gemm::{Beside, Panels, ROWS, each_row, most_vectors, tile_products};
+use ellwand_simd::lanes::{Kernel, Simd};
+
+/// Largest sum of the weights of one lane in a tile. An exponent is then at most 8, and its rounding 2.4e-7: less than that of
+/// the score it is made of.
+const MOST: f32 = 256.0;
+
+/// A score that is so much above what is subtracted makes a row settle anew: four vectors below it stay within [`MOST`].
+const FAR: f32 = 6.0;
+
+/// Scores of a tile, at most: [`ROWS`] rows of four vectors of sixteen.
+const TILE: usize = ROWS * 64;
+
+/// Scores of two tiles: one becomes weights while the other is summed up.
+pub(super) const TILES: usize = 2 * TILE;
+
+/// The numbers of the lanes.
+static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+
+/// Weights of a strip of at most [`ROWS`] queries for a block of keys.
+pub(super) struct Weigh<'a> {
+    /// First query, and values from one to the next.
+    pub(super) q: *const f32,
+    pub(super) q_stride: usize,
+    /// Values of a query.
+    pub(super) head: usize,
+    /// The keys, packed, and how many.
+    pub(super) keys: &'a [f32],
+    pub(super) count: usize,
+    /// Keys of the block that each row sees, and the most of them.
+    pub(super) visible: [usize; ROWS],
+    pub(super) used: usize,
+    /// Out: rows of weights, `stride` apart; whole vectors, zeros from what is visible on.
+    pub(super) weights: &'a mut [f32],
+    pub(super) stride: usize,
+    /// Place for [`TILES`] scores.
+    pub(super) tiles: &'a mut [f32],
+    /// The score that is subtracted from those of each row; -inf where none is settled.
+    pub(super) top: &'a mut [f32],
+    /// Sum of the weights of each row so far.
+    pub(super) sum: &'a mut [f32],
+    /// Out: what sums over values so far are to be multiplied by.
+    pub(super) factors: &'a mut [f32; ROWS],
+    /// Factor of the scores: log2 e / sqrt(head).
+    pub(super) factor: f32,
+}
+
+/// What became of a strip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weighed {
+    /// All factors are 1.
+    Kept,
+    /// Some are not.
+    Corrected,
+    /// Some weight is not a number, or there are too few registers; nothing but the weights was touched.
+    Lost,
+}
+
+impl Kernel for Weigh<'_> {
+    type Out = Weighed;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Weighed {
+        if S::REGISTERS < 32 {
+            // With tiles of a quarter of the size, what a tile costs is more than what this saves: 2 to 5 % slower.
+            return Weighed::Lost;
+        }
+        match self.top.len() {
+            1 => self.rows::<S, 1>(s),
+            2 => self.rows::<S, 2>(s),
+            3 => self.rows::<S, 3>(s),
+            4 => self.rows::<S, 4>(s),
+            5 => self.rows::<S, 5>(s),
+            6 => self.rows::<S, 6>(s),
+            rows => unreachable!("a strip of {rows} rows"),
+        }
+    }
+}
+
+/// What is known of `M` rows while they go through a block.
+struct Rows<S: Simd, const M: usize> {
+    top: [f32; M],
+    shift: [f32; M],
+    factors: [f32; M],
+    sum: [S::F; M],
+    corrected: bool,
+}
+
+/// A tile of scores.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Its first key, and how many vectors of them.
+    first: usize,
+    vectors: usize,
+    /// Which of the two places it has.
+    place: usize,
+}
+
+/// Makes weights of the scores of a tile that every row sees as a whole.
+struct Work<'a, S: Simd, const M: usize> {
+    tile: Tile,
+    scores: &'a [f32],
+    weights: &'a mut [f32],
+    stride: usize,
+    factor: f32,
+    shift: &'a [f32; M],
+    /// Out: sums of the weights.
+    sum: &'a mut [S::F; M],
+}
+
+impl<S: Simd, const M: usize> Beside<S> for Work<'_, S, M> {
+    const ANY: bool = true;
+    #[inline(always)]
+    fn row<const I: usize>(&mut self, s: S) {
+        // Where the number is known, the vectors of a row wait side by side.
+        if self.tile.vectors == 4 { self.vectors::<I>(s, 4) } else { self.vectors::<I>(s, self.tile.vectors) }
+    }
+}
+
+impl<S: Simd, const M: usize> Work<'_, S, M> {
+    #[inline(always)]
+    fn vectors<const I: usize>(&mut self, s: S, vectors: usize) {
+        let scores = &self.scores[I * vectors * S::LANES..][..vectors * S::LANES];
+        let weights = &mut self.weights[I * self.stride + self.tile.first..][..vectors * S::LANES];
+        let mut sum = s.splat(0.0);
+        for j in 0..vectors {
+            let weight = weight(s, s.load(&scores[j * S::LANES..]), self.factor, self.shift[I]);
+            s.store(&mut weights[j * S::LANES..], weight);
+            sum = s.add(sum, weight);
+        }
+        self.sum[I] = sum;
+    }
+}
+
+/// The weight of a score. Not fused, so that the top score itself has a weight of 1.
+#[inline(always)]
+fn weight<S: Simd>(s: S, score: S::F, factor: f32, shift: f32) -> S::F {
+    s.near_exp2(s.sub(s.mul(score, s.splat(factor)), s.splat(shift)))
+}
+
+impl Weigh<'_> {
+    #[inline(always)]
+    fn rows<S: Simd, const M: usize>(mut self, s: S) -> Weighed {
+        let most = const { most_vectors(S::REGISTERS) };
+        let top: [f32; M] = std::array::from_fn(|i| self.top[i]);
+        let mut rows = Rows::<S, M> {
+            top,
+            shift: top.map(|top| shift(top, self.factor)),
+            factors: [1.0; M],
+            sum: [s.splat(0.0); M],
+            corrected: false,
+        };
+        assert!(self.weights.len() >= (M - 1) * self.stride + self.count.next_multiple_of(S::LANES));
+        let mut at = 0;
+        let mut before: Option<Tile> = None;
+        for (number, panel) in Panels::new(self.count, S::LANES, most).enumerate() {
+            if panel.first >= self.used {
+                break;
+            }
+            let size = self.head * panel.vectors * S::LANES;
+            let keys = &self.keys[at..at + size];
+            at += size;
+            let tile = Tile { first: panel.first, vectors: panel.vectors, place: number % 2 };
+            let made = match panel.vectors {
+                1 => self.scores::<S, M, 1>(s, keys, tile, before, &rows.shift),
+                2 if most >= 2 => self.scores::<S, M, 2>(s, keys, tile, before, &rows.shift),
+                3 if most >= 3 => self.scores::<S, M, 3>(s, keys, tile, before, &rows.shift),
+                4 if most >= 4 => self.scores::<S, M, 4>(s, keys, tile, before, &rows.shift),
+                vectors => unreachable!("a panel of {vectors} vectors"),
+            };
+            if let Some(before) = before {
+                self.finish(s, before, made, &mut rows);
+            }
+            if rows.top.contains(&f32::NEG_INFINITY) {
+                self.settle(s, tile, &mut rows);
+            }
+            before = Some(tile);
+        }
+        if let Some(before) = before {
+            self.finish(s, before, None, &mut rows);
+        }
+        let sum: [f32; M] = std::array::from_fn(|i| s.sum(rows.sum[i]));
+        if sum.iter().any(|sum| sum.is_nan()) {
+            return Weighed::Lost;
+        }
+        for (i, sum) in sum.into_iter().enumerate() {
+            self.top[i] = rows.top[i];
+            self.sum[i] = self.sum[i] * rows.factors[i] + sum;
+            self.factors[i] = rows.factors[i];
+        }
+        if rows.corrected { Weighed::Corrected } else { Weighed::Kept }
+    }
+
+    /// Whether every row sees all keys of the tile.
+    #[inline(always)]
+    fn whole<S: Simd>(&self, tile: Tile) -> bool {
+        tile.first + tile.vectors * S::LANES <= self.visible[0]
+    }
+
+    /// `M` rows times `N` vectors of keys, into the tile's place. Weights of the tile before meanwhile, where every row sees all
+    /// of it; returns their sums.
+    #[inline(always)]
+    fn scores<S: Simd, const M: usize, const N: usize>(
+        &mut self,
+        s: S,
+        keys: &[f32],
+        tile: Tile,
+        before: Option<Tile>,
+        shift: &[f32; M],
+    ) -> Option<[S::F; M]> {
+        assert!(keys.len() >= self.head * N * S::LANES);
+        let before = before.filter(|tile| self.whole::<S>(*tile));
+        let (even, odd) = self.tiles.split_at_mut(TILE);
+        let (here, there) = if tile.place == 0 { (even, odd) } else { (odd, even) };
+        let (q, stride, depth) = (self.q, self.q_stride, self.head);
+        let mut sum = [s.splat(0.0); M];
+        // SAFETY: `fused` promises that M queries of `head` values exist; so many steps of keys were just seen.
+        let scores: [[S::F; N]; M] = unsafe {
+            if let Some(tile) = before {
+                let (stride_out, factor, weights) = (self.stride, self.factor, &mut *self.weights);
+                let mut work = Work { tile, scores: there, weights, stride: stride_out, factor, shift, sum: &mut sum };
+                tile_products(s, q, stride, keys.as_ptr(), depth, &mut work)
+            } else {
+                tile_products(s, q, stride, keys.as_ptr(), depth, &mut ())
+            }
+        };
+        each_row!(M, I => {
+            let to = &mut here[I * N * S::LANES..][..N * S::LANES];
+            for j in 0..N {
+                s.store(&mut to[j * S::LANES..], scores[I][j]);
+            }
+        });
+        before.map(|_| sum)
+    }
+
+    /// Adds a tile's weights to the sums, `made` meanwhile or now; again where the tops are too far below.
+    #[inline(always)]
+    fn finish<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, made: Option<[S::F; M]>, rows: &mut Rows<S, M>) {
+        let mut sum = match made {
+            Some(sum) => sum,
+            None => self.weights(s, tile, &rows.shift),
+        };
+        let mut most = sum[0];
+        for sum in &sum[1..] {
+            most = s.max(most, *sum);
+        }
+        if s.any(s.lt(s.splat(MOST), most)) {
+            // Once more at most: what is settled by a tile is near enough for it.
+            self.settle(s, tile, rows);
+            sum = self.weights(s, tile, &rows.shift);
+        }
+        for (sum, more) in rows.sum.iter_mut().zip(sum) {
+            *sum = s.add(*sum, more);
+        }
+    }
+
+    /// All weights of a tile; returns their sums.
+    #[inline(always)]
+    fn weights<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, shift: &[f32; M]) -> [S::F; M] {
+        let mut sum = [s.splat(0.0); M];
+        if self.whole::<S>(tile) {
+            let (stride, factor, weights) = (self.stride, self.factor, &mut *self.weights);
+            let scores = &self.tiles[tile.place * TILE..];
+            let mut work = Work { tile, scores, weights, stride, factor, shift, sum: &mut sum };
+            each_row!(M, I => work.row::<I>(s));
+        } else {
+            each_row!(M, I => sum[I] = self.part(s, I, tile, shift[I]));
+        }
+        sum
+    }
+
+    /// Weights of a row of a tile of which it does not see everything; returns their sum.
+    #[inline(always)]
+    fn part<S: Simd>(&mut self, s: S, i: usize, tile: Tile, shift: f32) -> S::F {
+        let scores = &self.tiles[tile.place * TILE + i * tile.vectors * S::LANES..][..tile.vectors * S::LANES];
+        let weights = &mut self.weights[i * self.stride + tile.first..][..tile.vectors * S::LANES];
+        let mut sum = s.splat(0.0);
+        for j in (0..tile.vectors * S::LANES).step_by(S::LANES) {
+            let seen = seen(s, self.visible[i], tile.first + j);
+            let weight = s.select(seen, weight(s, s.load(&scores[j..]), self.factor, shift), s.splat(0.0));
+            sum = s.add(sum, weight);
+            s.store(&mut weights[j..], weight);
+        }
+        sum
+    }
+
+    /// Takes the tops of rows from the scores of a tile where those are far above, and corrects what the block has of such rows.
+    #[inline(always)]
+    fn settle<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, rows: &mut Rows<S, M>) {
+        let nothing = s.splat(f32::NEG_INFINITY);
+        for i in 0..M {
+            let scores = &self.tiles[tile.place * TILE + i * tile.vectors * S::LANES..][..tile.vectors * S::LANES];
+            let mut top = nothing;
+            for j in (0..scores.len()).step_by(S::LANES) {
+                top = s.max(s.select(seen(s, self.visible[i], tile.first + j), s.load(&scores[j..]), nothing), top);
+            }
+            let (before, top) = (rows.top[i], s.largest(top));
+            let unsettled = before == f32::NEG_INFINITY;
+            if top == f32::NEG_INFINITY || (!unsettled && shift(top, self.factor) - rows.shift[i] <= FAR) {
+                continue;
+            }
+            rows.top[i] = top;
+            let old = std::mem::replace(&mut rows.shift[i], shift(top, self.factor));
+            if unsettled {
+                continue;
+            }
+            rows.corrected = true;
+            let factor = (old - rows.shift[i]).exp2();
+            rows.factors[i] *= factor;
+            rows.sum[i] = s.mul(rows.sum[i], s.splat(factor));
+            for weights in self.weights[i * self.stride..][..tile.first].chunks_exact_mut(S::LANES) {
+                s.store(weights, s.mul(s.load(weights), s.splat(factor)));
+            }
+        }
+    }
+}
+
+/// Lanes of the vector of keys from `at` on that a row sees which sees the first `visible`.
+#[inline(always)]
+fn seen<S: Simd>(s: S, visible: usize, at: usize) -> S::M {
+    s.lt(s.load(&LANES), s.splat(visible as f32 - at as f32))
+}

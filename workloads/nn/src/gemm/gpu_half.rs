@@ -1,0 +1,243 @@
+//! The product in bf16 on a GPU: our kernels for tensor cores of every architecture since Ampere (`matmul.cu`) and with what
+//! Hopper alone has (`matmul_hopper.cu`), NVIDIA's own library.
+
+use ellwand_core::{Case, Dtype, InputError, PrepareError, Tensors};
+
+use super::workload::Shape;
+use ellwand_gpu::products::{SMALL, WIDE, fastest};
+use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Job, Series, Source, Tiles, files, whole};
+use ellwand_simd::precision::bits;
+
+/// The kernels for every architecture since Ampere.
+pub(crate) static SOURCE: Source =
+    Source { name: "matmul.cu", text: files!("../../../../devices/gpu/src/tensor.cuh", "matmul.cu"), options: &[] };
+
+/// The kernels for Hopper.
+pub(crate) static HOPPER: Source = Source {
+    name: "matmul_hopper.cu",
+    text: files!(
+        "../../../../devices/gpu/src/tensor.cuh",
+        "../../../../devices/gpu/src/hopper.cuh",
+        "matmul_hopper.cu"
+    ),
+    options: &[],
+};
+
+/// Steps of the sum that a tile of the portable kernel takes at a time, and how many such tiles lie in shared memory.
+const DEPTH: usize = 32;
+const STAGES: usize = 4;
+
+/// Rows of C that a block makes at a time on Hopper, and columns where B is transposed or not; steps of the sum, tiles that lie
+/// in shared memory, rows that eight warps write at a time.
+const HOPPER_ROWS: usize = 256;
+const HOPPER_COLUMNS: [usize; 2] = [176, 192];
+const HOPPER_DEPTH: usize = 64;
+const HOPPER_STAGES: usize = 3;
+const HOPPER_WRITTEN: usize = 128;
+
+/// A job with its arrays on the device.
+pub(super) struct Made {
+    pub(super) job: Job,
+    pub(super) shape: Shape,
+    /// A, B and C.
+    pub(super) arrays: [Arg; 3],
+}
+
+fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
+    Err(PrepareError::Unsupported(why.into()))
+}
+
+pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, PrepareError> {
+    if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
+        return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
+    }
+    let shape = Shape::of(case)?;
+    let Shape { m, n, k, .. } = shape;
+    let mut job = Job::new(gpu);
+    let mut given = |name: &str, want: [usize; 2]| -> Result<Arg, PrepareError> {
+        let array = inputs.get(name)?;
+        if array.shape() != want {
+            let problem = format!("its shape is {:?}", array.shape());
+            return Err(InputError::new(name, problem, format!("{want:?}")).into());
+        }
+        Ok(job.hold(Buffer::of_u16(gpu, bits(inputs, name)?)?))
+    };
+    let (a, b) = (given("a", [m, k])?, given("b", shape.b())?);
+    let c = job.output("c", Dtype::U16, &[m, n], 0)?;
+    Ok(Made { job, shape, arrays: [a, b, c] })
+}
+
+/// The portable kernels.
+pub(super) fn cuda(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
+    let mut made = make(case, inputs, gpu)?;
+    let Shape { m, n, k, transposed } = made.shape;
+    let tile = fastest([m, n], 1, made.job.multiprocessors() as usize, &[SMALL, WIDE]);
+    let kernel = format!("matmul_{tile}{}", if transposed { "_transposed" } else { "" });
+    // Which rows begin at multiples of 16 bytes: A's, B's, C's.
+    let rows = [k, made.shape.b()[1], n];
+    let wide = (0..3).filter(|at| rows[*at].is_multiple_of(8)).map(|at| 1 << at).sum();
+    let mut args = made.arrays.to_vec();
+    args.extend([m, n, k].map(whole));
+    args.push(Arg::U32(wide));
+    let grid = Grid::line(m.div_ceil(tile) * n.div_ceil(tile), 128).shared(STAGES * 2 * tile * DEPTH * 2);
+    made.job.launch(&SOURCE, &kernel, grid, args)?;
+    Ok(made.job)
+}
+
+/// Shared memory of a block on Hopper: the ring, what the warps write, barriers, and what it takes to begin at a multiple of 1024.
+const fn hopper_shared(columns: usize) -> usize {
+    let ring = HOPPER_STAGES * 2 * (HOPPER_ROWS + columns) * HOPPER_DEPTH;
+    ring + 2 * HOPPER_WRITTEN * (columns + 8) + 8 * 2 * HOPPER_STAGES + 1024
+}
+
+// What a block may have there.
+const _: () = assert!(hopper_shared(HOPPER_COLUMNS[0]) <= 227 << 10 && hopper_shared(HOPPER_COLUMNS[1]) <= 227 << 10);
+
+/// The kernels for Hopper.
+pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
+    let (major, minor) = gpu.capability().unwrap_or_default();
+    if (major, minor) != (9, 0) {
+        return unsupported(format!(
+            "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
+        ));
+    }
+    // Before anything is brought to the device.
+    let shape = Shape::of(case)?;
+    if let Some(row) = [shape.k, shape.b()[1], shape.n].into_iter().find(|row| !row.is_multiple_of(8)) {
+        return unsupported(format!(
+            "the copy engine takes rows of multiples of 16 bytes, not of {row} values of bf16; use cuda"
+        ));
+    }
+    let mut made = make(case, inputs, gpu)?;
+    let Shape { m, n, k, transposed } = made.shape;
+    let map = |at: Arg, [rows, values]: [usize; 2], cut: usize| {
+        let Arg::At(address) = at else { return Ok(at) };
+        gpu.tensor_map(Tiles { address, shape: [1, rows, values], rows: cut as u32 }).map(Arg::Map)
+    };
+    let [a, b, c] = made.arrays;
+    let columns = HOPPER_COLUMNS[usize::from(!transposed)];
+    // A box of B has 64 steps of the sum, of as many columns as a tile has where they are its rows; otherwise 64 columns.
+    let cut = if transposed { columns } else { HOPPER_DEPTH };
+    let mut args = vec![map(a, [m, k], HOPPER_ROWS)?, map(b, made.shape.b(), cut)?, c];
+    args.extend([m, n, k].map(whole));
+    let tiles = m.div_ceil(HOPPER_ROWS) * n.div_ceil(columns);
+    let grid = Grid::line(tiles.min(made.job.multiprocessors() as usize), 384).shared(hopper_shared(columns));
+    made.job.launch(&HOPPER, if transposed { "matmul_hopper_transposed" } else { "matmul_hopper" }, grid, args)?;
+    Ok(made.job)
+}
+
+/// The library.
+pub(super) fn cublas(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
+    let mut made = make(case, inputs, gpu)?;
+    let Shape { m, n, k, transposed } = made.shape;
+    let series = Series {
+        size: [m, n, k],
+        transposed,
+        at: made.arrays,
+        row: [k, made.shape.b()[1], n],
+        step: [0; 3],
+        count: 1,
+        alpha: 1.0,
+        beta: 0.0,
+        bf16: true,
+    };
+    made.job.library(&series)?;
+    Ok(made.job)
+}
+
+/// A device without bf16.
+pub(super) fn wgpu(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
+    unsupported("WGSL has neither bf16 nor products of matrices: --precision f32")
+}
+
+#[cfg(test)]
+mod tests {
+    use ellwand_core::{Case, PrepareError, Registry, Tensors};
+
+    use super::super::gpu::tests::{SIZES, case, judged_in};
+    use ellwand_gpu::judge_triton;
+    use ellwand_gpu::products::fastest;
+    use ellwand_gpu_lab::{a_hopper_is_tested, judge, judge_cublas, test_devices};
+
+    /// Has products in bf16 of these sizes judged in both layouts; `judge` says which rows were.
+    fn judged_narrow(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
+        judged_in("bf16", sizes, judge);
+    }
+
+    /// By our own kernels; Hopper's takes them or not.
+    fn judged_narrow_by_cuda(sizes: &[[i64; 3]], on_hopper: bool) {
+        judged_narrow(sizes, |registry, case, inputs| {
+            let Some(rows) = judge(registry, case, inputs) else { return };
+            assert!(rows.contains("cuda"), "{case}: {rows:?}");
+            assert!(!a_hopper_is_tested() || rows.contains("cuda-hopper") == on_hopper, "{case}: {rows:?}");
+        });
+    }
+
+    #[test]
+    fn cuda_bf16_gets_products_of_ragged_sizes_right() {
+        // One value; one row; one column; rows that begin anywhere; less than a step and one value more than two of them.
+        let sizes = [[1, 1, 1], [1, 70, 33], [90, 1, 40], [3, 5, 7], [65, 67, 65], [70, 130, 31]];
+        judged_narrow_by_cuda(&sizes, false);
+    }
+
+    #[test]
+    fn cuda_bf16_gets_products_by_the_copy_engine_right() {
+        // Less than a tile and a step; whole ones; more tiles than blocks, rows and columns and steps that end within one; the ring
+        // used again, in all its places, by a tile and by the next.
+        let sizes = [[1, 8, 8], [256, 192, 64], [300, 400, 136], [520, 392, 200], [257, 200, 448]];
+        judged_narrow_by_cuda(&sizes, true);
+    }
+
+    #[test]
+    fn cuda_bf16_takes_wide_tiles_for_products_that_fill_the_device() {
+        let sizes = [[300, 200, 37], [384, 256, 96]];
+        let tiles = sizes.map(|[m, n, _]| fastest([m, n].map(|size| size as usize), 1, 3, &[64, 128]));
+        assert_eq!(tiles, [128; 2]);
+        judged_narrow(&sizes, |registry, case, inputs| drop(judge(registry, case, inputs)));
+    }
+
+    #[test]
+    fn cuda_bf16_puts_what_is_not_finite_where_the_reference_has_it() {
+        let mut registry = Registry::new();
+        crate::gemm::register(&mut registry);
+        for transposed in [true, false] {
+            let case = case(&registry, [70, 200, 72], transposed, "bf16");
+            let mut inputs = registry.find("matmul").unwrap().inputs(&case, 4).unwrap();
+            // NaN in row 3 of A, infinity in column 150 of B.
+            for (name, at, bits) in [("a", 3 * 72 + 65, 0x7fc0), ("b", if transposed { 150 * 72 } else { 150 }, 0x7f80)]
+            {
+                let mut array = inputs.take(name).unwrap();
+                array.u16_mut().unwrap()[at] = bits;
+                inputs.insert(name, array);
+            }
+            judge(&registry, &case, &inputs);
+        }
+    }
+
+    #[test]
+    fn cublas_gets_products_in_bf16_right() {
+        judged_narrow(&SIZES, judge_cublas);
+    }
+
+    #[test]
+    fn what_a_kernel_cannot_is_unsupported_with_what_can() {
+        let mut registry = Registry::new();
+        crate::gemm::register(&mut registry);
+        let said = |name: &str, case: &Case| {
+            let inputs = registry.find("matmul").unwrap().inputs(case, 1).unwrap();
+            let row = registry.implementations("matmul").into_iter().find(|row| row.name == name).unwrap();
+            // A real device may be of another kind.
+            let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
+            match (row.prepare)(case, &inputs, &device).err() {
+                Some(PrepareError::Unsupported(why)) => Some(why),
+                other => panic!("{name} {case}: {other:?}"),
+            }
+        };
+        let [wide, narrow] = ["f32", "bf16"].map(|precision| case(&registry, [8, 12, 8], true, precision));
+        let Some(why) = said("cuda-hopper", &narrow) else { return };
+        assert_eq!(why, "the copy engine takes rows of multiples of 16 bytes, not of 12 values of bf16; use cuda");
+        assert!(said("cuda-hopper", &wide).unwrap().contains("--precision bf16"));
+        assert!(said("triton", &narrow).unwrap().contains("multiples of 16 as --n and --k, not --n 12"));
+        assert!(said("wgpu", &narrow).unwrap().contains("WGSL"));
+    }
+}

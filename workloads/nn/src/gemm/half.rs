@@ -1,0 +1,128 @@
+//! The product in bf16: A, B and C hold 16 bits a value in memory, products are exact and sums in f32, and a sum is rounded
+//! once, when it is stored. Tensors of u16 hold the bits.
+
+use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Tensor, Tensors, Tolerance};
+
+use super::workload::{Job, Shape, Way};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::lanes::half::{narrow, widen};
+use ellwand_simd::lanes::{Kernel, Simd, dispatch};
+use ellwand_simd::pool;
+use ellwand_simd::precision::widened;
+
+/// The inputs.
+pub(super) const INPUTS: [&str; 2] = ["a", "b"];
+
+/// How far a sum of `k` products may be off before it is rounded to bf16, beyond what `in_f32` allows to one that rounds to the
+/// nearest.
+///
+/// Units for products of matrices cut sums off in place of rounding them, so that their errors do not cancel out. After i
+/// products of standard normal values a sum is about sqrt(i), and cutting it off costs 0.7 of it times u = 2^-24 at each step.
+/// Steps take 8 products or more, so that k / 8 such losses add up: to 0.7 u / 8 times the area under the walk of the sum. Of
+/// sums that end at s that area is k s / 2, with a root mean square of k sqrt(k / 12) around it: 0.04 k u s, and 0.025 k sqrt(k) u.
+/// Allowed are 1.4 times the one and ten times the other. At k = 4096, with what `in_f32` allows, that is a fortieth of the half
+/// step that rounding a typical sum of 64 may cost.
+pub(super) fn tolerance(k: f64, in_f32: Tolerance) -> Tolerance {
+    let Tolerance::Close { absolute, relative } = in_f32 else { return in_f32 };
+    let epsilon = f64::from(f32::EPSILON);
+    Tolerance::Close { absolute: absolute + k * k.sqrt() * epsilon / 8.0, relative: relative + k * epsilon / 32.0 }
+}
+
+/// Values that a thread converts at a time.
+const PIECE: usize = 1 << 15;
+
+struct Widen<'a>(&'a [u16], &'a mut [f32]);
+
+impl Kernel for Widen<'_> {
+    type Out = ();
+    // A plain loop: the token says which instructions the compiler may take for it.
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = widen(*from));
+    }
+}
+
+struct Narrow<'a>(&'a [f32], &'a mut [u16]);
+
+impl Kernel for Narrow<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = narrow(*from));
+    }
+}
+
+/// Calls `of(first, piece)` for pieces of `to`, on all threads or on this one.
+fn in_pieces<T: Send>(parallel: bool, to: &mut [T], of: impl Fn(usize, &mut [T]) + Sync) {
+    if parallel {
+        pool::for_each_slice(to, PIECE, |piece, to| of(piece * PIECE, to));
+    } else {
+        of(0, to);
+    }
+}
+
+/// A product in f32 between widening and rounding, which are part of what it does: no instruction that is used here multiplies
+/// bf16.
+pub(super) struct Widened {
+    inner: Job,
+    inputs: [Tensor; 2],
+    output: Tensor,
+    isa: Isa,
+    parallel: bool,
+    problem: Option<InputError>,
+}
+
+impl Widened {
+    pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+        let Shape { m, n, .. } = Shape::of(case)?;
+        let (isa, parallel) = match way {
+            Way::Crate => {
+                return Err(PrepareError::Unsupported("the crate multiplies f32 and f64: --precision f32".into()));
+            }
+            Way::Reference => (Isa::best(), true),
+            Way::Scalar => (Isa::BASELINE, false),
+            Way::Simd(isa) => (isa, false),
+            Way::Parallel(isa) => (isa, true),
+        };
+        let inner = Job::new(way, case, &widened(inputs.clone(), &INPUTS)?)?;
+        let output = Tensor::zeros(Dtype::U16, &[m, n])?;
+        let inputs = [inputs.get("a")?.clone(), inputs.get("b")?.clone()];
+        Ok(Box::new(Self { inner, inputs, output, isa, parallel, problem: None }))
+    }
+
+    fn compute(&mut self) -> Result<(), InputError> {
+        let (isa, parallel) = (self.isa, self.parallel);
+        for (from, to) in self.inputs.iter().zip(self.inner.inputs()) {
+            let from = from.u16()?;
+            in_pieces(parallel, to.f32_mut()?, |at, to| dispatch(isa, Widen(&from[at..][..to.len()], to)));
+        }
+        self.inner.run();
+        let from = self.inner.result()?;
+        in_pieces(parallel, self.output.u16_mut()?, |at, to| dispatch(isa, Narrow(&from[at..][..to.len()], to)));
+        Ok(())
+    }
+}
+
+impl Prepared for Widened {
+    fn run(&mut self) {
+        self.problem = self.compute().err();
+    }
+    fn poison(&mut self) {
+        self.inner.poison();
+        if let Ok(c) = self.output.u16_mut() {
+            c.fill(0xffff);
+        }
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        match &self.problem {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(Tensors::new().with("c", self.output.clone())),
+        }
+    }
+    fn threads(&self) -> Option<usize> {
+        self.inner.threads()
+    }
+    fn what_ran(&self) -> String {
+        format!("{}, widened from bf16", self.inner.what_ran())
+    }
+}

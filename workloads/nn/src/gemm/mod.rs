@@ -1,0 +1,212 @@
+//! Matrix products in f32: `C = alpha A B + onto`, A row-major, B as it lies or transposed.
+//!
+//! The shape of the computation is Goto's (K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication,
+//! 2008) with one level less: a block of B is packed and stays in the second-level cache, A streams past it unpacked, six rows
+//! at a time, and each tile of C stays in registers for a few hundred steps. The sum of one element runs over k in an order
+//! that depends on the shape alone, so the result is the same for every way of cutting C among threads.
+#![allow(unsafe_code)]
+
+mod gpu;
+mod gpu_half;
+mod half;
+mod panel;
+mod reference;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod workload;
+
+use ellwand_core::Registry;
+
+use ellwand_simd::isa::Isa;
+use ellwand_simd::{pool, stores};
+
+pub(crate) use gpu_half::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
+pub(crate) use panel::{Panels, Source, most_vectors, pack, packed_len};
+pub(crate) use scratch::{Scratch, zeros};
+pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
+pub(crate) use workload::normal;
+
+/// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.
+const BLOCK: usize = 384 * 256;
+/// Columns of B that are packed together, at least. Few, so that sums are long: every block of steps but the first reads C again,
+/// while the rows of A that each block of columns reads again are 24 of the 280 bytes that a step takes.
+const COLUMNS: usize = 128;
+
+/// A product, by the addresses of its parts. Element (i, k) of A is at `a + i a_stride + k`, C alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Product<'a> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// A.
+    pub a: *const f32,
+    /// Values from one row of A to the next.
+    pub a_stride: usize,
+    /// B.
+    pub b: Source,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// One value a column, added to every row.
+    pub bias: Option<&'a [f32]>,
+    /// C.
+    pub c: *mut f32,
+    /// Values from one row of C to the next.
+    pub c_stride: usize,
+    /// Whether C, or all outputs of a series of products together, is too large for the caches ([`streams`]).
+    pub stream: bool,
+}
+
+/// Whether `values` f32 that are written once are better written past the caches: from where on that pays on this machine.
+/// What a product reads stays in the caches or is small against what it writes, so that the outputs alone count.
+pub(crate) fn streams(values: usize) -> bool {
+    4 * values as u64 >= stores::threshold().bytes
+}
+
+// SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.
+unsafe impl Send for Product<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Product<'_> {}
+
+/// How B is cut into blocks: steps and columns of one of them.
+///
+/// A narrow product (the weighted sum of attention) takes long steps, so that rows of A are read in long runs; a flat one (the
+/// scores) takes many columns, so that rows of C are written in long runs.
+fn blocks(n: usize, k: usize) -> (usize, usize) {
+    let longest = BLOCK / n.clamp(64, COLUMNS);
+    let depth = k.div_ceil(k.div_ceil(longest).max(1)).max(1);
+    (depth, (BLOCK / depth / 64 * 64).clamp(COLUMNS, 2048))
+}
+
+/// Values of working memory that one thread needs for products of `n` columns with sums of length `k`.
+pub(crate) fn scratch_len(n: usize, k: usize) -> usize {
+    let (depth, columns) = blocks(n, k);
+    packed_len(depth, columns.min(n))
+}
+
+/// Working memory of such products for `threads` threads.
+pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
+    Scratch::new(threads, scratch_len(n, k))
+}
+
+/// One product on one thread.
+///
+/// # Safety
+/// All elements of A and B can be read, those of C written; nobody else touches C meanwhile, and C overlaps neither.
+pub(crate) unsafe fn product(isa: Isa, p: &Product<'_>, scratch: &Scratch) {
+    let mut packed = scratch.borrow();
+    let (_, columns) = blocks(p.n, p.k);
+    for first in (0..p.n).step_by(columns) {
+        // SAFETY: the caller's promise, for a part of C.
+        unsafe { block(isa, p, 0..p.m, first..p.n.min(first + columns), &mut packed) };
+    }
+}
+
+/// `count` products of the same m, n and k on all threads of the pool. The results do not depend on how many there are.
+///
+/// # Safety
+/// As [`product`], for all of them together.
+pub(crate) unsafe fn products<'a>(isa: Isa, count: usize, of: impl Fn(usize) -> Product<'a> + Sync, scratch: &Scratch) {
+    if count == 0 {
+        return;
+    }
+    let Product { m, n, k, .. } = of(0);
+    let (rows, columns) = cut(count, m, n, blocks(n, k).1, 8 * pool::threads());
+    let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
+    pool::for_each_chunk(count * down * across, |job| {
+        let (one, part) = (job / (down * across), job % (down * across));
+        let (row, column) = (part / across * rows, part % across * columns);
+        let mut packed = scratch.borrow();
+        let p = of(one);
+        // SAFETY: the caller's promise, for a part of C that no other job has.
+        unsafe { block(isa, &p, row..m.min(row + rows), column..n.min(column + columns), &mut packed) };
+    });
+}
+
+/// Threads that one product of this shape keeps busy in [`products`].
+pub(crate) fn threads(m: usize, n: usize, k: usize) -> usize {
+    let (rows, columns) = cut(1, m, n, blocks(n, k).1, 8 * pool::threads());
+    (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, pool::threads())
+}
+
+/// Rows and columns of a job, so that there are about `wanted` of them. Every job packs the part of B that it uses, which
+/// costs half a per cent of 768 rows' work and 4 % of 96 rows' work, and reads its rows of A again for every cut across, which
+/// costs less: columns are cut first, and rows only where there are still too few jobs to go round.
+fn cut(count: usize, m: usize, n: usize, widest: usize, wanted: usize) -> (usize, usize) {
+    let (mut rows, mut columns) = (m, widest);
+    let jobs = |rows: usize, columns: usize| count * m.div_ceil(rows) * n.div_ceil(columns);
+    let halved = |rows: usize| rows.div_ceil(2).next_multiple_of(ROWS);
+    while jobs(rows, columns) < wanted && columns >= 128 {
+        columns = (columns / 2).next_multiple_of(64);
+    }
+    while jobs(rows, columns) < wanted && rows >= 1536 {
+        rows = halved(rows);
+    }
+    while jobs(rows, columns) < wanted.div_ceil(4) && rows >= 192 {
+        rows = halved(rows);
+    }
+    (rows.max(1), columns)
+}
+
+/// Some rows and columns of C. `columns` holds at most as many as [`blocks`] says.
+///
+/// # Safety
+/// As [`product`], for these rows and columns.
+unsafe fn block(
+    isa: Isa,
+    p: &Product<'_>,
+    rows: std::ops::Range<usize>,
+    columns: std::ops::Range<usize>,
+    packed: &mut [f32],
+) {
+    let (depth, width) = (blocks(p.n, p.k).0, columns.len());
+    let bias = p.bias.map(|bias| &bias[columns.clone()]);
+    let mut from = 0;
+    loop {
+        let depth = depth.min(p.k - from);
+        let (along, across) = if p.b.transposed { (1, p.b.stride) } else { (p.b.stride, 1) };
+        let b = Source { at: p.b.at.wrapping_add(from * along + columns.start * across), ..p.b };
+        // SAFETY: these elements of B exist.
+        unsafe { pack(isa, b, depth, width, p.alpha, packed) };
+        let onto = match bias {
+            _ if from > 0 => Onto::Old,
+            Some(bias) => Onto::Bias(bias),
+            None => Onto::Zero,
+        };
+        for row in rows.clone().step_by(ROWS) {
+            let one = Strip {
+                rows: ROWS.min(rows.end - row),
+                depth,
+                a: p.a.wrapping_add(row * p.a_stride + from),
+                a_stride: p.a_stride,
+                packed,
+                packed_depth: depth,
+                columns: width,
+                used: width,
+                onto,
+                c: p.c.wrapping_add(row * p.c_stride + columns.start),
+                c_stride: p.c_stride,
+                // What is written once and does not fit into the caches need not be read into them first.
+                stream: p.stream && depth == p.k,
+            };
+            // SAFETY: these rows of A and this part of C exist, and C is the caller's alone.
+            unsafe { strip(isa, one) };
+        }
+        from += depth;
+        if from >= p.k {
+            if p.stream {
+                fence(isa);
+            }
+            return;
+        }
+    }
+}
+
+/// Adds the workload `matmul`.
+pub(crate) fn register(registry: &mut Registry) {
+    workload::register(registry);
+}

@@ -1,0 +1,246 @@
+//! The implementations, made ready: arrays under the allocation policy of the case, pieces, threads, sums over the pieces.
+#![allow(unsafe_code)]
+
+use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+
+use super::op::{Op, Upstream};
+use super::piece::{self, Piece, Plan};
+use crate::layers::job::{rows_of_a_piece, stores_of, told};
+use crate::layers::op::Op as Forward;
+use crate::layers::piece::Way;
+use crate::layers::shape::{Allocation, Reduction, Shape};
+use ellwand_simd::buffer::{Buffer, Shared};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
+
+/// The most pieces where each has sums of columns of its own: enough for the threads of a large machine, few enough that
+/// adding them up is little beside the rows.
+const MOST_SUMS: usize = 128;
+
+/// Columns whose sums are added up together, a multiple of a cache line of f64.
+const COLUMNS: usize = 256;
+
+/// One way of computing an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Method {
+    pub(super) way: Way,
+    pub(super) parallel: bool,
+}
+
+/// The rows of the table.
+pub(super) fn implementations(op: Op) -> [Implementation; 4] {
+    let row = |name: &str, about: &str, parallel: bool, way: fn(Isa) -> Way| {
+        let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
+            let method = Method { way: way(Isa::of(case)?), parallel };
+            Ok(Box::new(Job::new(op, method, case, inputs)?))
+        });
+        if parallel { row.many_threads() } else { row }
+    };
+    [
+        row("reference", "the definition in f64 on one thread", false, |_| Way::Reference),
+        row("scalar", "plain f32 loops on one thread", false, |_| Way::Scalar),
+        row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", false, Way::Vector),
+        row("parallel", "the vector implementation on all threads", true, Way::Vector),
+    ]
+}
+
+/// Rows of a piece, by the shape alone.
+fn rows_of(op: Op, shape: &Shape) -> usize {
+    let rows = rows_of_a_piece(shape);
+    if op.has_parameters() { rows.max(shape.rows().div_ceil(MOST_SUMS)).next_multiple_of(16) } else { rows }
+}
+
+/// Bytes of the sums of columns that an implementation keeps.
+pub(super) fn bytes_of_sums(op: Op, shape: &Shape) -> u64 {
+    if op.has_parameters() { 16 * (shape.dimension * shape.rows().div_ceil(rows_of(op, shape))) as u64 } else { 0 }
+}
+
+/// One operation of one case, with its arrays.
+pub(super) struct Job {
+    op: Op,
+    method: Method,
+    shape: Shape,
+    /// Extents of x as they were given.
+    extents: Vec<usize>,
+    x: Buffer,
+    target: Buffer,
+    /// dy, or dloss of each loss; empty where the loss is reduced.
+    upstream: Buffer,
+    /// As [`Plan::factor`].
+    factor: f64,
+    gamma: Buffer,
+    labels: Vec<i64>,
+    dx: Buffer,
+    dgamma: Buffer,
+    dbeta: Buffer,
+    /// dgamma and dbeta of each piece.
+    sums: Buffer<f64>,
+    pieces: usize,
+    stream: bool,
+    stores: String,
+}
+
+impl Job {
+    /// Arrays for a case, copied under its allocation policy.
+    pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
+        let shape = Shape::of(case)?;
+        let x = inputs.get("x")?;
+        if x.len() != shape.elements() {
+            return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
+        }
+        let pages = shape.allocation.pages();
+        let array = |name: &str, len: usize| -> Result<Buffer, InputError> {
+            let values = inputs.f32(name)?;
+            if values.len() == len {
+                return Ok(Buffer::of(values, pages));
+            }
+            Err(InputError::new(name, format!("it holds {} values", values.len()), format!("{len}")))
+        };
+        let nothing = Buffer::default;
+        let name = op.upstream_name();
+        let (upstream, given) = match op.upstream(shape.reduction) {
+            Upstream::Whole => (array(name, shape.elements())?, 1.0),
+            Upstream::Rows => (array(name, shape.rows())?, 1.0),
+            Upstream::One => (nothing(), array(name, 1)?.first().copied().map_or(1.0, f64::from)),
+        };
+        let losses = if op == Op::CrossEntropyLoss { shape.rows() } else { shape.elements() };
+        let reduced = op.forward().is_loss() && shape.reduction == Reduction::Mean;
+        let parameters = if op.has_parameters() { shape.dimension } else { 0 };
+        let pieces = shape.rows().div_ceil(rows_of(op, &shape));
+        let (read, written) = op.traffic(&shape);
+        let (stream, stores) = stores_of(method.way, &shape, op.rowwise(), read + written);
+        Ok(Job {
+            op,
+            method,
+            extents: x.shape().to_vec(),
+            x: array("x", shape.elements())?,
+            target: if op.forward() == Forward::MseLoss { array("target", shape.elements())? } else { nothing() },
+            upstream,
+            factor: if reduced { given / losses as f64 } else { given },
+            gamma: if op.has_parameters() { array("gamma", shape.dimension)? } else { nothing() },
+            labels: if op.forward().has_labels() { inputs.get("labels")?.i64()?.to_vec() } else { Vec::new() },
+            dx: Buffer::filled(shape.elements(), 0.0, pages),
+            dgamma: Buffer::filled(parameters, 0.0, pages),
+            dbeta: Buffer::filled(parameters, 0.0, pages),
+            sums: Buffer::filled(2 * parameters * pieces, 0.0, pages),
+            pieces,
+            shape,
+            stream,
+            stores,
+        })
+    }
+
+    /// Calls `work` for each of so many parts, on all threads where the method says so.
+    fn each(&self, parts: usize, work: impl Fn(usize) + Sync) {
+        match self.method.parallel {
+            true => pool::for_each_chunk(parts, work),
+            false => (0..parts).for_each(work),
+        }
+    }
+
+    /// Computes once.
+    pub(super) fn compute(&mut self) {
+        if self.shape.allocation == Allocation::Fresh {
+            let pages = self.shape.allocation.pages();
+            for output in [&mut self.dx, &mut self.dgamma, &mut self.dbeta] {
+                let len = output.len();
+                // The old one goes first, as a program that calls in a loop would have it.
+                *output = Buffer::unwritten(0, pages);
+                *output = Buffer::unwritten(len, pages);
+            }
+        }
+        // Taken out while the threads write to them, and put back.
+        let mut held = [&mut self.dx, &mut self.dgamma, &mut self.dbeta].map(std::mem::take);
+        let mut sums = std::mem::take(&mut self.sums);
+        let [dx, dgamma, dbeta] = held.each_mut().map(|buffer| Shared::new(buffer));
+        self.rows(&dx, &Shared::new(&mut sums));
+        self.columns(&sums, [&dgamma, &dbeta]);
+        [self.dx, self.dgamma, self.dbeta] = held;
+        self.sums = sums;
+    }
+
+    /// All pieces: dx, and the sums of columns of each.
+    fn rows(&self, dx: &Shared<'_>, sums: &Shared<'_, f64>) {
+        let (d, rows) = (self.shape.dimension, rows_of(self.op, &self.shape));
+        let plan = Plan {
+            op: self.op,
+            d,
+            eps: self.shape.eps,
+            tanh: self.shape.tanh,
+            factor: self.factor,
+            stream: self.stream,
+            gamma: &self.gamma,
+        };
+        let by_row = self.op.upstream(self.shape.reduction) == Upstream::Rows;
+        self.each(self.pieces, |i| {
+            let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
+            let upstream = if by_row { from..to } else { from * d..to * d };
+            let piece = Piece {
+                x: &self.x[from * d..to * d],
+                target: self.target.get(from * d..to * d).unwrap_or(&[]),
+                upstream: self.upstream.get(upstream).unwrap_or(&[]),
+                labels: self.labels.get(from..to).unwrap_or(&[]),
+                // SAFETY: pieces of different i do not overlap.
+                dx: unsafe { dx.piece(from * d, to * d) },
+                // SAFETY: nor do these; there are none where there are no parameters.
+                sums: unsafe { sums.piece(i * 2 * d, (i + 1) * 2 * d) },
+            };
+            piece::run(self.method.way, &plan, piece);
+        });
+    }
+
+    /// dgamma and dbeta from the sums of all pieces, piece after piece for every column.
+    fn columns(&self, sums: &[f64], [dgamma, dbeta]: [&Shared<'_>; 2]) {
+        let d = self.shape.dimension;
+        if sums.is_empty() {
+            return;
+        }
+        self.each(d.div_ceil(COLUMNS), |i| {
+            let (from, to) = (i * COLUMNS, ((i + 1) * COLUMNS).min(d));
+            for (output, first) in [(dgamma, 0), (dbeta, d)] {
+                let mut totals = [0.0; COLUMNS];
+                for piece in sums.chunks_exact(2 * d) {
+                    totals.iter_mut().zip(&piece[first + from..first + to]).for_each(|(total, sum)| *total += sum);
+                }
+                // SAFETY: columns of different i do not overlap.
+                let output = unsafe { output.piece(from, to) };
+                output.iter_mut().zip(totals).for_each(|(output, total)| *output = total as f32);
+            }
+        });
+    }
+
+    /// The arrays of the output ports.
+    pub(super) fn outputs(&self) -> Result<Tensors, InputError> {
+        let outputs = Tensors::new().with("dx", Tensor::new(&self.extents, &self.dx[..])?);
+        Ok(if self.op.has_parameters() {
+            outputs.with("dgamma", Tensor::vector(&self.dgamma[..])).with("dbeta", Tensor::vector(&self.dbeta[..]))
+        } else {
+            outputs
+        })
+    }
+}
+
+impl Prepared for Job {
+    fn run(&mut self) {
+        self.compute();
+    }
+
+    fn poison(&mut self) {
+        for output in [&mut self.dx, &mut self.dgamma, &mut self.dbeta] {
+            output.fill(f32::NAN);
+        }
+        self.sums.fill(f64::NAN);
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.outputs().map_err(|error| error.to_string())
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.method.parallel.then(|| pool::threads().min(self.pieces))
+    }
+
+    fn what_ran(&self) -> String {
+        told(self.method.way, self.threads(), "", &self.stores, self.shape.allocation)
+    }
+}

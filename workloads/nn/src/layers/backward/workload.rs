@@ -1,0 +1,267 @@
+//! The workloads of the group `layers-backward`, and how far an answer may lie from the reference.
+
+use ellwand_core::{
+    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+};
+
+use super::data;
+use super::job::{Job, Method, bytes_of_sums};
+use super::op::{Op, Upstream};
+use super::reference::moments;
+use crate::layers::piece::Way;
+use crate::layers::shape::{self, Allocation, Reduction, Shape};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
+
+/// One operation.
+pub(super) struct Backward {
+    op: Op,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+impl Backward {
+    pub(super) fn new(op: Op) -> Self {
+        Self { op, axes: shape::axes(op.forward()), sizes: shape::sizes() }
+    }
+}
+
+/// Arrays that the reference adds: for layer normalisation, against what an error of dx in each row and of dgamma and dbeta in
+/// each column is held.
+const SCALES: [(&str, &str); 3] = [("dx", "dx-scale"), ("dgamma", "dgamma-scale"), ("dbeta", "dbeta-scale")];
+
+impl Workload for Backward {
+    fn name(&self) -> &str {
+        self.op.name()
+    }
+
+    fn about(&self) -> &str {
+        self.op.about()
+    }
+
+    fn groups(&self) -> &[&'static str] {
+        &["layers-backward"]
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
+    }
+
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        match Shape::of(case) {
+            Ok(shape) if shape.allocation == Allocation::Fresh => vec![shape::FRESH.to_string()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn footprint(&self, case: &Case) -> u64 {
+        let Ok(shape) = Shape::of(case) else { return u64::MAX };
+        let (read, written) = self.op.traffic(&shape);
+        // Inputs and an implementation's copy of them; its outputs, those it hands out and the reference's.
+        read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(bytes_of_sums(self.op, &shape))
+    }
+
+    fn ports(&self, case: &Case) -> Ports {
+        let f32s = |name, shape, about, required| Port { name, dtype: Dtype::F32, shape, about, required };
+        let about_x = if self.op == Op::CrossEntropyLoss { "logits" } else { "values; rows are along the last axis" };
+        let mut inputs = vec![f32s("x", "[batch, sequence, dimension] or any shape", about_x, true)];
+        let name = self.op.upstream_name();
+        let upstream = Shape::of(case).map_or(Upstream::Whole, |shape| self.op.upstream(shape.reduction));
+        inputs.push(match upstream {
+            Upstream::Whole if !self.op.forward().is_loss() => f32s(name, "as x", "gradient of what follows", true),
+            Upstream::Whole => f32s(name, "as x", "gradient of what follows; 1 when absent", false),
+            Upstream::Rows => {
+                f32s(name, "as x without its last axis", "gradient of what follows; 1 when absent", false)
+            }
+            Upstream::One => f32s(name, "[]", "gradient of what follows; 1 when absent", false),
+        });
+        let mut outputs = vec![f32s("dx", "as x", "gradient of x", true)];
+        match self.op {
+            Op::MseLoss => inputs.push(f32s("target", "as x", "what x should be; its gradient is -dx", true)),
+            Op::CrossEntropyLoss => inputs.push(Port {
+                name: "labels",
+                dtype: Dtype::I64,
+                shape: "as x without its last axis",
+                about: "class of each row",
+                required: true,
+            }),
+            Op::LayerNorm => {
+                inputs.push(f32s("gamma", "[dimension]", "scale of each column; 1 when absent", false));
+                outputs.push(f32s("dgamma", "[dimension]", "gradient of gamma", true));
+                outputs.push(f32s("dbeta", "[dimension]", "gradient of beta", true));
+            }
+            Op::Gelu | Op::Swish => {}
+        }
+        Ports { inputs, outputs }
+    }
+
+    /// Cases that differ in how they are computed or reduced get the same arrays, which are those of the way forward.
+    fn data_digest(&self, case: &Case) -> u64 {
+        let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
+        Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
+    }
+
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        data::seeded(self.op, &Shape::of(case)?, seed)
+    }
+
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        data::adopt(self.op, case, given, fit)
+    }
+
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let method = Method { way: Way::Reference, parallel: true };
+        let mut job = Job::new(self.op, method, case, inputs)
+            .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;
+        job.compute();
+        let mut outputs = job.outputs()?;
+        if self.op.has_parameters() {
+            let shape = Shape::of(case)?;
+            for ((_, name), scale) in SCALES.iter().zip(scales(&shape, inputs)?) {
+                outputs.insert(name, Tensor::vector(&scale[..]));
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn work(&self, case: &Case) -> Work {
+        let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
+        let (read, written) = self.op.traffic(&shape);
+        Work::items("elements", shape.elements() as u64).flops(self.op.operations(&shape)).bytes(read, written)
+    }
+
+    /// `absolute` times the upstream gradient, since a gradient is linear in it (activations, cross-entropy), or times the scale
+    /// of a row or column (layer normalisation).
+    fn tolerance(&self, _: &Case) -> Tolerance {
+        match self.op {
+            Op::LayerNorm => Tolerance::Close { absolute: 2e-6, relative: 2e-6 },
+            Op::Gelu | Op::Swish => Tolerance::Close { absolute: 1e-6, relative: 1e-6 },
+            Op::MseLoss => Tolerance::Close { absolute: 0.0, relative: 4e-7 },
+            // Small weights carry the error of an exponential far from 1.
+            Op::CrossEntropyLoss => Tolerance::Close { absolute: 4e-7, relative: 8e-6 },
+        }
+    }
+
+    fn judge(&self, case: &Case, inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        let judged = Shape::of(case).and_then(|shape| self.judged(&shape, case, inputs, expected, got));
+        judged.unwrap_or_else(|error| Verdict::wrong(error.to_string()))
+    }
+
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+impl Backward {
+    fn judged(
+        &self,
+        shape: &Shape,
+        case: &Case,
+        inputs: &Tensors,
+        expected: &Tensors,
+        got: &Tensors,
+    ) -> Result<Verdict, InputError> {
+        let (d, tolerance) = (shape.dimension, self.tolerance(case));
+        let (mut values, mut most) = (0, 0.0_f64);
+        for (name, scale) in SCALES.iter().take(if self.op.has_parameters() { 3 } else { 1 }) {
+            let want = expected.get(name)?;
+            let have = match got.find(name) {
+                Some(have) if have.shape() == want.shape() && have.dtype() == want.dtype() => have.f32()?,
+                Some(have) => {
+                    let (shape, dtype) = (have.shape(), have.dtype());
+                    let wanted = (want.shape(), want.dtype());
+                    return Ok(Verdict::wrong(format!("output {name} is {dtype} {shape:?}, the reference {wanted:?}")));
+                }
+                None => return Ok(Verdict::wrong(format!("output {name} is missing"))),
+            };
+            let want = want.f32()?;
+            values += want.len();
+            let found = if self.op.has_parameters() {
+                let scale = expected.f32(scale)?;
+                let of = if *name == "dx" { d } else { 1 };
+                held(name, want, have, tolerance, |at| f64::from(scale[at / of]))
+            } else {
+                let upstream = inputs.f32(self.op.upstream_name())?;
+                let factor = match (self.op, shape.reduction) {
+                    (Op::CrossEntropyLoss, Reduction::Mean) => 1.0 / shape.rows() as f64,
+                    _ => 1.0,
+                };
+                let per = want.len() / upstream.len().max(1);
+                held(name, want, have, tolerance, |at| f64::from(upstream[at / per.max(1)]).abs() * factor)
+            };
+            if !found.passed {
+                return Ok(found);
+            }
+            most = most.max(found.max_error.unwrap_or(0.0));
+        }
+        Ok(Verdict { passed: true, max_error: Some(most), detail: format!("{values} values agree") })
+    }
+}
+
+/// Whether every value lies within `relative` of itself and `absolute` of its scale; below the normal numbers anything may
+/// have been rounded away.
+fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: impl Fn(usize) -> f64) -> Verdict {
+    let Tolerance::Close { absolute, relative } = tolerance else { return Verdict::wrong("no tolerance") };
+    let mut most = 0.0_f64;
+    for (at, (want, have)) in want.iter().zip(have).enumerate() {
+        let (w, h) = (f64::from(*want), f64::from(*have));
+        if w == h || w.is_nan() && h.is_nan() {
+            continue;
+        }
+        let error = (h - w).abs();
+        let allowed = absolute * scale(at) + relative * w.abs() + f64::from(f32::MIN_POSITIVE);
+        // NaN compares as false: what is no number where one belongs is wrong.
+        if !(error <= allowed && error.is_finite()) {
+            let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+            return Verdict { passed: false, max_error: Some(error), detail };
+        }
+        most = most.max(error);
+    }
+    Verdict { passed: true, max_error: Some(most), detail: String::new() }
+}
+
+/// What errors of layer normalisation's gradients are held against.
+///
+/// dx = (g - mean(g) - n mean(g n)) / s with s the standard deviation: g and the two means, of which by Cauchy and Schwarz
+/// neither is above the root mean square q of g, are computed to a few units in the last place, so the scale of a row is the
+/// largest of |g| + q (1 + |n|), over s. Rounding errors of a sum over rows add up as its terms would with random signs: the
+/// scale of a column is the root of the sum of squares, of dy for dbeta, and for dgamma of dy sqrt(1 + n^2), since n errs by
+/// what its row makes of it even where it is small itself.
+fn scales(shape: &Shape, inputs: &Tensors) -> Result<[Vec<f32>; 3], InputError> {
+    let d = shape.dimension;
+    let (x, dy, gamma) = (inputs.f32("x")?, inputs.f32("dy")?, inputs.f32("gamma")?);
+    let mut of_rows = vec![0.0_f32; shape.rows()];
+    // Blocks of rows with sums of columns of their own, added up in order.
+    let rows = shape.rows().div_ceil(64).max(1);
+    let mut of_columns = vec![0.0_f64; 2 * d * shape.rows().div_ceil(rows)];
+    let parts: Vec<_> = of_rows.chunks_mut(rows).zip(of_columns.chunks_mut(2 * d)).collect();
+    pool::for_each_part(parts, |i, (of_rows, of_columns)| {
+        for (r, of_row) in of_rows.iter_mut().enumerate() {
+            let row = (i * rows + r) * d..(i * rows + r + 1) * d;
+            let (x, dy) = (&x[row.clone()], &dy[row]);
+            let (mean, inverse) = moments(x, shape.eps);
+            let g = |c: usize| f64::from(dy[c]) * f64::from(gamma[c]);
+            let normal = |c: usize| (f64::from(x[c]) - mean) * inverse;
+            let root = ((0..d).map(|c| g(c) * g(c)).sum::<f64>() / d as f64).sqrt();
+            let most = (0..d).map(|c| g(c).abs() + root * (1.0 + normal(c).abs())).fold(0.0, f64::max);
+            *of_row = (most * inverse) as f32;
+            for c in 0..d {
+                let square = f64::from(dy[c]).powi(2);
+                of_columns[c] += square * (1.0 + normal(c).powi(2));
+                of_columns[d + c] += square;
+            }
+        }
+    });
+    let column = |c: usize| of_columns.chunks(2 * d).map(|part| part[c]).sum::<f64>().sqrt() as f32;
+    let [dgamma, dbeta] = [0, d].map(|first| (first..first + d).map(column).collect());
+    Ok([of_rows, dgamma, dbeta])
+}

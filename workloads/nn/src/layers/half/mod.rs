@@ -1,0 +1,121 @@
+//! Layer operations whose arrays are bf16 in memory: x, arrays of its shape, and losses one by one. Parameters and a loss that
+//! is reduced stay f32, and so does all arithmetic; a result is rounded once. Tensors hold the bits as u16.
+//!
+//! Inputs widen exactly, so the reference is that of f32 on widened inputs, and a result may lie half a step of bf16 further
+//! from it.
+
+mod run;
+
+use ellwand_core::verdict::compare;
+use ellwand_core::{Case, Dtype, InputError, Ports, Tensor, Tensors, Tolerance, Verdict};
+
+use super::piece::{Piece, Plan, Way};
+use ellwand_simd::buffer::Plain;
+use ellwand_simd::lanes::half::{narrow, widen};
+use ellwand_simd::precision;
+
+/// What the arrays of a job hold.
+pub(super) trait Element: Plain {
+    const ZERO: Self;
+    const NAN: Self;
+    /// What is said of a run.
+    const ABOUT: &'static str;
+
+    /// The values of an array.
+    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [Self], InputError>;
+    fn tensor(shape: &[usize], values: &[Self]) -> Result<Tensor, InputError>;
+    /// Computes a piece; returns the sum of its losses.
+    fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_, Self>) -> f64;
+}
+
+impl Element for f32 {
+    const ZERO: f32 = 0.0;
+    const NAN: f32 = f32::NAN;
+    const ABOUT: &'static str = "";
+
+    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [f32], InputError> {
+        arrays.f32(name)
+    }
+    fn tensor(shape: &[usize], values: &[f32]) -> Result<Tensor, InputError> {
+        Tensor::new(shape, values)
+    }
+    fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+        way.run(plan, piece)
+    }
+}
+
+/// bf16.
+impl Element for u16 {
+    const ZERO: u16 = 0;
+    const NAN: u16 = 0x7fff;
+    const ABOUT: &'static str = ", bf16";
+
+    fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {
+        arrays.get(name)?.u16().map_err(|error| InputError { argument: name.to_string(), ..error })
+    }
+    fn tensor(shape: &[usize], values: &[u16]) -> Result<Tensor, InputError> {
+        Tensor::new(shape, values)
+    }
+    fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_, u16>) -> f64 {
+        run::piece(way, plan, piece)
+    }
+}
+
+/// Inputs that may be in bf16.
+pub(super) const INPUTS: [&str; 2] = ["x", "target"];
+
+/// Ports of f32 as ports of bf16.
+pub(super) fn ports(case: &Case, wide: Ports) -> Ports {
+    let each = case.text("reduction") == Some("none");
+    precision::ports(wide, |port| ["x", "target", "y"].contains(&port.name) || each && port.name == "loss")
+}
+
+/// A tolerance that holds for a value however its step of bf16 lies: half a step is at most 2^-8 of it.
+pub(crate) fn tolerance(in_f32: Tolerance) -> Tolerance {
+    match in_f32 {
+        Tolerance::Close { absolute, relative } => Tolerance::Close { absolute, relative: relative + 2.0_f64.powi(-8) },
+        exact @ Tolerance::Exact => exact,
+    }
+}
+
+/// Half the distance between neighbours among the bf16 around `value`.
+fn half_step(value: f64) -> f64 {
+    // The exponent of the smallest normal number holds for those below it.
+    let exponent = value.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor();
+    (exponent - 8.0).exp2()
+}
+
+/// Judges outputs of which those that `ports` says are bf16: within the tolerance in f32 and the half step that rounding costs.
+pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &Tensors) -> Verdict {
+    let (mut values, mut most) = (0, 0.0_f64);
+    let Tolerance::Close { absolute, relative } = in_f32 else { return compare(expected, got, in_f32) };
+    for (name, want) in expected.iter() {
+        if ports.outputs.iter().any(|port| port.name == name && port.dtype == Dtype::F32) {
+            return compare(expected, got, in_f32);
+        }
+        let Some(have) = got.find(name) else { return Verdict::wrong(format!("output {name} is missing")) };
+        let (Ok(have_values), Ok(want_values)) = (have.u16(), want.f32()) else {
+            return Verdict::wrong(format!("output {name} is {}, wanted bf16 as uint16", have.dtype()));
+        };
+        if have.shape() != want.shape() {
+            let shapes = (have.shape(), want.shape());
+            return Verdict::wrong(format!("output {name} has shape {:?}, the reference {:?}", shapes.0, shapes.1));
+        }
+        values += want.len();
+        for (at, (have, want)) in have_values.iter().zip(want_values).enumerate() {
+            let (h, w) = (f64::from(widen(*have)), f64::from(*want));
+            // The nearest may be infinity, which lies within no tolerance.
+            if *have == narrow(*want) || h == w || h.is_nan() && w.is_nan() {
+                continue;
+            }
+            let (error, allowed) = ((h - w).abs(), absolute + relative * w.abs() + half_step(w));
+            // NaN compares as false: what is no number where one belongs is wrong.
+            if !(error <= allowed && error.is_finite()) {
+                let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
+                return Verdict { passed: false, max_error: Some(error), detail };
+            }
+            most = most.max(error);
+        }
+    }
+    Verdict { passed: true, max_error: Some(most), detail: format!("{values} values agree") }
+}

@@ -1,0 +1,302 @@
+//! The implementations, made ready: arrays under the allocation policy of the case, steps, pieces, threads.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+
+use super::half::Element;
+use super::op::{Op, Step};
+use super::piece::{Piece, Plan, Way};
+use super::shape::{Allocation, Reduction, Shape, Stores};
+use ellwand_simd::buffer::{Buffer, Shared};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::precision::Precision;
+use ellwand_simd::{pool, stores};
+
+/// Elements of a piece: 256 KiB, small against what a thread does in a scheduler's slice, large against the cost of dealing it.
+const PIECE: usize = 1 << 16;
+
+/// Bytes of a cache line, which is what a streamed store should fill.
+const LINE: usize = 64;
+
+/// One way of computing an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Method {
+    pub(super) way: Way,
+    pub(super) parallel: bool,
+    /// A fused pair as two passes with an array between.
+    pub(super) unfused: bool,
+}
+
+/// The rows of the table.
+pub(super) fn implementations(op: Op) -> Vec<Implementation> {
+    let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn(Isa) -> Way| {
+        let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
+            let method = Method { way: way(Isa::of(case)?), parallel, unfused };
+            Ok(match Shape::of(case)?.precision {
+                Precision::F32 => Box::new(Job::<f32>::new(op, method, case, inputs)?),
+                Precision::Bf16 => Box::new(Job::<u16>::new(op, method, case, inputs)?),
+            })
+        });
+        if parallel { row.many_threads() } else { row }
+    };
+    let vector = Way::Vector;
+    let mut all = vec![
+        row("reference", "the definition in f64 on one thread", false, false, |_| Way::Reference),
+        row("scalar", "plain f32 loops on one thread", false, false, |_| Way::Scalar),
+        row("simd", "vector lanes on one thread: AVX-512, AVX2 or the baseline", false, false, vector),
+        row("parallel", "the vector implementation on all threads", true, false, vector),
+    ];
+    if op.unfused().is_some() {
+        all.push(row("unfused", "vector lanes, two passes with an array between, one thread", false, true, vector));
+        all.push(row("unfused-parallel", "two passes with an array between, all threads", true, true, vector));
+    }
+    all
+}
+
+/// Lengths of the outputs in values: y and sum.
+fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
+    let y = match (op, shape.reduction) {
+        (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 0,
+        (Op::CrossEntropyLoss, Reduction::None) => shape.rows(),
+        _ => shape.elements(),
+    };
+    [y, if op == Op::ResidualLayerNorm { y } else { 0 }]
+}
+
+/// One operation of one case, with its arrays: of f32, or of u16 that hold bf16.
+pub(super) struct Job<T: Element = f32> {
+    op: Op,
+    method: Method,
+    shape: Shape,
+    /// Extents of x as they were given.
+    extents: Vec<usize>,
+    x: Buffer<T>,
+    second: Buffer<T>,
+    vectors: [Buffer; 2],
+    labels: Vec<i64>,
+    y: Buffer<T>,
+    sum: Buffer<T>,
+    /// Between the passes of an unfused pair.
+    between: Buffer<T>,
+    /// Sum of the losses of each piece, as the bits of an f64.
+    partial: Vec<AtomicU64>,
+    loss: f32,
+    stream: bool,
+    stores: String,
+}
+
+impl<T: Element> Job<T> {
+    /// Arrays for a case, copied under its allocation policy.
+    pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Self, PrepareError> {
+        let shape = Shape::of(case)?;
+        let x = inputs.get("x")?;
+        if x.len() != shape.elements() {
+            return Err(InputError::new("x", format!("its shape is {:?}", x.shape()), "the shape of the case").into());
+        }
+        let pages = shape.allocation.pages();
+        let array = |name: Option<&str>| -> Result<Buffer<T>, InputError> {
+            Ok(Buffer::of(name.map_or(Ok(&[][..]), |name| T::array(inputs, name))?, pages))
+        };
+        let vector = |i: usize| -> Result<Buffer, InputError> {
+            Ok(Buffer::of(op.vectors().get(i).map_or(Ok(&[][..]), |(name, _, _)| inputs.f32(name))?, pages))
+        };
+        let [y, sum] = output_lengths(op, &shape);
+        let between = if method.unfused && op != Op::ResidualLayerNorm { shape.elements() } else { 0 };
+        let (stream, stores) = choose_stores(op, method, &shape);
+        Ok(Self {
+            op,
+            method,
+            extents: x.shape().to_vec(),
+            x: array(Some("x"))?,
+            second: array(op.second().map(|(name, _)| name))?,
+            vectors: [vector(0)?, vector(1)?],
+            labels: if op.has_labels() { inputs.get("labels")?.i64()?.to_vec() } else { Vec::new() },
+            y: Buffer::filled(y, T::ZERO, pages),
+            sum: Buffer::filled(sum, T::ZERO, pages),
+            between: Buffer::filled(between, T::ZERO, pages),
+            partial: (0..shape.rows().div_ceil(rows_of_a_piece(&shape))).map(|_| AtomicU64::new(0)).collect(),
+            loss: 0.0,
+            shape,
+            stream,
+            stores,
+        })
+    }
+
+    /// Computes once.
+    pub(super) fn compute(&mut self) {
+        if self.shape.allocation == Allocation::Fresh {
+            for output in [&mut self.y, &mut self.sum, &mut self.between] {
+                let len = output.len();
+                // The old one goes first, as a program that calls in a loop would have it.
+                *output = Buffer::unwritten(0, self.shape.allocation.pages());
+                *output = Buffer::unwritten(len, self.shape.allocation.pages());
+            }
+        }
+        // Taken out while the threads write to them, and put back.
+        let mut held =
+            [&mut self.x, &mut self.second, &mut self.y, &mut self.sum, &mut self.between].map(std::mem::take);
+        let [x, second, y, sum, between] = held.each_mut().map(|buffer| Shared::new(buffer));
+        let nothing = Shared::new(&mut []);
+        let arrays = |x, second, y, sum| Arrays { x, second, y, sum };
+        match self.op.unfused().filter(|_| self.method.unfused) {
+            None => self.pass(Step::Whole(self.op), &arrays(&x, &second, &y, &sum)),
+            Some([first, last]) => {
+                // The sum of a residual is an output of its own.
+                let between = if self.op == Op::ResidualLayerNorm { &sum } else { &between };
+                self.pass(first, &arrays(&x, &second, between, &nothing));
+                self.pass(last, &arrays(between, &second, &y, &nothing));
+            }
+        }
+        [self.x, self.second, self.y, self.sum, self.between] = held;
+        let total: f64 = self.partial.iter().map(|bits| f64::from_bits(bits.load(Relaxed))).sum();
+        let count = if self.op == Op::CrossEntropyLoss { self.shape.rows() } else { self.shape.elements() };
+        self.loss = (if self.shape.reduction == Reduction::Mean { total / count as f64 } else { total }) as f32;
+    }
+
+    /// One step over all pieces.
+    fn pass(&self, step: Step, arrays: &Arrays<'_, T>) {
+        let d = self.shape.dimension;
+        let plan = Plan {
+            step,
+            d,
+            eps: self.shape.eps,
+            tanh: self.shape.tanh,
+            each: self.op.is_loss() && self.shape.reduction == Reduction::None,
+            stream: self.stream,
+            far: (self.shape.precision.bytes() * self.shape.elements()) as u64 > stores::threshold().bytes,
+            vectors: [&self.vectors[0], &self.vectors[1]],
+        };
+        let rows = rows_of_a_piece(&self.shape);
+        let work = |i: usize| {
+            let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
+            // One loss a row, or an element for each of x.
+            let wide = if step == Step::Whole(Op::CrossEntropyLoss) { 1 } else { d };
+            // SAFETY: pieces of different i do not overlap, and no array is given twice to a step that writes it.
+            let piece = unsafe {
+                Piece {
+                    x: arrays.x.piece(from * d, to * d),
+                    second: arrays.second.piece(from * d, to * d),
+                    labels: self.labels.get(from..to).unwrap_or(&[]),
+                    y: arrays.y.piece(from * wide, to * wide),
+                    sum: arrays.sum.piece(from * d, to * d),
+                }
+            };
+            let loss = T::run(self.method.way, &plan, piece);
+            self.partial[i].store(loss.to_bits(), Relaxed);
+        };
+        match self.method.parallel {
+            true => pool::for_each_chunk(self.partial.len(), work),
+            false => (0..self.partial.len()).for_each(work),
+        }
+    }
+
+    /// The arrays of the output ports.
+    pub(super) fn outputs(&self) -> Result<Tensors, InputError> {
+        if !self.op.is_loss() {
+            let outputs = Tensors::new().with("y", T::tensor(&self.extents, &self.y)?);
+            return Ok(match self.op {
+                Op::ResidualLayerNorm => outputs.with("sum", T::tensor(&self.extents, &self.sum)?),
+                _ => outputs,
+            });
+        }
+        let loss = match (self.op, self.shape.reduction) {
+            (_, Reduction::Mean | Reduction::Sum) => Tensor::new(&[], &[self.loss][..])?,
+            (Op::CrossEntropyLoss, _) => T::tensor(&self.extents[..self.extents.len() - 1], &self.y)?,
+            _ => T::tensor(&self.extents, &self.y)?,
+        };
+        Ok(Tensors::new().with("loss", loss))
+    }
+}
+
+/// What a step reads and writes.
+struct Arrays<'a, T: Element> {
+    x: &'a Shared<'a, T>,
+    second: &'a Shared<'a, T>,
+    y: &'a Shared<'a, T>,
+    sum: &'a Shared<'a, T>,
+}
+
+/// Rows of a piece: about [`PIECE`] elements, by the shape alone, and so many that pieces start on a line whatever the dimension.
+pub(super) fn rows_of_a_piece(shape: &Shape) -> usize {
+    (PIECE / shape.dimension).max(1).next_multiple_of(LINE / shape.precision.bytes())
+}
+
+/// Whether outputs are stored past the caches, and the words that say so.
+fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
+    if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
+        return (false, String::new());
+    }
+    let rowwise = !matches!(op, Op::Gelu | Op::Swish | Op::MseLoss | Op::SwiGlu);
+    let arrays = 1 + usize::from(op.second().is_some()) + output_lengths(op, shape).iter().filter(|n| **n > 0).count();
+    stores_of(method.way, shape, rowwise, (shape.precision.bytes() * arrays * shape.elements()) as u64)
+}
+
+/// The same for an operation that reads and writes so many `bytes`, row by row or in one line.
+pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
+    let Way::Vector(isa) = way else { return (false, String::new()) };
+    let why_not = match shape.stores {
+        Stores::Ordinary => return (false, ", ordinary stores".into()),
+        _ if isa == Isa::BASELINE => Some("the baseline has no others"),
+        _ if rowwise && !(shape.precision.bytes() * shape.dimension).is_multiple_of(LINE) => {
+            Some("rows do not start on a vector")
+        }
+        Stores::NonTemporal => return (true, ", non-temporal stores".into()),
+        Stores::Auto => None,
+    };
+    if let Some(why) = why_not {
+        return (false, format!(", ordinary stores: {why}"));
+    }
+    let stores::Threshold { bytes: threshold, origin } = stores::threshold();
+    let mega = |bytes: u64| bytes as f64 / 1e6;
+    let (stream, than, name) = if bytes >= threshold { (true, ">=", "non-temporal") } else { (false, "<", "ordinary") };
+    (stream, format!(", {name} stores: {:.1} MB {than} {:.1} MB, {origin}", mega(bytes), mega(threshold)))
+}
+
+impl<T: Element> Prepared for Job<T> {
+    fn run(&mut self) {
+        self.compute();
+    }
+
+    fn poison(&mut self) {
+        for output in [&mut self.y, &mut self.sum, &mut self.between] {
+            output.fill(T::NAN);
+        }
+        self.partial.iter().for_each(|partial| partial.store(f64::NAN.to_bits(), Relaxed));
+        self.loss = f32::NAN;
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        self.outputs().map_err(|error| error.to_string())
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.method.parallel.then(|| pool::threads().min(self.partial.len()))
+    }
+
+    fn what_ran(&self) -> String {
+        let passes = if self.method.unfused { ", two passes" } else { T::ABOUT };
+        told(self.method.way, self.threads(), passes, &self.stores, self.shape.allocation)
+    }
+}
+
+/// What ran, in words: the way, the threads of one with several, the passes, the stores, the pages.
+pub(super) fn told(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
+    let way = match way {
+        Way::Reference => "f64",
+        Way::Scalar => "f32 loops",
+        Way::Vector(isa) => isa.name(),
+    };
+    let threads = match threads {
+        None => String::new(),
+        Some(1) => ", 1 thread: too few rows for more".into(),
+        Some(threads) => format!(", {threads} threads"),
+    };
+    let pages = match allocation {
+        Allocation::Reused => "",
+        Allocation::Arena => ", huge pages",
+        Allocation::Fresh => ", fresh outputs",
+    };
+    format!("{way}{threads}{passes}{stores}{pages}")
+}

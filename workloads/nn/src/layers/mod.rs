@@ -1,0 +1,53 @@
+//! The layer operations of a transformer around its matrix products: normalisation, activations, softmax, losses, and the
+//! pairs that models fuse.
+//!
+//! An array has the shape [batch, sequence, dimension]; a *row* is one vector along the last axis. Work is dealt out in
+//! pieces of whole rows that depend on the shape alone, so one thread and many give the same bits.
+//!
+//! NaN and infinity propagate as PyTorch's eager kernels do: NaN makes its element (activations, `mse-loss` without reduction)
+//! or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a normalisation or
+//! softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole row is -inf.
+
+mod backward;
+mod cuda;
+mod data;
+mod gelu;
+mod gelu_exponent;
+mod gelu_table;
+mod gpu;
+mod half;
+mod job;
+mod line;
+mod loss;
+mod norm;
+mod op;
+mod piece;
+mod reference;
+mod scalar;
+mod shape;
+mod softmax;
+#[cfg(test)]
+mod tests;
+mod wgpu;
+mod workload;
+
+use ellwand_core::Registry;
+
+pub(crate) use cuda::{Cuda, SOURCE as CUDA};
+pub(crate) use gpu::Kernels;
+pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
+pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
+
+/// Adds the layer workloads and their implementations.
+pub(crate) fn register(registry: &mut Registry) {
+    for op in op::Op::ALL {
+        registry.workload(workload::Layer::new(op));
+        for implementation in job::implementations(op) {
+            registry.implementation(implementation);
+        }
+        for row in gpu::implementations(op) {
+            registry.implementation(row);
+        }
+    }
+    backward::register(registry);
+}

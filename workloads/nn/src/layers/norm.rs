@@ -1,0 +1,251 @@
+//! Layer normalisation of rows, a few at a time so that their reductions overlap.
+//!
+//! Two passes over a row. The first, row by row, sums d = x - shift and d^2, where the shift is the mean of the row's first vector; the
+//! mean and the variance follow by T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance, 1983.
+//! So a mean of 1e4 costs no digit. Where the shift lies too far from the mean for that, the row is summed again about its
+//! mean. The second pass reads what the first left in the cache.
+#![allow(unsafe_code)]
+
+use ellwand_simd::lanes::{Kernel, Simd};
+
+/// y = (x - mean) / sqrt(variance + eps) * gamma + beta for every row; with `RESIDUAL`, of sum = x + residual.
+pub(super) struct Norm<'a, const RESIDUAL: bool> {
+    pub(super) x: &'a [f32],
+    pub(super) residual: &'a [f32],
+    pub(super) d: usize,
+    pub(super) eps: f32,
+    pub(super) gamma: &'a [f32],
+    pub(super) beta: &'a [f32],
+    pub(super) y: &'a mut [f32],
+    pub(super) sum: &'a mut [f32],
+    /// Past the caches; every row of the outputs starts on a vector then.
+    pub(super) stream: bool,
+    /// [`SCRATCH`] rows, for the sums.
+    pub(super) scratch: &'a mut [f32],
+}
+
+/// Rows of scratch that a normalisation with residual needs: the most that a block has.
+pub(super) const SCRATCH: usize = 2;
+
+/// (mean - shift)^2 over the variance, above which the digits that the correction costs begin to count.
+pub(super) const FAR: f32 = 1.0;
+
+/// What the second pass does to a row: ((x - shift) scale + offset) gamma + beta.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moments {
+    pub(super) shift: f32,
+    pub(super) scale: f32,
+    pub(super) offset: f32,
+}
+
+impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let rows = self.x.len() / self.d;
+        assert!(self.residual.len() == self.x.len() && self.y.len() == self.x.len());
+        assert!(self.gamma.len() == self.d && self.beta.len() == self.d);
+        assert!(!RESIDUAL || (self.sum.len() == self.x.len() && self.scratch.len() >= SCRATCH * self.d));
+        // Measured at 2^20 elements and at main-memory sizes: several rows hide the latency of their reductions, until what
+        // they read and write leaves the first-level cache; streamed stores and the four arrays of a residual want one row.
+        match self.d {
+            _ if self.stream => {
+                self.blocks::<S, 1, 1, true>(s, rows);
+                s.fence();
+            }
+            ..=128 if RESIDUAL => self.blocks::<S, 2, 2, false>(s, rows),
+            _ if RESIDUAL => self.blocks::<S, 1, 1, false>(s, rows),
+            ..=256 => self.blocks::<S, 4, 4, false>(s, rows),
+            257..=2048 => self.blocks::<S, 2, 2, false>(s, rows),
+            _ => self.blocks::<S, 1, 1, false>(s, rows),
+        }
+    }
+}
+
+impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
+    /// All rows in blocks of `ROWS`, the second pass over `WITH` of them at a time, which divides `ROWS`; what is left row by row.
+    #[inline(always)]
+    fn blocks<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, rows: usize) {
+        let whole = rows / ROWS * ROWS;
+        for row in (0..whole).step_by(ROWS) {
+            self.block::<S, ROWS, WITH, STREAM>(s, row);
+        }
+        for row in whole..rows {
+            self.block::<S, 1, 1, STREAM>(s, row);
+        }
+    }
+
+    /// The `ROWS` rows from `row` on. The caller checked the lengths of all arrays.
+    #[inline(always)]
+    fn block<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
+        let (d, from) = (self.d, row * self.d);
+        let whole = d - d % S::LANES;
+        // Before the sums, so that these reductions overlap as well.
+        let mut shift = [0.0; ROWS];
+        for (r, shift) in shift.iter_mut().enumerate() {
+            *shift = self.mean_of_first(s, row + r);
+        }
+        let mut sums = [[s.splat(0.0); 2]; ROWS];
+        for (r, sums) in sums.iter_mut().enumerate() {
+            *sums = self.first_pass::<S, STREAM>(s, row + r, r, shift[r]);
+        }
+        // Rows are read again from where the first pass left them.
+        let near = if RESIDUAL { self.scratch.as_ptr() } else { self.x[from..].as_ptr() };
+        let mut moments = [Moments::default(); ROWS];
+        for (r, moments) in moments.iter_mut().enumerate() {
+            // Divided, so that a constant row far from 0 leaves nothing.
+            let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
+            *moments = if rest * rest > FAR * (square - rest * rest) {
+                // SAFETY: a row of the block where `near` points.
+                again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
+            } else {
+                settle(shift[r], rest, square, self.eps)
+            };
+        }
+
+        let y = self.y.as_mut_ptr().wrapping_add(from);
+        let (gamma, beta) = (self.gamma.as_ptr(), self.beta.as_ptr());
+        for group in (0..ROWS).step_by(WITH) {
+            let mut of = [[s.splat(0.0); 3]; WITH];
+            for (of, m) in of.iter_mut().zip(&moments[group..]) {
+                *of = [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)];
+            }
+            for c in (0..whole).step_by(S::LANES) {
+                // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and where `near` points.
+                unsafe {
+                    let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
+                    for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                        let at = (group + r) * d + c;
+                        let normal = s.mul_add(s.sub(s.load_at(near.add(at)), *shift), *scale, *offset);
+                        put::<S, STREAM>(s, y.add(at), s.mul_add(normal, gamma, beta));
+                    }
+                }
+            }
+            if whole == d {
+                continue;
+            }
+            for (r, [shift, scale, offset]) in of.iter().enumerate() {
+                let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
+                let at = (group + r) * d + whole;
+                // SAFETY: the rest of a row where `near` points.
+                let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
+                let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
+                // SAFETY: the rest of a row of y.
+                let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
+                s.store_part(y, s.mul_add(normal, gamma, beta));
+            }
+        }
+    }
+
+    /// Sums of x - shift and of its square over a row, which with `RESIDUAL` goes to the sum and to row `kept` of the scratch.
+    /// Several of each, for vectors that take turns, since an addition takes as long as several others begin in: twice as many
+    /// where vectors are half as long.
+    #[inline(always)]
+    fn first_pass<S: Simd, const STREAM: bool>(&mut self, s: S, row: usize, kept: usize, shift: f32) -> [S::F; 2] {
+        let (d, from, lanes) = (self.d, row * self.d, S::LANES);
+        let turns = if lanes < 16 { 4 } else { 2 };
+        let (whole, groups) = (d - d % lanes, d - d % (turns * lanes));
+        let (x, residual) = (self.x.as_ptr().wrapping_add(from), self.residual.as_ptr().wrapping_add(from));
+        let (sum, kept_at) = if RESIDUAL {
+            (self.sum.as_mut_ptr().wrapping_add(from), self.scratch.as_mut_ptr().wrapping_add(kept * d))
+        } else {
+            (std::ptr::null_mut(), std::ptr::null_mut())
+        };
+        let from_shift = s.splat(shift);
+        let (mut sums, mut squares) = ([s.splat(0.0); 4], [s.splat(0.0); 4]);
+        let mut take = |i: usize, x: S::F| {
+            let deviation = s.sub(x, from_shift);
+            sums[i] = s.add(sums[i], deviation);
+            squares[i] = s.mul_add(deviation, deviation, squares[i]);
+        };
+        let at = |c: usize| {
+            // SAFETY: c + LANES <= d, for a row of x, residual, sum and scratch; `STREAM` says that rows start on a vector.
+            unsafe {
+                let mut v = s.load_at(x.add(c));
+                if RESIDUAL {
+                    v = s.add(v, s.load_at(residual.add(c)));
+                    s.store_at(kept_at.add(c), v);
+                    put::<S, STREAM>(s, sum.add(c), v);
+                }
+                v
+            }
+        };
+        for c in (0..groups).step_by(turns * lanes) {
+            for i in 0..turns {
+                take(i, at(c + i * lanes));
+            }
+        }
+        for i in 0..turns - 1 {
+            let c = groups + i * lanes;
+            if c < whole {
+                take(i, at(c));
+            }
+        }
+        if whole < d {
+            let rest = from + whole..from + d;
+            // Lanes beyond the row deviate by nothing.
+            let mut v = s.load_part(&self.x[rest.clone()], shift);
+            if RESIDUAL {
+                v = s.add(v, s.load_part(&self.residual[rest.clone()], 0.0));
+                s.store_part(&mut self.scratch[kept * d + whole..kept * d + d], v);
+                s.store_part(&mut self.sum[rest], v);
+            }
+            take(1, v);
+        }
+        for sums in [&mut sums, &mut squares] {
+            if turns == 4 {
+                sums[0] = s.add(sums[0], sums[2]);
+                sums[1] = s.add(sums[1], sums[3]);
+            }
+            sums[0] = s.add(sums[0], sums[1]);
+        }
+        [sums[0], squares[0]]
+    }
+
+    /// Mean of the first vector of a row, or of the row where that is shorter.
+    #[inline(always)]
+    fn mean_of_first<S: Simd>(&self, s: S, row: usize) -> f32 {
+        let n = S::LANES.min(self.d);
+        let at = row * self.d..row * self.d + n;
+        let part = |x: &[f32]| if n == S::LANES { s.load(x) } else { s.load_part(x, 0.0) };
+        let mut x = part(&self.x[at.clone()]);
+        if RESIDUAL {
+            x = s.add(x, part(&self.residual[at]));
+        }
+        s.sum(x) / n as f32
+    }
+}
+
+/// Stores a vector, past the caches for `STREAM`.
+///
+/// # Safety
+/// `to` points to LANES writable f32; for `STREAM` it is aligned as [`Simd::stream`] wants it.
+#[inline(always)]
+pub(super) unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::F) {
+    // SAFETY: as the caller promises.
+    unsafe { if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) } }
+}
+
+/// Moments from the mean of x - shift and of its square.
+#[inline(always)]
+pub(super) fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
+    let variance = square - rest * rest;
+    // Rounding may leave less than nothing of a constant row; NaN stays.
+    let variance = if variance < 0.0 { 0.0 } else { variance };
+    let scale = 1.0 / (variance + eps).sqrt();
+    Moments { shift, scale, offset: -rest * scale }
+}
+
+/// Moments about `shift`, which is the mean but for its rounding. Rarely needed, so kept out of the loop.
+#[cold]
+#[inline(always)]
+pub(super) fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {
+    let (mut sum, mut square) = (s.splat(0.0), s.splat(0.0));
+    for part in x.chunks(S::LANES) {
+        let x = if part.len() == S::LANES { s.load(part) } else { s.load_part(part, shift) };
+        let deviation = s.sub(x, s.splat(shift));
+        sum = s.add(sum, deviation);
+        square = s.mul_add(deviation, deviation, square);
+    }
+    settle(shift, s.sum(sum) / x.len() as f32, s.sum(square) / x.len() as f32, eps)
+}

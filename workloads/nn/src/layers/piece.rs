@@ -1,0 +1,153 @@
+//! One piece of the work: whole rows of every array, and the ways of computing it.
+
+use std::cell::RefCell;
+
+use super::line::{self, Flat, Rows};
+use super::loss::SquaredError;
+use super::norm::{self, Norm};
+use super::op::{Op, Step};
+use super::softmax::{self, CrossEntropy, Share, Softmax};
+use super::{reference, scalar};
+use ellwand_simd::buffer::{Buffer, Pages};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::lanes::dispatch;
+
+/// What is the same for all pieces of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Plan<'a> {
+    pub(super) step: Step,
+    /// Elements of a row.
+    pub(super) d: usize,
+    pub(super) eps: f32,
+    /// The tanh form of GELU.
+    pub(super) tanh: bool,
+    /// Losses are written one by one.
+    pub(super) each: bool,
+    /// Outputs are stored past the caches; pieces and rows start on a vector then.
+    pub(super) stream: bool,
+    /// The main input is too large for the caches.
+    pub(super) far: bool,
+    /// gamma and beta, or bias; empty where there is none.
+    pub(super) vectors: [&'a [f32]; 2],
+}
+
+/// Rows of the arrays; an array that the step does not use is empty.
+pub(super) struct Piece<'a, T = f32> {
+    pub(super) x: &'a [T],
+    pub(super) second: &'a [T],
+    pub(super) labels: &'a [i64],
+    pub(super) y: &'a mut [T],
+    /// x + residual.
+    pub(super) sum: &'a mut [T],
+}
+
+/// How a piece is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In f64, rounded once at the end.
+    Reference,
+    /// Plain f32.
+    Scalar,
+    /// Vector lanes.
+    Vector(Isa),
+}
+
+impl Way {
+    /// Computes a piece; returns the sum of its losses (0 for other operations).
+    pub(super) fn run(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+        let _span = span(plan.step);
+        self.compute(plan, piece)
+    }
+
+    /// The same without a span, for parts of a piece.
+    pub(super) fn compute(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+        match self {
+            Way::Reference => reference::piece(plan, piece),
+            Way::Scalar => scalar::piece(plan, piece),
+            Way::Vector(isa) => vector(isa, plan, piece),
+        }
+    }
+}
+
+/// A span over one piece, never one over a row.
+pub(super) fn span(step: Step) -> ellwand_profile::Guard {
+    use ellwand_profile::span;
+    match step {
+        Step::Whole(Op::LayerNorm) => span!("layer-norm"),
+        Step::Whole(Op::Gelu) => span!("gelu"),
+        Step::Whole(Op::Swish) => span!("swish"),
+        Step::Whole(Op::Softmax) => span!("softmax"),
+        Step::Whole(Op::MseLoss) => span!("mse-loss"),
+        Step::Whole(Op::CrossEntropyLoss) => span!("cross-entropy-loss"),
+        Step::Whole(Op::BiasGelu) => span!("bias-gelu"),
+        Step::Whole(Op::ResidualLayerNorm) => span!("residual-layer-norm"),
+        Step::Whole(Op::SwiGlu) => span!("swiglu"),
+        Step::AddBias => span!("add-bias"),
+        Step::Add => span!("add"),
+        Step::Multiply => span!("multiply"),
+    }
+}
+
+/// f32 in a page of memory.
+pub(super) const PAGE: usize = 1024;
+
+/// Room for the rows that a kernel works on, kept by each thread so that no run allocates. It starts on a page, as large arrays
+/// do but for a few lines: a processor takes a load for one of what was just stored where the last twelve bits of their
+/// addresses are the same, so what a kernel stores must not run ahead of what it loads by a few vectors of a page.
+pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
+    thread_local! {
+        static SCRATCH: RefCell<Buffer> = RefCell::default();
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        if scratch.len() < len + PAGE {
+            *scratch = Buffer::filled(len + PAGE, 0.0, Pages::Heap);
+        }
+        // Where nothing is known of the address, anywhere will do.
+        let skip = scratch.as_ptr().align_offset(4 * PAGE).min(PAGE);
+        work(&mut scratch[skip..skip + len])
+    })
+}
+
+fn vector(isa: Isa, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
+    let Piece { x, second, labels, y, sum } = piece;
+    let (d, stream) = (plan.d, plan.stream);
+    match (plan.step, plan.tanh) {
+        (Step::Whole(Op::Gelu), false) => dispatch(isa, Flat { a: x, b: x, y, stream, op: line::Gelu::<false> }),
+        (Step::Whole(Op::Gelu), true) => dispatch(isa, Flat { a: x, b: x, y, stream, op: line::Gelu::<true> }),
+        (Step::Whole(Op::Swish), _) => dispatch(isa, Flat { a: x, b: x, y, stream, op: line::Swish }),
+        (Step::Whole(Op::SwiGlu), _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::SwishTimes }),
+        (Step::Add, _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::Add }),
+        (Step::Multiply, _) => dispatch(isa, Flat { a: x, b: second, y, stream, op: line::Multiply }),
+        (Step::AddBias, _) => dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::Add }),
+        (Step::Whole(Op::BiasGelu), false) => {
+            dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<false> });
+        }
+        (Step::Whole(Op::BiasGelu), true) => {
+            dispatch(isa, Rows { a: x, b: plan.vectors[0], y, stream, op: line::AddGelu::<true> });
+        }
+        (Step::Whole(Op::MseLoss), _) if plan.each => {
+            dispatch(isa, Flat { a: x, b: second, y, stream, op: line::SquaredDifference });
+        }
+        (Step::Whole(Op::MseLoss), _) => return dispatch(isa, SquaredError { x, target: second }),
+        (Step::Whole(Op::CrossEntropyLoss), _) => {
+            return dispatch(isa, CrossEntropy { x, labels, d, each: plan.each, far: plan.far, y });
+        }
+        (Step::Whole(Op::Softmax), _) => {
+            with_scratch(softmax::SCRATCH * d, |scratch| {
+                dispatch(isa, Softmax { x, d, y, stream, scratch, weigh: Share });
+            });
+        }
+        (Step::Whole(Op::LayerNorm), _) => {
+            let [gamma, beta] = plan.vectors;
+            dispatch(
+                isa,
+                Norm::<false> { x, residual: x, d, eps: plan.eps, gamma, beta, y, sum, stream, scratch: &mut [] },
+            );
+        }
+        (Step::Whole(Op::ResidualLayerNorm), _) => with_scratch(norm::SCRATCH * d, |scratch| {
+            let [gamma, beta] = plan.vectors;
+            dispatch(isa, Norm::<true> { x, residual: second, d, eps: plan.eps, gamma, beta, y, sum, stream, scratch });
+        }),
+    }
+    0.0
+}

@@ -1,0 +1,190 @@
+//! What a case asks for: axes, named sizes, and the numbers in them.
+
+use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
+
+use super::op::Op;
+use ellwand_simd::buffer::Pages;
+use ellwand_simd::isa::Isa;
+use ellwand_simd::precision::Precision;
+
+/// How a loss is reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reduction {
+    Mean,
+    Sum,
+    None,
+}
+
+/// Where the arrays of an implementation live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allocation {
+    /// Made once, on the pages of the program's allocator.
+    Reused,
+    /// Made once, on huge pages.
+    Arena,
+    /// Outputs are allocated and freed in every run.
+    Fresh,
+}
+
+impl Allocation {
+    pub(super) fn pages(self) -> Pages {
+        if self == Allocation::Arena { Pages::Huge } else { Pages::Heap }
+    }
+}
+
+/// What a reader of results with fresh outputs must know.
+pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
+     which costs more than the kernel";
+
+/// How outputs are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stores {
+    Auto,
+    Ordinary,
+    NonTemporal,
+}
+
+/// A case in numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shape {
+    pub(super) batch: usize,
+    pub(super) sequence: usize,
+    pub(super) dimension: usize,
+    pub(super) eps: f32,
+    pub(super) tanh: bool,
+    pub(super) reduction: Reduction,
+    pub(super) allocation: Allocation,
+    pub(super) stores: Stores,
+    pub(super) precision: Precision,
+}
+
+impl Shape {
+    /// Reads a case. Axes that it does not have take their defaults.
+    pub(super) fn of(case: &Case) -> Result<Shape, InputError> {
+        let extent = |axis: &str| {
+            let value = case.int(axis).unwrap_or(1);
+            usize::try_from(value).ok().filter(|n| *n > 0).ok_or_else(|| {
+                InputError::new(
+                    format!("--{axis}"),
+                    format!("{value} leaves nothing to compute"),
+                    "a whole number above 0",
+                )
+            })
+        };
+        let shape = Shape {
+            batch: extent("batch")?,
+            sequence: extent("sequence")?,
+            dimension: extent("dimension")?,
+            eps: case.float("eps").unwrap_or(1e-5) as f32,
+            tanh: case.text("form") == Some("tanh"),
+            reduction: match case.text("reduction") {
+                Some("sum") => Reduction::Sum,
+                Some("none") => Reduction::None,
+                _ => Reduction::Mean,
+            },
+            allocation: match case.text("allocation") {
+                Some("arena") => Allocation::Arena,
+                Some("fresh") => Allocation::Fresh,
+                _ => Allocation::Reused,
+            },
+            stores: match case.text("stores") {
+                Some("ordinary") => Stores::Ordinary,
+                Some("non-temporal") => Stores::NonTemporal,
+                _ => Stores::Auto,
+            },
+            precision: Precision::of(case),
+        };
+        let bytes = [shape.batch, shape.sequence, shape.dimension].iter().try_fold(4_usize, |n, by| n.checked_mul(*by));
+        match bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) {
+            Some(_) => Ok(shape),
+            None => Err(InputError::new(
+                "--batch",
+                format!("{} x {} x {} values cannot be addressed", shape.batch, shape.sequence, shape.dimension),
+                "a smaller shape",
+            )),
+        }
+    }
+
+    /// Rows: vectors along the last axis.
+    pub(super) fn rows(&self) -> usize {
+        self.batch * self.sequence
+    }
+
+    /// Elements of x.
+    pub(super) fn elements(&self) -> usize {
+        self.rows() * self.dimension
+    }
+}
+
+/// The axes of an operation.
+pub(super) fn axes(op: Op) -> Vec<Axis> {
+    let mut axes = vec![
+        Axis::int("batch", "sequences in a batch", 1, 1 << 24, 16).sweep([16_i64, 64]).alias(&["batch-sizes"]),
+        Axis::int("sequence", "vectors in a sequence", 1, 1 << 24, 256)
+            .sweep([256_i64, 512])
+            .alias(&["sequence-lengths"]),
+        Axis::int(
+            "dimension",
+            if op.has_labels() { "classes: values in a vector" } else { "values in a vector" },
+            1,
+            1 << 24,
+            256,
+        )
+        .sweep([64_i64, 256, 768])
+        .alias(&["tensor-dimensions", "classes"]),
+    ];
+    if op.has_form() {
+        let both =
+            Axis::choice("form", "exact: x Phi(x); tanh: the approximation by tanh", &["exact", "tanh"], "exact");
+        axes.push(if op == Op::Gelu { both.sweep(["exact", "tanh"]) } else { both });
+    }
+    if op.has_eps() {
+        axes.push(Axis::new("eps", "added to the variance", Domain::PositiveOr(Vec::new()), 1e-5));
+    }
+    if op.is_loss() {
+        let words = ["mean", "sum", "none"];
+        axes.push(Axis::choice("reduction", "of the losses: their mean, their sum, or none", &words, "mean"));
+    }
+    axes.push(Axis::choice(
+        "allocation",
+        "reused: arrays made once; arena: once, on huge pages; fresh: outputs allocated and freed in every run",
+        &["reused", "arena", "fresh"],
+        "reused",
+    ));
+    axes.push(Axis::choice(
+        "stores",
+        "of vector implementations; auto: non-temporal from the size where they pay on this machine",
+        &["auto", "ordinary", "non-temporal"],
+        "auto",
+    ));
+    axes.push(Isa::axis());
+    axes
+}
+
+/// The axis of the operations that can keep their arrays in bf16. It joined them later: at its default a case is what it was.
+pub(super) fn precision() -> Axis {
+    Precision::axis(
+        "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32",
+    )
+}
+
+/// Named sizes.
+pub(super) fn sizes() -> Vec<Size> {
+    let size = |name, batch: i64, sequence: i64, dimension: i64| Size {
+        name,
+        values: vec![
+            ("batch", vec![Value::Int(batch)]),
+            ("sequence", vec![Value::Int(sequence)]),
+            ("dimension", vec![Value::Int(dimension)]),
+        ],
+    };
+    vec![
+        size("tiny", 2, 8, 64),
+        size("small", 16, 256, 64),
+        // Fits the last-level cache of most machines: what the kernel is worth.
+        size("medium", 16, 256, 256),
+        // A layer of a small language model.
+        size("large", 32, 512, 768),
+        size("realistic", 128, 1024, 512),
+    ]
+}

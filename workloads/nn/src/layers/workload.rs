@@ -1,0 +1,188 @@
+//! The workloads of the group `layers`.
+
+use ellwand_core::verdict::compare;
+use ellwand_core::{
+    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensors, Tolerance, Value, Verdict, Work, Workload,
+};
+
+use super::job::{Job, Method};
+use super::op::Op;
+use super::piece::Way;
+use super::shape::{self, Allocation, Reduction, Shape};
+use super::{data, half};
+use ellwand_simd::isa::Isa;
+use ellwand_simd::precision::{Precision, narrowed, widened};
+
+/// One operation.
+pub(super) struct Layer {
+    op: Op,
+    axes: Vec<Axis>,
+    sizes: Vec<Size>,
+}
+
+impl Layer {
+    pub(super) fn new(op: Op) -> Self {
+        let mut axes = shape::axes(op);
+        axes.extend(op.has_precision().then(shape::precision));
+        Self { op, axes, sizes: shape::sizes() }
+    }
+}
+
+/// Bytes that must be read and written.
+fn traffic(op: Op, shape: &Shape) -> (u64, u64) {
+    let (n, rows, d) = (shape.elements() as u64, shape.rows() as u64, shape.dimension as u64);
+    let value = shape.precision.bytes() as u64;
+    let read = value * n * (1 + u64::from(op.second().is_some()))
+        + 4 * d * op.vectors().len() as u64
+        + if op.has_labels() { 8 * rows } else { 0 };
+    let written = match (op, shape.reduction) {
+        (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 4,
+        (Op::CrossEntropyLoss, Reduction::None) => value * rows,
+        (Op::ResidualLayerNorm, _) => 2 * value * n,
+        _ => value * n,
+    };
+    (read, written)
+}
+
+impl Workload for Layer {
+    fn name(&self) -> &str {
+        self.op.name()
+    }
+
+    fn about(&self) -> &str {
+        self.op.about()
+    }
+
+    fn groups(&self) -> &[&'static str] {
+        &["layers"]
+    }
+
+    fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    fn check(&self, case: &Case) -> Result<(), InputError> {
+        Shape::of(case)?;
+        Isa::of(case).map(drop)
+    }
+
+    fn remarks(&self, case: &Case) -> Vec<String> {
+        match Shape::of(case) {
+            Ok(shape)
+                if shape.allocation == Allocation::Fresh
+                    && !(self.op.is_loss() && shape.reduction != Reduction::None) =>
+            {
+                vec![shape::FRESH.to_string()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn footprint(&self, case: &Case) -> u64 {
+        let Ok(shape) = Shape::of(case) else { return u64::MAX };
+        let (read, written) = traffic(self.op, &shape);
+        // Inputs and an implementation's copy of them; its outputs, those it hands out and the reference's.
+        let between = if self.op.unfused().is_some() { 4 * shape.elements() as u64 } else { 0 };
+        read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(between)
+    }
+
+    fn ports(&self, case: &Case) -> Ports {
+        let x = "[batch, sequence, dimension] or any shape";
+        let port = |name, dtype, shape, about, required| Port { name, dtype, shape, about, required };
+        let about_x = if self.op.has_labels() { "logits" } else { "values; rows are along the last axis" };
+        let mut inputs = vec![port("x", Dtype::F32, x, about_x, true)];
+        inputs.extend(self.op.second().map(|(name, about)| port(name, Dtype::F32, "as x", about, true)));
+        inputs.extend(
+            self.op.vectors().iter().map(|(name, about, _)| port(name, Dtype::F32, "[dimension]", about, false)),
+        );
+        if self.op.has_labels() {
+            inputs.push(port("labels", Dtype::I64, "as x without its last axis", "class of each row", true));
+        }
+        let outputs = match self.op {
+            Op::MseLoss | Op::CrossEntropyLoss => {
+                vec![port("loss", Dtype::F32, "[], or one a loss without reduction", "the loss", true)]
+            }
+            Op::ResidualLayerNorm => vec![
+                port("y", Dtype::F32, "as x", "the normalised sum", true),
+                port("sum", Dtype::F32, "as x", "x + residual", true),
+            ],
+            _ => vec![port("y", Dtype::F32, "as x", "the result", true)],
+        };
+        let ports = Ports { inputs, outputs };
+        if precision(case) == Precision::Bf16 { half::ports(case, ports) } else { ports }
+    }
+
+    /// Cases that differ in how they are computed or reduced get the same arrays, and so do the operations.
+    fn data_digest(&self, case: &Case) -> u64 {
+        let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
+        Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
+    }
+
+    fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
+        let arrays = data::seeded(self.op, &Shape::of(case)?, seed)?;
+        if precision(case) == Precision::Bf16 { narrowed(arrays, &half::INPUTS) } else { Ok(arrays) }
+    }
+
+    fn adopt(&self, case: &Case, given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
+        if precision(case) == Precision::F32 {
+            return data::adopt(self.op, case, given, fit);
+        }
+        let (case, arrays) = data::adopt(self.op, case, widened(given, &half::INPUTS)?, fit)?;
+        Ok((case, narrowed(arrays, &half::INPUTS)?))
+    }
+
+    fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
+        let method = Method { way: Way::Reference, parallel: true, unfused: false };
+        let wide =
+            if precision(case) == Precision::Bf16 { widened(inputs.clone(), &half::INPUTS)? } else { inputs.clone() };
+        // In f32 whatever the case says: what is rounded to bf16 is held against what was not.
+        let mut job = Job::<f32>::new(self.op, method, case, &wide)
+            .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;
+        job.compute();
+        job.outputs()
+    }
+
+    fn work(&self, case: &Case) -> Work {
+        let Ok(shape) = Shape::of(case) else { return Work::items("elements", 0) };
+        let (read, written) = traffic(self.op, &shape);
+        let n = shape.elements() as u64;
+        Work::items("elements", n).flops(self.op.flops() * n as f64).bytes(read, written)
+    }
+
+    fn tolerance(&self, case: &Case) -> Tolerance {
+        let tolerance = self.tolerance_in_f32();
+        if precision(case) == Precision::Bf16 { half::tolerance(tolerance) } else { tolerance }
+    }
+
+    fn judge(&self, case: &Case, _: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
+        match precision(case) {
+            Precision::F32 => compare(expected, got, self.tolerance_in_f32()),
+            Precision::Bf16 => half::judge(self.tolerance_in_f32(), &self.ports(case), expected, got),
+        }
+    }
+
+    fn baseline(&self) -> &str {
+        "scalar"
+    }
+}
+
+impl Layer {
+    fn tolerance_in_f32(&self) -> Tolerance {
+        match self.op {
+            Op::LayerNorm | Op::ResidualLayerNorm => Tolerance::Close { absolute: 2e-6, relative: 1e-6 },
+            // Small weights carry the error of an exponential far from 1.
+            Op::Softmax => Tolerance::Close { absolute: 1e-7, relative: 8e-6 },
+            Op::MseLoss | Op::CrossEntropyLoss => Tolerance::Close { absolute: 1e-6, relative: 2e-6 },
+            _ => Tolerance::Close { absolute: 1e-6, relative: 1e-6 },
+        }
+    }
+}
+
+/// What a case keeps its arrays in.
+fn precision(case: &Case) -> Precision {
+    Shape::of(case).map_or(Precision::F32, |shape| shape.precision)
+}
