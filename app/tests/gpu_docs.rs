@@ -9,7 +9,7 @@ fn documented_commands_for_a_gpu_name_what_there_is() {
     assert!(lines.len() >= 3, "{lines:?}");
     for line in lines {
         let words: Vec<&str> = line.split('#').next().unwrap().split_whitespace().collect();
-        let workload = registry.find(words[2]).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let workload = registry.find(words[2]).unwrap_or_else(|| panic!("{line}: no such workload"));
         let after = |flag: &str| words.iter().position(|word| *word == flag).map(|at| words[at + 1]);
         let rows = registry.implementations(workload.name());
         for name in after("-i").into_iter().flat_map(|names| names.split(',')) {

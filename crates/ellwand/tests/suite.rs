@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use ellwand::bench::check::{Task, again, ready};
-use ellwand::core::record::Outcome;
-use ellwand::core::{Case, Registry, Value, Workload};
+use ellwand::bench::{Cell, Effort, Instrument};
+use ellwand::core::record::{Outcome, Settings};
+use ellwand::core::{Case, Registry, Value};
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
 use ellwand::{Axis, Work, suite};
@@ -24,16 +24,20 @@ fn case() -> Case {
     Case::new("sort", vec![("n".into(), Value::Int(50))])
 }
 
-/// Prepares, judges, then judges again, as a measurement does.
+/// What a short measurement comes to, which judges before and after.
 fn outcome(registry: &Registry, name: &str) -> Result<(), Outcome> {
-    let workload: &Arc<dyn Workload> = registry.find("sort").unwrap();
-    let (case, device) = (case(), &registry.devices()[0]);
-    let inputs = workload.inputs(&case, 7).unwrap();
-    let expected = workload.reference(&case, &inputs).unwrap();
-    let task = Task { workload: workload.as_ref(), case: &case, inputs: &inputs, expected: &expected };
     let implementation = registry.implementations("sort").into_iter().find(|known| known.name == name).unwrap();
-    let mut made = ready(&task, implementation, device.as_ref())?;
-    again(&task, made.prepared.as_mut()).map(|_| ())
+    let workload = registry.find("sort").unwrap().clone();
+    let cell = Cell { workload, case: case(), implementations: vec![implementation.clone()] };
+    let (interrupt, settings) = (AtomicBool::new(false), Effort::Quick.settings());
+    let settings = Settings { case_budget_ns: 100_000, warm_up_ns: 0, rounds_max: 3, samples_min: 1, ..settings };
+    let (seed, resolutions) = (7, Default::default());
+    let instrument =
+        Instrument { registry, settings, seed, probes: &[], interrupt: &interrupt, given: None, resolutions };
+    match instrument.measure(&cell, &mut |_| ()).unwrap().remove(0).outcome {
+        Outcome::Measured => Ok(()),
+        other => Err(other),
+    }
 }
 
 fn wrong(registry: &Registry, name: &str) -> String {

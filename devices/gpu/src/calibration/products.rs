@@ -285,7 +285,7 @@ mod tests {
         let (registry, case, inputs) = made(1, 1);
         for (name, why) in [("simd", "widened to f32"), ("wgpu", "WGSL")] {
             let row = registry.implementations(NAME).into_iter().find(|row| row.name == name).unwrap();
-            let said = (row.prepare)(&case, &inputs, &testing::Here).err();
+            let said = (row.prepare)(&case, &inputs, &ellwand_gpu_lab::testing::Here).err();
             assert!(matches!(&said, Some(PrepareError::Unsupported(text)) if text.contains(why)), "{said:?}");
         }
     }

@@ -26,6 +26,10 @@ fn problem(kernel: &str, threads: u32) -> Option<String> {
     Some(said[0].clone())
 }
 
+fn flush_source() -> &'static Source {
+    ellwand_gpu::sources().into_iter().find(|source| source.name == "flush.cu").unwrap()
+}
+
 #[test]
 fn shuffles_ballots_barriers_and_atomics_do_what_the_hardware_does() {
     for order in [Order::Forward, Order::Backward, Order::Drawn(3)] {
@@ -88,7 +92,7 @@ fn arguments_that_a_kernel_does_not_take_are_told_before_it_runs() {
         return;
     }
     let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
-    let flush = gpu.kernel(&crate::cuda::FLUSH, "flush").unwrap();
+    let flush = gpu.kernel(flush_source(), "flush").unwrap();
     for args in [
         vec![Arg::At(256), Arg::At(256)],
         vec![Arg::At(256), Arg::At(256), Arg::U32(1)],
@@ -121,7 +125,7 @@ fn flushing_reads_all_and_writes_nothing() {
         return;
     }
     let gpu: Gpu = Arc::new(Emulation::new(Order::Forward));
-    let flush = gpu.kernel(&crate::cuda::FLUSH, "flush").unwrap();
+    let flush = gpu.kernel(flush_source(), "flush").unwrap();
     let launch = |words: &[u32]| {
         let (array, never) = (Buffer::of_u32(&gpu, words).unwrap(), Buffer::of_u32(&gpu, &[7]).unwrap());
         let args = [Arg::At(array.address()), Arg::At(never.address()), Arg::U64(words.len() as u64 / 4)];

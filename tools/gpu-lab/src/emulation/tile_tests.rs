@@ -5,8 +5,11 @@ use std::sync::Arc;
 use super::{Emulation, Order, compiler};
 use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Grid, Source, Tiles, files};
 
-static PROBES: Source =
-    Source { name: "tiles.cu", text: files!("../tensor.cuh", "../hopper.cuh", "tiles.cu"), options: &[] };
+static PROBES: Source = Source {
+    name: "tiles.cu",
+    text: files!("../../../../devices/gpu/src/tensor.cuh", "../../../../devices/gpu/src/hopper.cuh", "tiles.cu"),
+    options: &[],
+};
 
 const ORDERS: [Order; 3] = [Order::Forward, Order::Backward, Order::Drawn(5)];
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use super::{Emulation, Order, compiler};
 use ellwand_gpu::{Arg, Buffer, Gpu, Grid, Source, Tiles, files};
 
-static RACES: Source =
-    Source { name: "races.cu", text: files!("../tensor.cuh", "../hopper.cuh", "races.cu"), options: &[] };
+static RACES: Source = Source {
+    name: "races.cu",
+    text: files!("../../../../devices/gpu/src/tensor.cuh", "../../../../devices/gpu/src/hopper.cuh", "races.cu"),
+    options: &[],
+};
 
 /// The knob of a kernel by its name in `races.cu`.
 fn wrong(name: &str) -> Arg {

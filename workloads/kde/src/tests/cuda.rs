@@ -104,7 +104,7 @@ fn one_launch_does_what_is_little_and_several_do_the_rest() {
             let row = registry.implementations(task).into_iter().find(|row| row.name == "cuda").unwrap();
             let devices = ellwand_gpu_lab::test_devices();
             let (_, device) = devices.iter().find(|(name, _)| name.contains("emulation"))?;
-            Some((row.prepare)(&case, &inputs, device).unwrap().what_ran())
+            Some((row.prepare)(&case, &inputs, device.as_ref()).unwrap().what_ran())
         };
         let few = ["samples", "electrodes", "enc-spikes", "bins"].map(|axis| (axis, Value::Int(5)));
         let Some(little) = launches(&few) else { return };
@@ -126,7 +126,7 @@ fn knobs_that_a_gpu_does_not_have_are_refused_by_name() {
     let inputs = registry.find("kde-predict").unwrap().inputs(&case, 1).unwrap();
     let row = registry.implementations("kde-predict").into_iter().find(|row| row.name == "cuda").unwrap();
     for (name, device) in ellwand_gpu_lab::test_devices() {
-        let refused = (row.prepare)(&case, &inputs, &device).err().map(|error| error.to_string());
+        let refused = (row.prepare)(&case, &inputs, device.as_ref()).err().map(|error| error.to_string());
         assert!(refused.as_ref().is_some_and(|why| why.contains("block, tile and memory")), "{name}: {refused:?}");
     }
 }

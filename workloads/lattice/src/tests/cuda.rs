@@ -23,7 +23,8 @@ fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
     let devices = test_devices();
     for (row, (name, device)) in rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device))) {
         let name = format!("{} on {name}", row.name);
-        let mut ready = (row.prepare)(case, inputs, device).unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
+        let mut ready =
+            (row.prepare)(case, inputs, device.as_ref()).unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
         ready.poison();
         ready.run();
         ready.sync().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
@@ -97,7 +98,7 @@ fn in_parts(task: Task, case: &Case, inputs: &Tensors, part: usize) -> String {
     let expected = registry().find(task.name()).unwrap().reference(case, inputs).unwrap();
     let mut ran = String::new();
     for (name, device) in test_devices() {
-        let mut ready = cuda::prepare(task, false, part, case, inputs, &device).unwrap();
+        let mut ready = cuda::prepare(task, false, part, case, inputs, device.as_ref()).unwrap();
         ready.poison();
         ready.run();
         let output = ready.output().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
@@ -337,7 +338,7 @@ fn dot_products_by_bytes_are_exact_and_others_are_made_otherwise() {
             let rows = registry.implementations("lattice-dot");
             let row = rows.iter().find(|row| row.name == "cuda").unwrap();
             for (name, device) in test_devices() {
-                let ran = (row.prepare)(&case, &inputs, &device).unwrap().what_ran();
+                let ran = (row.prepare)(&case, &inputs, device.as_ref()).unwrap().what_ran();
                 let expected = by_bytes.contains(&(lattice, q, levels)) && dimension != 136;
                 assert_eq!(ran.contains("_bytes "), expected, "{case} on {name}: {ran}");
             }
@@ -360,9 +361,9 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
     let rows = registry.implementations("lattice-decode");
     let row = rows.iter().find(|row| row.name == "cuda").unwrap();
     for (name, device) in test_devices() {
-        damaged(&name, (row.prepare)(&case, &inputs, &device).unwrap());
+        damaged(&name, (row.prepare)(&case, &inputs, device.as_ref()).unwrap());
         // Whichever launch it falls to.
-        damaged(&name, cuda::prepare(Task::Decode, false, 32, &case, &inputs, &device).unwrap());
+        damaged(&name, cuda::prepare(Task::Decode, false, 32, &case, &inputs, device.as_ref()).unwrap());
     }
     #[cfg(feature = "vulkan")]
     if let Some(device) = ellwand_gpu_lab::test_adapter() {
@@ -400,7 +401,7 @@ fn retries_that_no_scale_belongs_to_are_refused_before_anything_looks_one_up() {
         for row in rows.iter().filter(|row| row.name.starts_with("cuda")) {
             refused(
                 &format!("{}, {name}", row.name),
-                (row.prepare)(&case, &inputs, &device).err().unwrap().to_string(),
+                (row.prepare)(&case, &inputs, device.as_ref()).err().unwrap().to_string(),
             );
         }
     }

@@ -245,7 +245,7 @@ mod tests {
             let row = registry.implementations(Task::Core.name()).into_iter().find(|row| row.name == name).unwrap();
             // A real device may be of another kind.
             let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
-            match (row.prepare)(case, &inputs, &device).err() {
+            match (row.prepare)(case, &inputs, device.as_ref()).err() {
                 Some(PrepareError::Unsupported(why)) => Some(why),
                 other => panic!("{name} {case}: {other:?}"),
             }

@@ -233,7 +233,6 @@ mod tests {
 
     use super::super::tests::{case, registry};
     use super::Task;
-    use ellwand_gpu::judge_triton;
     use ellwand_gpu_lab::{judge, judge_cublas, test_devices};
 
     const MASKS: [&str; 3] = ["none", "causal", "padding"];
@@ -325,7 +324,7 @@ mod tests {
         let inputs = registry.find("attention-scores").unwrap().inputs(&masked, 9).unwrap();
         let row = registry.implementations("attention-scores").into_iter().find(|row| row.name == "cublas").unwrap();
         for (_, device) in test_devices() {
-            let refused = (row.prepare)(&masked, &inputs, &device).err();
+            let refused = (row.prepare)(&masked, &inputs, device.as_ref()).err();
             assert!(matches!(refused, Some(PrepareError::Unsupported(why)) if why.contains("mask=none")));
         }
     }

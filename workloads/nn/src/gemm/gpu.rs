@@ -87,7 +87,6 @@ pub(super) fn implementations() -> [Implementation; 4] {
 pub(super) mod tests {
     use ellwand_core::{Case, Registry, Tensors, Value};
 
-    use ellwand_gpu::judge_triton;
     use ellwand_gpu_lab::testing;
     use ellwand_gpu_lab::{judge, judge_cublas};
 

@@ -155,7 +155,6 @@ mod tests {
     use ellwand_core::{Case, PrepareError, Registry, Tensors};
 
     use super::super::gpu::tests::{SIZES, case, judged_in};
-    use ellwand_gpu::judge_triton;
     use ellwand_gpu::products::fastest;
     use ellwand_gpu_lab::{a_hopper_is_tested, judge, judge_cublas, test_devices};
 
@@ -228,7 +227,7 @@ mod tests {
             let row = registry.implementations("matmul").into_iter().find(|row| row.name == name).unwrap();
             // A real device may be of another kind.
             let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
-            match (row.prepare)(case, &inputs, &device).err() {
+            match (row.prepare)(case, &inputs, device.as_ref()).err() {
                 Some(PrepareError::Unsupported(why)) => Some(why),
                 other => panic!("{name} {case}: {other:?}"),
             }

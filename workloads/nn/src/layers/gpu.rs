@@ -153,7 +153,6 @@ mod tests {
     use ellwand_core::{Case, Registry, Tensors, Value};
 
     use super::Op;
-    use ellwand_gpu::judge_triton;
     use ellwand_gpu_lab::judge;
     use ellwand_gpu_lab::testing::{self, judged_on_wgpu};
 
@@ -181,28 +180,6 @@ mod tests {
     /// So many values that a thread takes several vectors and blocks go round: as vectors of whole rows, and of odd rows with a
     /// tail.
     const MANY: [[i64; 3]; 3] = [[1, 101, 252], [1, 201, 250], [1, 3101, 3]];
-
-    /// Tiles of 64 that are full, odd and of few rows; every larger tile, of rows of both kinds, with a tail; steps of both.
-    const TILES: [[i64; 3]; 18] = [
-        [1, 1, 1],
-        [1, 3, 5],
-        [2, 19, 33],
-        [3, 23, 64],
-        [1, 9, 176],
-        [1, 9, 100],
-        [1, 5, 400],
-        [1, 3, 768],
-        [1, 3, 1000],
-        [1, 2, 1536],
-        [1, 2, 4000],
-        [1, 2, 2051],
-        [1, 1, 5001],
-        [1, 2, 4112],
-        [1, 1, 8192],
-        [1, 1, 12_000],
-        [1, 1, 16_400],
-        [1, 1, 9000],
-    ];
 
     fn as_drawn(_: &mut [f32]) {}
 
