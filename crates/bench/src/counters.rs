@@ -15,10 +15,10 @@ pub(crate) enum Kind {
     Faults,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "counters"))]
 pub(crate) use linux::{start, stop, why};
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "counters"))]
 mod linux {
     use std::io;
     use std::sync::{Mutex, PoisonError};
@@ -121,17 +121,21 @@ mod linux {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "counters")))]
 pub(crate) fn start(_: Kind) -> Option<u64> {
     None
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "counters")))]
 pub(crate) fn stop(_: Kind) -> Option<u64> {
     None
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "counters")))]
 pub(crate) fn why(kind: Kind) -> String {
-    format!("{kind:?} are counted on Linux only")
+    if cfg!(target_os = "linux") {
+        format!("{kind:?} are not counted: this program was built without the feature `counters`")
+    } else {
+        format!("{kind:?} are counted on Linux only")
+    }
 }

@@ -88,11 +88,13 @@ impl Prepared for Ready {
             sum.fetch_add(mine, Ordering::Relaxed);
             meet(&here, threads);
         };
-        if self.team {
-            pool::for_each_chunk(threads, piece);
-        } else {
+        #[cfg(feature = "rayon")]
+        if !self.team {
             pool::run(|| rayon::broadcast(|thread| piece(thread.index())));
+            (self.met, self.sum) = (here.into_inner(), sum.into_inner());
+            return;
         }
+        pool::for_each_chunk(threads, piece);
         (self.met, self.sum) = (here.into_inner(), sum.into_inner());
     }
     fn poison(&mut self) {
@@ -139,5 +141,6 @@ pub(super) fn register(registry: &mut Registry) {
         registry.implementation(Implementation::cpu("wake", name, about, prepared).many_threads());
     };
     add("team", "the team that spins before it sleeps", true);
+    #[cfg(feature = "rayon")]
     add("rayon", "the pool of the parallel iterators", false);
 }

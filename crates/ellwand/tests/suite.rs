@@ -48,6 +48,31 @@ fn wrong(registry: &Registry, name: &str) -> String {
 }
 
 #[test]
+fn an_implementation_writes_into_the_buffer_that_the_suite_makes() {
+    let sorted = |numbers: &Vec<u32>, out: &mut Vec<u32>| {
+        out.copy_from_slice(numbers);
+        out.sort_unstable();
+    };
+    let into = || numbers().implementation_into("into", sorted);
+    let registry = Registry::from(into().output(|numbers| vec![0; numbers.len()]));
+    assert!(outcome(&registry, "into").is_ok());
+    // What writes nothing leaves the fresh buffer, which is no answer.
+    let idle = numbers().implementation_into("idle", |_, _| ()).output(|numbers| vec![0; numbers.len()]);
+    assert!(wrong(&Registry::from(idle), "idle").contains("it answered [0, 0"));
+    let registry = Registry::from(into());
+    let told = registry.find("sort").unwrap().check(&case()).unwrap_err().to_string();
+    assert!(told.contains(".output("), "{told}");
+    // As the reference too.
+    let first = suite("sort")
+        .axis(Axis::int("n", "numbers", 0, 10_000, 50))
+        .input(|case, rng| (0..case.usize("n")).map(|_| rng.random()).collect::<Vec<u32>>())
+        .implementation_into("into", sorted)
+        .output(|numbers| vec![0; numbers.len()])
+        .implementation_mut("std", |v| v.sort());
+    assert!(outcome(&Registry::from(first), "std").is_ok());
+}
+
+#[test]
 fn right_answers_pass_however_they_take_their_input() {
     let registry = Registry::from(
         numbers()

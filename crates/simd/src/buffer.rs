@@ -62,11 +62,14 @@ unsafe impl<T: Plain> Send for Buffer<T> {}
 unsafe impl<T: Plain> Sync for Buffer<T> {}
 
 impl<T: Plain> Buffer<T> {
-    /// `len` values that are about to be written: what stands there before is anything.
+    /// `len` values whose contents are whatever the memory holds: a benchmark of allocation must not pay for zeros.
+    ///
+    /// # Safety
+    /// Every value is written before it is read.
     ///
     /// # Panics
-    /// Where the allocator has no memory, as `Vec` does.
-    pub fn unwritten(len: usize, pages: Pages) -> Self {
+    /// If the allocator has no memory, as `Vec` does.
+    pub unsafe fn unwritten(len: usize, pages: Pages) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("the planner refuses what cannot be addressed");
         if bytes == 0 {
             return Self { start: NonNull::dangling(), len: 0, held: Held::Nothing };
@@ -103,16 +106,29 @@ impl<T: Plain> Buffer<T> {
         Some(Self { start, len, held: Held::Mapping { start: mapping, bytes: whole } })
     }
 
+    /// Gives the memory back and takes as much anew, in this order, as a program that allocates in a loop does.
+    ///
+    /// # Safety
+    /// As [`Buffer::unwritten`].
+    pub unsafe fn renew(&mut self, pages: Pages) {
+        let len = self.len;
+        *self = Self::default();
+        // SAFETY: the caller's promise.
+        *self = unsafe { Self::unwritten(len, pages) };
+    }
+
     /// A buffer that holds `values`.
     pub fn of(values: &[T], pages: Pages) -> Self {
-        let mut buffer = Self::unwritten(values.len(), pages);
+        // SAFETY: all of it is written here.
+        let mut buffer = unsafe { Self::unwritten(values.len(), pages) };
         buffer.copy_from_slice(values);
         buffer
     }
 
     /// A buffer of `len` times `value`, every page touched.
     pub fn filled(len: usize, value: T, pages: Pages) -> Self {
-        let mut buffer = Self::unwritten(len, pages);
+        // SAFETY: all of it is written here.
+        let mut buffer = unsafe { Self::unwritten(len, pages) };
         buffer.fill(value);
         buffer
     }
@@ -120,15 +136,14 @@ impl<T: Plain> Buffer<T> {
 
 impl<T: Plain> Default for Buffer<T> {
     fn default() -> Self {
-        Self::unwritten(0, Pages::Heap)
+        Self { start: NonNull::dangling(), len: 0, held: Held::Nothing }
     }
 }
 
 impl<T: Plain> std::ops::Deref for Buffer<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` points to `len` values of this buffer's own; any bits are one, and whoever makes an unwritten
-        // buffer writes before it reads.
+        // SAFETY: `start` points to `len` values that this buffer owns, and that were written before they are read.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

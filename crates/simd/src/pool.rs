@@ -4,11 +4,13 @@
 //! them there for longer than a kernel of ten milliseconds takes: in two slots out of three nothing ran in parallel. Work is
 //! dealt out in several pieces a thread, so that a processor that is taken away for a while delays its own piece only.
 //!
-//! Two pools stand side by side: rayon's ([`run`]) for parallel iterators over work of milliseconds, and a [`team`] that
-//! spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`], [`for_each_part`]) for work of microseconds.
+//! There are two pools: a [`team`] that spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`],
+//! [`for_each_part`]) for work of microseconds, and rayon's (`run`, feature `rayon`) for parallel iterators over work of
+//! milliseconds.
 
 use std::sync::OnceLock;
 
+#[cfg(feature = "rayon")]
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 mod slices;
@@ -17,7 +19,9 @@ mod team;
 pub use slices::{for_each_part, for_each_slice};
 pub use team::{for_each_chunk, for_each_chunk_on, most_threads};
 
-/// Runs `work` on the pool; its parallel iterators use the pool's threads. Where no pool can be had, rayon's own does it.
+/// Runs `work` on rayon's pool of pinned threads, which its parallel iterators use. Rayon's global pool does it if that pool
+/// cannot be made.
+#[cfg(feature = "rayon")]
 pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| {
@@ -79,7 +83,7 @@ fn processor() -> Option<usize> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "rayon"))]
 mod tests {
     use rayon::prelude::*;
 

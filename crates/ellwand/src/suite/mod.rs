@@ -24,18 +24,21 @@ use std::sync::Arc;
 use ellwand_core::{Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Size, Work};
 use rand_chacha::ChaCha8Rng;
 
-use ready::{Borrowing, Owning};
+use ready::{Borrowing, Filling, Owning};
 use task::{Shared, Task};
 
 /// What an input is made of: a parameter point and the random numbers of its seed.
 type Make<I> = dyn Fn(&Point, &mut ChaCha8Rng) -> I + Send + Sync;
 type Borrow<I, O> = dyn Fn(&I) -> O + Send + Sync;
 type Own<I, O> = dyn Fn(I) -> O + Send + Sync;
+type Fill<I, O> = dyn Fn(&I, &mut O) + Send + Sync;
 type Judge<O> = dyn Fn(&O, &O) -> Result<(), String> + Send + Sync;
 type Required = dyn Fn(&Point) -> Work + Send + Sync;
 
 /// Memory that the fresh inputs of one slot may take, where the work tells their size.
 const LOADED_BYTES: u64 = 256 << 20;
+
+const NO_OUTPUT: &str = "implementation_into writes into a buffer, and the suite makes none";
 
 /// Fresh inputs of one slot where nothing is known of their size.
 const LOADED_UNKNOWN: u64 = 64;
@@ -116,6 +119,7 @@ impl Sketch {
             reference: None,
             judge: None,
             work: None,
+            output: None,
         }
     }
 }
@@ -124,6 +128,23 @@ impl Sketch {
 enum Way<I, O> {
     Borrow(Arc<Borrow<I, O>>),
     Own(Arc<Own<I, O>>),
+    /// Into an output that the second closure makes.
+    Fill(Arc<Fill<I, O>>, Option<Arc<Borrow<I, O>>>),
+}
+
+impl<I: Clone, O> Way<I, O> {
+    /// The output of one run.
+    fn once(&self, input: &I) -> Option<O> {
+        match self {
+            Way::Borrow(run) => Some(run(input)),
+            Way::Own(run) => Some(run(input.clone())),
+            Way::Fill(run, make) => {
+                let mut output = make.as_ref()?(input);
+                run(input, &mut output);
+                Some(output)
+            }
+        }
+    }
 }
 
 /// A way with what is said of it.
@@ -139,6 +160,7 @@ impl<I, O> Clone for Way<I, O> {
         match self {
             Way::Borrow(run) => Way::Borrow(Arc::clone(run)),
             Way::Own(run) => Way::Own(Arc::clone(run)),
+            Way::Fill(run, make) => Way::Fill(Arc::clone(run), make.clone()),
         }
     }
 }
@@ -158,6 +180,7 @@ pub struct Suite<I, O> {
     reference: Option<Arc<Borrow<I, O>>>,
     judge: Option<Arc<Judge<O>>>,
     work: Option<Arc<Required>>,
+    output: Option<Arc<Borrow<I, O>>>,
 }
 
 impl<I, O> Suite<I, O>
@@ -177,6 +200,20 @@ where
     #[must_use]
     pub fn implementation_owned(self, name: &str, run: impl Fn(I) -> O + Send + Sync + 'static) -> Self {
         self.add(name, Way::Own(Arc::new(run)))
+    }
+
+    /// An implementation that writes into the caller's buffer, which [`Suite::output`] makes once, before the clock starts.
+    /// The buffer keeps what the iteration before wrote, as a caller's would.
+    #[must_use]
+    pub fn implementation_into(self, name: &str, run: impl Fn(&I, &mut O) + Send + Sync + 'static) -> Self {
+        self.add(name, Way::Fill(Arc::new(run), None))
+    }
+
+    /// The buffer that [`Suite::implementation_into`] writes into, for an input.
+    #[must_use]
+    pub fn output(mut self, make: impl Fn(&I) -> O + Send + Sync + 'static) -> Self {
+        self.output = Some(Arc::new(make));
+        self
     }
 
     fn add(mut self, name: &str, way: Way<I, O>) -> Self {
@@ -237,8 +274,13 @@ where
 
     /// Adds the task and its implementations to a registry. A slip (a baseline that is no implementation, a name given
     /// twice) is told by every command that is asked for the task.
-    pub fn register(self, registry: &mut Registry) {
+    pub fn register(mut self, registry: &mut Registry) {
         let slip = self.slip();
+        for entry in &mut self.ways {
+            if let Way::Fill(_, make) = &mut entry.way {
+                make.clone_from(&self.output);
+            }
+        }
         let baseline =
             self.baseline.clone().or_else(|| self.ways.first().map(|first| first.name.clone())).unwrap_or_default();
         let reference = self
@@ -256,6 +298,10 @@ where
                     Way::Borrow(run) => Box::new(Borrowing::new(shared, Arc::clone(run), input)),
                     Way::Own(run) => {
                         Box::new(Owning::new(shared, Arc::clone(run), input, most_loaded(work.as_deref(), case)))
+                    }
+                    Way::Fill(run, make) => {
+                        let make = make.clone().ok_or_else(|| PrepareError::Failed(NO_OUTPUT.into()))?;
+                        Box::new(Filling::new(shared, Arc::clone(run), make, input))
                     }
                 };
                 Ok::<_, PrepareError>(prepared)
@@ -279,6 +325,9 @@ where
                 format!("its baseline '{baseline}' is not implemented"),
                 format!("one of {}", names.join(", ")),
             );
+        }
+        if self.output.is_none() && self.ways.iter().any(|entry| matches!(entry.way, Way::Fill(..))) {
+            return told(NO_OUTPUT.into(), ".output(|input| ..)".into());
         }
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
         twice.and_then(|(_, name)| told(format!("'{name}' is implemented twice"), "a name for each".into()))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ellwand_core::{Prepared, Tensors};
 
 use super::task::Shared;
-use super::{Borrow, Own};
+use super::{Borrow, Fill, Own};
 
 /// The answer of the last run, or what stands for it once the judge has it.
 enum Last<O> {
@@ -52,6 +52,42 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Borrowing<I, O> {
         self.last = Last::Nothing;
     }
     fn output(&mut self) -> Result<Tensors, String> {
+        Ok(self.last.give(&self.shared))
+    }
+}
+
+/// Writes into one buffer again and again.
+pub(super) struct Filling<I, O> {
+    shared: Arc<Shared<I, O>>,
+    run: Arc<Fill<I, O>>,
+    make: Arc<Borrow<I, O>>,
+    input: I,
+    buffer: O,
+    /// Whether the buffer holds an answer that nobody has asked for yet.
+    written: bool,
+    last: Last<O>,
+}
+
+impl<I, O> Filling<I, O> {
+    pub(super) fn new(shared: Arc<Shared<I, O>>, run: Arc<Fill<I, O>>, make: Arc<Borrow<I, O>>, input: I) -> Self {
+        let buffer = make(&input);
+        Self { shared, run, make, input, buffer, written: false, last: Last::Nothing }
+    }
+}
+
+impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
+    fn run(&mut self) {
+        (self.run)(black_box(&self.input), black_box(&mut self.buffer));
+        self.written = true;
+    }
+    fn poison(&mut self) {
+        self.buffer = (self.make)(&self.input);
+        (self.written, self.last) = (false, Last::Nothing);
+    }
+    fn output(&mut self) -> Result<Tensors, String> {
+        if std::mem::take(&mut self.written) {
+            self.last = Last::Answer(std::mem::replace(&mut self.buffer, (self.make)(&self.input)));
+        }
         Ok(self.last.give(&self.shared))
     }
 }

@@ -9,7 +9,7 @@ use ellwand_core::{Axis, Case, InputError, Size, Tensor, Tensors, Tolerance, Ver
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Judge, Make, Point, Required, Sketch, Way};
+use super::{Judge, Make, NO_OUTPUT, Point, Required, Sketch, Way};
 
 const SEED: &str = "seed";
 const ANSWER: &str = "answer";
@@ -61,8 +61,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         }
         let input = self.input(case, seed);
         let computed = Arc::new(match &self.reference {
-            Some(Way::Borrow(run)) => run(&input),
-            Some(Way::Own(run)) => run(input.as_ref().clone()),
+            Some(way) => way.once(&input).ok_or_else(|| InputError::new(&case.workload, NO_OUTPUT, "an output"))?,
             None => return Err(InputError::new(&case.workload, "it has no implementation", "at least one")),
         });
         self.kept().expected = Some((key, Arc::clone(&computed)));

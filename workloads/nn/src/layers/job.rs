@@ -128,10 +128,8 @@ impl<T: Element> Job<T> {
     pub(super) fn compute(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
             for output in [&mut self.y, &mut self.sum, &mut self.between] {
-                let len = output.len();
-                // The old one goes first, as a program that calls in a loop would have it.
-                *output = Buffer::unwritten(0, self.shape.allocation.pages());
-                *output = Buffer::unwritten(len, self.shape.allocation.pages());
+                // SAFETY: a run writes every value of its outputs before it reads any.
+                unsafe { output.renew(self.shape.allocation.pages()) };
             }
         }
         // Taken out while the threads write to them, and put back.

@@ -143,10 +143,8 @@ impl Job {
         if self.shape.allocation == Allocation::Fresh {
             let pages = self.shape.allocation.pages();
             for output in [&mut self.dx, &mut self.dgamma, &mut self.dbeta] {
-                let len = output.len();
-                // The old one goes first, as a program that calls in a loop would have it.
-                *output = Buffer::unwritten(0, pages);
-                *output = Buffer::unwritten(len, pages);
+                // SAFETY: a run writes every value of its outputs before it reads any.
+                unsafe { output.renew(pages) };
             }
         }
         // Taken out while the threads write to them, and put back.
