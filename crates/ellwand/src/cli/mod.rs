@@ -112,10 +112,10 @@ type Outcome = Result<Exit, Failure>;
 mod tests {
     use super::command::{command, selected};
 
-    /// README's commands for a GPU run nowhere here: at least they name what there is.
+    /// The commands of docs/gpu.md run nowhere here: at least they name what there is.
     #[test]
-    fn commands_of_the_readme_name_what_there_is() {
-        let text = include_str!("../../../../README.md");
+    fn commands_for_a_gpu_name_what_there_is() {
+        let text = include_str!("../../../../docs/gpu.md");
         let registry = crate::registry();
         let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("ellwand ")).collect();
         assert!(commands.len() >= 5, "{commands:?}");
