@@ -3,7 +3,7 @@
 
 #[test]
 fn documented_commands_for_a_gpu_name_what_there_is() {
-    let text = include_str!("../../README.md");
+    let text = include_str!("../../docs/gpu.md");
     let registry = ellwand_cli::registry();
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("ellwand run ")).collect();
     assert!(lines.len() >= 3, "{lines:?}");

@@ -1,6 +1,7 @@
-//! Every command that README.md shows is run, so that none of them rots.
+//! Every command that README.md and the pages of docs/ show is run, so that none of them rots.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -10,13 +11,16 @@ use crate::{root, weights};
 /// Runs each line that starts with `$ ` inside a block fenced as `console`, in the root of the repository, one after another.
 pub(crate) fn readme() -> Result<()> {
     let root = root()?;
-    let text = fs::read_to_string(root.join("README.md")).context("README.md")?;
-    let commands = commands(&text);
-    if commands.is_empty() {
+    let mut shown = Vec::new();
+    for page in pages(&root)? {
+        let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
+        shown.extend(commands(&text).into_iter().map(str::to_string));
+    }
+    if shown.is_empty() {
         bail!("README.md shows no command; expected blocks fenced as ```console with lines that start with '$ '");
     }
     let mut without_weights = false;
-    for command in commands {
+    for command in shown.iter().map(String::as_str) {
         // The check itself is one of the commands; running it from inside itself would never end.
         if command == "cargo xtask check" {
             continue;
@@ -40,6 +44,16 @@ pub(crate) fn readme() -> Result<()> {
     Ok(())
 }
 
+/// README.md, then the pages of docs/ by name; its folders (decisions, images) show no command.
+fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(root.join("docs")).context("docs")?.collect::<Result<Vec<_>, _>>()?;
+    let mut pages: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.sort();
+    pages.insert(0, root.join("README.md"));
+    Ok(pages)
+}
+
 fn commands(text: &str) -> Vec<&str> {
     let mut inside = false;
     let mut commands = Vec::new();
@@ -56,6 +70,14 @@ fn commands(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_come_from_the_readme_and_the_pages_of_docs() {
+        let pages = pages(&root().unwrap()).unwrap();
+        assert!(pages[0].ends_with("README.md") && pages[1..].is_sorted());
+        let guide = pages.iter().find(|page| page.ends_with("docs/guide.md")).unwrap();
+        assert!(!commands(&fs::read_to_string(guide).unwrap()).is_empty());
+    }
 
     #[test]
     fn only_prompts_in_console_blocks_are_commands() {
