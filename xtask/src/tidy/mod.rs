@@ -1,5 +1,6 @@
 //! The rules of the repository that no compiler checks. Each rule is a function that returns what breaks it.
 
+mod circles;
 mod files;
 mod floors;
 mod text;
@@ -15,6 +16,7 @@ type Rule = (&'static str, fn(&Sources) -> Result<Vec<String>>);
 const RULES: &[Rule] = &[
     ("floors: dependencies only go down", floors::only_downwards),
     ("floors: printing and command-line crates only in ellwand and xtask", floors::tools_stay_upstairs),
+    ("circles: at most 8 files of a crate import one another", circles::no_large_circle),
     ("network: no crate that talks to it", floors::no_network_crate),
     ("files: every source file is reached by a mod", files::registered),
     ("files: at most 500 lines", files::short),
