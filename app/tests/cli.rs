@@ -174,9 +174,15 @@ fn a_report_stands_beside_its_own_record_or_none() {
 #[test]
 fn list_shows_what_there_is() {
     let here = Box::default();
-    let told = here.ok(&["list"]);
-    for text in ["lattice-encode", "--batch", "simd", "--M", "devices", "cpu"] {
-        assert!(told.stdout.contains(text), "{text}\n{}", told.stdout);
+    let told = here.ok(&["list"]).stdout;
+    let at = |start: &str| told.lines().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{told}"));
+    assert!(at("lattice") < at("calibration") && at("calibration") < at("devices"), "{told}");
+    assert!(at("  lattice-encode ") < at("calibration") && at("  null ") > at("calibration"), "{told}");
+    assert!(at("  cpu ") > at("devices") && told.lines().count() <= 80, "{told}");
+    let detail = here.ok(&["list", "lattice-encode"]).stdout;
+    for text in ["--batch", "--M", "--size", "tiny", "simd", "devices", "unavailable: no cuda device"] {
+        assert!(!(text.starts_with("--") && told.contains(text)), "{text}\n{told}");
+        assert!(detail.contains(text), "{text}\n{detail}");
     }
     let json: serde_json::Value =
         serde_json::from_str(&here.ok(&["list", "lattice", "--format", "json"]).stdout).unwrap();
@@ -267,7 +273,13 @@ fn the_same_input_binds_by_name_from_an_archive_and_runs() {
 fn help_and_version_are_answers() {
     let here = Box::default();
     assert!(here.ok(&["--help"]).stdout.contains("Exit codes"));
-    assert!(here.ok(&["run", "--help"]).stdout.contains("--lattice"));
+    let [run, gelu] = [&["run", "--help"][..], &["run", "gelu", "--help"]].map(|args| here.ok(args).stdout);
+    assert!(run.lines().count() <= 60, "{} lines\n{run}", run.lines().count());
+    assert!(!run.contains("--dimension") && run.contains("--help` after the name of a workload"), "{run}");
+    for text in ["Axes of gelu:", "--dimension <V,..>", "a whole number from 1 to", "[default: "] {
+        assert!(gelu.contains(text), "{text}\n{gelu}");
+    }
+    assert!(!gelu.contains("--lattice"), "{gelu}");
     assert!(here.ok(&["--version"]).stdout.starts_with("ellwand "));
 }
 

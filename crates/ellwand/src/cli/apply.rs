@@ -2,74 +2,49 @@
 
 use std::path::Path;
 
-use clap::ArgMatches;
 use ellwand_bench::check::guarded;
 use ellwand_bench::plan::{Selection, cases, check_devices_known};
 use ellwand_core::device::Device;
-use ellwand_core::error::{InputError, PrepareError, nearest};
+use ellwand_core::error::{InputError, PrepareError};
 use ellwand_core::implementation::Implementation;
 use ellwand_core::reading::Reading;
-use ellwand_core::tensor::Tensors;
+use ellwand_core::record::ParamValue;
+use ellwand_core::tensor::{Tensor, Tensors};
 use ellwand_core::workload::{Fit, Workload};
 use ellwand_core::{Case, Registry, Value};
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 
-use super::command::{is_set, selected, text};
-use super::exit::{Exit, Failure};
-use super::{Outcome, output};
+use super::args::ApplyArgs;
+use super::exit::{Exit, Failure, Outcome, unknown};
+use super::{output, plan};
 use crate::arrays;
 
-pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
-    let selection = selected(registry, matches);
-    let name = selection.workloads.first().map(String::as_str).unwrap_or_default();
+pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> Outcome {
+    let selection = args.selection();
     let workload = registry.select(&selection.workloads)?;
     let [workload] = &workload[..] else {
-        return Err(
-            InputError::new("WORKLOAD", format!("'{name}' stands for several workloads"), "one workload").into()
-        );
+        let problem = format!("'{}' stands for several workloads", args.workload);
+        return Err(InputError::new("WORKLOAD", problem, "one workload").into());
     };
-    let dir = Path::new(text(matches, "output").unwrap_or("."));
+    let dir = &args.output;
     let case = one_case(workload.as_ref(), &selection)?;
-    let given = super::given::given(matches, &[(workload.as_ref(), &case)])?.unwrap_or_default();
+    let given = super::given::given(&args.input, &[(workload.as_ref(), &case)])?.unwrap_or_default();
     check_devices_known(registry, &selection.devices)?;
-    let registry = &super::chosen::preferring(registry, &selection);
+    let registry = &plan::preferring(registry, &selection.devices);
     let (implementation, device) = implementation(registry, workload.name(), &selection)?;
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
     check_contradictions(workload.as_ref(), &selection, &case)?;
-    make_room(dir, is_set(matches, "overwrite"))?;
+    make_room(dir, args.overwrite)?;
     output::directory("-o", dir)?;
 
-    let broken = |error: String| Failure::Other(anyhow::anyhow!("{}:{} {error}", workload.name(), implementation.name));
-    let mut prepared = guarded("prepare", || (implementation.prepare)(&case, &inputs, device))
-        .map_err(|error| broken(format!("failed: {error}")))?
-        .map_err(|error| match error {
-            PrepareError::Unsupported(why) => Failure::Input(InputError::new(
-                "--implementation",
-                format!("{} is unsupported for this case: {why}", implementation.name),
-                "another implementation or case",
-            )),
-            PrepareError::Failed(error) => broken(format!("failed: {error}")),
-        })?;
-    guarded("run", || {
-        prepared.run();
-        prepared.sync()
-    })
-    .and_then(|synced| synced)
-    .map_err(|error| broken(format!("failed: {error}")))?;
-    let outputs = guarded("output", || prepared.output())
-        .and_then(|output| output)
-        .map_err(|error| broken(format!("failed: {error}")))?;
-    if is_set(matches, "verify") {
+    let (what_ran, outputs) = computed(implementation, device, &case, &inputs)?;
+    if args.verify {
         let expected = workload.reference(&case, &inputs)?;
         let verdict = workload.judge(&case, &inputs, &expected, &outputs);
         if !verdict.passed {
-            output::note(&format!(
-                "error: {}:{} is wrong: {}; nothing was written",
-                workload.name(),
-                implementation.name,
-                verdict.detail
-            ));
+            let name = format!("{}:{}", workload.name(), implementation.name);
+            output::note(&format!("error: {name} is wrong: {}; nothing was written", verdict.detail));
             return Ok(Exit::Wrong);
         }
     }
@@ -77,8 +52,37 @@ pub(super) fn apply(registry: &Registry, matches: &ArgMatches, line: Vec<String>
     for remark in workload.remarks(&case) {
         output::note(&format!("note: {remark}"));
     }
-    write(dir, &outputs, &about(&case, implementation, &prepared.what_ran(), &outputs, &readings, &line))?;
-    tell(dir, &outputs, &readings)
+    write(dir, &outputs, &about(&case, implementation, &what_ran, &outputs, &readings, line))?;
+    print(dir, &outputs, &readings)
+}
+
+/// What ran, and its outputs.
+fn computed(
+    implementation: &Implementation,
+    device: &dyn Device,
+    case: &Case,
+    inputs: &Tensors,
+) -> Result<(String, Tensors), Failure> {
+    let failed = |error: String| {
+        Failure::Other(anyhow::anyhow!("{}:{} failed: {error}", implementation.workload, implementation.name))
+    };
+    let mut prepared =
+        guarded("prepare", || (implementation.prepare)(case, inputs, device)).map_err(failed)?.map_err(|error| {
+            match error {
+                PrepareError::Unsupported(why) => {
+                    let problem = format!("{} is unsupported for this case: {why}", implementation.name);
+                    InputError::new("--implementation", problem, "another implementation or case").into()
+                }
+                PrepareError::Failed(error) => failed(error),
+            }
+        })?;
+    let synced = guarded("run", || {
+        prepared.run();
+        prepared.sync()
+    });
+    synced.and_then(|synced| synced).map_err(failed)?;
+    let outputs = guarded("output", || prepared.output()).and_then(|output| output).map_err(failed)?;
+    Ok((prepared.what_ran(), outputs))
 }
 
 /// What the user said of the case must be what the arrays say.
@@ -92,11 +96,8 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
             (a, b) => a == b,
         };
         if !same {
-            return Err(InputError::new(
-                format!("--{} {asked}", axis.name),
-                format!("the arrays say {found}"),
-                "no flag that contradicts the arrays",
-            ));
+            let (flag, problem) = (format!("--{} {asked}", axis.name), format!("the arrays say {found}"));
+            return Err(InputError::new(flag, problem, "no flag that contradicts the arrays"));
         }
     }
     Ok(())
@@ -109,16 +110,11 @@ fn make_room(dir: &Path, overwrite: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !overwrite {
-        return Err(InputError::new(
-            "-o",
-            format!("{} holds the arrays of another call", dir.display()),
-            "a new directory",
-        )
-        .help("--overwrite replaces them")
-        .into());
+        let problem = format!("{} holds the arrays of another call", dir.display());
+        return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces them").into());
     }
     // The JSON goes first: a directory without it does not look whole.
-    let known: serde_json::Value =
+    let known: Json =
         std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     std::fs::remove_file(&about)?;
     let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
@@ -135,19 +131,13 @@ fn one_case(workload: &dyn Workload, selection: &Selection) -> Result<Case, Inpu
         if let Some(text) = names.filter_map(|name| selection.axes.get(*name)).next()
             && axis.parse_list(text)?.len() > 1
         {
-            return Err(InputError::new(
-                format!("--{}", axis.name),
-                format!("'{text}' is a sweep"),
-                "one value, since `apply` runs one case",
-            ));
+            let (flag, problem) = (format!("--{}", axis.name), format!("'{text}' is a sweep"));
+            return Err(InputError::new(flag, problem, "one value, since `apply` runs one case"));
         }
     }
     if let Some(unknown) = selection.axes.keys().find(|name| !workload.axes().iter().any(|axis| axis.name == **name)) {
-        return Err(InputError::new(
-            format!("--{unknown}"),
-            format!("{} has no such axis", workload.name()),
-            "an axis that `list` shows",
-        ));
+        let problem = format!("{} has no such axis", workload.name());
+        return Err(InputError::new(format!("--{unknown}"), problem, "an axis that `list` shows"));
     }
     let cases = cases(workload, selection)?;
     cases.into_iter().next().ok_or_else(|| InputError::new(workload.name(), "it has no case", "a workload with a case"))
@@ -163,15 +153,7 @@ fn implementation<'a>(
     let chosen = match selection.implementations.first().map(String::as_str) {
         Some(name) => all.iter().copied().find(|implementation| implementation.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|implementation| implementation.name.as_str()).collect();
-            let error = InputError::new(
-                "--implementation",
-                format!("'{name}' is unknown"),
-                format!("one of {}", names.join(", ")),
-            );
-            match nearest(name, names) {
-                Some(near) => error.help(format!("did you mean {near}?")),
-                None => error,
-            }
+            unknown("--implementation", format!("'{name}' is unknown"), name, &names)
         })?,
         None => all
             .iter()
@@ -179,19 +161,13 @@ fn implementation<'a>(
             .filter(|i| selection.on_device(i))
             .rfind(|i| registry.device_for(i).is_ok() && i.parallelism == ellwand_core::Parallelism::Single)
             .ok_or_else(|| {
-                InputError::new(
-                    "--implementation",
-                    format!("{workload} has none that can run here"),
-                    "another workload",
-                )
+                let problem = format!("{workload} has none that can run here");
+                InputError::new("--implementation", problem, "another workload")
             })?,
     };
     if !selection.on_device(chosen) {
-        return Err(InputError::new(
-            "--device",
-            format!("{} runs on {} alone", chosen.name, chosen.needs),
-            "another implementation, or no --device",
-        ));
+        let problem = format!("{} runs on {} alone", chosen.name, chosen.needs);
+        return Err(InputError::new("--device", problem, "another implementation, or no --device"));
     }
     let device = registry.device_for(chosen).map_err(|why| {
         InputError::new("--implementation", format!("{}: {why}", chosen.name), "one that `list` shows as available")
@@ -207,23 +183,14 @@ fn about(
     outputs: &Tensors,
     readings: &[Reading],
     line: &[String],
-) -> serde_json::Value {
-    let arrays: serde_json::Map<String, serde_json::Value> = outputs
-        .iter()
-        .map(|(name, tensor)| {
-            (
-                name.to_string(),
-                json!({ "file": format!("{name}.npy"), "dtype": tensor.dtype().name(), "shape": tensor.shape() }),
-            )
-        })
-        .collect();
-    let params: serde_json::Map<String, serde_json::Value> = case
-        .params
-        .iter()
-        .map(|(axis, value)| {
-            (axis.clone(), serde_json::to_value(ellwand_core::record::ParamValue::from(value)).unwrap_or_default())
-        })
-        .collect();
+) -> Json {
+    let array = |(name, tensor): (&str, &Tensor)| {
+        let about = json!({ "file": format!("{name}.npy"), "dtype": tensor.dtype().name(), "shape": tensor.shape() });
+        (name.to_string(), about)
+    };
+    let arrays: Map<String, Json> = outputs.iter().map(array).collect();
+    let param = |(axis, value): &(String, Value)| (axis.clone(), json!(ParamValue::from(value)));
+    let params: Map<String, Json> = case.params.iter().map(param).collect();
     json!({
         "ellwand": env!("CARGO_PKG_VERSION"),
         "command": line,
@@ -237,7 +204,7 @@ fn about(
 }
 
 /// The arrays first, the JSON last: a directory with apply.json is complete.
-fn write(dir: &Path, outputs: &Tensors, about: &serde_json::Value) -> Result<(), Failure> {
+fn write(dir: &Path, outputs: &Tensors, about: &Json) -> Result<(), Failure> {
     for (name, tensor) in outputs.iter() {
         let path = dir.join(format!("{name}.npy"));
         arrays::write(&path, tensor)
@@ -246,7 +213,7 @@ fn write(dir: &Path, outputs: &Tensors, about: &serde_json::Value) -> Result<(),
     output::text_file(&dir.join("apply.json"), &format!("{about:#}\n"))
 }
 
-fn tell(dir: &Path, outputs: &Tensors, readings: &[Reading]) -> Outcome {
+fn print(dir: &Path, outputs: &Tensors, readings: &[Reading]) -> Outcome {
     output::result(|out| {
         for (name, tensor) in outputs.iter() {
             writeln!(out, "{} {} {:?}", dir.join(format!("{name}.npy")).display(), tensor.dtype(), tensor.shape())?;

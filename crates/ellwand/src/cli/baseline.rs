@@ -1,4 +1,4 @@
-//! `compare --baseline REV`: this program as it was at a git revision, built beside the work tree and kept by commit.
+//! `compare --baseline REV`: this program as it was at a git revision, built next to the work tree and kept by commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,42 +14,26 @@ use super::output;
 /// revisions that agree on it.
 pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> {
     let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"]).map_err(|why| {
-        InputError::new(
-            "--baseline",
-            format!("this is no git repository ({why})"),
-            "a directory inside a git work tree",
-        )
-    })?;
+    let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
+    let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
+        .map_err(|why| refused(format!("this is no git repository ({why})"), "a directory inside a git work tree"))?;
     let root = PathBuf::from(root);
     // The end of options: a revision is never taken for a flag.
-    let commit =
-        git(&root, &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")])
-            .map_err(|_| {
-                InputError::new(
-                    "--baseline",
-                    format!("'{revision}' is no revision of {}", root.display()),
-                    "a commit, tag or branch",
-                )
-            })?;
+    let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")];
+    let commit = git(&root, &verify).map_err(|_| {
+        refused(format!("'{revision}' is no revision of {}", root.display()), "a commit, tag or branch")
+    })?;
     let all = root.join("target").join("ellwand-baseline");
     let (home, target) = (all.join(&commit), all.join("target"));
     let (source, built) = (home.join("source"), home.join(&name));
     if built.is_file() {
         return Ok(built);
     }
-    if !source.join(".git").exists() {
-        std::fs::create_dir_all(&home).with_context(|| format!("{} cannot be written", home.display()))?;
-        // A tree whose folder was deleted by hand is still on git's list.
-        let _ = git(&root, &["worktree", "prune"]);
-        git(&root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), &commit])
-            .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
-    }
-    output::note(&format!("building {name} at {} ({commit}), once", revision));
+    check_out(&root, &commit, &source)?;
+    output::note(&format!("building {name} at {revision} ({commit}), once"));
     // The program's crate may lie below the root, where this command was given.
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
-    let folder = source.join(here.unwrap_or_default());
-    let folder = if folder.is_dir() { folder } else { source.clone() };
+    let folder = Some(source.join(here.unwrap_or_default())).filter(|folder| folder.is_dir()).unwrap_or(source);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--release", "--bin", &name, "--target-dir"])
         .arg(&target)
@@ -60,12 +44,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         let text = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = text.lines().collect();
         let last = lines[lines.len().saturating_sub(12)..].join("\n");
-        return Err(InputError::new(
-            "--baseline",
-            format!("{revision} does not build:\n{last}\n"),
-            "a revision that builds",
-        )
-        .into());
+        return Err(refused(format!("{revision} does not build:\n{last}\n"), "a revision that builds").into());
     }
     let made = target.join("release").join(&name);
     // Under another name first: a copy that was interrupted must not look whole.
@@ -74,6 +53,19 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// Makes the work tree of a commit, if it is not there yet.
+fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
+    if source.join(".git").exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(source).with_context(|| format!("{} cannot be written", source.display()))?;
+    // A tree whose folder was deleted by hand is still on git's list.
+    let _ = git(root, &["worktree", "prune"]);
+    git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
+        .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
+    Ok(())
 }
 
 fn git(at: &Path, args: &[&str]) -> Result<String, String> {

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use ellwand_core::registry::matches;
 use ellwand_core::{InputError, Registry};
 
-use super::exit::Exit;
-use super::{Outcome, output};
+use super::exit::{Exit, Failure, Outcome};
+use super::{code, output};
 
-/// What a harness is asked.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     filters: Vec<String>,
@@ -29,11 +28,8 @@ pub(crate) fn bench(args: &[OsString], registry: &Registry) -> i32 {
         return super::run(args, registry);
     }
     let words: Vec<String> = args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let outcome = Asked::read(&words).map_err(Into::into).and_then(|asked| answer(&asked, registry));
-    match outcome {
-        Ok(code) => code,
-        Err(failure) => super::exit::Failure::tell(failure),
-    }
+    let answered = Asked::read(&words).map_err(Into::into).and_then(|asked| answer(&asked, registry));
+    answered.unwrap_or_else(|failure| code(Err(failure)))
 }
 
 impl Asked {
@@ -62,11 +58,8 @@ impl Asked {
                     }
                 }
                 _ if flag.starts_with('-') => {
-                    return Err(InputError::new(
-                        word,
-                        "a benchmark target does not know this flag",
-                        "FILTER, --list, --exact, --skip or --test",
-                    ));
+                    let problem = "a benchmark target does not know this flag";
+                    return Err(InputError::new(word, problem, "FILTER, --list, --exact, --skip or --test"));
                 }
                 _ => asked.filters.push(word.clone()),
             }
@@ -91,7 +84,7 @@ impl Asked {
     }
 }
 
-fn answer(asked: &Asked, registry: &Registry) -> Result<i32, super::exit::Failure> {
+fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
     let mut chosen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for known in registry.all_implementations() {
         if asked.wants(&format!("{}:{}", known.workload, known.name)) {
@@ -133,7 +126,7 @@ fn list(chosen: &BTreeMap<&str, Vec<&str>>) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// `target/ellwand/NAME-TIME`, beside what cargo built: NAME is the target's, without the hash that cargo appends.
+/// `target/ellwand/NAME-TIME`, next to what cargo built: NAME is the target's, without the hash that cargo appends.
 fn directory(program: &Path, stamp: &str) -> PathBuf {
     let stem = program.file_stem().map_or_else(|| "bench".into(), |stem| stem.to_string_lossy().into_owned());
     let name = match stem.rsplit_once('-') {

@@ -11,7 +11,13 @@ use ellwand_report::units;
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
-use super::{cache, signals};
+use super::{output, signals};
+
+/// The machine, with the devices that the registry found and no ceilings yet.
+pub(super) fn environment(registry: &Registry) -> Environment {
+    let devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+    Environment { devices, ..ellwand_bench::environment::detect() }
+}
 
 /// Ceilings, and the measurements they come from.
 type Measured = (Vec<Ceiling>, Vec<Measurement>);
@@ -33,19 +39,15 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
     // A quick look does not take the place of ceilings that were measured with more care.
     if effort != Effort::Quick || kept(environment).is_none() {
         let devices = environment.devices.clone();
-        cache::keep("ceilings", environment, &Kept { version: VERSION, devices, ceilings: measured.0.clone() });
+        output::cache("ceilings", environment, &Kept { version: VERSION, devices, ceilings: measured.0.clone() });
     }
     Ok(measured)
 }
 
 /// Measures those of devices that are found on request and were looked for. They are shown and not kept: a run that asks for
 /// such a device measures on purpose, and one in software has the processor's limits.
-pub(super) fn on_request(
-    registry: &Registry,
-    environment: &Environment,
-    effort: Effort,
-) -> Result<Measured, Interrupted> {
-    of_cells(registry, environment, effort, &machine::cells_on_request(registry, environment), &[])
+pub(super) fn on_request(registry: &Registry, here: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
+    of_cells(registry, here, effort, &machine::cells_on_request(registry, here), &[])
 }
 
 fn of_cells(
@@ -113,9 +115,8 @@ pub(super) fn kept(environment: &Environment) -> Option<Vec<Ceiling>> {
     (!ceilings.is_empty() && ceilings.iter().all(plausible)).then_some(ceilings)
 }
 
-/// Where they are kept.
 pub(super) fn path(environment: &Environment) -> Option<PathBuf> {
-    cache::path("ceilings", environment)
+    output::cache_path("ceilings", environment)
 }
 
 /// Refuses cells that would not fit into this machine's memory, before anything is allocated. In worker processes every
@@ -146,22 +147,14 @@ fn fits(cell: &Cell, workers: bool, flush: u64, available: u64) -> Result<(), In
     }
     let size = |bytes: u64| units::human(bytes as f64, "B");
     let largest = match most {
-        Some((bytes, name)) if cell.implementations.len() > 1 => {
-            format!(", {name} alone {}", size(bytes))
-        }
+        Some((bytes, name)) if cell.implementations.len() > 1 => format!(", {name} alone {}", size(bytes)),
         _ => String::new(),
     };
     let flushing = if flush > 0 { format!(", {} of it to flush caches", size(flush)) } else { String::new() };
-    let error = InputError::new(
-        cell.case.id(),
-        format!(
-            "it needs {} {}{largest}{flushing}, and {} are free",
-            if needed == u64::MAX { "more than" } else { "about" },
-            size(needed),
-            size(available)
-        ),
-        "a case that fits into memory",
-    );
+    let about = if needed == u64::MAX { "more than" } else { "about" };
+    let (needed, available) = (size(needed), size(available));
+    let problem = format!("it needs {about} {needed}{largest}{flushing}, and {available} are free");
+    let error = InputError::new(cell.case.id(), problem, "a case that fits into memory");
     let mut ways = Vec::new();
     let smaller = axes_that_cost(cell);
     if !smaller.is_empty() {
@@ -210,15 +203,15 @@ mod tests {
         };
         let each = workload.footprint(&case);
         let flush = 100 << 20;
-        let told = |names: &[&str], workers, available| fits(&named(names), workers, flush, available).err();
+        let refused = |names: &[&str], workers, available| fits(&named(names), workers, flush, available).err();
         for (names, workers, needed) in [
             (&["system", "simd"][..], true, 2 * (each + flush)),
             (&["system", "simd"], false, each + flush),
             (&["system"], true, each + flush),
         ] {
             assert_eq!(named(names).implementations.len(), names.len());
-            assert!(told(names, workers, needed).is_none(), "{names:?} {workers}");
-            let why = told(names, workers, needed - 1).unwrap().to_string();
+            assert!(refused(names, workers, needed).is_none(), "{names:?} {workers}");
+            let why = refused(names, workers, needed - 1).unwrap().to_string();
             assert!(why.contains("to flush caches") && why.contains("--caches warm"), "{why}");
         }
         assert!(fits(&named(&["system", "simd"]), true, 0, 2 * each).is_ok(), "warm caches need nothing");
@@ -231,7 +224,7 @@ mod tests {
         };
         let then = devices(&[("cpu", "two cores"), ("cuda:0", "card A")]);
         assert!(same_devices(&then, &then));
-        assert!(same_devices(&devices(&[("cpu", "two cores")]), &then), "nobody asked for the card");
+        assert!(same_devices(&devices(&[("cpu", "two cores")]), &then), "the card is not asked for");
         assert!(same_devices(&devices(&[("cpu", "two cores"), ("wgpu:0", "in software")]), &then));
         assert!(!same_devices(&devices(&[("cpu", "two cores"), ("cuda:0", "card B")]), &then));
         assert!(!same_devices(&devices(&[("cuda:1", "card A")]), &then), "a second one was never measured");

@@ -4,17 +4,17 @@ use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use clap::ArgMatches;
 use ellwand_bench::{Cell, Instrument, Plan};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::{Caches, InputError, Registry};
+use serde_json::{Value as Json, json};
 
-use super::command::{selected, text};
-use super::exit::{Exit, Failure};
+use super::args::{CheckArgs, Form, RunArgs};
+use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
-use super::{Outcome, ceilings, output, signals};
+use super::{ceilings, output, plan, signals};
 
 /// What became of one implementation at one case.
 struct Line {
@@ -23,15 +23,15 @@ struct Line {
     outcome: Result<Verdict, Fate>,
 }
 
-/// What is known so far, told row by row: whoever is stopped keeps the rows that he saw.
-struct Told {
+/// What is known so far, printed row by row: a user who interrupts keeps the rows so far.
+struct Printer {
     json: bool,
     /// Columns of the longest name.
     width: usize,
     lines: Vec<Line>,
 }
 
-impl Told {
+impl Printer {
     fn new(json: bool, plan: &Plan) -> Self {
         let names = plan.cells.iter().flat_map(|cell| &cell.implementations);
         Self { json, width: names.map(|row| row.name.len()).max().unwrap_or(0), lines: Vec::new() }
@@ -52,7 +52,7 @@ impl Told {
         Ok(())
     }
 
-    /// What stands behind the rows, of which there were to be `planned`.
+    /// Prints what follows the rows, of which there were to be `planned`.
     fn end(&self, planned: usize) -> Result<(), Failure> {
         if self.json {
             if self.lines.len() < planned {
@@ -68,62 +68,49 @@ impl Told {
     }
 }
 
-pub(super) fn check(registry: &Registry, matches: &ArgMatches) -> Outcome {
-    let mut selection = selected(registry, matches);
-    if selection.workloads.is_empty() {
-        selection.workloads = vec!["*".into()];
-    }
-    let registry = &super::chosen::preferring(registry, &selection);
-    let plan = Plan::expand(registry, &selection)?;
-    super::chosen::tell_left_alone(&plan, &selection);
+pub(super) fn check(registry: &Registry, args: &CheckArgs) -> Outcome {
+    let registry = &plan::preferring(registry, &args.chosen.cases.device);
+    let plan = plan::expand(registry, &args.chosen.selection())?;
     ceilings::check_memory(&plan.cells, false, Caches::Warm)?;
-    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
-    judge_all(registry, &plan, seed, None, text(matches, "format") == Some("json"))
+    judge_all(registry, &plan, args.chosen.cases.seed(), None, args.format == Form::Json)
 }
 
-/// Each implementation once, judged, nothing timed; told as `check` tells it.
-pub(super) fn once(
-    registry: &Registry,
-    matches: &ArgMatches,
-    plan: &Plan,
-    seed: u64,
-    given: Option<&Tensors>,
-) -> Outcome {
-    let format = text(matches, "format").unwrap_or("table");
-    if !["table", "json"].contains(&format) {
-        let problem = format!("{format} is made from times, and --once takes none");
+/// Runs and judges each implementation once, as `check` does, and times nothing.
+pub(super) fn once(registry: &Registry, args: &RunArgs, plan: &Plan, given: Option<&Tensors>) -> Outcome {
+    let Some(format) = args.format.of_rows() else {
+        let problem = format!("{} is made from times, and --once takes none", args.format.name());
         return Err(InputError::new("--format", problem, "table or json").into());
-    }
-    judge_all(registry, plan, seed, given, format == "json")
+    };
+    judge_all(registry, plan, args.chosen.cases.seed(), given, format == Form::Json)
 }
 
 fn judge_all(registry: &Registry, plan: &Plan, seed: u64, given: Option<&Tensors>, json: bool) -> Outcome {
-    let interrupt = signals::stop_on_ctrl_c(signals::ROWS_TOLD);
+    let interrupt = signals::stop_on_ctrl_c(signals::ROWS_PRINTED);
     let settings = ellwand_bench::Effort::Quick.settings();
     let instrument =
         Instrument { registry, settings, seed, probes: &[], interrupt, given, resolutions: Default::default() };
     let mut progress = Progress::new(plan.cells.len());
-    let mut told = Told::new(json, plan);
+    let mut printer = Printer::new(json, plan);
     let stopped = || interrupt.load(std::sync::atomic::Ordering::SeqCst);
     for (index, cell) in plan.cells.iter().enumerate() {
         if stopped() {
             break;
         }
         progress.cell(index, &cell.case.id());
-        let mut tell = |line| progress.aside(|| told.add(line));
-        judge_cell(&instrument, cell, &stopped, &mut tell)?;
+        let mut print = |line| progress.aside(|| printer.add(line));
+        judge_cell(&instrument, cell, &stopped, &mut print)?;
     }
     progress.finish();
     let planned = plan.cells.iter().map(|cell| cell.implementations.len()).sum();
-    told.end(planned)?;
-    if told.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&told.lines)) }
+    printer.end(planned)?;
+    if printer.lines.len() < planned { Err(Failure::Interrupted) } else { Ok(exit(&printer.lines)) }
 }
 
 fn judge_cell(
     instrument: &Instrument,
     cell: &Cell,
     stopped: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(Line) -> Result<(), Failure>,
+    print: &mut dyn FnMut(Line) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let made = instrument.made(cell);
     for row in cell.implementations.iter().take_while(|_| !stopped()) {
@@ -134,12 +121,12 @@ fn judge_cell(
                 named_if_long(&what, || instrument.judged(cell, made, row))
             }
         };
-        tell(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
+        print(Line { case: cell.case.id(), implementation: row.name.clone(), outcome })?;
     }
     Ok(())
 }
 
-/// After this time the row under way is named: what hangs is then known by name, though nobody can end it but the user.
+/// After this time a note names the row under way, so that the user knows what hangs and can end it.
 const LONG: Duration = Duration::from_secs(10);
 
 fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
@@ -150,9 +137,9 @@ fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
                 output::note(&format!("{what} takes longer than {} s (Ctrl-C twice ends it)", LONG.as_secs()));
             }
         });
-        let told = run();
+        let result = run();
         drop(done);
-        told
+        result
     })
 }
 
@@ -177,13 +164,10 @@ fn words(outcome: &Result<Verdict, Fate>) -> (&'static str, &str) {
 }
 
 fn write_json(lines: &[Line], out: &mut dyn Write) -> std::io::Result<()> {
-    let rows: Vec<serde_json::Value> = lines
-        .iter()
-        .map(|line| {
-            let (word, detail) = words(&line.outcome);
-            let max_error = line.outcome.as_ref().ok().and_then(|verdict| verdict.max_error);
-            serde_json::json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error })
-        })
-        .collect();
-    writeln!(out, "{:#}", serde_json::Value::Array(rows))
+    let row = |line: &Line| {
+        let (word, detail) = words(&line.outcome);
+        let max_error = line.outcome.as_ref().ok().and_then(|verdict| verdict.max_error);
+        json!({ "case": line.case, "implementation": line.implementation, "outcome": word, "detail": detail, "max_error": max_error })
+    };
+    writeln!(out, "{:#}", Json::Array(lines.iter().map(row).collect()))
 }

@@ -6,11 +6,10 @@ use ellwand_bench::compare::Call;
 use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
-use super::budgets::{self, State};
-use super::compare::{Row, Said};
+use super::budgets::{State, Verdict};
+use super::rows::{Row, Said};
 use super::verdict;
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Good,
@@ -32,7 +31,6 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// A comparison.
     fn of_row(row: &Row, rope: f64) -> Self {
         Self {
             class: row.case.clone(),
@@ -43,8 +41,7 @@ impl Case {
         }
     }
 
-    /// A budget.
-    pub(super) fn of_budget(verdict: &budgets::Verdict) -> Self {
+    fn of_budget(verdict: &Verdict) -> Self {
         Self {
             class: verdict.subject.clone(),
             name: format!("budget: {}", verdict.judged.what),
@@ -71,7 +68,7 @@ impl Case {
     }
 
     /// A measurement: whether there is one.
-    pub(super) fn of_measurement(m: &Measurement) -> Self {
+    fn of_measurement(m: &Measurement) -> Self {
         let reason = m.outcome.reason().map_or_else(String::new, |reason| format!(": {reason}"));
         Self {
             class: m.case.id.clone(),
@@ -103,8 +100,7 @@ impl Case {
         writeln!(out, "::{level} title={title}::{}", escape(&self.line))
     }
 
-    /// Whether there is nothing to say about it.
-    pub(super) fn is_good(&self) -> bool {
+    fn is_good(&self) -> bool {
         self.grade == Grade::Good
     }
 }
@@ -123,16 +119,16 @@ fn grade(row: &Row) -> Grade {
     }
 }
 
-/// The comparisons and the budgets as JUnit XML.
-pub(super) fn write_junit(
-    rows: &[Row],
-    budgets: &[budgets::Verdict],
-    rope: f64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// Comparisons, then budgets.
+pub(super) fn of_rows(rows: &[Row], budgets: &[Verdict], rope: f64) -> Vec<Case> {
     let rows = rows.iter().map(|row| Case::of_row(row, rope));
-    let cases: Vec<Case> = rows.chain(budgets.iter().map(Case::of_budget)).collect();
-    write_suite("ellwand compare", &cases, out)
+    rows.chain(budgets.iter().map(Case::of_budget)).collect()
+}
+
+/// What `run` measured, then budgets.
+fn of_run(measurements: &[Measurement], budgets: &[Verdict]) -> Vec<Case> {
+    let measured = measurements.iter().map(Case::of_measurement);
+    measured.chain(budgets.iter().map(Case::of_budget)).collect()
 }
 
 /// One test case each: a failure for what is bad, skipped where nothing is shown, an error for what broke.
@@ -168,43 +164,24 @@ pub(super) fn write_suite(name: &str, cases: &[Case], out: &mut dyn Write) -> io
 }
 
 /// The comparisons, and the budgets that are not kept, as GitHub's workflow commands.
-pub(super) fn write_github(
-    rows: &[Row],
-    budgets: &[budgets::Verdict],
-    rope: f64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    rows.iter().map(|row| Case::of_row(row, rope)).try_for_each(|case| case.annotate(out))?;
-    annotate_rest(budgets.iter().map(Case::of_budget), out)
+pub(super) fn write_github(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+    let cases = of_rows(rows, budgets, rope);
+    let mut shown = cases.iter().enumerate().filter(|(at, case)| *at < rows.len() || !case.is_good());
+    shown.try_for_each(|(_, case)| case.annotate(out))
 }
 
-/// Annotations for all that is not good.
-pub(super) fn annotate_rest(cases: impl Iterator<Item = Case>, out: &mut dyn Write) -> io::Result<()> {
-    cases.filter(|case| !case.is_good()).try_for_each(|case| case.annotate(out))
-}
-
-/// What `run` measured and the budgets: JUnit XML.
-pub(super) fn write_run_junit(
-    measurements: &[Measurement],
-    budgets: &[budgets::Verdict],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let measured = measurements.iter().map(Case::of_measurement);
-    write_suite("ellwand run", &measured.chain(budgets.iter().map(Case::of_budget)).collect::<Vec<_>>(), out)
+/// What `run` measured and the budgets, as JUnit XML.
+pub(super) fn write_run_junit(all: &[Measurement], budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+    write_suite("ellwand run", &of_run(all, budgets), out)
 }
 
 /// What `run` could not measure, the budgets that are not kept, and how many there were.
-pub(super) fn write_run_github(
-    measurements: &[Measurement],
-    budgets: &[budgets::Verdict],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let measured = measurements.iter().map(Case::of_measurement);
-    let cases: Vec<Case> = measured.chain(budgets.iter().map(Case::of_budget)).collect();
+pub(super) fn write_run_github(all: &[Measurement], budgets: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+    let cases = of_run(all, budgets);
     let good = cases.iter().filter(|case| case.is_good()).count();
     let judged = cases.iter().filter(|case| case.grade != Grade::Idle);
     writeln!(out, "::notice title=ellwand run::{good} of {} measurements and budgets are in order", judged.count())?;
-    annotate_rest(cases.into_iter(), out)
+    cases.iter().filter(|case| !case.is_good()).try_for_each(|case| case.annotate(out))
 }
 
 /// Text as an XML attribute or element; what XML 1.0 cannot hold is left out.
@@ -241,20 +218,19 @@ mod tests {
         }
     }
 
-    type Writing = fn(&[Row], &[budgets::Verdict], f64, &mut dyn Write) -> io::Result<()>;
-
-    fn written(write: Writing, row: Row) -> String {
+    fn written(write: impl FnOnce(&[Row], &mut Vec<u8>) -> io::Result<()>, row: Row) -> String {
         let mut out = Vec::new();
-        write(&[row], &[], 0.01, &mut out).unwrap();
+        write(&[row], &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn hostile_text_stays_inside_its_place() {
-        let text = written(write_junit, broken("<b> & \"q\"\nnext\u{1b}[0m"));
+        let text =
+            written(|rows, out| write_suite("x", &of_rows(rows, &[], 0.01), out), broken("<b> & \"q\"\nnext\u{1b}[0m"));
         assert!(text.contains("&lt;b&gt; &amp; &quot;q&quot;&#10;next[0m"), "{text}");
         assert!(text.contains(r#"tests="1" failures="0" errors="1" skipped="0""#), "{text}");
-        let text = written(write_github, broken("50 %\n::warning::fake"));
+        let text = written(|rows, out| write_github(rows, &[], 0.01, out), broken("50 %\n::warning::fake"));
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.starts_with("::error title=w/n=1%2Cm=2::") && text.contains("50 %25%0A::warning"), "{text}");
     }

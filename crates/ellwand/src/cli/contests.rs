@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::ArgMatches;
 use ellwand_bench::Plan;
 use ellwand_bench::arms::{LONG_RUN_NS, Sides, WARM_UP_NS};
 use ellwand_bench::block::Spec;
-use ellwand_bench::plan::{Cell, Selection, check_devices_known};
+use ellwand_bench::plan::{Cell, check_devices_known};
 use ellwand_bench::settings::SLOT_NS;
 use ellwand_bench::worker::{Asked, Launch, Open};
-use ellwand_core::error::nearest;
 use ellwand_core::{Caches, Case, Implementation, InputError, Parallelism, Registry};
 
-use super::command::{is_set, selected, text};
-use super::exit::Failure;
-use super::{baseline, ceilings};
+use super::args::CompareArgs;
+use super::exit::{Failure, did_you_mean, unknown};
+use super::{baseline, ceilings, plan};
 
 /// Two things to compare at one case.
 pub(super) struct Contest {
@@ -43,7 +41,7 @@ pub(super) struct Candidate {
 
 /// How arms are asked, besides what they compute.
 struct Ask {
-    /// Devices in the order in which they are preferred, where somebody chose.
+    /// Devices in the order of preference, if the user chose some.
     devices: Option<Registry>,
     seed: u64,
     /// Whether memory is read, because a budget wants to know.
@@ -51,48 +49,27 @@ struct Ask {
 }
 
 /// What the two sides mean: shell commands, programs, or implementations.
-pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) -> Result<Vec<Contest>, Failure> {
-    let chosen = selected(registry, matches);
-    check_devices_known(registry, &chosen.devices)?;
-    let devices = (!chosen.devices.is_empty()).then(|| super::chosen::preferring(registry, &chosen));
-    let ask = Ask { devices, seed: matches.get_one::<u64>("seed").copied().unwrap_or(42), probes };
-    let given: Vec<&String> = matches.get_many::<String>("side").into_iter().flatten().collect();
-    if let Some(revision) = text(matches, "baseline") {
-        let expected =
-            "no sides and --workload WORKLOAD, with -i IMPLEMENTATION if not all: both sides are this program";
-        if let Some(side) = given.first() {
-            return Err(InputError::new("BASE", format!("'{side}' stands beside --baseline"), expected).into());
-        }
-        let Some(workload) = text(matches, "workload") else {
-            return Err(InputError::new("--baseline", "there is no --workload", expected).into());
-        };
-        let candidate = std::env::current_exe().context("this program's own path is unknown")?;
-        // Whatever is misspelt is told before anything is built.
-        let names = [revision.to_string(), "the work tree".to_string()];
-        programs_at(registry, matches, workload, [&candidate, &candidate], &names, &ask)?;
-        let built = baseline::build(revision, &candidate)?;
-        return Ok(programs_at(registry, matches, workload, [&built, &candidate], &names, &ask)?);
+pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) -> Result<Vec<Contest>, Failure> {
+    let wanted = &args.cases.device;
+    check_devices_known(registry, wanted)?;
+    let devices = (!wanted.is_empty()).then(|| plan::preferring(registry, wanted));
+    let ask = Ask { devices, seed: args.cases.seed(), probes };
+    if let Some(revision) = &args.baseline {
+        return of_revision(registry, args, revision, &ask);
     }
-    let [baseline, candidate] = given[..] else {
+    let [baseline, candidate] = &args.side[..] else {
         return Err(InputError::new("CANDIDATE", "only one side is given", "two sides")
             .help("WORKLOAD:IMPLEMENTATION twice; with --workload two programs, with --command two shell commands")
             .into());
     };
-    if is_set(matches, "command") {
-        refuse_cases(registry, matches, "shell commands have no cases")?;
-        let both = [baseline.clone(), candidate.clone()];
-        if let Some(empty) = both.iter().find(|command| command.trim().is_empty()) {
-            return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands").into());
-        }
-        let names = both.clone().map(|command| format!("'{command}'"));
-        return Ok(vec![Contest { case: "command".into(), names, what: What::Commands(both), candidate: None }]);
+    if args.command {
+        return Ok(of_commands(args, [baseline, candidate])?);
     }
-    let programs = [baseline, candidate].map(Path::new);
-    if let Some(workload) = text(matches, "workload") {
-        let names = programs.map(|program| program.display().to_string());
-        return Ok(programs_at(registry, matches, workload, programs, &names, &ask)?);
+    if let Some(workload) = &args.workload {
+        let programs = [baseline, candidate].map(Path::new);
+        return Ok(of_programs(registry, args, workload, programs, &[baseline.clone(), candidate.clone()], &ask)?);
     }
-    let (cells, names) = implementations(registry, matches, baseline, candidate)?;
+    let (cells, names) = implementations(registry, args, baseline, candidate)?;
     ceilings::check_memory(&cells, true, Caches::Warm)?;
     let launch = Launch::this_program();
     let contest = |cell: &Cell| Contest {
@@ -104,23 +81,37 @@ pub(super) fn contests(registry: &Registry, matches: &ArgMatches, probes: bool) 
     Ok(cells.iter().map(contest).collect())
 }
 
-/// Refuses flags that choose cases or implementations, where there are none: left alone they would seem to be heeded.
-pub(super) fn refuse_cases(registry: &Registry, matches: &ArgMatches, why: &str) -> Result<(), InputError> {
-    let asked = selected(registry, matches);
-    let axis = asked.axes.keys().next().map(|axis| format!("--{axis}"));
-    let size = asked.size.map(|_| "--size".to_string());
-    let device = asked.devices.first().map(|_| "--device".to_string());
-    let implementations = (!asked.implementations.is_empty()).then(|| "--implementation".to_string());
-    match axis.or(size).or(device).or(implementations) {
-        Some(flag) => Err(InputError::new(flag, why, "the same command without it")),
-        None => Ok(()),
+fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, InputError> {
+    args.refuse_cases("shell commands have no cases")?;
+    if let Some(empty) = sides.iter().find(|command| command.trim().is_empty()) {
+        return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
     }
+    let names = sides.map(|command| format!("'{command}'"));
+    let what = What::Commands(sides.map(String::clone));
+    Ok(vec![Contest { case: "command".into(), names, what, candidate: None }])
+}
+
+/// This program, as it was at a revision and as it is.
+fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &Ask) -> Result<Vec<Contest>, Failure> {
+    let expected = "no sides and --workload WORKLOAD, with -i IMPLEMENTATION if not all: both sides are this program";
+    if let Some(side) = args.side.first() {
+        return Err(InputError::new("BASE", format!("'{side}' stands beside --baseline"), expected).into());
+    }
+    let Some(workload) = &args.workload else {
+        return Err(InputError::new("--baseline", "there is no --workload", expected).into());
+    };
+    let candidate = std::env::current_exe().context("this program's own path is unknown")?;
+    // Report whatever is misspelt before anything is built.
+    let names = [revision.to_string(), "the work tree".to_string()];
+    of_programs(registry, args, workload, [&candidate, &candidate], &names, ask)?;
+    let built = baseline::build(revision, &candidate)?;
+    Ok(of_programs(registry, args, workload, [&built, &candidate], &names, ask)?)
 }
 
 /// Two programs built on Ellwand, at every case and implementation that is asked for.
-fn programs_at(
+fn of_programs(
     registry: &Registry,
-    matches: &ArgMatches,
+    args: &CompareArgs,
     workload: &str,
     programs: [&Path; 2],
     names: &[String; 2],
@@ -135,27 +126,22 @@ fn programs_at(
     // A name without a slash would be looked up in PATH.
     let paths = programs.map(|program| std::path::absolute(program).unwrap_or_else(|_| program.to_path_buf()));
     let launches = paths.map(Launch::program);
-    let selection = Selection { workloads: vec![workload.to_string()], ..selected(registry, matches) };
-    let cells = Plan::expand(registry, &selection)?.cells;
+    let cells = Plan::expand(registry, &args.selection(workload))?.cells;
     ceilings::check_memory(&cells, true, Caches::Warm)?;
-    let mut contests = Vec::new();
-    for cell in &cells {
-        for (index, implementation) in cell.implementations.iter().enumerate() {
-            contests.push(Contest {
-                case: format!("{} {}", cell.case.id(), implementation.name),
-                names: names.clone(),
-                what: What::Workers(Box::new(sides(cell, [index, index], [&launches[0], &launches[1]], ask))),
-                candidate: Some(candidate_of(cell, index, &launches[1])),
-            });
-        }
-    }
-    Ok(contests)
+    let contest = |cell: &Cell, index: usize| Contest {
+        case: format!("{} {}", cell.case.id(), cell.implementations[index].name),
+        names: names.clone(),
+        what: What::Workers(Box::new(sides(cell, [index, index], [&launches[0], &launches[1]], ask))),
+        candidate: Some(candidate_of(cell, index, &launches[1])),
+    };
+    let all = cells.iter().flat_map(|cell| (0..cell.implementations.len()).map(move |index| (cell, index)));
+    Ok(all.map(|(cell, index)| contest(cell, index)).collect())
 }
 
 /// The cases, each with baseline and candidate, and the names of the two.
 fn implementations(
     registry: &Registry,
-    matches: &ArgMatches,
+    args: &CompareArgs,
     baseline: &str,
     candidate: &str,
 ) -> Result<(Vec<Cell>, [String; 2]), InputError> {
@@ -165,16 +151,14 @@ fn implementations(
         known_workload(registry, argument, name)?;
     }
     if workload != other {
-        return Err(InputError::new(
-            "CANDIDATE",
-            format!("{workload} and {other} are different tasks"),
-            format!("an implementation of {workload}, such as {workload}:{second}"),
-        ));
+        let problem = format!("{workload} and {other} are different tasks");
+        let expected = format!("an implementation of {workload}, such as {workload}:{second}");
+        return Err(InputError::new("CANDIDATE", problem, expected));
     }
-    let mut selection = Selection { workloads: vec![workload.to_string()], ..selected(registry, matches) };
     for (argument, name) in [("BASE", first), ("CANDIDATE", second)] {
         known_implementation(registry, argument, workload, name)?;
     }
+    let mut selection = args.selection(workload);
     selection.implementations = vec![first.to_string(), second.to_string()];
     // A side may be on the processor: devices are chosen here, not implementations by their devices.
     let sides = registry.implementations(workload).into_iter();
@@ -207,28 +191,20 @@ fn known_workload(registry: &Registry, argument: &str, name: &str) -> Result<(),
     if registry.find(name).is_some() {
         return Ok(());
     }
-    let known = || registry.workloads().iter().map(|workload| workload.name());
+    let known = registry.workloads().iter().map(|workload| workload.name());
     let error = InputError::new(argument, format!("there is no workload '{name}'"), "one that `list` shows");
-    Err(match nearest(name, known()) {
-        Some(near) => error.help(format!("did you mean {near}?")),
-        None => error,
-    })
+    Err(InputError { help: did_you_mean(name, known), ..error })
 }
 
 fn known_implementation(registry: &Registry, argument: &str, workload: &str, name: &str) -> Result<(), InputError> {
-    let known: Vec<&str> = registry.implementations(workload).into_iter().map(|known| known.name.as_str()).collect();
-    if known.contains(&name) {
+    let known = registry.implementations(workload).into_iter().map(|known| known.name.as_str());
+    if known.clone().any(|known| known == name) {
         return Ok(());
     }
-    let error = InputError::new(
-        argument,
-        format!("{workload} has no implementation '{name}'"),
-        format!("one of {}", known.join(", ")),
-    );
-    Err(match nearest(name, known) {
-        Some(near) => error.help(format!("did you mean {workload}:{near}?")),
-        None => error,
-    })
+    let sides: Vec<String> = known.map(|known| format!("{workload}:{known}")).collect();
+    let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
+    let problem = format!("{workload} has no implementation '{name}'");
+    Err(unknown(argument, problem, &format!("{workload}:{name}"), &sides))
 }
 
 /// Baseline and candidate: which implementations of the cell, in which programs.

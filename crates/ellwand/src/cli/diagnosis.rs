@@ -2,19 +2,17 @@
 
 use std::io::Write;
 
-use clap::ArgMatches;
 use ellwand_bench::plan::{Selection, check_devices_known};
-use ellwand_bench::{Cell, Event, Instrument, Interrupted, environment, resolutions};
+use ellwand_bench::{Cell, Effort, Event, Instrument, Interrupted, resolutions};
 use ellwand_core::case::{Case, Value};
 use ellwand_core::{InputError, Measurement, Registry};
 use ellwand_report::{Diagnosis, Limit, place, units};
 use serde::Serialize;
 
-use super::chosen::preferring;
-use super::command::{effort, selected, text};
-use super::exit::{Exit, Failure};
+use super::args::{Form, SelfcheckArgs};
+use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
-use super::{Outcome, ceilings, output, signals};
+use super::{ceilings, output, plan, signals};
 
 /// A workload whose limit is known because it was built to meet it.
 struct Truth {
@@ -77,20 +75,18 @@ struct Row {
     right: bool,
 }
 
-pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
-    let selection = selected(registry, matches);
-    check_devices_known(registry, &selection.devices)?;
-    let registry = &preferring(registry, &selection);
-    let mut here = environment::detect();
-    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
+pub(super) fn diagnosis(registry: &Registry, args: &SelfcheckArgs) -> Outcome {
+    check_devices_known(registry, &args.device)?;
+    let registry = &plan::preferring(registry, &args.device);
+    let mut here = ceilings::environment(registry);
     here.ceilings = match ceilings::kept(&here) {
         Some(kept) => kept,
         None => {
             output::note("measuring the ceilings of this machine first (once)");
-            ceilings::measure(registry, &here, effort(matches))?.0
+            ceilings::measure(registry, &here, Effort::Normal)?.0
         }
     };
-    let settings = ellwand_bench::Effort::Quick.settings();
+    let settings = Effort::Quick.settings();
     let mut instrument = Instrument {
         registry,
         resolutions: resolutions(registry, &settings),
@@ -100,6 +96,7 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         interrupt: signals::stop_on_ctrl_c(signals::NOTHING_KEPT),
         given: None,
     };
+    let selection = Selection { devices: args.device.clone(), ..Selection::default() };
     let truths = truths(registry, &selection);
     let mut progress = Progress::new(truths.len() * 3);
     let mut rows = Vec::new();
@@ -113,7 +110,7 @@ pub(super) fn diagnosis(registry: &Registry, matches: &ArgMatches) -> Outcome {
         rows.extend(measured.iter().map(|measurement| row(truth, measurement, &here)));
     }
     progress.finish();
-    if text(matches, "format") == Some("json") {
+    if args.format == Form::Json {
         let json = serde_json::to_string_pretty(&rows).map_err(anyhow::Error::from)?;
         output::result(|out| writeln!(out, "{json}"))?;
     } else {
@@ -135,7 +132,7 @@ fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
     let all = TRUTHS.iter().chain(TRUTHS_OF_DEVICES.iter().filter(here));
     let chosen = |truth: &&Truth| {
         let rows = registry.implementations(truth.workload);
-        // What is not registered is told when it is measured.
+        // What is not registered is an error when it is measured.
         let row = rows.into_iter().find(|row| row.name == truth.implementation);
         row.is_none_or(|row| selection.on_device(row))
     };
@@ -145,23 +142,12 @@ fn truths(registry: &Registry, selection: &Selection) -> Vec<&'static Truth> {
 /// The cell of a truth at a size; every other axis has its default.
 fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputError> {
     let missing = |what: &str| {
-        InputError::new(
-            "selfcheck --diagnosis",
-            format!("{what} is not registered here"),
-            "a program with the built-in workloads",
-        )
+        let problem = format!("{what} is not registered here");
+        InputError::new("selfcheck --diagnosis", problem, "a program with the built-in workloads")
     };
-    let workload = registry
-        .workloads()
-        .iter()
-        .find(|workload| workload.name() == truth.workload)
-        .ok_or_else(|| missing(truth.workload))?;
-    let implementations: Vec<_> = registry
-        .implementations(truth.workload)
-        .into_iter()
-        .filter(|implementation| implementation.name == truth.implementation)
-        .cloned()
-        .collect();
+    let workload = registry.find(truth.workload).ok_or_else(|| missing(truth.workload))?;
+    let all = registry.implementations(truth.workload).into_iter();
+    let implementations: Vec<_> = all.filter(|one| one.name == truth.implementation).cloned().collect();
     if implementations.is_empty() {
         return Err(missing(&format!("{}:{}", truth.workload, truth.implementation)));
     }
@@ -177,17 +163,12 @@ fn cell(registry: &Registry, truth: &Truth, size: i64) -> Result<Cell, InputErro
 
 fn row(truth: &Truth, measurement: &Measurement, here: &ellwand_core::Environment) -> Row {
     let diagnosis = place(measurement, here);
-    let unavailable = match &diagnosis {
-        Some(_) => None,
-        None => {
-            Some(measurement.outcome.reason().unwrap_or("it has no time, or what it ran on no ceiling").to_string())
-        }
-    };
+    let why = || measurement.outcome.reason().unwrap_or("it has no time, or what it ran on no ceiling").to_string();
     Row {
         case: measurement.case.id.clone(),
         implementation: truth.implementation,
         truth: truth.limit,
-        unavailable,
+        unavailable: diagnosis.is_none().then(why),
         right: diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.limit == truth.limit),
         diagnosis,
     }
@@ -248,7 +229,7 @@ mod tests {
                 }
             }
         }
-        // Devices are looked for when a command begins, and here nobody did.
+        // Devices are looked for when a command begins, and none has begun here.
         assert_eq!(truths(&registry, &Selection::default()).len(), TRUTHS.len());
         let on_cuda = Selection { devices: vec!["cuda".into()], ..Selection::default() };
         assert!(truths(&registry, &on_cuda).is_empty());

@@ -36,7 +36,7 @@ pub(super) struct Eta {
 const PRIOR: f64 = 0.05;
 
 impl Eta {
-    /// For these cells; `each` is what one implementation is expected to take beside its passes, in seconds.
+    /// For these cells; `each` is what one implementation is expected to take besides its passes, in seconds.
     pub(super) fn new(loads: Vec<Load>, each: f64) -> Self {
         Self { took: vec![None; loads.len()], loads, each: each.max(1e-3) }
     }

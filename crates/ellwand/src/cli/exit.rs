@@ -1,36 +1,30 @@
-//! Exit codes, and how a failure is told.
+//! How commands end: exit codes, failures, and errors about names that nothing has.
 
 use std::io;
 
 use ellwand_bench::{Interrupted, WriterError};
 use ellwand_core::InputError;
+use ellwand_core::error::nearest;
 use ellwand_report::ReportError;
 
-use super::output::note;
+pub(super) type Outcome = Result<Exit, Failure>;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// All is well.
     Ok,
-    /// Something broke.
     Error,
     /// The command line or an input is not usable.
     Usage,
-    /// The candidate is slower.
     Regression,
     /// Neither a difference nor its absence was shown.
     Undecided,
-    /// An implementation computed something wrong.
     Wrong,
-    /// Nothing could be measured.
     Nothing,
-    /// The user interrupted.
     Interrupted,
 }
 
 impl Exit {
-    /// The code that the shell sees.
     pub(super) fn code(self) -> i32 {
         match self {
             Exit::Ok => 0,
@@ -45,38 +39,47 @@ impl Exit {
     }
 }
 
-/// Why a command stopped.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The user must change something.
     Input(InputError),
     /// The system or a file refused.
     Other(anyhow::Error),
-    /// Ctrl-C.
     Interrupted,
-    /// Nobody reads our output any more (`| head`).
+    /// The reader of stdout went away (`| head`).
     Unread,
 }
 
 impl Failure {
-    /// Tells the user on stderr and returns the exit code.
-    pub(super) fn tell(self) -> i32 {
+    pub(super) fn exit(&self) -> Exit {
         match self {
-            Failure::Input(error) => {
-                note(&format!("error: {error}"));
-                Exit::Usage.code()
-            }
-            Failure::Other(error) => {
-                note(&format!("error: {error:#}"));
-                Exit::Error.code()
-            }
-            Failure::Interrupted => {
-                note("interrupted");
-                Exit::Interrupted.code()
-            }
-            Failure::Unread => Exit::Ok.code(),
+            Failure::Input(_) => Exit::Usage,
+            Failure::Other(_) => Exit::Error,
+            Failure::Interrupted => Exit::Interrupted,
+            Failure::Unread => Exit::Ok,
         }
     }
+
+    /// What the user reads on stderr.
+    pub(super) fn message(&self) -> Option<String> {
+        match self {
+            Failure::Input(error) => Some(format!("error: {error}")),
+            Failure::Other(error) => Some(format!("error: {error:#}")),
+            Failure::Interrupted => Some("interrupted".into()),
+            Failure::Unread => None,
+        }
+    }
+}
+
+/// `did you mean NAME?`, if a known name is near enough to be a slip of the finger.
+pub(super) fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(given, known).map(|near| format!("did you mean {near}?"))
+}
+
+/// The error about a name that is not among those known.
+pub(super) fn unknown(argument: impl Into<String>, problem: String, given: &str, known: &[&str]) -> InputError {
+    let error = InputError::new(argument, problem, format!("one of {}", known.join(", ")));
+    InputError { help: did_you_mean(given, known.iter().copied()), ..error }
 }
 
 impl From<InputError> for Failure {
@@ -113,16 +116,10 @@ impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
         match error {
             _ if error.is_broken_pipe() => Failure::Unread,
-            ReportError::UnknownBaseline { name, known, nearest } => {
-                let error = InputError::new(
-                    "--baseline",
-                    format!("no measurement has the implementation '{name}'"),
-                    format!("one of {}", known.join(", ")),
-                );
-                Failure::Input(match nearest {
-                    Some(near) => error.help(format!("did you mean {near}?")),
-                    None => error,
-                })
+            ReportError::UnknownBaseline { name, known, .. } => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let problem = format!("no measurement has the implementation '{name}'");
+                Failure::Input(unknown("--baseline", problem, &name, &known))
             }
             other => Failure::Other(other.into()),
         }

@@ -1,18 +1,16 @@
 //! The arrays of workloads: which there are, and those of them that the user gives.
 
-use clap::ArgMatches;
 use ellwand_core::axis::Domain;
-use ellwand_core::error::nearest;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::workload::{Port, Ports, Workload};
 use ellwand_core::{Case, InputError};
 
+use super::exit::did_you_mean;
 use super::output;
 use crate::arrays;
 
 /// An array of a workload, and the flags without which it has no part in the case.
 pub(super) struct Array {
-    /// The array.
     pub(super) port: Port,
     /// `--mask padding`.
     pub(super) only_with: Option<String>,
@@ -53,37 +51,33 @@ pub(super) fn arrays_of(workload: &dyn Workload, case: &Case, which: fn(Ports) -
     found
 }
 
-/// The arrays that the user gave, if any. A name that none of the cases takes would leave an array out without a word, and the
-/// answer would be another one than was meant: it is refused where the user wrote it, and told where it stands in a file
-/// that is bound as a whole.
+/// The arrays that the user gave, if any. A misspelt name would silently leave an array out and change the answer: it is
+/// refused if the user wrote it, and noted if it comes with a whole file.
 ///
 /// # Errors
 /// When a file cannot be read, a name is taken by no case, or every case lacks an array.
-pub(super) fn given(matches: &ArgMatches, cases: &[(&dyn Workload, &Case)]) -> Result<Option<Tensors>, InputError> {
-    let Some(bindings) = matches.get_many::<String>("input") else { return Ok(None) };
-    let bindings: Vec<String> = bindings.cloned().collect();
+pub(super) fn given(bindings: &[String], cases: &[(&dyn Workload, &Case)]) -> Result<Option<Tensors>, InputError> {
+    if bindings.is_empty() {
+        return Ok(None);
+    }
     let known = Known::of(cases);
-    for binding in &bindings {
+    for binding in bindings {
         if let Some(name) = arrays::name_of(binding)
             && !known.takes(name)
         {
-            let argument = format!("--input {binding}");
-            let error = InputError::new(argument, format!("{} takes no array '{name}'", known.who), known.expected());
-            return Err(match known.hint(name, &[]) {
-                Some(hint) => error.help(hint),
-                None => error,
-            });
+            let problem = format!("{} takes no array '{name}'", known.who);
+            let error = InputError::new(format!("--input {binding}"), problem, known.expected());
+            return Err(InputError { help: known.hint(name, &[]), ..error });
         }
     }
-    let given = arrays::read(&bindings)?;
-    known.tell_unused(&given);
+    let given = arrays::read(bindings)?;
+    known.note_unused(&given);
     known.refuse_missing(cases, &given)?;
     Ok(Some(given))
 }
 
 /// The arrays that cases take.
 struct Known {
-    /// The workloads.
     who: String,
     /// None when a workload does not say what it takes.
     arrays: Option<Vec<Array>>,
@@ -134,12 +128,11 @@ impl Known {
         if let Some(flags) = flagged.and_then(|array| array.only_with.as_ref()) {
             return Some(format!("{flags} takes it"));
         }
-        let free = self.names().into_iter().filter(|name| !given.contains(name));
-        nearest(name, free).map(|near| format!("did you mean {near}?"))
+        did_you_mean(name, self.names().into_iter().filter(|name| !given.contains(name)))
     }
 
     /// Arrays of a file that nothing takes: many files hold more than one task needs.
-    fn tell_unused(&self, given: &Tensors) {
+    fn note_unused(&self, given: &Tensors) {
         let names: Vec<&str> = given.iter().map(|(name, _)| name).collect();
         let unused: Vec<String> = names
             .iter()
@@ -168,10 +161,7 @@ impl Known {
         let have: Vec<&str> = given.iter().map(|(name, _)| name).collect();
         let wanted: Vec<String> =
             first.iter().map(|port| format!("{}: {} {} ({})", port.name, port.dtype, port.shape, port.about)).collect();
-        Err(InputError::new(
-            "--input",
-            format!("{} missing of {}; given: {}", names.join(", "), self.who, have.join(", ")),
-            format!("\n    {}", wanted.join("\n    ")),
-        ))
+        let problem = format!("{} missing of {}; given: {}", names.join(", "), self.who, have.join(", "));
+        Err(InputError::new("--input", problem, format!("\n    {}", wanted.join("\n    "))))
     }
 }

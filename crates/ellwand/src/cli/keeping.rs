@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::ArgMatches;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
-use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Run, VERSION};
-use ellwand_core::{InputError, Registry};
-use ellwand_report::PlotNames;
+use ellwand_core::Registry;
+use ellwand_core::record::{Arm, BlockValues, Comparison, Ended};
+use ellwand_report::{Options, PlotNames};
 
-use super::command::{is_set, text};
-use super::compare::Row;
+use super::args::CompareArgs;
 use super::exit::Failure;
-use super::{certificate, output, report, run, standing, verdict};
+use super::recording::first_line;
+use super::rows::Row;
+use super::standing::{self, RECORD};
+use super::{ceilings, output, report, verdict};
 
 /// An open record of comparisons.
 pub(super) struct Keeper {
@@ -22,54 +23,32 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Begins the record in the directory that `-o` names; `None` without one.
-    pub(super) fn begin(registry: &Registry, matches: &ArgMatches, line: &[String]) -> Result<Option<Self>, Failure> {
-        let Some(dir) = text(matches, "output").map(PathBuf::from) else { return Ok(None) };
-        let path = dir.join(run::RECORD);
-        if path.exists() && !is_set(matches, "overwrite") {
-            return Err(InputError::new("-o", format!("{} holds a record already", dir.display()), "a new directory")
-                .help("--overwrite replaces it")
-                .into());
-        }
-        let before = if is_set(matches, "overwrite") {
-            standing::record(&path)
-        } else {
-            standing::only_ours(&dir, &PlotNames::default())?;
-            None
-        };
+    pub(super) fn begin(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Result<Option<Self>, Failure> {
+        let Some(dir) = args.session.output.clone() else { return Ok(None) };
+        let before = standing::claim(&dir, args.session.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
         output::directory("-o", &dir)?;
-        let started = output::unix_ms();
-        let mut environment = run::environment(registry);
-        environment.ceilings = super::ceilings::kept(&environment).unwrap_or_default();
-        let run = Run {
-            version: VERSION,
-            id: run::id(started),
-            command: line.to_vec(),
-            started_unix_ms: started,
-            ellwand: env!("CARGO_PKG_VERSION").to_string(),
-            seed: matches.get_one::<u64>("seed").copied().unwrap_or(42),
-            certificate: certificate::kept(&environment),
-            environment,
-            settings: arms::settings(),
-        };
-        let record = Writer::create(&path, &run)?;
-        if is_set(matches, "overwrite") {
+        let mut here = ceilings::environment(registry);
+        here.ceilings = ceilings::kept(&here).unwrap_or_default();
+        let run = first_line(here, arms::settings(), args.cases.seed(), output::unix_ms(), line);
+        let record = Writer::create(&dir.join(RECORD), &run)?;
+        if args.session.overwrite {
             standing::clear(&dir, before.as_ref());
         }
         Ok(Some(Self { dir, record }))
     }
 
-    /// Writes down one comparison.
     pub(super) fn keep(&mut self, row: &Row, terms: &Terms) -> Result<(), Failure> {
         Ok(self.record.comparison(&comparison(row, terms))?)
     }
 
-    /// Reads the record back and writes the report beside it.
-    pub(super) fn end(self, matches: &ArgMatches) -> Result<(), Failure> {
+    /// Reads the record back and writes the report next to it.
+    pub(super) fn end(self) -> Result<(), Failure> {
         let Self { dir, record } = self;
         drop(record);
-        let record = writer::read(&dir.join(run::RECORD))?;
+        let record = writer::read(&dir.join(RECORD))?;
         if !record.comparisons.is_empty() {
-            report::write_directory(matches, &[record], &dir)?;
+            let options = Options { plots: true, ..Options::default() };
+            report::write_directory(&options, &[record], &dir)?;
         }
         output::note(&format!("written to {}", dir.display()));
         Ok(())
@@ -117,17 +96,13 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
 }
 
 fn arms_of(decision: &Decision) -> Vec<Arm> {
-    // The third arm is the baseline again; nobody reads its memory a second time.
+    // The third arm is the baseline again; its memory is not read a second time.
     let side = |arm: usize| arm % decision.what_ran.len();
-    decision
-        .samples
-        .iter()
-        .enumerate()
-        .map(|(arm, samples)| Arm {
-            what_ran: decision.what_ran[side(arm)].clone(),
-            samples: samples.clone(),
-            settling: decision.settling[side(arm)].clone(),
-            readings: decision.readings.get(arm).cloned().unwrap_or_default(),
-        })
-        .collect()
+    let arms = decision.samples.iter().enumerate().map(|(arm, samples)| Arm {
+        what_ran: decision.what_ran[side(arm)].clone(),
+        samples: samples.clone(),
+        settling: decision.settling[side(arm)].clone(),
+        readings: decision.readings.get(arm).cloned().unwrap_or_default(),
+    });
+    arms.collect()
 }

@@ -1,60 +1,78 @@
-//! `list`: what there is, and why something is not.
+//! `list`: the workloads in a line each, or some in detail, and the devices.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::Arc;
 
-use clap::ArgMatches;
 use ellwand_bench::plan::{Selection, cases};
 use ellwand_core::workload::{Port, Ports};
 use ellwand_core::{Implementation, Registry, Workload};
 use serde_json::{Value, json};
 
-use super::command::text;
-use super::exit::Exit;
+use super::args::{Form, ListArgs, defaults, range};
+use super::exit::{Exit, Outcome};
 use super::given::{Array, arrays_of};
-use super::{Outcome, output};
+use super::output;
 
-pub(super) fn list(registry: &Registry, matches: &ArgMatches) -> Outcome {
-    let mut patterns: Vec<String> = matches.get_many::<String>("pattern").into_iter().flatten().cloned().collect();
-    if patterns.is_empty() {
-        patterns.push("*".into());
-    }
-    let workloads = registry.select(&patterns)?;
-    if text(matches, "format") == Some("json") {
-        let rows: Vec<Value> = workloads.iter().map(|workload| as_json(registry, workload.as_ref())).collect();
-        let devices: Vec<Value> =
-            registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
-        let absent: Vec<Value> =
-            registry.absences().map(|(kind, why)| json!({ "kind": kind, "unavailable": why })).collect();
-        let all = json!({ "workloads": rows, "devices": devices, "absent": absent });
-        output::result(|out| writeln!(out, "{all:#}"))?;
+/// Workloads without a group come after those with one, and last those that measure the machine.
+const UNGROUPED: &str = "workloads";
+const LAST: [&str; 2] = [UNGROUPED, "calibration"];
+
+pub(super) fn list(registry: &Registry, args: &ListArgs) -> Outcome {
+    let all = args.pattern.is_empty();
+    let workloads = if all { registry.workloads().to_vec() } else { registry.select(&args.pattern)? };
+    if args.format == Form::Json {
+        let json = all_as_json(registry, &workloads);
+        output::result(|out| writeln!(out, "{json:#}"))?;
         return Ok(Exit::Ok);
     }
     output::result(|out| {
-        for workload in &workloads {
-            write_workload(registry, workload.as_ref(), out)?;
+        if all {
+            write_overview(&workloads, out)?;
+        } else {
+            workloads.iter().try_for_each(|workload| write_workload(registry, workload.as_ref(), out))?;
         }
-        writeln!(out, "devices")?;
-        for device in registry.devices() {
-            writeln!(out, "{}", entry(device.id(), &device.about(), output::width()))?;
-        }
-        for (kind, why) in registry.absences() {
-            writeln!(out, "{}", entry(&kind.to_string(), &format!("unavailable: {why}"), output::width()))?;
-        }
-        Ok::<_, std::io::Error>(())
+        write_devices(registry, out)
     })?;
     Ok(Exit::Ok)
 }
 
-/// Why an implementation cannot run here at all; `None` when it can be tried.
-fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
-    registry
-        .device_for(implementation)
-        .err()
-        .map(|_| format!("unavailable: no {} device was found here", implementation.needs))
+/// A line for each workload, by groups.
+fn write_overview(workloads: &[Arc<dyn Workload>], out: &mut dyn Write) -> io::Result<()> {
+    let group = |workload: &Arc<dyn Workload>| workload.groups().first().copied().unwrap_or(UNGROUPED);
+    let mut groups: Vec<&str> = Vec::new();
+    for name in workloads.iter().map(group) {
+        if !groups.contains(&name) {
+            groups.push(name);
+        }
+    }
+    groups.sort_by_key(|name| LAST.iter().position(|last| last == name));
+    let column = workloads.iter().map(|workload| workload.name().len()).max().unwrap_or(0);
+    for name in groups {
+        writeln!(out, "{name}")?;
+        for workload in workloads.iter().filter(|workload| group(workload) == name) {
+            let head = format!("  {:column$}  ", workload.name());
+            writeln!(out, "{}", output::wrapped(&head, workload.about(), head.len(), output::width()))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
-fn defaults(axis: &ellwand_core::Axis) -> String {
-    axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "devices")?;
+    for device in registry.devices() {
+        writeln!(out, "{}", entry(device.id(), &device.about(), output::width()))?;
+    }
+    for (kind, why) in registry.absences() {
+        writeln!(out, "{}", entry(&kind.to_string(), &format!("unavailable: {why}"), output::width()))?;
+    }
+    Ok(())
+}
+
+/// Why an implementation cannot run here at all; `None` when it can be tried.
+fn unavailable(registry: &Registry, implementation: &Implementation) -> Option<String> {
+    let absent = registry.device_for(implementation).is_err();
+    absent.then(|| format!("unavailable: no {} device was found here", implementation.needs))
 }
 
 /// Column in which the words about a flag, an implementation or a device begin.
@@ -65,14 +83,14 @@ fn entry(name: &str, about: &str, width: Option<usize>) -> String {
     output::wrapped(&format!("  {name:18} "), about, ABOUT, width)
 }
 
-fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_workload(registry: &Registry, workload: &dyn Workload, out: &mut dyn Write) -> io::Result<()> {
     let width = output::width();
     let groups =
         if workload.groups().is_empty() { String::new() } else { format!("  [{}]", workload.groups().join(", ")) };
     writeln!(out, "{}{groups}\n{}", workload.name(), output::wrapped("  ", workload.about(), 2, width))?;
     for axis in workload.axes() {
         let aliases: String = axis.aliases.iter().map(|alias| format!(", --{alias}")).collect();
-        let about = format!("{} ({}; default {}{aliases})", axis.about, axis.expected(), defaults(axis));
+        let about = format!("{} ({}; default {}{aliases})", axis.about, range(axis), defaults(axis));
         writeln!(out, "{}", entry(&format!("--{}", axis.name), &about, width))?;
     }
     if !workload.sizes().is_empty() {
@@ -95,7 +113,7 @@ fn arrays(workload: &dyn Workload, which: fn(Ports) -> Vec<Port>) -> Vec<Array> 
 }
 
 /// A line for each array, `what` before the first.
-fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     for (index, Array { port, only_with }) in arrays.iter().enumerate() {
         let head = format!("  {:18} ", if index == 0 { what } else { "" });
         let optional = if port.required { "" } else { ", optional" };
@@ -104,6 +122,15 @@ fn write_arrays(what: &str, arrays: &[Array], width: Option<usize>, out: &mut dy
         writeln!(out, "{}", output::wrapped(&head, &about, ABOUT + 2, width))?;
     }
     Ok(())
+}
+
+fn all_as_json(registry: &Registry, workloads: &[Arc<dyn Workload>]) -> Value {
+    let rows: Vec<Value> = workloads.iter().map(|workload| as_json(registry, workload.as_ref())).collect();
+    let devices: Vec<Value> =
+        registry.devices().iter().map(|d| json!({ "id": d.id(), "kind": d.kind(), "about": d.about() })).collect();
+    let absent: Vec<Value> =
+        registry.absences().map(|(kind, why)| json!({ "kind": kind, "unavailable": why })).collect();
+    json!({ "workloads": rows, "devices": devices, "absent": absent })
 }
 
 fn as_json(registry: &Registry, workload: &dyn Workload) -> Value {

@@ -2,8 +2,6 @@
 
 use std::io::Write;
 
-use clap::ArgMatches;
-use ellwand_bench::environment;
 use ellwand_core::ceiling::Ceiling;
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::record::Environment;
@@ -11,22 +9,21 @@ use ellwand_core::{DeviceKind, InputError, Registry};
 use ellwand_profile::Cost;
 use ellwand_report::units;
 
-use super::command::{effort, text};
-use super::exit::Exit;
-use super::{Outcome, ceilings, output};
+use super::args::{Form, MachineArgs};
+use super::exit::{Exit, Failure, Outcome};
+use super::{ceilings, output};
 
-pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<String>) -> Outcome {
-    let mut here = environment::detect();
-    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    // First, while nobody else has spans in this process.
+pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
+    let mut here = ceilings::environment(registry);
+    // First, while nothing else has spans in this process.
     let spans = ellwand_profile::cost().map_err(anyhow::Error::from)?;
-    let (measured, mut measurements) = ceilings::measure(registry, &here, effort(matches))?;
+    let (measured, mut measurements) = ceilings::measure(registry, &here, args.effort)?;
     here.ceilings = measured;
     // Looking for them loads drivers, so that it comes after what is measured.
     let mut all = registry.clone();
     all.look_for(DeviceKind::Wgpu);
     here.devices = all.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    let (more, theirs) = ceilings::on_request(&all, &here, effort(matches))?;
+    let (more, theirs) = ceilings::on_request(&all, &here, args.effort)?;
     here.ceilings.extend(more);
     measurements.extend(theirs);
     for measurement in measurements.iter().filter(|m| m.outcome.word() == "wrong" || m.outcome.word() == "failed") {
@@ -34,39 +31,32 @@ pub(super) fn machine(registry: &Registry, matches: &ArgMatches, _line: Vec<Stri
         output::note(&format!("{} {word}: {why}", measurement.cell()));
     }
     if here.ceilings.is_empty() {
-        return Err(InputError::new(
-            "machine",
-            "no workload here measures a ceiling",
-            "a registry with calibration workloads",
-        )
-        .into());
+        let problem = "no workload here measures a ceiling";
+        return Err(InputError::new("machine", problem, "a registry with calibration workloads").into());
     }
-    if text(matches, "format") == Some("json") {
-        let mut json = serde_json::to_value(&here).map_err(anyhow::Error::from)?;
-        json["span_cost"] = serde_json::json!({
-            "clock": spans.clock.word(),
-            "off_ns": spans.off_ns,
-            "on_ns": spans.on_ns,
-            "counted_ns": spans.counted_ns,
-            "scope_ns": spans.scope_ns,
-            "empty_ns": spans.empty_ns,
-        });
-        output::result(|out| writeln!(out, "{json:#}"))?;
-    } else {
-        output::result(|out| {
-            output::prose(out, |out| write_machine(&here, &spans, out))?;
-            write_table(&here, out)?;
-            output::prose(out, |out| {
-                writeln!(out, "{WORDS}")?;
-                all.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
-                all.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
-            })
-        })?;
-    }
+    print(args, &here, &spans, &all)?;
     if let Some(path) = ceilings::path(&here) {
         output::note(&format!("kept in {}; runs state their share of these ceilings", path.display()));
     }
     Ok(Exit::Ok)
+}
+
+fn print(args: &MachineArgs, here: &Environment, spans: &Cost, registry: &Registry) -> Result<(), Failure> {
+    if args.format == Form::Json {
+        let mut json = serde_json::to_value(here).map_err(anyhow::Error::from)?;
+        json["span_cost"] = serde_json::json!({ "clock": spans.clock.word(), "off_ns": spans.off_ns, "on_ns": spans.on_ns,
+            "counted_ns": spans.counted_ns, "scope_ns": spans.scope_ns, "empty_ns": spans.empty_ns });
+        return output::result(|out| writeln!(out, "{json:#}"));
+    }
+    output::result(|out| {
+        output::prose(out, |out| write_machine(here, spans, out))?;
+        write_table(here, out)?;
+        output::prose(out, |out| {
+            writeln!(out, "{WORDS}")?;
+            registry.devices().iter().try_for_each(|device| writeln!(out, "{}: {}", device.id(), device.about()))?;
+            registry.absences().try_for_each(|(kind, why)| writeln!(out, "{kind}: unavailable: {why}"))
+        })
+    })
 }
 
 fn write_machine(here: &Environment, spans: &Cost, out: &mut dyn Write) -> std::io::Result<()> {

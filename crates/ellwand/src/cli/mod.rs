@@ -1,45 +1,47 @@
 //! The command line: parse, call, map outcomes to exit codes. Results go to stdout, everything else to stderr.
 
 mod apply;
+mod args;
 mod baseline;
 mod bench;
 mod budgets;
-mod cache;
 mod ceilings;
 mod certificate;
 mod check;
-mod chosen;
 mod ci;
-mod command;
 mod compare;
 mod contests;
 mod crossing;
 mod diagnosis;
 mod eta;
 mod exit;
-mod flags;
 mod given;
 mod keeping;
 mod list;
 mod machine;
 mod output;
+mod plan;
 mod progress;
+mod recording;
 mod records;
 mod report;
+mod rows;
 mod run;
 mod selfcheck;
 mod signals;
 mod spans;
 mod standing;
 mod verdict;
-mod worker;
 
 use std::ffi::OsString;
 
+use ellwand_bench::probe::PROBES;
+use ellwand_bench::worker::{COMMAND, Host, serve};
 use ellwand_core::{DeviceKind, Registry};
 
+use args::Command;
 pub(crate) use bench::bench;
-use exit::{Exit, Failure};
+use exit::{Exit, Outcome};
 
 /// One line about the processor, for the list of devices.
 pub(crate) fn cpu_description() -> String {
@@ -53,51 +55,60 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
     signals::quiet_panics_of_implementations();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // Before a command line is made and parsed: three of these begin every block of a comparison.
-    if args.get(1).is_some_and(|word| word == ellwand_bench::worker::COMMAND) && args.len() == 2 {
+    if args.get(1).is_some_and(|word| word == COMMAND) && args.len() == 2 {
         crossing::tell_kernels();
-        return code(worker::worker(registry));
+        return code(worker(registry));
     }
-    let matches = match command::command(registry).try_get_matches_from(&args) {
-        Ok(matches) => matches,
+    let command = match args::parse(registry, &args) {
+        Ok(command) => command,
         Err(error) => {
-            // Help and version are answers (stdout, 0); the rest are questions back (stderr, 2).
+            // Help and version are answers (stdout, 0); the rest are errors of usage (stderr, 2).
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
         }
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let registry = &with_devices_asked_for(registry, &line, matches.subcommand_name());
+    let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
     crossing::tell_kernels();
-    let outcome = match matches.subcommand() {
-        Some(("list", matches)) => list::list(registry, matches),
-        Some(("run", matches)) => run::run(registry, matches, line),
-        Some(("apply", matches)) => apply::apply(registry, matches, line),
-        Some(("check", matches)) => check::check(registry, matches),
-        Some(("report", matches)) => report::report(matches),
-        Some(("machine", matches)) => machine::machine(registry, matches, line),
-        Some(("compare", matches)) => compare::compare(registry, matches, line),
-        Some(("selfcheck", matches)) if command::is_set(matches, "diagnosis") => {
-            diagnosis::diagnosis(registry, matches)
-        }
-        Some(("selfcheck", matches)) => selfcheck::selfcheck(matches),
-        _ => Ok(Exit::Usage),
-    };
-    code(outcome)
+    code(match command {
+        Command::List(args) => list::list(registry, &args),
+        Command::Run(args) => run::run(registry, &args, line),
+        Command::Apply(args) => apply::apply(registry, &args, &line),
+        Command::Check(args) => check::check(registry, &args),
+        Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(registry, &args, line),
+        Command::Machine(args) => machine::machine(registry, &args),
+        Command::Selfcheck(args) if args.diagnosis => diagnosis::diagnosis(registry, &args),
+        Command::Selfcheck(args) => selfcheck::selfcheck(&args),
+    })
 }
 
+/// The exit code of an outcome, after the user has read why the command failed.
 fn code(outcome: Outcome) -> i32 {
-    match outcome {
-        Ok(exit) => exit.code(),
-        Err(failure) => failure.tell(),
-    }
+    let failure = match outcome {
+        Ok(exit) => return exit.code(),
+        Err(failure) => failure,
+    };
+    failure.message().iter().for_each(|message| output::note(message));
+    failure.exit().code()
 }
 
-/// The registry with the devices of CUDA, and with those of Vulkan where the command line mentions them or `list` shows them
-/// all; `machine` looks for these itself when it has measured.
-fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<&str>) -> Registry {
+/// The hidden command by which this program, started again, becomes one arm of a measurement. Errors of the protocol go to
+/// stderr, where the parent reads them as the last words.
+fn worker(registry: &Registry) -> Outcome {
+    // The kernels of the self-check live in every program that has a command line.
+    let mut all = registry.clone();
+    ellwand_bench::selfcheck::register(&mut all);
+    let host = Host { registry: &all, probes: PROBES, read_given: &crate::arrays::read };
+    serve(&host, std::io::stdin().lock(), std::io::stdout().lock())?;
+    Ok(Exit::Ok)
+}
+
+/// The registry with the devices of CUDA, and with those of Vulkan if the command line mentions them or shows `all`;
+/// `machine` looks for these itself when it has measured.
+fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Registry {
     let mut registry = registry.clone();
     registry.look_for(DeviceKind::Cuda);
-    let all = command == Some("list");
     let name = DeviceKind::Wgpu.to_string();
     if all || line.iter().skip(1).any(|word| word.contains(&name)) {
         registry.look_for(DeviceKind::Wgpu);
@@ -105,5 +116,3 @@ fn with_devices_asked_for(registry: &Registry, line: &[String], command: Option<
     registry
 }
 
-/// What a command comes to.
-type Outcome = Result<Exit, Failure>;

@@ -1,14 +1,14 @@
-//! Where a command writes: stdout for results, a directory for what is kept.
+//! Where a command writes: stdout for results, stderr for notes, a directory for records, the user's cache.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ellwand_core::InputError;
+use ellwand_core::{Environment, InputError};
 
 use super::exit::Failure;
 
-/// Notes to the user: stderr. That nobody reads it, or that it has no room, is no reason to stop.
+/// Notes to the user, on stderr. A closed or full stderr is no reason to stop.
 pub(super) fn note(text: &str) {
     // One write call, so that a line is not mixed with those of a worker.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
@@ -35,7 +35,7 @@ pub(super) fn width() -> Option<usize> {
 }
 
 /// A first line that begins with `head` and further ones indented by `indent`, broken between words so that none is wider
-/// than the width where there is one; a word that is wider stands alone.
+/// than the width if there is one; a word that is wider gets a line for itself.
 pub(super) fn wrapped(head: &str, text: &str, indent: usize, width: Option<usize>) -> String {
     let width = width.unwrap_or(usize::MAX);
     let mut out = head.to_string();
@@ -81,11 +81,8 @@ pub(super) fn color() -> bool {
 /// Makes the directory and proves that it can be written.
 pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     let refused = |error: io::Error| {
-        Failure::Input(InputError::new(
-            argument,
-            format!("{} cannot be written ({error})", dir.display()),
-            "a directory that can be written",
-        ))
+        let problem = format!("{} cannot be written ({error})", dir.display());
+        Failure::Input(InputError::new(argument, problem, "a directory that can be written"))
     };
     if dir.as_os_str().is_empty() {
         return Err(InputError::new(argument, "the name is empty", "the name of a directory").into());
@@ -123,6 +120,30 @@ pub(super) fn default_directory(workloads: &[String], unix_ms: u64) -> PathBuf {
         n += 1;
     }
     free
+}
+
+/// Where results of a kind are cached, one JSON file for each machine and program version; `None` without a home.
+pub(super) fn cache_path(kind: &str, environment: &Environment) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("ellwand").join(format!("{kind}-{}-{}.json", environment.fingerprint(), env!("CARGO_PKG_VERSION"))))
+}
+
+/// Caches a result. A cache that cannot be written costs time at the next run and nothing else.
+pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::Serialize) {
+    let Some(path) = cache_path(kind, environment) else { return };
+    let Ok(text) = serde_json::to_string(value) else { return };
+    let partial = path.with_extension(format!("partial-{}", std::process::id()));
+    let kept = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&partial, text))
+        .and_then(|()| std::fs::rename(&partial, &path));
+    if let Err(error) = kept {
+        note(&format!("note: the {kind} could not be kept in {} ({error})", path.display()));
+    }
 }
 
 /// Milliseconds since 1970 as `YYYYMMDD-HHMMSS` in UTC.

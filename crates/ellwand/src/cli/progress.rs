@@ -21,7 +21,7 @@ pub(super) struct Progress {
     last: Instant,
 }
 
-/// Parts of the whole that the bar can tell apart.
+/// Steps of the bar.
 const PARTS: u64 = 1000;
 
 impl Progress {
@@ -30,7 +30,7 @@ impl Progress {
         Self::with(Eta::new(vec![Load::new(0, 1, 0, 0.0); cells], 1.0))
     }
 
-    /// A bar for the cells of `plan`, of which an implementation takes about `each` beside its passes over the inputs.
+    /// A bar for the cells of `plan`, of which an implementation takes about `each` besides its passes over the inputs.
     pub(super) fn of_plan(plan: &Plan, each: Duration) -> Self {
         let names: Vec<String> = plan.cells.iter().map(|cell| cell.case.id()).collect();
         Self { labels: labels(&names), ..Self::with(Eta::new(loads(plan), each.as_secs_f64())) }
@@ -131,7 +131,7 @@ fn loads(plan: &Plan) -> Vec<Load> {
         .collect()
 }
 
-/// Names of cases (`workload/axis=value,..`) by what tells them apart, first what fits in a narrow terminal: the axes that
+/// Names of cases (`workload/axis=value,..`) by what distinguishes them, first what fits in a narrow terminal: the axes that
 /// differ among the cases of a workload, then the workload.
 fn labels(names: &[String]) -> Vec<String> {
     let split = |name: &str| -> (String, Vec<String>) {

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
 use ellwand_bench::writer;
 use ellwand_core::record::{Basis, Record, Sample};
 use ellwand_core::stats::median;
 use ellwand_core::{Caches, InputError};
 use serde_json::{Value, json};
 
-use super::command::{is_set, text};
-use super::exit::{Exit, Failure};
+use super::args::{CompareArgs, Form};
+use super::exit::{Exit, Failure, Outcome};
 use super::verdict::{digits, percent};
-use super::{Outcome, ci, output};
+use super::{ci, output};
 
 /// The record that a side names: a file, or a directory as `run` writes it.
 pub(super) fn record_at(side: &str) -> Option<PathBuf> {
@@ -35,30 +34,27 @@ struct Pair {
     common: bool,
 }
 
-pub(super) fn compare(matches: &ArgMatches, paths: [&Path; 2], rope: f64) -> Outcome {
+pub(super) fn compare(args: &CompareArgs, paths: [&Path; 2]) -> Outcome {
+    let rope = args.rope;
     let [baseline, candidate] = [read("BASE", paths[0])?, read("CANDIDATE", paths[1])?];
     let machines = [&baseline, &candidate].map(|record| record.run.environment.fingerprint());
-    if machines[0] != machines[1] && !is_set(matches, "across-machines") {
+    if machines[0] != machines[1] && !args.across_machines {
         let [one, other] = [&baseline, &candidate].map(|record| record.run.environment.cpu.clone());
-        return Err(InputError::new(
-            "CANDIDATE",
-            format!("the records were made on different machines ({one}; {other})"),
-            "two records of one machine",
-        )
-        .help("--across-machines compares them all the same: then the machines differ, and perhaps the code")
-        .into());
+        let problem = format!("the records were made on different machines ({one}; {other})");
+        let help = "--across-machines compares them all the same: then the machines differ, and perhaps the code";
+        return Err(InputError::new("CANDIDATE", problem, "two records of one machine").help(help).into());
     }
     let pairs = pairs(&baseline, &candidate);
-    output::result(|out| match text(matches, "format") {
-        Some("json") => write_json(&pairs, rope, out),
-        Some("junit") => ci::write_suite("ellwand compare", &cases(&pairs, rope), out),
-        Some("github") => cases(&pairs, rope).iter().try_for_each(|case| case.annotate(out)),
-        _ => output::prose(out, |out| write_lines(&pairs, rope, out)),
+    output::result(|out| match args.format {
+        Form::Json => write_json(&pairs, rope, out),
+        Form::Junit => ci::write_suite("ellwand compare", &cases(&pairs, rope), out),
+        Form::Github => cases(&pairs, rope).iter().try_for_each(|case| case.annotate(out)),
+        Form::Table => output::prose(out, |out| write_lines(&pairs, rope, out)),
     })?;
     Ok(if pairs.iter().any(|pair| pair.ratio.is_some()) { Exit::Ok } else { Exit::Nothing })
 }
 
-/// A record, and what is odd about it told.
+/// Reads a record, and notes what is odd about it.
 pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
     let record = writer::read(path)
         .map_err(|error| InputError::new(argument, error.to_string(), "a record as `run` writes it (record.jsonl)"))?;
@@ -76,7 +72,7 @@ struct Side<'a> {
     samples: Option<&'a [Sample]>,
 }
 
-/// All of a record. The arms of a comparison are two, each named with the other beside it: an implementation may be compared to several.
+/// All of a record. The arms of a comparison are two, each named with the other: an implementation may be compared to several.
 fn sides(record: &Record) -> Vec<Side<'_>> {
     let measured = record.measurements.iter().map(|measurement| Side {
         cell: measurement.cell(),
@@ -189,14 +185,12 @@ fn write_lines(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()>
     for pair in pairs {
         writeln!(out, "{}: {}", pair.cell, pair.sentence(rope))?;
     }
-    if pairs.iter().any(|pair| pair.common) {
-        writeln!(
-            out,
-            "no verdict: the two were not measured in turns; `compare WORKLOAD:A WORKLOAD:B` or --baseline is"
-        )
+    let end = if pairs.iter().any(|pair| pair.common) {
+        "no verdict: the two were not measured in turns; `compare WORKLOAD:A WORKLOAD:B` or --baseline is"
     } else {
-        writeln!(out, "the records have no case and implementation in common")
-    }
+        "the records have no case and implementation in common"
+    };
+    writeln!(out, "{end}")
 }
 
 fn write_json(pairs: &[Pair], rope: f64, out: &mut dyn Write) -> io::Result<()> {

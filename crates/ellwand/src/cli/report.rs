@@ -1,41 +1,38 @@
 //! `report`: from records to every format; also the last step of `run`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::ArgMatches;
-use ellwand_core::InputError;
 use ellwand_core::record::Record;
-use ellwand_report::{Options, Report};
+use ellwand_report::{Format, Options, Report};
 
-use super::command::{is_set, text};
-use super::exit::{Exit, Failure};
-use super::{Outcome, output, records, standing};
+use super::args::{ReportArgs, Reports};
+use super::exit::{Exit, Failure, Outcome};
+use super::{output, records, standing};
 
-pub(super) fn report(matches: &ArgMatches) -> Outcome {
-    let files: Vec<PathBuf> = matches.get_many::<String>("file").into_iter().flatten().map(PathBuf::from).collect();
+pub(super) fn report(args: &ReportArgs) -> Outcome {
     let mut all = Vec::new();
-    for file in &files {
-        let path = if file.is_dir() { file.join("record.jsonl") } else { file.clone() };
+    for file in &args.file {
+        let path = if file.is_dir() { file.join(standing::RECORD) } else { file.clone() };
         let record = records::read("FILE", &path)?;
         add(&mut all, record, &path);
     }
-    if let Some(dir) = text(matches, "output") {
-        standing::for_report(Path::new(dir), &all, !is_set(matches, "no-plot"), is_set(matches, "overwrite"))?;
-        output::directory("-o", Path::new(dir))?;
-        write_directory(matches, &all, Path::new(dir))?;
+    let options = options(&args.reports);
+    if let Some(dir) = &args.output {
+        standing::for_report(dir, &all, options.plots, args.overwrite)?;
+        output::directory("-o", dir)?;
+        write_directory(&options, &all, dir)?;
     }
     let has_any = |record: &Record| {
         record.measurements.iter().any(|measurement| measurement.outcome.is_measured())
             || record.comparisons.iter().any(|comparison| comparison.ended.is_none())
             || record.spans.iter().any(|spans| spans.outcome.is_measured())
     };
-    let measured = all.iter().any(has_any);
-    let by_measurement = text(matches, "format").is_some_and(|name| ["csv", "jsonl", "seed-json"].contains(&name));
+    let by_measurement = ["csv", "jsonl", "seed-json"].contains(&args.format.name);
     if by_measurement && all.iter().any(|record| !record.comparisons.is_empty()) {
         output::note("note: csv, jsonl and seed-json hold measurements; verdicts are in table, json and markdown");
     }
-    print(matches, &all)?;
-    Ok(if measured { Exit::Ok } else { Exit::Nothing })
+    print(&options, args.format, &all)?;
+    Ok(if all.iter().any(has_any) { Exit::Ok } else { Exit::Nothing })
 }
 
 /// Adds a record unless its run is there already: a copy, or the same file twice, would count every sample twice. Of two
@@ -57,30 +54,21 @@ fn add(records: &mut Vec<Record>, record: Record, path: &Path) {
     }
 }
 
-fn options(matches: &ArgMatches) -> Options {
-    Options {
-        baseline: text(matches, "baseline").map(str::to_string),
-        width: output::width(),
-        color: output::color(),
-        plots: !is_set(matches, "no-plot"),
-    }
+/// Reports for stdout, as the user wants them.
+pub(super) fn options(args: &Reports) -> Options {
+    Options { baseline: args.baseline.clone(), width: output::width(), color: output::color(), plots: !args.no_plot }
 }
 
-/// The report in the format asked for, on stdout.
-pub(super) fn print(matches: &ArgMatches, records: &[Record]) -> Result<(), Failure> {
-    let report = Report::from_records(records, &options(matches))?;
-    let name = text(matches, "format").unwrap_or("table");
-    let format = ellwand_report::format(name).ok_or_else(|| {
-        let known: Vec<&str> = ellwand_report::FORMATS.iter().map(|format| format.name).collect();
-        InputError::new("--format", format!("'{name}' is unknown"), format!("one of {}", known.join(", ")))
-    })?;
+/// Prints the report on stdout.
+pub(super) fn print(options: &Options, format: &Format, records: &[Record]) -> Result<(), Failure> {
+    let report = Report::from_records(records, options)?;
     output::result(|out| (format.write)(&report, out))
 }
 
-/// Every file that belongs into an output directory.
-pub(super) fn write_directory(matches: &ArgMatches, records: &[Record], dir: &Path) -> Result<(), Failure> {
-    // Files are for everyone: no terminal width and no colour.
-    let options = Options { width: None, color: false, ..options(matches) };
+/// Writes every file of a report to an output directory.
+pub(super) fn write_directory(options: &Options, records: &[Record], dir: &Path) -> Result<(), Failure> {
+    // Files are for every reader: no terminal width and no colour.
+    let options = Options { width: None, color: false, ..options.clone() };
     let report = Report::from_records(records, &options)?;
     ellwand_report::write_all(&report, dir, &options)?;
     Ok(())

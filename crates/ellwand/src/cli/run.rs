@@ -1,205 +1,133 @@
 //! `run`: the sweep.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-use clap::ArgMatches;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
-use ellwand_bench::{Blocks, Cell, Event, Instrument, Plan, Writer, environment, left_out, resolutions, writer};
-use ellwand_core::record::{Measurement, Outcome as Fate, Run, Settings, Spans, VERSION};
-use ellwand_core::tensor::Tensors;
-use ellwand_core::workload::Fit;
+use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
+use ellwand_core::record::{Outcome as Fate, Record, Settings};
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
-use super::chosen::{check_baseline, preferring, tell_left_alone};
-use super::command::{caches_of, effort, is_set, limits, selected, text};
-use super::exit::{Exit, Failure};
+use super::args::{FailOn, RunArgs, RunFormat};
+use super::budgets::{self, Budgets, Verdict};
+use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
-use super::{Outcome, budgets, ceilings, certificate, ci, output, report, signals, standing};
+use super::recording::{Recording, first_line};
+use super::standing::{self, RECORD};
+use super::{ceilings, check, ci, output, plan, report, signals, spans};
 
-/// Name of the record in the output directory.
-pub(super) const RECORD: &str = "record.jsonl";
-
-pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) -> Outcome {
-    let selection = selected(registry, matches);
-    let registry = &preferring(registry, &selection);
-    let mut plan = Plan::expand(registry, &selection)?;
-    for (names, why) in left_out(registry, &plan, &selection) {
-        output::note(&format!("left out {}: {why}", names.join(", ")));
-    }
-    tell_left_alone(&plan, &selection);
-    let cases: Vec<_> = plan.cells.iter().map(|cell| (cell.workload.as_ref(), &cell.case)).collect();
-    let given = super::given::given(matches, &cases)?;
-    if let Some(given) = &given {
-        bind(&mut plan, given, &selection.axes)?;
-    }
-    let spans = is_set(matches, "spans");
-    let blocks = if spans || is_set(matches, "in-process") {
-        None
-    } else {
-        Some(matches.get_one::<u32>("blocks").copied().unwrap_or(effort(matches).blocks()))
-    };
-    ceilings::check_memory(&plan.cells, blocks.is_some() && !is_set(matches, "once"), caches_of(matches))?;
-    check_baseline(&plan, matches)?;
-    let seed = matches.get_one::<u64>("seed").copied().unwrap_or(42);
-    let allowed = of_warm_caches(budgets::load(registry, matches)?, matches);
-    if !caches_of(matches).is_warm() && (spans || is_set(matches, "once")) {
-        let other = if spans { "--spans" } else { "--once" };
-        let expected = format!("either --caches cold or {other}");
-        return Err(InputError::new(
-            "--caches",
-            format!("with {other} no slot is timed that could start cold"),
-            expected,
-        )
-        .into());
-    }
-    if is_set(matches, "once") {
-        return super::check::once(registry, matches, &plan, seed, given.as_ref());
+pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Outcome {
+    let registry = &plan::preferring(registry, &args.chosen.cases.device);
+    let (plan, given) = plan::of_run(registry, args)?;
+    let budgets = budgets_in_force(registry, args)?;
+    refuse_cold(args)?;
+    if args.once {
+        return check::once(registry, args, &plan, given.as_ref());
     }
     let started = output::unix_ms();
-    let dir =
-        text(matches, "output").map_or_else(|| output::default_directory(&selection.workloads, started), PathBuf::from);
-    let (resume, overwrite) = (is_set(matches, "resume"), is_set(matches, "overwrite"));
-    if resume && text(matches, "output").is_none() {
-        let problem = "it continues the record of a directory, and none is named";
-        return Err(InputError::new("--resume", problem, "-o with the directory of the record").into());
-    }
-    let record_path = dir.join(RECORD);
-    if record_path.exists() && !resume && !overwrite {
-        return Err(InputError::new("-o", format!("{} holds a record already", dir.display()), "a new directory")
-            .help("--resume continues it, --overwrite replaces it")
-            .into());
-    }
-    // Read while it stands: what was made from it goes with it.
-    let before = if overwrite { standing::record(&record_path) } else { None };
-    if !overwrite {
-        let plots = if is_set(matches, "no-plot") { PlotNames::default() } else { standing::plots_of(&plan, registry) };
-        standing::only_ours(&dir, &plots)?;
-    }
+    let dir = args.session.output.clone().unwrap_or_else(|| output::default_directory(&args.chosen.workload, started));
+    let before = make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave things in order.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
     output::directory("-o", &dir)?;
-
-    let mut here = environment(registry);
-    let known =
-        if spans { Ok(ceilings::kept(&here).unwrap_or_default()) } else { known_ceilings(registry, &here, matches) };
-    here.ceilings = known.inspect_err(|_| {
-        // Nothing was begun: no empty directory tells of it. One that holds something stays, as does its parent.
-        if new && std::fs::remove_dir(&dir).is_ok() && text(matches, "output").is_none() {
+    let here = with_ceilings(registry, args).inspect_err(|_| {
+        // Nothing was begun: remove the empty directory. One that holds something stays, as does its parent.
+        if new && std::fs::remove_dir(&dir).is_ok() && args.session.output.is_none() {
             dir.parent().map(std::fs::remove_dir);
         }
     })?;
-    let settings = Settings { caches: caches_of(matches), ..effort(matches).settings() };
-    let this_run = Run {
-        version: VERSION,
-        id: id(started),
-        command: line,
-        started_unix_ms: started,
-        ellwand: env!("CARGO_PKG_VERSION").to_string(),
-        seed,
-        certificate: certificate::kept(&here),
-        environment: here,
-        settings,
-    };
-    let (record, finished) = open(&record_path, &this_run, resume, spans)?;
-    // Measuring ceilings had words of its own.
-    let interrupt = signals::stop_on_ctrl_c(signals::CELLS_KEPT);
-    if overwrite {
-        // From now on the record is another one: what was made from the old one would pass for its report.
+    let settings = Settings { caches: args.caches, ..args.effort.settings() };
+    let this_run = first_line(here, settings, args.chosen.cases.seed(), started, line);
+    let mut record = Recording::open(&dir.join(RECORD), &this_run, args.resume, args.spans)?;
+    if args.session.overwrite {
+        // The record is another one now, for whose reports those of the old one would pass.
         standing::clear(&dir, before.as_ref());
     }
-    // A record that is continued hears of it when there is something to add.
-    let again = (!finished.is_empty()).then_some(&this_run);
-    let mut record = Continued { record, again };
     let instrument = Instrument {
         registry,
         settings: this_run.settings.clone(),
-        seed,
+        seed: this_run.seed,
         probes: PROBES,
-        interrupt,
+        // Measuring ceilings promised something else.
+        interrupt: signals::stop_on_ctrl_c(signals::CELLS_KEPT),
         given: given.as_ref(),
-        resolutions: if spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
+        resolutions: if args.spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
     };
-    if spans {
-        let interrupted = super::spans::record(&instrument, plan, &dir, &mut record, &finished)?;
-        drop(record);
-        return finish(matches, None, &dir, &record_path, interrupted);
-    }
-    let workers = blocks.map(|blocks| Blocks {
-        instrument: &instrument,
-        launch: Launch::this_program(),
-        blocks,
-        limits: limits(matches),
-        given: matches.get_many::<String>("input").into_iter().flatten().cloned().collect(),
-    });
-    let interrupted = measure(&instrument, workers.as_ref(), plan, &mut record, &finished)?;
+    let interrupted = if args.spans {
+        spans::record(&instrument, plan, &dir, &mut record)?
+    } else {
+        measure(&instrument, args, plan, &mut record)?
+    };
     drop(record);
-    finish(matches, allowed.as_ref(), &dir, &record_path, interrupted)
+    finish(args, budgets.as_ref(), &dir, interrupted)
 }
 
-/// The budgets, unless caches are cold: what they allow was found with warm ones.
-fn of_warm_caches(budgets: Option<budgets::Budgets>, matches: &ArgMatches) -> Option<budgets::Budgets> {
-    if budgets.is_some() && !caches_of(matches).is_warm() {
+/// The budgets that hold for this run: they are for warm caches and whole iterations.
+fn budgets_in_force(registry: &Registry, args: &RunArgs) -> Result<Option<Budgets>, InputError> {
+    let budgets = budgets::find(registry, args.session.config.as_deref())?;
+    if budgets.is_some() && !args.caches.is_warm() {
         output::note("note: budgets are for warm caches and are not held against this run");
-        return None;
     }
-    budgets
+    Ok(budgets.filter(|_| args.caches.is_warm() && !args.spans))
 }
 
-/// The machine, with the devices that the registry found.
-pub(super) fn environment(registry: &Registry) -> Environment {
-    let mut here = environment::detect();
-    here.devices = registry.devices().iter().map(|device| (device.id().to_string(), device.about())).collect();
-    here
-}
-
-/// Identity of a run: its start and a part that another process does not have.
-pub(super) fn id(started: u64) -> String {
-    // The process id beside the clock: two runs may start in the same millisecond.
-    format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
-}
-
-/// A record, and the run that goes on with it unless it began it.
-pub(super) struct Continued<'a> {
-    record: Writer,
-    again: Option<&'a Run>,
-}
-
-impl Continued<'_> {
-    fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
-        let record = self.writer()?;
-        Ok(measurements.iter().try_for_each(|measurement| record.measurement(measurement))?)
+/// Refuses cold caches where no slot is timed.
+fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
+    if args.caches.is_warm() || !(args.spans || args.once) {
+        return Ok(());
     }
+    let other = if args.spans { "--spans" } else { "--once" };
+    let problem = format!("with {other} no slot is timed that could start cold");
+    Err(InputError::new("--caches", problem, format!("either --caches cold or {other}")))
+}
 
-    /// The record, to add something to it.
-    pub(super) fn writer(&mut self) -> Result<&mut Writer, Failure> {
-        if let Some(run) = self.again.take() {
-            self.record.resumed(run)?;
+/// Refuses an output directory that holds something else; returns the record to be replaced.
+fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Option<Record>, InputError> {
+    if args.resume && args.session.output.is_none() {
+        let problem = "it continues the record of a directory, and none is named";
+        return Err(InputError::new("--resume", problem, "-o with the directory of the record"));
+    }
+    if args.resume && dir.join(RECORD).exists() {
+        return Ok(None);
+    }
+    let plots = if args.reports.no_plot { PlotNames::default() } else { standing::plots_of(plan, registry) };
+    standing::claim(dir, args.session.overwrite, &plots, "--resume continues it, --overwrite replaces it")
+}
+
+/// This machine with its ceilings: cached ones, or measured now unless the user does not want to wait.
+fn with_ceilings(registry: &Registry, args: &RunArgs) -> Result<Environment, Failure> {
+    let mut here = ceilings::environment(registry);
+    here.ceilings = match ceilings::kept(&here) {
+        Some(kept) => kept,
+        None if args.spans || args.no_ceilings => Vec::new(),
+        None => {
+            output::note("measuring the ceilings of this machine (once; `ellwand machine` measures them again)");
+            ceilings::measure(registry, &here, Effort::Quick)?.0
         }
-        Ok(&mut self.record)
-    }
+    };
+    Ok(here)
 }
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
-fn measure(
-    instrument: &Instrument,
-    workers: Option<&Blocks>,
-    plan: Plan,
-    record: &mut Continued,
-    finished: &BTreeSet<String>,
-) -> Result<bool, Failure> {
+fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Recording) -> Result<bool, Failure> {
+    let workers = args.blocks().map(|blocks| Blocks {
+        instrument,
+        launch: Launch::this_program(),
+        blocks,
+        limits: args.session.limits(),
+        given: args.input.clone(),
+    });
     // Starting a worker process takes some hundredths of a second.
-    let spawn_ms = workers.map_or(0, |workers| 40 * u64::from(workers.blocks));
+    let spawn_ms = workers.as_ref().map_or(0, |workers| 40 * u64::from(workers.blocks));
     let each = Duration::from_nanos(instrument.settings.case_budget_ns) + Duration::from_millis(spawn_ms);
     let mut progress = Progress::of_plan(&plan, each);
     let mut interrupted = false;
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
-        leave_out(instrument, &mut cell, finished);
-        if cell.implementations.is_empty() {
+        if !record.leave_out(instrument, &mut cell) {
             progress.skip(index);
             continue;
         }
@@ -209,149 +137,68 @@ fn measure(
                 progress.rounds(index, rounds, planned);
             }
         };
-        let measured = match workers {
+        let measured = match &workers {
             Some(workers) => workers.measure(&cell, &mut on_event),
             None => instrument.measure(&cell, &mut on_event),
         };
-        match measured {
-            Ok(measurements) => {
-                record.add(&measurements)?;
-            }
-            Err(_) => {
-                interrupted = true;
-                break;
-            }
-        }
+        let Ok(measurements) = measured else {
+            interrupted = true;
+            break;
+        };
+        record.add(&measurements)?;
     }
     progress.finish();
     Ok(interrupted)
 }
 
-/// Leaves out the implementations that are finished at this case.
-pub(super) fn leave_out(instrument: &Instrument, cell: &mut Cell, finished: &BTreeSet<String>) {
-    let case = cell.case.id();
-    cell.implementations.retain(|implementation| {
-        let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
-        let device = device.map_or_else(|| implementation.needs.to_string(), |device| device.id().to_string());
-        !finished.contains(&format!("{case} {} {device}", implementation.name))
-    });
-}
-
 /// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
-fn finish(
-    matches: &ArgMatches,
-    limits: Option<&budgets::Budgets>,
-    dir: &Path,
-    record_path: &Path,
-    interrupted: bool,
-) -> Outcome {
-    let record = writer::read(record_path)?;
+fn finish(args: &RunArgs, budgets: Option<&Budgets>, dir: &Path, interrupted: bool) -> Outcome {
+    let record = writer::read(&dir.join(RECORD))?;
     let measured = record.measurements.iter().map(|measurement| &measurement.outcome);
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
-    let verdicts = limits.map_or_else(Vec::new, |limits| limits.judge_run(&record.measurements));
+    let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
     if !fates.is_empty() {
-        let told = match text(matches, "format") {
-            Some("junit") => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
-            Some("github") => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
-            _ => report::print(matches, std::slice::from_ref(&record)),
+        let options = report::options(&args.reports);
+        let printed = match args.format {
+            RunFormat::Junit => output::result(|out| ci::write_run_junit(&record.measurements, &verdicts, out)),
+            RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
+            RunFormat::Report(format) => report::print(&options, format, std::slice::from_ref(&record)),
         };
-        report::write_directory(matches, &[record], dir)?;
+        report::write_directory(&options, &[record], dir)?;
         output::note(&format!("\nwritten to {}", dir.display()));
-        if let Some(limits) = limits {
-            limits.tell(&verdicts);
+        if let Some(budgets) = budgets {
+            budgets.note(&verdicts);
         }
-        told?;
+        printed?;
     }
-    Ok(if interrupted {
-        output::note(&format!("interrupted; {} goes on from here", going_on(matches, dir)));
-        Exit::Interrupted
-    } else if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
+    if interrupted {
+        output::note(&format!("interrupted; {} goes on from here", going_on(args, dir)));
+        return Ok(Exit::Interrupted);
+    }
+    Ok(exit(&fates, &verdicts, args.fail_on))
+}
+
+fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {
+    if fates.iter().any(|fate| matches!(fate, Fate::Wrong { .. })) {
         Exit::Wrong
     } else if fates.iter().any(|fate| matches!(fate, Fate::Failed { .. })) {
         Exit::Error
     } else if !fates.iter().any(Fate::is_measured) {
         Exit::Nothing
-    } else if budgets::broken(&verdicts) && text(matches, "fail-on") != Some("never") {
+    } else if budgets::broken(verdicts) && fail_on != FailOn::Never {
         Exit::Regression
     } else {
         Exit::Ok
-    })
+    }
 }
 
 /// The command that goes on with a record.
-fn going_on(matches: &ArgMatches, dir: &Path) -> String {
-    let named = if text(matches, "output").is_some() { String::new() } else { format!("-o {} ", dir.display()) };
+fn going_on(args: &RunArgs, dir: &Path) -> String {
+    let named = if args.session.output.is_some() { String::new() } else { format!("-o {} ", dir.display()) };
     let command = "the same command";
-    match (is_set(matches, "resume"), is_set(matches, "overwrite")) {
+    match (args.resume, args.session.overwrite) {
         (true, _) => command.to_string(),
-        (false, true) => format!("{command} with {named}--resume in place of --overwrite"),
+        (false, true) => format!("{command} with {named}--resume instead of --overwrite"),
         (false, false) => format!("{command} with {named}--resume"),
     }
-}
-
-/// Marks every case as computed on the user's arrays, and refuses now what could not be adopted later. Of a sweep that the
-/// user did not ask for, the cases that the arrays are too small for are left out.
-fn bind(plan: &mut Plan, given: &Tensors, asked: &BTreeMap<String, String>) -> Result<(), InputError> {
-    let digest = format!("{:016x}", given.digest());
-    let (mut adopted, mut refused) = (Vec::new(), None);
-    for mut cell in std::mem::take(&mut plan.cells) {
-        cell.case.input = Some(digest.clone());
-        match cell.workload.adopt(&cell.case, given.clone(), Fit::Case) {
-            Ok((case, _)) => adopted.push(Cell { case, ..cell }),
-            Err(error) if asked.contains_key("batch") => return Err(error),
-            Err(error) => refused = Some((cell.case.id(), error)),
-        }
-    }
-    match refused {
-        Some((_, error)) if adopted.is_empty() => return Err(error),
-        Some((case, error)) => output::note(&format!("note: left out {case}: {}", error.problem)),
-        None => {}
-    }
-    plan.cells = adopted;
-    Ok(())
-}
-
-/// Kept ceilings, or measured now unless the user does not want to wait.
-fn known_ceilings(
-    registry: &Registry,
-    here: &Environment,
-    matches: &ArgMatches,
-) -> Result<Vec<ellwand_core::Ceiling>, Failure> {
-    if let Some(kept) = ceilings::kept(here) {
-        return Ok(kept);
-    }
-    if is_set(matches, "no-ceilings") {
-        return Ok(Vec::new());
-    }
-    output::note("measuring the ceilings of this machine (once; `ellwand machine` measures them again)");
-    let (measured, _) = ceilings::measure(registry, here, ellwand_bench::Effort::Quick)?;
-    Ok(measured)
-}
-
-/// Opens the record: a new one, or the one to continue together with the cells that are finished in it, by measurements or
-/// by `spans`.
-fn open(path: &Path, this_run: &Run, resume: bool, spans: bool) -> Result<(Writer, BTreeSet<String>), Failure> {
-    // A record that was killed before its first line was whole is none.
-    let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
-    if !(resume && begun()) {
-        return Ok((Writer::create(path, this_run)?, BTreeSet::new()));
-    }
-    let (record, known) = Writer::resume(path)?;
-    let differs = |what: &str, expected: String| {
-        Failure::Input(InputError::new("--resume", format!("the record was made {what}"), expected))
-    };
-    if known.run.environment.fingerprint() != this_run.environment.fingerprint() {
-        return Err(differs("on another machine", "the machine it was made on, or a new directory".into()));
-    }
-    if known.run.seed != this_run.seed || known.run.settings != this_run.settings {
-        let (seed, caches) = (known.run.seed, known.run.settings.caches.word());
-        let expected = format!("--seed {seed}, --caches {caches} and the same --effort");
-        return Err(differs("with another seed, effort or state of the caches", expected));
-    }
-    let finished = if spans {
-        known.spans.iter().map(Spans::cell).collect()
-    } else {
-        known.measurements.iter().map(Measurement::cell).collect()
-    };
-    Ok((record, finished))
 }

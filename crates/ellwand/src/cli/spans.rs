@@ -1,36 +1,28 @@
-//! `run --spans`: the components inside implementations, in runs apart from every headline timing.
+//! `run --spans`: the components inside implementations, recorded separately from every headline timing.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use ellwand_bench::spans::{Recording, cost};
+use ellwand_bench::spans::{self, cost};
 use ellwand_bench::{Cell, Event, Instrument, Plan};
 use ellwand_profile::Trace;
 
 use super::exit::Failure;
 use super::output;
 use super::progress::Progress;
-use super::run::Continued;
+use super::recording::Recording;
 
-/// Records the components of every cell that is not in the record yet, and writes each implementation's trace beside it;
+/// Records the components of every cell that is not in the record yet, and writes each implementation's trace next to it;
 /// returns whether the user interrupted.
-pub(super) fn record(
-    instrument: &Instrument,
-    plan: Plan,
-    dir: &Path,
-    record: &mut Continued,
-    finished: &BTreeSet<String>,
-) -> Result<bool, Failure> {
-    // Before anything else runs in this process, so that nobody's spans go into it.
+pub(super) fn record(instrument: &Instrument, plan: Plan, dir: &Path, record: &mut Recording) -> Result<bool, Failure> {
+    // Before anything else runs in this process, whose spans would go into it.
     let cost = cost();
     let mut progress = Progress::new(plan.cells.len());
     let (mut interrupted, mut traces) = (false, 0);
     for (index, mut cell) in plan.cells.into_iter().enumerate() {
-        super::run::leave_out(instrument, &mut cell, finished);
-        if cell.implementations.is_empty() {
+        if !record.leave_out(instrument, &mut cell) {
             continue;
         }
         progress.cell(index, &cell.case.id());
@@ -38,7 +30,7 @@ pub(super) fn record(
             interrupted = true;
             break;
         };
-        for Recording { mut spans, trace } in recordings {
+        for spans::Recording { mut spans, trace } in recordings {
             // A trace without components would show iterations and nothing in them.
             if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || !trace.activities.is_empty()) {
                 let name = name(&cell, &spans.implementation);
@@ -57,7 +49,7 @@ pub(super) fn record(
     Ok(interrupted)
 }
 
-/// `lattice-encode-1f3a90bc-simd.trace.json`: the digest tells cases apart, on every machine alike.
+/// `lattice-encode-1f3a90bc-simd.trace.json`: the digest distinguishes cases, on every machine alike.
 fn name(cell: &Cell, implementation: &str) -> String {
     let plain = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(60).collect()

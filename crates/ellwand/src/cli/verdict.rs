@@ -1,4 +1,4 @@
-//! How verdicts are told: one line a case, or JSON.
+//! Verdicts in words, one line a case, or as JSON.
 
 use std::io::{self, Write};
 
@@ -8,16 +8,11 @@ use ellwand_core::stats::{Change, Difference};
 use ellwand_report::units;
 use serde_json::{Value, json};
 
-use super::budgets;
-use super::compare::{Row, Said};
+use super::budgets::Verdict;
+use super::rows::{Row, Said};
 
-/// One line a case, with what must be said beside it below; then one a budget.
-pub(super) fn write_lines(
-    rows: &[Row],
-    budgets: &[budgets::Verdict],
-    rope: f64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// One line a case, with its notes below; then one a budget.
+pub(super) fn write_lines(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let mut left = rows;
     while let Some(row) = left.first() {
         let alike = failed_alike(left);
@@ -36,10 +31,10 @@ pub(super) fn write_lines(
     budgets.iter().try_for_each(|budget| writeln!(out, "budget {}: {}", budget.judged.state.word(), budget.line()))
 }
 
-/// Failures in a row from which on they are told once.
+/// From this many equal failures in a row on, they get one line.
 const ALIKE: usize = 4;
 
-/// How many of the first rows are told in one line: one, or all that failed in the same words (a program that is none of ours
+/// How many of the first rows share a line: one, or all that failed in the same words (a program without our workers
 /// fails so at every case).
 fn failed_alike(rows: &[Row]) -> usize {
     let Some(first) = rows.first().filter(|row| row.result.is_err()) else { return 1 };
@@ -68,40 +63,16 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     let judged = if decision.basis.is_cpu() { "CPU time" } else { "elapsed time" };
     let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
-    let takes = format!(
-        "{candidate} takes {} the time of {baseline} ({})",
-        times(change.ratio),
-        interval(change.low, change.high)
-    );
+    let takes = format!("{candidate} takes {} the time of {baseline} ({})", times(change.ratio), bounds(change));
     match row.said {
-        Said::Call(Call::As(Difference::Slower)) => format!(
-            "{candidate} is {} slower than {baseline} ({}), {cost}",
-            times(change.ratio),
-            interval(change.low, change.high)
-        ),
-        Said::Call(Call::As(Difference::Faster)) => format!(
-            "{candidate} is {} faster than {baseline} ({}), {cost}",
-            times(1.0 / change.ratio),
-            interval(1.0 / change.high, 1.0 / change.low)
-        ),
-        Said::Call(Call::As(Difference::Same)) => {
-            format!("same within {}: {takes}, {cost}", percent(rope))
-        }
-        Said::Call(Call::As(Difference::Undecided { blocks_needed })) => {
-            format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
-        }
+        Said::Call(Call::As(difference)) => called(difference, decision, [&baseline, &candidate], rope, &takes, &cost),
         Said::Call(Call::SlowerBeside(name)) => {
             let fastest = match change.difference {
                 Difference::Same => format!("while its fastest time is the same within {}", percent(rope)),
-                _ => format!("of its fastest time nothing is shown ({})", interval(change.low, change.high)),
+                _ => format!("of its fastest time nothing is shown ({})", bounds(change)),
             };
-            let change = decision.sides.iter().find(|side| side.name == name).map_or(*change, |side| side.change);
-            format!(
-                "{candidate} is slower than {baseline} in its slow moments: {} {} ({}); {fastest}, {cost}",
-                about(name),
-                times(change.ratio),
-                interval(change.low, change.high)
-            )
+            let moments = moments(decision, name);
+            format!("{candidate} is slower than {baseline} in its slow moments: {moments}; {fastest}, {cost}")
         }
         Said::Call(Call::Unsettled(name)) => format!(
             "undecided: the fastest times are the same within {}: {takes}, {cost}; {}",
@@ -111,7 +82,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
         Said::Call(Call::Withheld) => format!(
             "no verdict: two copies of {baseline} differ by {} ({}), so that this machine does not hold still enough now, {cost}",
             times(decision.control.ratio),
-            interval(decision.control.low, decision.control.high)
+            bounds(&decision.control)
         ),
         Said::OneOfMany => format!(
             "undecided: {takes}, {cost}; among so many cases one such is no surprise: compare this one alone, or --blocks {}",
@@ -125,25 +96,55 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     }
 }
 
-/// An implementation against itself is told apart from its other copy.
+/// A call on the main question.
+fn called(
+    difference: Difference,
+    decision: &Decision,
+    [baseline, candidate]: [&str; 2],
+    rope: f64,
+    takes: &str,
+    cost: &str,
+) -> String {
+    let change = &decision.change;
+    match difference {
+        Difference::Slower => {
+            format!("{candidate} is {} slower than {baseline} ({}), {cost}", times(change.ratio), bounds(change))
+        }
+        Difference::Faster => {
+            let bounds = interval(1.0 / change.high, 1.0 / change.low);
+            format!("{candidate} is {} faster than {baseline} ({bounds}), {cost}", times(1.0 / change.ratio))
+        }
+        Difference::Same => format!("same within {}: {takes}, {cost}", percent(rope)),
+        Difference::Undecided { blocks_needed } => {
+            format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
+        }
+    }
+}
+
+/// The names of both sides; an implementation against itself gets another name for its copy.
 fn names(row: &Row) -> [String; 2] {
     let [baseline, candidate] = row.names.clone();
     if baseline == candidate { [baseline, format!("another {candidate}")] } else { [baseline, candidate] }
 }
 
-/// What keeps the same fastest times from being called the same, and what would tell more.
+/// The change that a side question is about.
+fn side_change(decision: &Decision, name: &str) -> Change {
+    decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
+}
+
+/// What a side question found, in words.
+fn moments(decision: &Decision, name: &str) -> String {
+    let change = side_change(decision, name);
+    format!("{} {} ({})", about(name), times(change.ratio), bounds(&change))
+}
+
+/// What keeps the same fastest times from being called the same, and what would decide it.
 fn unsettled(decision: &Decision, name: &str, candidate: &str) -> String {
-    let change = decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change);
     let done = decision.blocks.len();
     // Where the question itself is all but answered, half as many blocks again are worth a try.
-    let more = more(&change).unwrap_or(done / 2).max(1);
-    format!(
-        "but the slow moments of {candidate} are not settled: {} {} ({}); --blocks {} would tell more",
-        about(name),
-        times(change.ratio),
-        interval(change.low, change.high),
-        done + more
-    )
+    let more = more(&side_change(decision, name)).unwrap_or(done / 2).max(1);
+    let moments = moments(decision, name);
+    format!("but the slow moments of {candidate} are not settled: {moments}; --blocks {} would tell more", done + more)
 }
 
 fn needed(decision: &Decision, blocks: Option<usize>) -> String {
@@ -158,18 +159,13 @@ fn needed(decision: &Decision, blocks: Option<usize>) -> String {
     )
 }
 
-/// What must be said beside a verdict, in sentences.
+/// Notes to a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let mut notes = Vec::new();
     let [_, candidate] = names(row);
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
         for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {
-            let slower = interval(side.change.low, side.change.high);
-            notes.push(format!(
-                "but in its slow moments {candidate} is slower: {} {} ({slower})",
-                about(side.name),
-                times(side.change.ratio)
-            ));
+            notes.push(format!("but in its slow moments {candidate} is slower: {}", moments(decision, side.name)));
         }
     }
     // Every arm, since the second copy of the baseline is part of the verdict.
@@ -202,6 +198,10 @@ pub(super) fn digits(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.3}") }
 }
 
+fn bounds(change: &Change) -> String {
+    interval(change.low, change.high)
+}
+
 fn interval(low: f64, high: f64) -> String {
     format!("99 % interval {} to {}", digits(low), digits(high))
 }
@@ -213,17 +213,16 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Everything that is known, for programs. Budgets of the program stand at each of its cases.
-pub(super) fn write_json(rows: &[Row], budgets: &[budgets::Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_json(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
     let of_program = budgets.iter().filter(|budget| rows.iter().all(|row| !row.budgets.contains(budget)));
-    let of_program: Vec<&budgets::Verdict> = of_program.collect();
+    let of_program: Vec<&Verdict> = of_program.collect();
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
             let mut json = as_json(row, rope);
-            let budgets: Vec<Value> =
-                of_program.iter().copied().chain(&row.budgets).map(budgets::Verdict::json).collect();
-            if let (Some(json), false) = (json.as_object_mut(), budgets.is_empty()) {
-                json.insert("budgets".into(), Value::Array(budgets));
+            let budgets: Vec<Value> = of_program.iter().copied().chain(&row.budgets).map(Verdict::json).collect();
+            if !budgets.is_empty() {
+                json["budgets"] = budgets.into();
             }
             json
         })
@@ -232,8 +231,7 @@ pub(super) fn write_json(rows: &[Row], budgets: &[budgets::Verdict], rope: f64, 
 }
 
 fn as_json(row: &Row, rope: f64) -> Value {
-    let head = json!({ "case": row.case, "baseline": row.names[0], "candidate": row.names[1], "verdict": said(row.said), "rope": rope });
-    let rest = match &row.result {
+    let mut json = match &row.result {
         Err((arm, fate)) => json!({ "arm": arm, "outcome": fate.word(), "reason": fate.reason() }),
         Ok(decision) => json!({
             "ratio": decision.change.ratio,
@@ -251,13 +249,13 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "elapsed_s": decision.elapsed_s,
         }),
     };
-    match (head, rest) {
-        (Value::Object(mut head), Value::Object(rest)) => {
-            head.extend(rest);
-            Value::Object(head)
-        }
-        (head, _) => head,
+    let [baseline, candidate] = &row.names;
+    let said = said(row.said);
+    for (key, value) in [("case", &*row.case), ("baseline", baseline), ("candidate", candidate), ("verdict", said)] {
+        json[key] = value.into();
     }
+    json["rope"] = rope.into();
+    json
 }
 
 fn change(change: &Change) -> Value {
@@ -266,9 +264,7 @@ fn change(change: &Change) -> Value {
 
 fn side_as_json(side: &Side) -> Value {
     let mut json = change(&side.change);
-    if let Some(json) = json.as_object_mut() {
-        json.insert("suspicious".into(), side.suspicious.into());
-    }
+    json["suspicious"] = side.suspicious.into();
     json
 }
 

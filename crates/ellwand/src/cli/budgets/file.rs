@@ -1,23 +1,32 @@
-//! `ellwand.toml`: where it is found and what may stand in it. Every slip is told with its line.
+//! `ellwand.toml`: where it is found and what it may hold. Errors name the line.
 
 use std::path::{Path, PathBuf};
 
-use ellwand_core::error::nearest;
 use ellwand_core::registry::matches;
 use ellwand_core::{Axis, InputError, Registry, Workload};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Budget, Budgets, Limit, quantity};
+use super::judge::Budget;
+use super::quantity::{self, Limit};
+use crate::cli::exit::{did_you_mean, unknown};
+
+/// The budgets of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Budgets {
+    pub(super) path: PathBuf,
+    pub(super) binary_size: Option<Limit>,
+    pub(super) rows: Vec<Budget>,
+}
 
 /// Name of the file.
-pub(super) const NAME: &str = "ellwand.toml";
+const NAME: &str = "ellwand.toml";
 const TOP: [&str; 2] = ["binary_size", "budget"];
 const OWN: [&str; 4] = ["workload", "implementation", "time", "peak_memory"];
 
 /// The budgets of the file that is named, or else of the nearest one in this directory and those above it; `None` when there
 /// is none.
-pub(super) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<Budgets>, InputError> {
+pub(crate) fn find(registry: &Registry, named: Option<&Path>) -> Result<Option<Budgets>, InputError> {
     let path = match named {
         Some(path) => Some(path.to_path_buf()),
         None => std::env::current_dir().ok().and_then(|here| nearest_file(&here)),
@@ -74,16 +83,16 @@ impl Reader<'_> {
         self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
+    fn place(&self, at: usize) -> String {
+        format!("{} line {}", self.path.display(), self.line(at))
+    }
+
     fn refused(&self, at: usize, problem: String, expected: &str) -> InputError {
-        InputError::new(format!("{} line {}", self.path.display(), self.line(at)), problem, expected)
+        InputError::new(self.place(at), problem, expected)
     }
 
     fn unknown(&self, key: &Spanned<impl Sized>, name: &str, known: &[&str], of: &str) -> InputError {
-        let error = self.refused(key.span().start, format!("'{name}' is no key{of}"), &one_of(known));
-        match nearest(name, known.iter().copied()) {
-            Some(near) => error.help(format!("did you mean {near}?")),
-            None => error,
-        }
+        unknown(self.place(key.span().start), format!("'{name}' is no key{of}"), name, known)
     }
 
     fn limit(
@@ -104,8 +113,8 @@ impl Reader<'_> {
         let mut budget = Budget { line: self.line(start), ..Budget::default() };
         let find = |name: &str| table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
         let Some(named) = find("workload") else {
-            let slip = |key: &&str| nearest(key, ["workload"]).is_some();
-            if let Some(key) = table.keys().find(|key| slip(&key.get_ref().as_ref())) {
+            let slip = |key: &str| did_you_mean(key, ["workload"]).is_some();
+            if let Some(key) = table.keys().find(|key| slip(key.get_ref())) {
                 return Err(self.unknown(key, key.get_ref(), &OWN, " of a budget"));
             }
             return Err(self.refused(start, "this budget names no workload".into(), "workload = \"NAME\""));
@@ -169,12 +178,8 @@ impl Reader<'_> {
             return Ok(found);
         }
         let names: Vec<&str> = known.iter().map(|workload| workload.name()).collect();
-        let error =
-            self.refused(at.span().start, format!("'{pattern}' is no workload of this program"), &one_of(&names));
-        Err(match nearest(pattern, names) {
-            Some(near) => error.help(format!("did you mean {near}?")),
-            None => error,
-        })
+        let problem = format!("'{pattern}' is no workload of this program");
+        Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 
     fn known_implementation(
@@ -192,11 +197,8 @@ impl Reader<'_> {
             return Ok(());
         }
         names.dedup();
-        let error = self.refused(at.span().start, format!("'{pattern}' is no implementation of it"), &one_of(&names));
-        Err(match nearest(pattern, names) {
-            Some(near) => error.help(format!("did you mean {near}?")),
-            None => error,
-        })
+        let problem = format!("'{pattern}' is no implementation of it");
+        Err(unknown(self.place(at.span().start), problem, pattern, &names))
     }
 
     /// The axis that a key means, which every workload of the budget must have, and its name.
@@ -213,21 +215,13 @@ impl Reader<'_> {
                 None => {
                     let axes = workload.axes().iter().map(|axis| axis.name);
                     let known: Vec<&str> = OWN.into_iter().chain(axes).collect();
-                    return Err(self.unknown(
-                        key,
-                        name,
-                        &known,
-                        &format!(" of a budget and no axis of {}", workload.name()),
-                    ));
+                    let of = format!(" of a budget and no axis of {}", workload.name());
+                    return Err(self.unknown(key, name, &known, &of));
                 }
             }
         }
         found.ok_or_else(|| self.unknown(key, name, &OWN, " of a budget"))
     }
-}
-
-fn one_of(names: &[&str]) -> String {
-    format!("one of {}", names.join(", "))
 }
 
 fn a(kind: &str) -> String {

@@ -9,35 +9,41 @@ use ellwand_core::stats::{mean_interval, median};
 use ellwand_core::{Parallelism, Value};
 use ellwand_report::units::human;
 
-use super::{Budget, Limit};
+use super::quantity::Limit;
 
 /// Confidence of the interval whose lower end is held against a budget.
 const CONFIDENCE: f64 = 0.99;
 
+/// One `[[budget]]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Budget {
+    pub(super) line: usize,
+    pub(super) workload: String,
+    pub(super) implementation: Option<String>,
+    /// Axis, value, and the value that a case without the axis has.
+    pub(super) axes: Vec<(String, Value, Option<Value>)>,
+    pub(super) time: Option<Limit>,
+    pub(super) peak_memory: Option<Limit>,
+}
+
 /// What is held against budgets: one implementation at one case.
 pub(crate) struct Subject<'a> {
-    /// Workload.
     pub(crate) workload: &'a str,
     /// Axis values; an axis at its neutral value may be missing.
     pub(crate) value: &'a dyn Fn(&str) -> Option<Value>,
-    /// Implementation.
     pub(crate) implementation: &'a str,
-    /// Threads.
     pub(crate) parallelism: Parallelism,
     /// Items that an iteration processes.
     pub(crate) items: u64,
     /// Raw samples with their processes; why there are none.
     pub(crate) samples: Result<&'a [Sample], &'a str>,
-    /// Values of probes.
     pub(crate) readings: &'a [Reading],
-    /// Shortest time that can be told from nothing, in seconds.
+    /// Timer resolution, in seconds.
     pub(crate) resolution_s: Option<f64>,
 }
 
-/// How a budget stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The value is inside.
     Kept,
     /// It is beyond, whatever the noise.
     Broken,
@@ -48,7 +54,6 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// One word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             State::Kept => "kept",
@@ -64,11 +69,9 @@ impl State {
 pub(crate) struct Judged {
     /// `time`, `peak memory`, `binary size`.
     pub(crate) what: &'static str,
-    /// How it stands.
     pub(crate) state: State,
     /// The value held against the limit, in seconds or bytes; of an item where the budget is an item's.
     pub(crate) value: Option<f64>,
-    /// The limit.
     pub(crate) limit: f64,
     /// In words: value, budget, by how much.
     pub(crate) text: String,
@@ -111,7 +114,7 @@ impl Budget {
     pub(super) fn judge(&self, subject: &Subject) -> Vec<Judged> {
         let samples = match subject.samples {
             Ok(samples) => samples,
-            // One that cannot run here and is not meant by name is nobody's budget.
+            // A budget that does not name it does not judge what cannot run here.
             Err(_) if self.implementation.is_none() => return Vec::new(),
             Err(why) => {
                 let limits = [("time", self.time, "s"), ("peak memory", self.peak_memory, "B")];
@@ -157,7 +160,7 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
     if let Some(resolution) = subject.resolution_s
         && median(&ln).is_some_and(|ln| ln.exp() * share < resolution)
     {
-        // It takes less than what can be told from nothing.
+        // Below timer resolution.
         let state = if resolution / share <= limit.value { State::Kept } else { State::Open };
         let text = format!("time below resolution ({}), {}", human(resolution / share, "s"), budget(limit, "s"));
         return Judged { what: "time", state, value: None, limit: limit.value, text };
@@ -167,15 +170,9 @@ fn time(limit: Limit, subject: &Subject, samples: &[Sample]) -> Judged {
         return open("time", limit, "s", why);
     };
     let (value, low, high) = (interval.mean.exp(), interval.low().exp(), interval.high().exp());
-    let takes = format!(
-        "time {} {a} (99 % interval {} to {}, {} processes; {}), {}",
-        human(value, "s"),
-        human(low, "s"),
-        human(high, "s"),
-        ln.len(),
-        basis.about(),
-        budget(limit, "s")
-    );
+    let [middle, least, most] = [value, low, high].map(|seconds| human(seconds, "s"));
+    let interval = format!("99 % interval {least} to {most}, {} processes; {}", ln.len(), basis.about());
+    let takes = format!("time {middle} {a} ({interval}), {}", budget(limit, "s"));
     let (state, rest) = if low > limit.value {
         (State::Broken, format!(": {}", over(value, limit.value)))
     } else if value > limit.value {

@@ -17,52 +17,23 @@ mod quantity;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::ArgMatches;
 use ellwand_core::record::Measurement;
-use ellwand_core::{InputError, Registry, Value};
 use serde_json::{Value as Json, json};
 
 use super::output;
+pub(super) use file::{Budgets, find};
+use judge::Budget;
 pub(super) use judge::{Judged, State, Subject};
-
-/// A limit in seconds or bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Limit {
-    value: f64,
-    /// Of one item, not of an iteration.
-    per_item: bool,
-}
-
-/// The budgets of a file.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Budgets {
-    path: PathBuf,
-    binary_size: Option<Limit>,
-    rows: Vec<Budget>,
-}
-
-/// One `[[budget]]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Budget {
-    line: usize,
-    workload: String,
-    implementation: Option<String>,
-    /// Axis, value, and the value that stands for the axis being left out of a case.
-    axes: Vec<(String, Value, Option<Value>)>,
-    time: Option<Limit>,
-    peak_memory: Option<Limit>,
-}
 
 /// A budget held against something that has a name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     /// Case and implementation, or the program.
     pub(super) subject: String,
-    /// Where the budget stands: `ellwand.toml line 3`.
+    /// Where the budget is written: `ellwand.toml line 3`.
     pub(super) place: String,
-    /// What came of it.
     pub(super) judged: Judged,
 }
 
@@ -77,11 +48,6 @@ impl Verdict {
         let Judged { what, state, value, limit, text } = &self.judged;
         json!({ "subject": self.subject, "what": what, "state": state.word(), "value": value, "limit": limit, "text": text, "place": self.place })
     }
-}
-
-/// The budgets that are in force: of `--config`, or of the nearest `ellwand.toml`.
-pub(super) fn load(registry: &Registry, matches: &ArgMatches) -> Result<Option<Budgets>, InputError> {
-    file::find(registry, super::command::text(matches, "config").map(Path::new))
 }
 
 impl Budgets {
@@ -162,8 +128,8 @@ impl Budgets {
         verdicts
     }
 
-    /// Tells on stderr what is broken or open, and how many there are: the table on stdout is the record's alone.
-    pub(super) fn tell(&self, verdicts: &[Verdict]) {
+    /// Notes on stderr what is broken or open, and how many there are: the table on stdout is made from the record alone.
+    pub(super) fn note(&self, verdicts: &[Verdict]) {
         let count = |state: State| verdicts.iter().filter(|verdict| verdict.judged.state == state).count();
         for verdict in verdicts.iter().filter(|verdict| verdict.judged.state != State::Kept) {
             output::note(&format!("budget {}: {}", verdict.judged.state.word(), verdict.line()));
@@ -178,7 +144,6 @@ impl Budgets {
     }
 }
 
-/// Whether one is broken.
 pub(super) fn broken(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| verdict.judged.state == State::Broken)
 }

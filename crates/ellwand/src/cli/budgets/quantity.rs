@@ -1,6 +1,12 @@
 //! Quantities with units, as `ellwand.toml` writes them: `"2 ms"`, `"0.4 ns/item"`, `"64 MB"`.
 
-use super::Limit;
+/// A limit in seconds or bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limit {
+    pub(super) value: f64,
+    /// Of one item, not of an iteration.
+    pub(super) per_item: bool,
+}
 
 /// Seconds of a unit of time.
 const TIMES: [(&str, f64); 7] =
@@ -20,7 +26,6 @@ const SIZES: [(&str, f64); 9] = [
 
 /// What a time looks like, for messages.
 pub(super) const TIME: &str = "a time such as \"2 ms\", or an item's such as \"0.4 ns/item\" (ns, us, ms, s, min)";
-/// What a size looks like.
 pub(super) const SIZE: &str = "a size such as \"64 MB\" (B, kB, MB, GB, KiB, MiB, GiB)";
 
 /// Reads a time of an iteration, or of one of its items.
@@ -35,7 +40,6 @@ pub(super) fn time(text: &str) -> Result<Limit, String> {
     Ok(Limit { value: quantity(text, &TIMES)?, per_item })
 }
 
-/// Reads a size in bytes.
 pub(super) fn size(text: &str) -> Result<Limit, String> {
     Ok(Limit { value: quantity(text, &SIZES)?, per_item: false })
 }

@@ -6,6 +6,7 @@ use ellwand_core::record::Sample;
 use ellwand_core::{Axis, Better, Implementation, Parallelism, PrepareError, Reading, Registry, Value};
 
 use super::judge::bytes;
+use super::quantity::Limit;
 use super::*;
 use crate::suite;
 

@@ -7,7 +7,7 @@ use ellwand_bench::compare::Call;
 use ellwand_bench::selfcheck::{Taken, Trial, is_equal};
 use ellwand_core::stats::Difference;
 
-use super::planted;
+use super::table::planted;
 use crate::cli::output;
 use crate::cli::progress::Progress;
 
@@ -74,7 +74,7 @@ impl<'a> Ahead<'a> {
         format!("{done} of {planned} decisions, {} false alarms, about {:.0} s to go", self.alarms, left_s.ceil())
     }
 
-    /// A line beside the bar.
+    /// A line above the bar.
     pub(super) fn note(&self, text: &str) {
         self.progress.note(text);
     }

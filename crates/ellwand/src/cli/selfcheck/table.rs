@@ -5,27 +5,13 @@ use std::io::Write;
 use ellwand_bench::selfcheck::{self, Certificate};
 use ellwand_report::units;
 
-use super::planted;
 use crate::cli::verdict::percent;
 
+const HEAD: &str = "kernel                    planted decisions slower faster same undecided withheld\
+\x20  called slower (95 %)     bias covered  s (median, p90)  cpu s  found by";
+
 pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{:14} {:>18} {:>9} {:>6} {:>6} {:>4} {:>9} {:>8}  {:>21} {:>8} {:>7}  {:>14} {:>6}  found by",
-        "kernel",
-        "planted",
-        "decisions",
-        "slower",
-        "faster",
-        "same",
-        "undecided",
-        "withheld",
-        "called slower (95 %)",
-        "bias",
-        "covered",
-        "s (median, p90)",
-        "cpu s"
-    )?;
+    writeln!(out, "{HEAD}")?;
     for row in &certificate.rows {
         let power = match row.power() {
             Some((share, low, high)) if !selfcheck::is_equal(&row.candidate) => {
@@ -54,6 +40,17 @@ pub(super) fn write(certificate: &Certificate, out: &mut dyn Write) -> std::io::
         )?;
     }
     write_summary(certificate, out)
+}
+
+/// What was planted, in words: a difference of all runs, or slow runs (or slots, where a run fills one).
+pub(super) fn planted(candidate: &str, percent: i64, passes: i64) -> String {
+    let of = if passes > 1 { "slots" } else { "runs" };
+    match candidate {
+        selfcheck::TAIL => format!("tail of {of}"),
+        selfcheck::MODES => format!("two modes of {of}"),
+        _ if percent == 0 => "equal".into(),
+        _ => format!("+{percent} %"),
+    }
 }
 
 /// Median and 90th percentile of the seconds of a decision; nothing where none was taken.
@@ -108,11 +105,8 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
         .collect();
     if let Some(spent) = spent.filter(|spent| !spent.is_empty()) {
         let decisions = certificate.rows.iter().map(|row| row.decisions).sum::<u64>();
-        writeln!(
-            out,
-            "a decision takes {:.2} s of processor time in the mean",
-            spent.iter().sum::<f64>() / decisions as f64
-        )?;
+        let mean = spent.iter().sum::<f64>() / decisions as f64;
+        writeln!(out, "a decision takes {mean:.2} s of processor time in the mean")?;
     }
     if let Some(planned) = certificate.planned {
         writeln!(out, "partial: {} of {planned} planned decisions were taken", certificate.decisions())?;

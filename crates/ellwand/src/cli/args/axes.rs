@@ -1,0 +1,107 @@
+//! The axes of workloads as flags. Help shows those of the workloads that the user names, and no others.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use ellwand_core::{Axis, Registry, Workload};
+
+/// Before the name of an axis in the id of its flag, so that an axis may be named like a field of the arguments.
+const PREFIX: &str = "axis ";
+
+/// What values an axis takes, with their unit.
+pub(crate) fn range(axis: &Axis) -> String {
+    if axis.unit.is_empty() { axis.expected() } else { format!("{}, in {}", axis.expected(), axis.unit) }
+}
+
+/// The values of an axis when the user gives none.
+pub(crate) fn defaults(axis: &Axis) -> String {
+    axis.default.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The workloads that a request for help names, alone, as a group or as `WORKLOAD:IMPLEMENTATION`.
+pub(super) fn asked_about(registry: &Registry, args: &[OsString]) -> Vec<Arc<dyn Workload>> {
+    let words: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
+    if !words.iter().any(|word| ["--help", "-h"].contains(word)) {
+        return Vec::new();
+    }
+    let name = |word: &&str| word.split(':').next().unwrap_or_default().to_string();
+    words.iter().filter_map(|word| registry.select(&[name(word)]).ok()).flatten().collect()
+}
+
+/// What an axis means to some workloads; others may use its name for something else.
+struct Meaning {
+    text: String,
+    workloads: Vec<String>,
+}
+
+/// An axis of any workload: other names, and its meanings in the workloads that help shows.
+#[derive(Default)]
+struct Flag {
+    aliases: Vec<&'static str>,
+    meanings: Vec<Meaning>,
+}
+
+/// Adds a flag for each axis of any workload. Help lists the axes of the workloads in `shown`.
+pub(super) fn add(registry: &Registry, shown: &[Arc<dyn Workload>], command: Command) -> Command {
+    let hint = "The axes of a workload are flags too. `--help` after the name of a workload lists them.";
+    let command = if shown.is_empty() { command.after_help(hint) } else { command };
+    let heading = match shown {
+        [one] => format!("Axes of {}", one.name()),
+        _ => "Axes".to_string(),
+    };
+    flags(registry, shown, &command).into_iter().fold(command, |command, (name, flag)| {
+        let several = |meaning: &Meaning| format!("{} [{}]", meaning.text, meaning.workloads.join(", "));
+        let words = |meaning: &Meaning| if shown.len() > 1 { several(meaning) } else { meaning.text.clone() };
+        let help: Vec<String> = flag.meanings.iter().map(words).collect();
+        // One-letter names of the mathematics (--q, --M) are long flags, as users of such tools write them.
+        command.arg(
+            Arg::new(format!("{PREFIX}{name}"))
+                .long(name)
+                .value_name("V,..")
+                .action(ArgAction::Append)
+                .allow_negative_numbers(true)
+                .help(help.join("; "))
+                .help_heading(heading.clone())
+                .hide(flag.meanings.is_empty())
+                .visible_aliases(flag.aliases),
+        )
+    })
+}
+
+/// All axes by name. Those that a flag of the command already names are out of reach.
+fn flags(registry: &Registry, shown: &[Arc<dyn Workload>], command: &Command) -> BTreeMap<&'static str, Flag> {
+    let taken = |name: &str| {
+        let of_arg =
+            |arg: &Arg| arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name);
+        ["help", "version"].contains(&name) || command.get_arguments().any(of_arg)
+    };
+    let mut flags: BTreeMap<&'static str, Flag> = BTreeMap::new();
+    for workload in registry.workloads() {
+        for axis in workload.axes().iter().filter(|axis| !taken(axis.name)) {
+            let flag = flags.entry(axis.name).or_default();
+            for alias in axis.aliases.iter().filter(|alias| !taken(alias)) {
+                if !flag.aliases.contains(alias) {
+                    flag.aliases.push(alias);
+                }
+            }
+            if !shown.iter().any(|one| one.name() == workload.name()) {
+                continue;
+            }
+            let text = format!("{} ({}) [default: {}]", axis.about, range(axis), defaults(axis));
+            match flag.meanings.iter_mut().find(|known| known.text == text) {
+                Some(known) => known.workloads.push(workload.name().to_string()),
+                None => flag.meanings.push(Meaning { text, workloads: vec![workload.name().to_string()] }),
+            }
+        }
+    }
+    flags
+}
+
+/// The axes that the user gave, by name, with their values as text.
+pub(super) fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
+    let values = |id: &str| matches.get_many::<String>(id).into_iter().flatten().cloned().collect::<Vec<_>>().join(",");
+    let ids = matches.ids().map(clap::Id::as_str);
+    ids.filter_map(|id| Some((id.strip_prefix(PREFIX)?.to_string(), values(id)))).collect()
+}

@@ -1,0 +1,115 @@
+//! Arguments of the commands that compute: `run`, `check` and `apply`.
+//!
+//! The structs have no doc comments: clap would print them as descriptions of commands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use ellwand_bench::plan::Selection;
+use ellwand_bench::settings::Effort;
+use ellwand_core::Caches;
+
+use super::shared::{Chosen, Reports, Session};
+use super::values::{FailOn, Form, RunFormat, directory, named};
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) session: Session,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(RunFormat::all()), default_value = "table")]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reports: Reports,
+    /// budget: exit with code 3 if a budget of ellwand.toml is exceeded
+    #[arg(long, value_name = "WHAT", value_parser = named(FailOn::OF_RUN), default_value = "budget")]
+    pub(crate) fail_on: FailOn,
+    /// How long to measure each case
+    #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
+    pub(crate) effort: Effort,
+    /// cold: flush the caches of the device before every slot of one iteration
+    #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
+    pub(crate) caches: Caches,
+    /// Continue the record in the output directory and skip its finished cells
+    #[arg(long, conflicts_with = "overwrite")]
+    pub(crate) resume: bool,
+    /// Run each implementation once, untimed and unrecorded, for perf, nsys or ncu
+    #[arg(long, conflicts_with_all = ["output", "resume", "overwrite", "time_limit"])]
+    pub(crate) once: bool,
+    /// Show the spans inside each implementation and write traces; takes no headline times
+    #[arg(long, conflicts_with_all = ["once", "baseline", "blocks", "time_limit"])]
+    pub(crate) spans: bool,
+    /// Fresh processes for each implementation [default: 3 quick, 4 normal, 8 thorough]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// Measure in this process, for debuggers: one block, so no spread between processes
+    #[arg(long, conflicts_with_all = ["blocks", "time_limit"])]
+    in_process: bool,
+    /// Do not measure the ceilings of this machine if none are cached
+    #[arg(long)]
+    pub(crate) no_ceilings: bool,
+    /// Arrays instead of generated inputs: NAME=FILE.npy, FILE.npz, NAME=FILE.safetensors:ARRAY
+    #[arg(long, value_name = "BINDING")]
+    pub(crate) input: Vec<String>,
+    #[command(flatten)]
+    pub(crate) chosen: Chosen,
+}
+
+impl RunArgs {
+    /// Worker processes of each implementation; `None` if all is measured in this process.
+    pub(crate) fn blocks(&self) -> Option<u32> {
+        (!self.spans && !self.in_process).then(|| self.blocks.unwrap_or(self.effort.blocks()))
+    }
+}
+
+#[derive(Args)]
+#[command(mut_arg("workload", |arg| {
+    arg.required(false).default_value("*").hide_default_value(true).help("Workloads, groups or patterns [default: all]")
+}))]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) chosen: Chosen,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
+    pub(crate) format: Form,
+}
+
+#[derive(Args)]
+pub(crate) struct ApplyArgs {
+    /// Workload
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+    /// Implementation [default: the last single-threaded one in `list WORKLOAD` that runs here]
+    #[arg(short, long, value_name = "NAME")]
+    implementation: Option<String>,
+    /// Arrays: NAME=FILE.npy, NAME=FILE.npz:ARRAY, or all arrays of FILE.npz or FILE.safetensors by name
+    #[arg(long, value_name = "BINDING", required = true)]
+    pub(crate) input: Vec<String>,
+    /// Directory for the outputs: a .npy file for each array, and apply.json
+    #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", required = true, value_parser = directory())]
+    pub(crate) output: PathBuf,
+    /// Device: cpu, cuda, wgpu, or one by its index such as cuda:1
+    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
+    device: Vec<String>,
+    /// Replace the arrays of an earlier call in the output directory
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Check the outputs against the reference, and write nothing if they are wrong
+    #[arg(long)]
+    pub(crate) verify: bool,
+    #[arg(skip)]
+    pub(super) axes: BTreeMap<String, String>,
+}
+
+impl ApplyArgs {
+    pub(crate) fn selection(&self) -> Selection {
+        Selection {
+            workloads: vec![self.workload.clone()],
+            axes: self.axes.clone(),
+            size: None,
+            implementations: self.implementation.iter().cloned().collect(),
+            devices: self.device.clone(),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The command line as types. A command's arguments are parsed once, here; no other file looks up a flag by its name.
+
+mod axes;
+mod measure;
+mod shared;
+mod values;
+mod verdicts;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use ellwand_bench::settings::Effort;
+use ellwand_core::{Registry, Workload};
+use ellwand_report::Format;
+
+pub(super) use axes::{defaults, range};
+pub(super) use measure::{ApplyArgs, CheckArgs, RunArgs};
+pub(super) use shared::Reports;
+pub(super) use values::{FailOn, Form, RunFormat};
+pub(super) use verdicts::{CompareArgs, SelfcheckArgs};
+
+use values::{directory, named, reports};
+
+#[derive(Parser)]
+#[command(
+    name = "ellwand",
+    version,
+    about = "A workbench for measuring numerical code. Always measure, never guess.",
+    after_help = "Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted."
+)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A command with its arguments. The doc comments are what help prints.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List workloads and devices; with a name, its axes, sizes, implementations and arrays
+    List(ListArgs),
+    /// Measure implementations over a sweep and write a record, tables, plots and a report
+    Run(RunArgs),
+    /// Run one implementation on your own arrays and write its outputs as .npy files
+    Apply(ApplyArgs),
+    /// Check every implementation against the reference; time nothing
+    Check(CheckArgs),
+    /// Convert records to any format
+    Report(ReportArgs),
+    /// Decide whether a candidate is faster than a baseline, slower, or the same
+    Compare(CompareArgs),
+    /// Measure the ceilings of this machine and its GPUs: bandwidth, compute, latency, and what calls cost
+    Machine(MachineArgs),
+    /// Measure this machine's false-positive rate and detection power
+    Selfcheck(SelfcheckArgs),
+}
+
+// The structs have no doc comments: clap would print them as the description of the command.
+#[derive(Args)]
+pub(super) struct ListArgs {
+    /// Workloads, groups or patterns to show in detail
+    #[arg(value_name = "WORKLOAD")]
+    pub(super) pattern: Vec<String>,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
+    pub(super) format: Form,
+}
+
+#[derive(Args)]
+pub(super) struct ReportArgs {
+    /// Records (record.jsonl), or directories that hold one
+    #[arg(value_name = "FILE", required = true, num_args = 1..)]
+    pub(super) file: Vec<PathBuf>,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(reports()), default_value = "table")]
+    pub(super) format: &'static Format,
+    #[command(flatten)]
+    pub(super) reports: Reports,
+    /// Also write run.json, summary.csv, report.md and plots to DIR
+    #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
+    pub(super) output: Option<PathBuf>,
+    /// Replace reports of other records in DIR
+    #[arg(long)]
+    pub(super) overwrite: bool,
+}
+
+#[derive(Args)]
+pub(super) struct MachineArgs {
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
+    pub(super) format: Form,
+    /// How long to measure each ceiling
+    #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
+    pub(super) effort: Effort,
+}
+
+impl Command {
+    /// The axes of a command that takes some.
+    fn axes(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        match self {
+            Command::Run(args) => Some(&mut args.chosen.cases.axes),
+            Command::Check(args) => Some(&mut args.chosen.cases.axes),
+            Command::Compare(args) => Some(&mut args.cases.axes),
+            Command::Apply(args) => Some(&mut args.axes),
+            _ => None,
+        }
+    }
+}
+
+/// Parses a command line.
+///
+/// # Errors
+/// What clap says of a line that is no command; also help and the version, which are asked for as such.
+pub(super) fn parse(registry: &Registry, args: &[OsString]) -> Result<Command, clap::Error> {
+    let matches = command(registry, &axes::asked_about(registry, args)).try_get_matches_from(args)?;
+    let mut command = Line::from_arg_matches(&matches)?.command;
+    if let (Some(axes), Some((_, matches))) = (command.axes(), matches.subcommand()) {
+        *axes = axes::given(matches);
+    }
+    Ok(command)
+}
+
+/// All commands, with the axes of all workloads as flags. Help lists those of the workloads in `shown`.
+fn command(registry: &Registry, shown: &[Arc<dyn Workload>]) -> clap::Command {
+    ["run", "apply", "check", "compare"]
+        .into_iter()
+        .fold(Line::command(), |line, name| line.mut_subcommand(name, |command| axes::add(registry, shown, command)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, suite};
+
+    fn registry() -> Registry {
+        let double = suite("double")
+            .axis(Axis::int("count", "numbers per call", 1, 100, 7).unit("numbers").alias(&["N"]))
+            .axis(Axis::choice("seed", "a name that a flag has", &["a", "b"], "a"))
+            .axis(Axis::choice("only", "a name that a flag of another command has", &["a", "b"], "a"))
+            .input(|_, _| 0_u8)
+            .implementation("simd", |x| *x);
+        let mut registry = Registry::from(double);
+        let other = suite("other").axis(Axis::int("count", "something else", 1, 9, 3)).input(|_, _| 0_u8);
+        other.implementation("simd", |x| *x).register(&mut registry);
+        registry
+    }
+
+    fn parsed(line: &str) -> Result<Command, clap::Error> {
+        let args: Vec<OsString> = std::iter::once("ellwand").chain(line.split(' ')).map(OsString::from).collect();
+        parse(&registry(), &args)
+    }
+
+    fn help(line: &str) -> String {
+        parsed(line).err().unwrap_or_else(|| panic!("{line} is no request for help")).to_string()
+    }
+
+    /// clap checks ids, conflicts and duplicate flags of all commands.
+    #[test]
+    fn the_declarations_are_consistent() {
+        command(&registry(), &[]).debug_assert();
+    }
+
+    #[test]
+    fn every_command_parses_into_its_arguments() {
+        for line in [
+            "list",
+            "list double other --format json",
+            "run double -o out --format junit --no-plot --config b.toml --fail-on never --effort quick --caches cold --baseline simd --overwrite --blocks 3 --time-limit 9 --no-ceilings --input x=y --size tiny -i a,b --device cpu,cuda:1 --seed 3 --count 1,2",
+            "run double --resume --in-process",
+            "run double --once",
+            "run double --spans",
+            "apply double -i simd --input x=y --input z=w --output-dir out --device cpu --overwrite --verify --N 3",
+            "check",
+            "check double --format json --size tiny -i a --device cpu --seed 3 --count 2",
+            "report a b --format markdown --baseline simd --output out --overwrite --no-plot",
+            "compare a b --across-machines --rope 2 --blocks 8 --fail-on slower --config c -o out --overwrite --format github --time-limit 4 --size tiny --device cpu --seed 3 --count 2 --caches warm",
+            "compare a b --workload double -i x,y",
+            "compare --command a b --same-output",
+            "compare --baseline HEAD --workload double",
+            "machine --format json --effort thorough",
+            "selfcheck --long --quick --only sum --decisions 3 --budget 4 --rope 0.5 --format json",
+            "selfcheck --diagnosis --device cuda",
+        ] {
+            if let Err(error) = parsed(line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_arrive_where_they_belong() {
+        let Ok(Command::Run(run)) = parsed("run double other --effort quick --N 1 --count 2,3 --only b --seed 9")
+        else {
+            panic!("no run")
+        };
+        let selection = run.chosen.selection();
+        assert_eq!(selection.workloads, ["double", "other"]);
+        let axes: Vec<_> = selection.axes.iter().map(|(name, text)| format!("{name}={text}")).collect();
+        assert_eq!(axes, ["count=1,2,3", "only=b"], "aliases and repeats are one axis");
+        assert_eq!(
+            (run.chosen.cases.seed(), run.blocks()),
+            (9, Some(Effort::Quick.blocks())),
+            "a flag wins over an axis"
+        );
+        let Ok(Command::Check(check)) = parsed("check") else { panic!("no check") };
+        assert_eq!((check.chosen.selection().workloads, check.chosen.cases.seed()), (vec!["*".to_string()], 42));
+        let Ok(Command::Compare(compare)) = parsed("compare a b --rope 20%") else { panic!("no compare") };
+        assert_eq!((compare.rope, compare.flag_of_measuring()), (0.2, None));
+        assert!(compare.session.limits() == Default::default());
+    }
+
+    #[test]
+    fn help_shows_the_axes_of_the_workloads_that_it_names_and_no_others() {
+        for command in ["run", "apply", "check", "compare"] {
+            let plain = help(&format!("{command} --help"));
+            assert!(!plain.contains("--count") && plain.contains("WORKLOAD"), "{plain}");
+        }
+        for line in ["run double --help", "apply double -h", "check double --help", "compare double:simd --help"] {
+            let shown = help(line).split_whitespace().collect::<Vec<_>>().join(" ");
+            let flag = "--count <V,..> numbers per call (a whole number from 1 to 100, in numbers) [default: 7]";
+            assert!(shown.contains("Axes of double: ") && shown.contains(flag), "{shown}");
+            assert!(shown.contains("--N") && !shown.contains("something else"), "{shown}");
+        }
+        let both = help("run double other --help").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            both.contains("[default: 7] [double]; something else") && both.contains("[default: 3] [other]"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn help_fits_one_screen() {
+        for command in ["list", "run", "apply", "check", "report", "compare", "machine", "selfcheck"] {
+            let text = help(&format!("{command} --help"));
+            assert!(text.lines().count() <= 60, "{command}: {} lines\n{text}", text.lines().count());
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Flags that several commands share. The structs have no doc comments: clap would print them as descriptions of commands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ellwand_bench::plan::Selection;
+use ellwand_bench::worker::Limits;
+
+use super::values::directory;
+
+// What `run` and `check` compute.
+#[derive(Args)]
+pub(crate) struct Chosen {
+    /// Workloads, groups or patterns such as 'lattice-*'
+    #[arg(value_name = "WORKLOAD", required = true, num_args = 1..)]
+    pub(crate) workload: Vec<String>,
+    /// Implementations or patterns [default: all]
+    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+    implementation: Vec<String>,
+    #[command(flatten)]
+    pub(crate) cases: Cases,
+}
+
+impl Chosen {
+    pub(crate) fn selection(&self) -> Selection {
+        self.cases.selection(&self.workload, &self.implementation)
+    }
+}
+
+// Which cases, on which devices.
+#[derive(Args)]
+pub(crate) struct Cases {
+    /// Named size of the workload; `list WORKLOAD` shows them
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Devices: cpu, cuda, wgpu, or one by its index such as cuda:1
+    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
+    /// Seed of the inputs and of the order of rounds [default: 42]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    #[arg(skip)]
+    pub(crate) axes: BTreeMap<String, String>,
+}
+
+impl Cases {
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(42)
+    }
+
+    pub(crate) fn selection(&self, workloads: &[String], implementations: &[String]) -> Selection {
+        Selection {
+            workloads: workloads.to_vec(),
+            axes: self.axes.clone(),
+            size: self.size.clone(),
+            implementations: implementations.to_vec(),
+            devices: self.device.clone(),
+        }
+    }
+}
+
+// How `run` and `compare` measure, and what they keep.
+#[derive(Args)]
+pub(crate) struct Session {
+    /// Directory for record, tables, plots and report [default: ellwand-out/WORKLOAD-TIME; none for compare]
+    #[arg(short, long, visible_alias = "output-dir", value_name = "DIR", value_parser = directory())]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the record in the output directory and its reports
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Budgets [default: the nearest ellwand.toml, in this directory or above]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Kill a worker that needs longer to prepare and check an implementation [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) time_limit: Option<u64>,
+}
+
+impl Session {
+    pub(crate) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits { open: self.time_limit.map_or(usual.open, Duration::from_secs), ..usual }
+    }
+}
+
+// What reports show.
+#[derive(Args)]
+pub(crate) struct Reports {
+    /// Report speed-ups against this implementation
+    #[arg(long, value_name = "NAME")]
+    pub(crate) baseline: Option<String>,
+    /// Draw no plots
+    #[arg(long)]
+    pub(crate) no_plot: bool,
+}

@@ -1,0 +1,118 @@
+//! Values that flags take, as types: formats, conditions of failure, shares, directories.
+
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
+use ellwand_report::{FORMATS, Format};
+
+/// A format of results that are no report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Json,
+    Junit,
+    Github,
+}
+
+impl Form {
+    /// Formats of rows.
+    pub(super) const ROWS: [(&'static str, Form); 2] = [("table", Form::Table), ("json", Form::Json)];
+    /// Formats of verdicts: rows, and what continuous integration reads.
+    pub(super) const VERDICTS: [(&'static str, Form); 4] =
+        [("table", Form::Table), ("json", Form::Json), ("junit", Form::Junit), ("github", Form::Github)];
+}
+
+/// A format of `run`: a report, or what continuous integration reads.
+#[derive(Clone, Copy)]
+pub(crate) enum RunFormat {
+    Report(&'static Format),
+    Junit,
+    Github,
+}
+
+impl RunFormat {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RunFormat::Report(format) => format.name,
+            RunFormat::Junit => "junit",
+            RunFormat::Github => "github",
+        }
+    }
+
+    /// The same format for rows without times, if it exists.
+    pub(crate) fn of_rows(self) -> Option<Form> {
+        Form::ROWS.into_iter().find(|(name, _)| *name == self.name()).map(|(_, form)| form)
+    }
+
+    pub(super) fn all() -> Vec<(&'static str, Self)> {
+        let all = FORMATS.iter().map(RunFormat::Report).chain([RunFormat::Junit, RunFormat::Github]);
+        all.map(|format| (format.name(), format)).collect()
+    }
+}
+
+/// The formats of `report`.
+pub(super) fn reports() -> Vec<(&'static str, &'static Format)> {
+    FORMATS.iter().map(|format| (format.name, format)).collect()
+}
+
+/// What ends a command with an exit code other than 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailOn {
+    Budget,
+    Slower,
+    Undecided,
+    Never,
+}
+
+impl FailOn {
+    pub(super) const OF_RUN: [(&'static str, FailOn); 2] = [("budget", FailOn::Budget), ("never", FailOn::Never)];
+    pub(super) const OF_COMPARE: [(&'static str, FailOn); 3] =
+        [("slower", FailOn::Slower), ("undecided", FailOn::Undecided), ("never", FailOn::Never)];
+}
+
+/// One of some names, each with the value that it means.
+pub(super) fn named<T>(names: impl AsRef<[(&'static str, T)]>) -> ValueParser
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = names.as_ref().to_vec();
+    let known = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
+    ValueParser::new(known.try_map(move |given| {
+        let value = names.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
+        value.ok_or("this name is unknown")
+    }))
+}
+
+/// A directory. Commands refuse an empty name themselves, with the reason.
+pub(super) fn directory() -> ValueParser {
+    ValueParser::new(OsStringValueParser::new().map(PathBuf::from))
+}
+
+/// Per cent as a share: `0.5`, `0.5 %`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected per cent from 0 to 100, such as 0.5".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_per_cent() {
+        for (text, expected) in [("1", 0.01), ("0.5%", 0.005), ("20 %", 0.2), ("0", 0.0)] {
+            assert_eq!(share(text), Ok(expected), "{text}");
+        }
+        for text in ["", "much", "-1", "101", "nan", "inf"] {
+            assert!(share(text).unwrap_err().contains("per cent"), "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_without_times_are_a_table_or_json() {
+        let of_rows = RunFormat::all().into_iter().filter(|(_, format)| format.of_rows().is_some());
+        assert_eq!(of_rows.map(|(name, _)| name).collect::<Vec<_>>(), ["table", "json"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Arguments of the commands that decide: `compare` and `selfcheck`.
+
+use clap::Args;
+use ellwand_bench::plan::Selection;
+use ellwand_core::{Caches, InputError};
+
+use super::shared::{Cases, Session};
+use super::values::{FailOn, Form, named, share};
+
+// No doc comment: clap would print it as the description of the command.
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// WORKLOAD:IMPLEMENTATION twice, or two records, which only suggest; two programs built on Ellwand
+    /// with --workload; two shell commands with --command
+    #[arg(value_names = ["BASE", "CANDIDATE"], required_unless_present = "baseline", num_args = 1..=2)]
+    pub(crate) side: Vec<String>,
+    /// Compare two programs at this workload
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "command")]
+    pub(crate) workload: Option<String>,
+    /// With --workload: implementations or patterns [default: all]
+    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',', requires = "workload")]
+    pub(crate) implementation: Vec<String>,
+    /// Time two shell commands as whole processes; each must exit with code 0
+    #[arg(long)]
+    pub(crate) command: bool,
+    /// With --command: both must print the same to stdout, before and after the timed runs
+    #[arg(long, requires = "command")]
+    pub(crate) same_output: bool,
+    /// Compare this program with itself at a git revision, built and cached in target/ellwand-baseline
+    #[arg(long, value_name = "REV", conflicts_with = "command")]
+    pub(crate) baseline: Option<String>,
+    /// Verdicts are for warm caches; `run --caches cold` measures cold ones
+    #[arg(long, hide = true, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
+    pub(crate) caches: Caches,
+    /// Compare records of different machines
+    #[arg(long)]
+    pub(crate) across_machines: bool,
+    /// Region of practical equivalence: smaller differences count as the same
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
+    pub(crate) rope: f64,
+    /// Largest number of blocks; each runs both sides in fresh processes [default: 32]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) blocks: Option<u32>,
+    /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if nothing is decided
+    #[arg(long, value_name = "WHAT", value_parser = named(FailOn::OF_COMPARE), default_value = "undecided")]
+    pub(crate) fail_on: FailOn,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::VERDICTS), default_value = "table")]
+    pub(crate) format: Form,
+    #[command(flatten)]
+    pub(crate) session: Session,
+    #[command(flatten)]
+    pub(crate) cases: Cases,
+}
+
+impl CompareArgs {
+    /// The cases asked for, of a workload that the sides or --workload name.
+    pub(crate) fn selection(&self, workload: &str) -> Selection {
+        self.cases.selection(&[workload.to_string()], &self.implementation)
+    }
+
+    /// Refuses flags that choose cases or implementations where there are none: left alone they would seem to be heeded.
+    pub(crate) fn refuse_cases(&self, why: &str) -> Result<(), InputError> {
+        let axis = self.cases.axes.keys().next().map(|axis| format!("--{axis}"));
+        let given = [
+            ("--size", self.cases.size.is_some()),
+            ("--device", !self.cases.device.is_empty()),
+            ("--implementation", !self.implementation.is_empty()),
+        ];
+        let flag = given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag.to_string());
+        let refused = |flag| Err(InputError::new(flag, why, "the same command without it"));
+        axis.or(flag).map_or(Ok(()), refused)
+    }
+
+    /// A flag that only a measurement heeds, if one is given.
+    pub(crate) fn flag_of_measuring(&self) -> Option<&'static str> {
+        let given = [
+            ("--blocks", self.blocks.is_some()),
+            ("--seed", self.cases.seed.is_some()),
+            ("--time-limit", self.session.time_limit.is_some()),
+            ("--overwrite", self.session.overwrite),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct SelfcheckArgs {
+    /// Use runs of about 20 ms instead of 50 us, judged by CPU time; save no certificate
+    #[arg(long)]
+    pub(crate) long: bool,
+    /// Take about a minute instead of several: fewer decisions, a looser bound
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only trials whose kernel and planted difference contain TEXT ('sum', 'equal', '+3', 'tail'); save no certificate
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Decisions of each trial; save no certificate
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) decisions: Option<u32>,
+    /// Stop after SECONDS and report the decisions made so far [default: 450, --quick: 120, --decisions: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) budget: Option<u64>,
+    /// Test the diagnosis instead, on workloads with a known limit; exit with code 1 if one is wrong
+    #[arg(long, conflicts_with_all = ["long", "quick", "only", "decisions", "budget"])]
+    pub(crate) diagnosis: bool,
+    /// With --diagnosis: only workloads on these devices, such as cuda
+    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',', requires = "diagnosis")]
+    pub(crate) device: Vec<String>,
+    /// Region of practical equivalence: smaller differences count as the same
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
+    pub(crate) rope: f64,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
+    pub(crate) format: Form,
+}

@@ -1,0 +1,100 @@
+//! The record that a command writes: its first line, what a continued one already holds, and what joins it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ellwand_bench::{Cell, Instrument, Writer};
+use ellwand_core::record::{Measurement, Run, Settings, Spans, VERSION};
+use ellwand_core::{Environment, InputError};
+
+use super::exit::Failure;
+use super::{certificate, output};
+
+/// The first line of a record.
+pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, started: u64, line: Vec<String>) -> Run {
+    Run {
+        version: VERSION,
+        id: id(started),
+        command: line,
+        started_unix_ms: started,
+        ellwand: env!("CARGO_PKG_VERSION").to_string(),
+        seed,
+        certificate: certificate::kept(&here),
+        environment: here,
+        settings,
+    }
+}
+
+/// Identity of a run: its start and a part that another process does not have.
+fn id(started: u64) -> String {
+    // The process id as well: two runs may start in the same millisecond.
+    format!("{}-{:08x}", output::stamp(started), (started as u32) ^ std::process::id().rotate_left(16))
+}
+
+/// An open record.
+pub(super) struct Recording<'a> {
+    record: Writer,
+    /// The run that continues the record, until it has added something.
+    resumes: Option<&'a Run>,
+    /// Cells that the record holds already.
+    finished: BTreeSet<String>,
+}
+
+impl<'a> Recording<'a> {
+    /// Begins a record at `path`, or continues the one there, whose finished cells are those with measurements, or with
+    /// `spans`.
+    pub(super) fn open(path: &Path, run: &'a Run, resume: bool, spans: bool) -> Result<Self, Failure> {
+        // A record without a whole first line was killed before it began.
+        let begun = || path.is_file() && std::fs::read(path).is_ok_and(|bytes| bytes.contains(&b'\n'));
+        if !(resume && begun()) {
+            return Ok(Self { record: Writer::create(path, run)?, resumes: None, finished: BTreeSet::new() });
+        }
+        let (record, known) = Writer::resume(path)?;
+        refuse_other(&known.run, run)?;
+        let finished: BTreeSet<String> = if spans {
+            known.spans.iter().map(Spans::cell).collect()
+        } else {
+            known.measurements.iter().map(Measurement::cell).collect()
+        };
+        // A record that is continued gets a line about it when there is something to add.
+        Ok(Self { record, resumes: (!finished.is_empty()).then_some(run), finished })
+    }
+
+    /// Leaves out the implementations that are finished at this case; returns whether any is left.
+    pub(super) fn leave_out(&self, instrument: &Instrument, cell: &mut Cell) -> bool {
+        let case = cell.case.id();
+        cell.implementations.retain(|implementation| {
+            let device = instrument.registry.devices().iter().find(|device| device.kind() == implementation.needs);
+            let device = device.map_or_else(|| implementation.needs.to_string(), |device| device.id().to_string());
+            !self.finished.contains(&format!("{case} {} {device}", implementation.name))
+        });
+        !cell.implementations.is_empty()
+    }
+
+    pub(super) fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
+        let record = self.writer()?;
+        Ok(measurements.iter().try_for_each(|measurement| record.measurement(measurement))?)
+    }
+
+    /// The record, to add something to it.
+    pub(super) fn writer(&mut self) -> Result<&mut Writer, Failure> {
+        if let Some(run) = self.resumes.take() {
+            self.record.resumed(run)?;
+        }
+        Ok(&mut self.record)
+    }
+}
+
+/// Refuses to continue the record of a run that measured under other conditions.
+fn refuse_other(known: &Run, run: &Run) -> Result<(), InputError> {
+    let differs = |what: &str, expected| InputError::new("--resume", format!("the record was made {what}"), expected);
+    if known.environment.fingerprint() != run.environment.fingerprint() {
+        return Err(differs("on another machine", "the machine it was made on, or a new directory".to_string()));
+    }
+    if known.seed != run.seed || known.settings != run.settings {
+        let expected =
+            format!("--seed {}, --caches {} and the same --effort", known.seed, known.settings.caches.word());
+        return Err(differs("with another seed, effort or state of the caches", expected));
+    }
+    Ok(())
+}

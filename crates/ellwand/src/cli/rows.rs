@@ -1,0 +1,116 @@
+//! Rows of `compare`: the decision at a case, what a report of many cases makes of it, and the exit code of all.
+
+use std::hash::{BuildHasher, Hasher};
+
+use ellwand_bench::compare::{Basis, Call, Decision, Terms};
+use ellwand_bench::worker::Limits;
+use ellwand_core::InputError;
+use ellwand_core::record::Outcome as Fate;
+use ellwand_core::stats::{Difference, ebh};
+
+use super::args::FailOn;
+use super::budgets::{State, Verdict, broken};
+use super::exit::{Exit, Failure};
+
+/// Probability of a wrong verdict, for a case and for the report.
+pub(super) const ALPHA: f64 = 0.01;
+
+/// A decision, or which arm ended without one, and how.
+pub(super) type Decided = Result<Decision, (&'static str, Fate)>;
+
+/// One case and what came of it.
+pub(super) struct Row {
+    pub(super) case: String,
+    pub(super) names: [String; 2],
+    /// The decision, or how an arm ended.
+    pub(super) result: Decided,
+    /// What is printed: the decision's own call unless the sweep or the resolution takes it back.
+    pub(super) said: Said,
+    /// Budgets that the candidate was held against.
+    pub(super) budgets: Vec<Verdict>,
+    /// Workload and implementation of a candidate that was measured.
+    pub(super) measured: Option<[String; 2]>,
+}
+
+/// What a row says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Said {
+    /// What the comparison alone says.
+    Call(Call),
+    /// A call taken back, since as many cases produce one by chance too often (e-BH over the report).
+    OneOfMany,
+    /// Both are below this timer resolution, in seconds.
+    BelowResolution(f64),
+    Nothing,
+}
+
+/// Terms with fresh coins: what a verdict promises rests on coins that nothing could foresee.
+pub(super) fn terms(rope: f64, blocks: Option<u32>, limits: Limits) -> Result<Terms, Failure> {
+    let coin = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    if let Some(blocks) = blocks.filter(|blocks| *blocks < 2) {
+        return Err(InputError::new("--blocks", format!("{blocks} is too few"), "2 or more; 8 for a verdict").into());
+    }
+    let most = blocks.map(|blocks| blocks as usize);
+    Terms::new(rope, ALPHA, most, limits, coin).map_err(|error| anyhow::Error::from(error).into())
+}
+
+impl Said {
+    /// What a single comparison says.
+    pub(super) fn of(result: &Decided, resolution_ns: f64) -> Self {
+        let resolution = resolution_ns * 1e-9;
+        let below = |decision: &Decision| decision.seconds.iter().all(|seconds| *seconds < resolution);
+        match result {
+            Err(_) => Said::Nothing,
+            Ok(decision) if decision.basis != Basis::Shortest && below(decision) => Said::BelowResolution(resolution),
+            Ok(decision) => Said::Call(decision.call),
+        }
+    }
+}
+
+/// A report of many cases promises what a single one promises: calls that chance alone produces among so many are taken back.
+/// The side questions may be wrong once more, all cases together, and are held to that by themselves.
+pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
+    let mut compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
+    if compared.len() < 2 {
+        return Ok(());
+    }
+    let called = |of: fn(&Decision) -> f64, rows: &[&mut Row]| {
+        let evidence: Vec<f64> = rows.iter().filter_map(|row| row.result.as_ref().ok().map(of)).collect();
+        ebh::called(&evidence, ALPHA).map_err(anyhow::Error::from)
+    };
+    let main = called(|decision| decision.evidence, &compared)?;
+    let beside = called(|decision| decision.side_evidence, &compared)?;
+    for (row, (main, beside)) in compared.iter_mut().zip(main.into_iter().zip(beside)) {
+        let stays = match row.said {
+            Said::Call(Call::As(Difference::Slower | Difference::Faster)) => main,
+            Said::Call(Call::SlowerBeside(_)) => beside,
+            _ => true,
+        };
+        if !stays {
+            row.said = Said::OneOfMany;
+        }
+    }
+    Ok(())
+}
+
+/// The exit code of all rows and budgets.
+pub(super) fn exit(rows: &[Row], budgets: &[Verdict], fail_on: FailOn) -> Exit {
+    let ended = |word: &str| rows.iter().any(|row| matches!(&row.result, Err((_, fate)) if fate.word() == word));
+    let slower = |row: &Row| matches!(row.said, Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)));
+    let decided =
+        |row: &Row| slower(row) || matches!(row.said, Said::Call(Call::As(Difference::Same | Difference::Faster)));
+    let open = budgets.iter().any(|budget| budget.judged.state == State::Open);
+    if ended("wrong") {
+        Exit::Wrong
+    } else if ended("failed") {
+        Exit::Error
+    } else if !rows.iter().any(|row| row.result.is_ok()) {
+        Exit::Nothing
+    } else if (rows.iter().any(slower) || broken(budgets)) && fail_on != FailOn::Never {
+        Exit::Regression
+    } else if (open || !rows.iter().all(decided)) && fail_on == FailOn::Undecided {
+        Exit::Undecided
+    } else {
+        Exit::Ok
+    }
+}
