@@ -9,6 +9,10 @@
 //! std::process::exit(ellwand::run(std::env::args_os(), &registry));
 //! ```
 
+#[cfg(feature = "arrays")]
+pub mod arrays;
+#[cfg(not(feature = "arrays"))]
+#[path = "arrays/without.rs"]
 pub mod arrays;
 mod cli;
 pub mod suite;

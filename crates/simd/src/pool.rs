@@ -41,6 +41,7 @@ pub fn threads() -> usize {
 }
 
 /// Puts the calling thread on the `index`-th processor that it may use. A system that refuses is left alone.
+#[cfg(feature = "rayon")]
 fn pin(index: usize) {
     if let Some(cpu) = processors().get(index) {
         pin_to(*cpu);
