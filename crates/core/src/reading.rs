@@ -69,8 +69,7 @@ impl Reading {
     /// Floating-point operations of one iteration, counted by the implementation because their number depends on the
     /// data; [`Work::flops`](crate::Work) then gives only a bound or a mean. Shares of a ceiling use this count.
     pub fn operations(value: f64) -> Self {
-        let about =
-            "floating-point operations executed, counted by the implementation because they depend on the data";
+        let about = "floating-point operations executed, counted by the implementation because they depend on the data";
         Self::measured(Self::OPERATIONS, "operations", "FLOP", Better::Lower, value, about)
     }
 

@@ -86,7 +86,7 @@ impl TraceLane {
     }
 }
 
-/// What a session recorded.
+/// Everything that a session recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// Start in nanoseconds since 1970-01-01 UTC, on the system clock.

@@ -22,7 +22,7 @@ pub struct Comparison {
     pub alpha: f64,
     /// Planned numbers of blocks after which the comparison may stop.
     pub looks: Vec<usize>,
-    /// Description of the time that was compared; empty if there is none.
+    /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
     /// The time that was compared; missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]

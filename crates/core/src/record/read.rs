@@ -179,13 +179,8 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }
             },
-            Ok(head) => record.warnings.push(format!(
-                "line {number} has the unknown kind \"{}\"; skipped",
-                head.kind
-            )),
-            Err(_) if cut => {
-                record.warnings.push(format!("line {number} was cut off while being written; skipped"))
-            }
+            Ok(head) => record.warnings.push(format!("line {number} has the unknown kind \"{}\"; skipped", head.kind)),
+            Err(_) if cut => record.warnings.push(format!("line {number} was cut off while being written; skipped")),
             Err(error) => {
                 return Err(RecordError::Damaged { line: number, problem: error.to_string() });
             }
