@@ -33,7 +33,7 @@ cargo xtask TASK
                  kernels are compiled beforehand for sm_90a, or for the architectures given
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
   triton         compiles the Triton kernels into the user's cache, where programs find them; needs no GPU
-  tidy           the rules of the repository: floors, files, unsafe, network
+  tidy           the rules of the repository: floors, files, unsafe, network, English
   readme         runs every command of README.md
   revisions N [FIRST]
                  compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
