@@ -17,7 +17,7 @@ fn axes_out_of_range() {
         (&["--q", "0"][..], &["--q", "too small", "2 to 256"][..]),
         (&["--q", "1"], &["--q", "2 to 256"]),
         (&["--q", "257"], &["--q", "too large", "2 to 256"]),
-        (&["--q", "four"], &["--q", "not a whole number"]),
+        (&["--q", "four"], &["--q", "not an integer"]),
         (&["--q", "256", "--levels", "3"], &["--levels", "2^20"]),
         (&["--levels", "0"], &["--levels", "too small"]),
         (&["--M", "0"], &["--levels", "too small"]),

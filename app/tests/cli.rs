@@ -315,7 +315,7 @@ fn a_resumed_run_names_both_commands_in_its_report() {
 fn a_run_embeds_the_last_self_check_of_the_machine() {
     let here = Box::default();
     let without = here.sweep(&["-o", "without", "-i", "scalar"]);
-    assert!(without.stdout.contains("no self-check of this machine is kept"), "{}", without.stdout);
+    assert!(without.stdout.contains("this machine has no self-check yet"), "{}", without.stdout);
     // As `selfcheck` keeps it: under the machine's fingerprint and the program's version.
     let model: serde_json::Value =
         serde_json::from_str(&here.ok(&["report", "without", "--format", "json"]).stdout).unwrap();
@@ -331,14 +331,15 @@ fn a_run_embeds_the_last_self_check_of_the_machine() {
     let name = format!("selfcheck-{machine}-{}.json", env!("CARGO_PKG_VERSION"));
     std::fs::write(folder.join(&name), certificate.to_string()).unwrap();
     let with = here.sweep(&["-o", "with", "-i", "scalar"]);
-    let line = "self-check of this machine: 1 false alarms in 40 decisions (at most 11.3 %), found +2 % in 11 of 12";
+    let line =
+        "self-check of this machine: 1 false positives in 40 decisions (at most 11.3 %), detected +2 % in 11 of 12";
     let table = with.stdout.replace("\n  ", " ");
     assert!(table.contains(line) && table.contains("at load 2.50 to 3.50") && table.contains("old:"), "{table}");
     let report = std::fs::read_to_string(here.path("with/report.md")).unwrap();
-    assert!(report.contains("1 false alarms in 40 decisions"), "{report}");
+    assert!(report.contains("1 false positives in 40 decisions"), "{report}");
     // The report is a function of the record: it needs no cache.
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(here.ok(&["report", "with"]).stdout.contains("1 false alarms in 40 decisions"));
+    assert!(here.ok(&["report", "with"]).stdout.contains("1 false positives in 40 decisions"));
     // Damage is no certificate.
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join(name), "{").unwrap();

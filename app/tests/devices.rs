@@ -26,7 +26,7 @@ fn a_device_that_is_asked_for_and_missing_is_a_row_with_the_reason() {
         let told = here.run(&[&args[..], &["-o", device.split(':').next_back().unwrap()]].concat());
         assert_eq!(told.code, Some(6), "measured nothing: {}\n{}", told.stdout, told.stderr);
         let said = format!("{}{}", told.stdout, told.stderr);
-        assert!(said.contains("unsupported") && said.contains("none was found here"), "{said}");
+        assert!(said.contains("unsupported") && said.contains("no cuda device"), "{said}");
     }
     let told = here.run(&["check", "copy", "--device", "cuda", "--bytes", "4096"]);
     assert_eq!(told.code, Some(6), "{}", told.stderr);

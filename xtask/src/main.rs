@@ -31,7 +31,7 @@ cargo xtask TASK
   gpu [SM,..]    prepares target/gpu: one folder to carry to a machine with a GPU, with one script that checks and measures;
                  kernels are compiled beforehand for sm_90a, or for the architectures given
   figures FOLDER the goals for GPUs as a table, each with what the results of that script in FOLDER say of it
-  tidy           the rules of the repository: floors, files, unsafe, network
+  tidy           the rules of the repository: floors, circles, files, unsafe, network, English
   readme         runs every command of README.md
   revisions N [FIRST]
                  compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless

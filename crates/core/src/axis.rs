@@ -1,24 +1,23 @@
-//! Axes: declared once by a workload, they become the flags of the command line, the columns of the tables
-//! and the x axes of the plots.
+//! Axes. A workload declares each axis once; it becomes a command-line flag, a table column and the x axis of a plot.
 
 use std::num::{IntErrorKind, ParseIntError};
 
 use crate::case::Value;
 use crate::error::{InputError, nearest};
 
-/// What values an axis can take.
+/// The values that an axis accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Domain {
-    /// Whole numbers from `min` to `max`.
+    /// Integers from `min` to `max`, both included.
     Int {
-        /// Smallest value.
+        /// Smallest value accepted.
         min: i64,
-        /// Largest value.
+        /// Largest value accepted.
         max: i64,
     },
-    /// Real numbers above zero, or one of the words (`auto`).
+    /// Finite numbers above zero, or one of the listed words (`auto`).
     PositiveOr(Vec<&'static str>),
-    /// One of a list of words, compared without regard to case.
+    /// One of the listed words; case is ignored.
     Choice(Vec<&'static str>),
     /// `on` or `off`.
     Switch,
@@ -27,26 +26,27 @@ pub enum Domain {
 /// One dimension of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// Name: flag, column and key (`batch`).
+    /// Name of the flag, the table column and the record key (`batch`).
     pub name: &'static str,
     /// Other names for the flag (`batch-sizes`, `M`).
     pub aliases: Vec<&'static str>,
     /// One line for the help text.
     pub about: &'static str,
-    /// Unit shown beside the name on a plot (`vectors`); empty for a pure number or a word.
+    /// Unit shown with the name on a plot (`vectors`); empty for a pure number or a word.
     pub unit: &'static str,
-    /// Possible values.
+    /// The values that the axis accepts.
     pub domain: Domain,
-    /// The sweep when the user says nothing.
+    /// Values swept unless the user names others.
     pub default: Vec<Value>,
-    /// For an axis that joined an existing workload: the value that means "as it was before", left out of the case's identity.
+    /// For an axis added to an existing workload: the value that keeps the earlier behaviour. It is omitted from the
+    /// case's id.
     pub neutral: Option<Value>,
 }
 
 /// A named set of values for some axes (`tiny` .. `realistic`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Size {
-    /// Name as given to `--size`.
+    /// Name given to `--size`.
     pub name: &'static str,
     /// Values by axis; axes not named keep their default.
     pub values: Vec<(&'static str, Vec<Value>)>,
@@ -58,41 +58,41 @@ impl Axis {
         Self { name, aliases: Vec::new(), about, unit: "", domain, default: vec![default.into()], neutral: None }
     }
 
-    /// A whole-number axis.
+    /// An axis of integers from `min` to `max`.
     pub fn int(name: &'static str, about: &'static str, min: i64, max: i64, default: i64) -> Self {
         Self::new(name, about, Domain::Int { min, max }, default)
     }
 
-    /// An axis of words.
+    /// An axis that takes one of `words`.
     pub fn choice(name: &'static str, about: &'static str, words: &[&'static str], default: &'static str) -> Self {
         Self::new(name, about, Domain::Choice(words.to_vec()), default)
     }
 
-    /// The default sweep.
+    /// Sets the values swept by default.
     #[must_use]
     pub fn sweep(mut self, values: impl IntoIterator<Item = impl Into<Value>>) -> Self {
         self.default = values.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Other names for the flag.
+    /// Sets other names for the flag.
     #[must_use]
     pub fn alias(mut self, aliases: &[&'static str]) -> Self {
         self.aliases = aliases.to_vec();
         self
     }
 
-    /// Unit of the values.
+    /// Sets the unit of the values.
     #[must_use]
     pub fn unit(mut self, unit: &'static str) -> Self {
         self.unit = unit;
         self
     }
 
-    /// What the axis accepts, in words.
+    /// Describes the accepted values for error messages (`an integer from 2 to 256`).
     pub fn expected(&self) -> String {
         match &self.domain {
-            Domain::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Domain::Int { min, max } => format!("an integer from {min} to {max}"),
             Domain::PositiveOr(words) if words.is_empty() => "a number above 0".to_string(),
             Domain::PositiveOr(words) => format!("a number above 0, or {}", words.join(" or ")),
             Domain::Choice(words) => format!("one of {}", words.join(", ")),
@@ -100,10 +100,10 @@ impl Axis {
         }
     }
 
-    /// Reads one value.
+    /// Parses one value.
     ///
     /// # Errors
-    /// When the text is not a value of this axis; the message says what is, and the nearest word.
+    /// If `text` is not a value of this axis. The error lists the accepted values and suggests the nearest word.
     pub fn parse(&self, text: &str) -> Result<Value, InputError> {
         let text = text.trim();
         let bad = |problem: String| InputError::new(format!("--{}", self.name), problem, self.expected());
@@ -113,7 +113,7 @@ impl Axis {
                 let value: i64 = plain.parse().map_err(|error: ParseIntError| match error.kind() {
                     IntErrorKind::PosOverflow => bad(format!("{text} is too large")),
                     IntErrorKind::NegOverflow => bad(format!("{text} is too small")),
-                    _ => bad(format!("'{text}' is not a whole number")),
+                    _ => bad(format!("'{text}' is not an integer")),
                 })?;
                 if value < *min {
                     return Err(bad(format!("{value} is too small")));
@@ -152,14 +152,14 @@ impl Axis {
         }
     }
 
-    /// Reads a comma-separated sweep, keeping the order and dropping repeats.
+    /// Parses comma-separated values; keeps their order and drops repeats.
     ///
     /// # Errors
-    /// When a value is not of this axis, or there is none.
+    /// If the list is empty or a value is not one of this axis.
     pub fn parse_list(&self, text: &str) -> Result<Vec<Value>, InputError> {
         let mut values = Vec::new();
         if text.trim().is_empty() {
-            return Err(InputError::new(format!("--{}", self.name), "there is no value", self.expected()));
+            return Err(InputError::new(format!("--{}", self.name), "the list is empty", self.expected()));
         }
         for part in text.split(',') {
             if part.trim().is_empty() {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_bounded() {
+    fn integers_are_bounded() {
         let q = Axis::int("q", "", 2, 256, 4);
         assert_eq!(q.parse_list("4, 8,4").unwrap(), vec![Value::Int(4), Value::Int(8)]);
         for (text, problem) in [
@@ -188,19 +188,19 @@ mod tests {
             ("257", "too large"),
             ("99999999999999999999", "too large"),
             ("-99999999999999999999", "too small"),
-            ("four", "not a whole number"),
-            ("", "no value"),
+            ("four", "not an integer"),
+            ("", "the list is empty"),
             (",", "a value is missing in ','"),
             ("4,,8", "a value is missing in '4,,8'"),
         ] {
             let error = q.parse_list(text).unwrap_err().to_string();
             assert!(error.starts_with("--q: ") && error.contains(problem), "{error}");
-            assert!(error.contains("a whole number from 2 to 256"), "{error}");
+            assert!(error.contains("an integer from 2 to 256"), "{error}");
         }
     }
 
     #[test]
-    fn words_suggest_the_nearest() {
+    fn unknown_words_suggest_the_nearest_one() {
         let lattice = Axis::choice("lattice", "", &["Z2", "D4", "E8"], "D4");
         assert_eq!(lattice.parse("e8").unwrap(), Value::Text("E8".into()));
         assert!(lattice.parse("D5").unwrap_err().to_string().contains("did you mean D4?"));

@@ -1,17 +1,17 @@
-//! A case: one point of a workload's parameter space, with an identity that never changes.
+//! A case: one point of a workload's parameter space, with an id that never changes.
 
 use std::fmt;
 
 /// The value of one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A whole number: a batch size, a number of levels.
+    /// An integer, such as a batch size or a number of levels.
     Int(i64),
-    /// A real number: a scale.
+    /// A real number, such as a scale.
     Float(f64),
-    /// A choice or a word: a lattice, `auto`.
+    /// A choice, such as a lattice or `auto`.
     Text(String),
-    /// A switch.
+    /// A switch, printed as `on` or `off`.
     Flag(bool),
 }
 
@@ -19,7 +19,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Int(value) => write!(f, "{value}"),
-            // The shortest text that reads back as the same number.
+            // `{}` prints the shortest text that parses to the same number.
             Value::Float(value) => write!(f, "{value}"),
             Value::Text(value) => f.write_str(value),
             Value::Flag(value) => f.write_str(if *value { "on" } else { "off" }),
@@ -48,14 +48,14 @@ impl From<bool> for Value {
     }
 }
 
-/// One parameter point of a workload. Parameters are in the order in which the workload declares its axes.
+/// One parameter point of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Name of the workload.
     pub workload: String,
-    /// Axis names and values.
+    /// Axis names and values, in the order in which the workload declares its axes.
     pub params: Vec<(String, Value)>,
-    /// Digest of arrays that the user gave in place of the workload's own inputs.
+    /// Digest of the user's own arrays, if they replace the workload's inputs.
     pub input: Option<String>,
 }
 
@@ -65,12 +65,12 @@ impl Case {
         Self { workload: workload.to_string(), params, input: None }
     }
 
-    /// The value on an axis.
+    /// The value on `axis`, if the case has that axis.
     pub fn get(&self, axis: &str) -> Option<&Value> {
         self.params.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 
-    /// The whole number on an axis; `None` when it is absent or of another type.
+    /// The integer on `axis`; `None` if the axis is missing or holds another type.
     pub fn int(&self, axis: &str) -> Option<i64> {
         match self.get(axis) {
             Some(Value::Int(value)) => Some(*value),
@@ -78,7 +78,7 @@ impl Case {
         }
     }
 
-    /// The number on an axis, whole or real.
+    /// The number on `axis`; integers are converted.
     pub fn float(&self, axis: &str) -> Option<f64> {
         match self.get(axis) {
             Some(Value::Float(value)) => Some(*value),
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// The word on an axis.
+    /// The word on `axis`; `None` if the axis is missing or holds another type.
     pub fn text(&self, axis: &str) -> Option<&str> {
         match self.get(axis) {
             Some(Value::Text(value)) => Some(value),
@@ -95,7 +95,7 @@ impl Case {
         }
     }
 
-    /// The switch on an axis.
+    /// The switch on `axis`; `None` if the axis is missing or holds another type.
     pub fn flag(&self, axis: &str) -> Option<bool> {
         match self.get(axis) {
             Some(Value::Flag(value)) => Some(*value),
@@ -103,17 +103,19 @@ impl Case {
         }
     }
 
-    /// Sets the value of an axis the case already has; other names are ignored.
+    /// Sets the value of an axis that the case already has; ignores other names.
     pub fn set(&mut self, axis: &str, value: impl Into<Value>) {
         if let Some(slot) = self.params.iter_mut().find(|(name, _)| name == axis) {
             slot.1 = value.into();
         }
     }
 
-    /// The identity of the case, the same on every machine for ever: the workload, then `axis=value` sorted by name.
+    /// The id of the case: the workload, then `axis=value` pairs sorted by name. It is the same on every machine, for
+    /// ever.
     ///
-    /// An axis that joins a workload later is declared with the value that means "as before"
-    /// ([`crate::Axis::neutral`]); the plan leaves a neutral value out of the case's identity by leaving it out of `params`.
+    /// An axis added to a workload later declares the value that keeps the earlier behaviour
+    /// ([`crate::Axis::neutral`]). The plan keeps that value out of `params`, so the id of an older case does not
+    /// change.
     pub fn id(&self) -> String {
         let mut params: Vec<String> = self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         params.sort();
@@ -123,7 +125,7 @@ impl Case {
         format!("{}/{}", self.workload, params.join(","))
     }
 
-    /// A 64-bit digest of [`Case::id`] (FNV-1a), from which the seed of the case's inputs is drawn.
+    /// A 64-bit digest of [`Case::id`] (FNV-1a); seeds the case's inputs.
     pub fn digest(&self) -> u64 {
         let mut hash = Fnv::new();
         hash.text(&self.id());
@@ -137,7 +139,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo). Not for security: an identity that any language can recompute in five lines.
+/// FNV-1a, 64 bits (Fowler, Noll, Vo). Not for security; any language can recompute it in five lines.
 #[derive(Debug, Clone)]
 pub struct Fnv(u64);
 
@@ -148,25 +150,25 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// The empty digest.
+    /// The digest of no bytes.
     pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Adds bytes.
+    /// Adds `bytes` to the digest.
     pub fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 
-    /// Adds a text and a separator.
+    /// Adds `text` and a separator, so that adjacent texts cannot merge.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         self.bytes(&[0]);
     }
 
-    /// The digest.
+    /// The digest of everything added so far.
     pub fn finish(&self) -> u64 {
         self.0
     }
@@ -191,12 +193,12 @@ mod tests {
     #[test]
     fn identity_is_sorted_text_and_never_changes() {
         assert_eq!(case().id(), "lattice-encode/beta=0.25,centred=off,lattice=D4,q=4");
-        // Committed digest: seeds of inputs are drawn from it, so it must be the same for ever.
+        // Input seeds are drawn from this committed digest; changing it would change the inputs of every record.
         assert_eq!(case().digest(), 0x8233_60d7_a59a_505f);
     }
 
     #[test]
-    fn given_arrays_are_part_of_the_identity() {
+    fn user_arrays_are_part_of_the_id() {
         let mut given = case();
         given.input = Some("00ff".into());
         assert!(given.id().ends_with(",input#00ff"));

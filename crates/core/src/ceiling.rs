@@ -1,4 +1,4 @@
-//! Ceilings: the limits of a machine, measured by calibration workloads, and the share of them that a measurement reaches.
+//! Ceilings: limits of a machine, measured by calibration workloads, and the share of them that a measurement reaches.
 
 use std::borrow::Cow;
 
@@ -16,46 +16,46 @@ use launches::without_launches;
 
 pub use traffic::{Traffic, bandwidth, fastest_traffic, latency, traffic};
 
-/// What a calibration case measures the limit of.
+/// The quantity whose limit a calibration case measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CeilingKind {
-    /// Bytes read and written by a copy of a given footprint.
+    /// Bytes per second read and written by a copy of a given footprint.
     Copy,
-    /// Bytes read (two thirds) and written (one third) by `a = b + s c`.
+    /// Bytes per second read (two thirds) and written (one third) by `a = b + s c`.
     Triad,
-    /// Bytes read by a sum.
+    /// Bytes per second read by a sum.
     Read,
-    /// Bytes written by a fill.
+    /// Bytes per second written by a fill.
     Fill,
-    /// f32 multiply-adds in registers.
+    /// f32 multiply-adds in registers, counted as two operations each.
     Fma,
-    /// f64 multiply-adds in registers.
+    /// f64 multiply-adds in registers, counted as two operations each.
     FmaF64,
-    /// Multiply-adds in products of bf16 matrices with sums in f32, by units made for them.
+    /// bf16 matrix products with f32 accumulation, on matrix units.
     ProductsBf16,
-    /// Bytes from the host's page-locked memory to a device.
+    /// Bytes per second from page-locked host memory to a device.
     ToDevice,
-    /// Bytes from a device to the host's page-locked memory.
+    /// Bytes per second from a device to page-locked host memory.
     FromDevice,
-    /// Cost of calling something that does nothing; on a device, of launching it.
+    /// Time of an empty call; on a device, of an empty launch.
     Call,
-    /// Time of one load whose address is the result of the load before.
+    /// Time of one load in a pointer chase: each address is the result of the previous load.
     Latency,
-    /// Cost of the first touch of a page of the usual size, with its share of mapping and unmapping.
+    /// Time of the first touch of a normal page, including its share of mapping and unmapping.
     PageFault,
-    /// The same for a huge page.
+    /// Time of the first touch of a huge page, including its share of mapping and unmapping.
     HugePageFault,
-    /// Time until all threads of the pool are at work, right after another job.
+    /// Time until all pool threads are running, right after another job.
     Wake,
-    /// The same after the threads have gone to sleep.
+    /// Time until all pool threads are running, after they have gone to sleep.
     ColdWake,
-    /// Bytes, read and written, from which on a copy with non-temporal stores is the faster one.
+    /// Bytes read and written above which a copy with non-temporal stores is faster.
     Streamed,
 }
 
 impl CeilingKind {
-    /// Every kind.
+    /// Every kind, in table order.
     pub const ALL: [CeilingKind; 16] = [
         CeilingKind::Copy,
         CeilingKind::Triad,
@@ -75,7 +75,8 @@ impl CeilingKind {
         CeilingKind::Streamed,
     ];
 
-    /// Unit of the limit: `B/s` and `FLOP/s` are rates, of which more is better; `s` is a cost a piece; `B` a size.
+    /// Unit of the limit. `B/s` and `FLOP/s` are rates (higher is better), `s` is the time of one operation, `B` a
+    /// size.
     pub fn unit(self) -> &'static str {
         match self {
             CeilingKind::Copy | CeilingKind::Triad | CeilingKind::Read | CeilingKind::Fill => "B/s",
@@ -91,7 +92,7 @@ impl CeilingKind {
         }
     }
 
-    /// In words.
+    /// Short name for tables.
     pub fn title(self) -> &'static str {
         match self {
             CeilingKind::Copy => "copy",
@@ -113,12 +114,12 @@ impl CeilingKind {
         }
     }
 
-    /// Whether it is a limit of the link between the host and a device, which the host alone does not have.
+    /// True for a limit of the link between host and device, which the host alone does not have.
     pub fn is_link(self) -> bool {
         matches!(self, CeilingKind::ToDevice | CeilingKind::FromDevice)
     }
 
-    /// The share of written bytes in the traffic, for the kinds that measure a bandwidth.
+    /// Share of written bytes in the traffic; `None` for kinds that are not a bandwidth.
     fn written_share(self) -> Option<f64> {
         match self {
             CeilingKind::Read => Some(0.0),
@@ -133,36 +134,36 @@ impl CeilingKind {
 /// One measured limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// What was measured.
+    /// The quantity measured.
     pub kind: CeilingKind,
-    /// The implementation that reached it (`non-temporal`).
+    /// The implementation that reached the limit (`non-temporal`).
     pub implementation: String,
     /// Id of the device that has the limit.
     #[serde(default = "processor")]
     pub device: String,
     /// Threads used.
     pub parallelism: Parallelism,
-    /// Bytes that the measurement touches; 0 where memory plays no part.
+    /// Bytes that the measurement touches; 0 if memory is not involved.
     pub footprint_bytes: u64,
-    /// Where those bytes live (`L1`, `L2`, `L3`, `DRAM`); empty where memory plays no part.
+    /// Where those bytes are stored (`L1`, `L2`, `L3`, `DRAM`); empty if memory is not involved.
     pub level: String,
     /// The limit, in the kind's [unit](CeilingKind::unit).
     pub value: f64,
-    /// Lower end of the interval of the limit.
+    /// Lower end of the 95 % interval of the limit.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub high: f64,
-    /// Origin of the value.
+    /// Whether the value is measured or derived.
     pub provenance: Provenance,
 }
 
-/// The device of ceilings from before there were others.
+/// Device of ceilings in records older than the field.
 fn processor() -> String {
     "cpu".into()
 }
 
-/// The ceilings of one device: nothing is held against the limits of another. Bandwidths of a device that has launches are
-/// those without the launch in which they were measured.
+/// The ceilings of one device, since a measurement is compared only with the limits of its own device. On devices with
+/// launches, the bandwidths exclude the time of the launch.
 pub fn of_device<'a>(ceilings: &'a [Ceiling], device: &str) -> Cow<'a, [Ceiling]> {
     let mine = if ceilings.iter().all(|ceiling| ceiling.device == device) {
         Cow::Borrowed(ceilings)
@@ -172,20 +173,20 @@ pub fn of_device<'a>(ceilings: &'a [Ceiling], device: &str) -> Cow<'a, [Ceiling]
     if device == processor() { mine } else { Cow::Owned(without_launches(&mine)) }
 }
 
-/// Where a measurement stands below the roof (Williams, Waterman, Patterson 2009, with measured peaks).
+/// The position of a measurement below the roofline (Williams, Waterman, Patterson 2009), with measured peaks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roof {
-    /// Shortest time the required work could take at the measured peaks, in seconds.
+    /// Shortest time of the required work at the measured peaks, in seconds.
     pub limit_s: f64,
-    /// Whether bytes (true) or operations bind.
+    /// True if memory traffic limits the time, false if operations do.
     pub memory_bound: bool,
-    /// The peak that binds, as measured; of a device's bandwidth without the launch in it.
+    /// The limiting peak; a device's bandwidth excludes the launch.
     pub ceiling: Ceiling,
 }
 
-/// The limit that binds `work` on a machine with `ceilings`: the larger of its [`traffic()`], and its operations at the
-/// multiply-add peak of their type (f32, or f64 where they must be); all of them of the `device` that it ran on, with what
-/// its `caches` held. `None` when nothing fitting was measured.
+/// The limit of `work` on a machine with `ceilings`: the longer of the times of its [`traffic()`] and of its operations
+/// at the multiply-add peak of their type. Uses only ceilings of `device`, in the cache state `caches`; `None` if no
+/// matching ceiling was measured.
 pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device: &str, caches: Caches) -> Option<Roof> {
     let ceilings = &of_device(ceilings, device);
     let compute = operations(ceilings, work, parallelism).filter(|_| work.flops > 0.0).map(|ceiling| Roof {
@@ -204,9 +205,8 @@ pub fn roof(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, device:
     }
 }
 
-/// The multiply-add peak of the type in which the operations of `work` must be done. Products of bf16 are held against the
-/// peak of units made for them where that was measured. Where it was not, a processor widens them to f32 and is held against
-/// that; of a device nobody knows how much faster its own units are.
+/// The peak for the operations of `work`: f64 multiply-adds, bf16 matrix units, or f32 multiply-adds. Without measured
+/// bf16 units the CPU converts to f32, so its f32 peak applies; a device may have unmeasured units, so it gets `None`.
 pub fn operations(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
     let of = |kind| best(ceilings.iter().filter(|c| c.kind == kind && allowed(c, parallelism)));
     match (work.double, work.bf16) {
@@ -221,8 +221,8 @@ pub fn cost(ceilings: &[Ceiling], kind: CeilingKind) -> Option<Ceiling> {
     ceilings.iter().filter(|c| c.kind == kind && c.value > 0.0).min_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }
 
-/// Several threads may do what one can do: at small footprints waking them costs more than they bring, and the limit of
-/// the machine is what one thread reaches.
+/// Several threads may do what one thread does: at small footprints waking them costs more than they gain, so the
+/// single-thread ceilings count too.
 fn allowed(ceiling: &Ceiling, parallelism: Parallelism) -> bool {
     ceiling.value > 0.0 && (parallelism == Parallelism::Many || ceiling.parallelism == Parallelism::Single)
 }
@@ -264,7 +264,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_kind_is_written_by_name_and_has_a_unit() {
+    fn every_kind_serialises_by_name_and_has_a_unit() {
         for kind in CeilingKind::ALL {
             let text = serde_json::to_string(&kind).unwrap();
             assert_eq!(serde_json::from_str::<CeilingKind>(&text).unwrap(), kind);
@@ -285,7 +285,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn operations_in_f64_are_held_against_their_own_peak() {
+    fn f64_operations_use_the_f64_peak() {
         let dense = Work::items("elements", 1).flops(1e12);
         let mut machine = machine();
         let of = |machine: &[Ceiling], work: &Work| {
@@ -298,7 +298,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn products_of_bf16_are_held_against_units_made_for_them_where_there_are_any() {
+    fn bf16_products_use_the_matrix_units_if_measured() {
         let dense = Work::items("elements", 1).flops(1e12).bf16(true);
         let mut machine = machine();
         let kind = |machine: &[Ceiling], work: &Work| {
@@ -314,13 +314,13 @@ pub(super) mod tests {
             roof(ceilings, &dense, Parallelism::Single, "cuda:0", Caches::Warm).map(|r| r.limit_s)
         };
         assert_eq!(of_card(&device), None, "not measured");
-        // Of two ways of making them the faster one counts.
+        // The faster of two bf16 implementations is the ceiling.
         device.extend([5e14, 8e14].map(|rate| on_card(CeilingKind::ProductsBf16, rate)));
         assert_eq!(of_card(&device), Some(1e12 / 8e14));
     }
 
     #[test]
-    fn a_device_is_held_against_its_own_ceilings() {
+    fn a_device_uses_its_own_ceilings() {
         let mut machine = machine();
         machine.push(Ceiling { device: "cuda:0".into(), ..ceiling(CeilingKind::Copy, 128 << 20, 4e12) });
         let peak = |device: &str| {

@@ -1,4 +1,4 @@
-//! Devices: where an implementation runs and whose clock times it.
+//! Devices: where an implementation runs and which clock times it.
 
 use std::any::Any;
 use std::fmt;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::InputError;
 
-/// What sort of device an implementation needs.
+/// The kind of device that an implementation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// The processor this program runs on.
+    /// The CPU that this program runs on.
     Cpu,
     /// An NVIDIA GPU through the CUDA driver.
     Cuda,
@@ -31,33 +31,33 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// What a slot finds in the caches of its device.
+/// The state of the device's caches when a slot starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caches {
-    /// What the run before it left there: iterations follow each other, as in a loop.
+    /// As the previous run left them: iterations follow each other, as in a loop.
     #[default]
     Warm,
-    /// Nothing of its own: they are flushed before each slot, which holds one iteration.
+    /// Flushed before each slot; a slot holds one iteration.
     Cold,
 }
 
 impl Caches {
-    /// Words as the command line spells them.
+    /// The names that the command line accepts.
     pub const NAMES: [(&'static str, Caches); 2] = [("warm", Caches::Warm), ("cold", Caches::Cold)];
 
-    /// Whether slots start warm, as they do unless somebody asks for something else.
+    /// True for [`Caches::Warm`], the default; serde uses it to omit the default from records.
     pub fn is_warm(&self) -> bool {
         *self == Caches::Warm
     }
 
-    /// In a word.
+    /// The name as printed and parsed: `warm` or `cold`.
     pub fn word(self) -> &'static str {
         if self.is_warm() { "warm" } else { "cold" }
     }
 }
 
-/// Whose processor time belongs to a timed body.
+/// The threads whose CPU time counts as the time of a timed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuScope {
     /// The calling thread alone.
@@ -66,126 +66,127 @@ pub enum CpuScope {
     Process,
 }
 
-/// A piece of a slot.
+/// The part of a slot that is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Everything that runs before the clock starts.
+    /// The untimed iterations at the start of the slot.
     Head,
-    /// One of the equal parts that are timed.
+    /// One of the equal timed parts.
     Timed,
 }
 
-/// What one timed body cost. A quantity the device cannot tell is `None`, never zero.
+/// The cost of one timed body. A quantity that the device cannot measure is `None`, never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// Elapsed time.
+    /// Elapsed time in nanoseconds.
     pub wall_ns: u64,
-    /// Processor time of the scope asked for.
+    /// CPU time of the requested scope, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Time on the device's own clock.
+    /// Time on the device's own clock, in nanoseconds.
     pub device_ns: Option<u64>,
-    /// Processor time of the process's other threads, where the scope is the calling thread.
+    /// CPU time of the process's other threads, in nanoseconds, if the scope is the calling thread.
     pub others_ns: Option<u64>,
     /// Involuntary context switches during the body.
     pub switches: Option<u64>,
-    /// Page faults served without input or output during the body.
+    /// Minor page faults (served without I/O) during the body.
     pub faults: Option<u64>,
-    /// Voluntary context switches during the body: a thread gave up the processor to wait.
+    /// Voluntary context switches during the body: a thread gave up the CPU to wait.
     pub waits: Option<u64>,
 }
 
-/// The state of a device; what cannot be read is `None`.
+/// The state of a device; a quantity that cannot be read is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DeviceStatus {
-    /// Clock frequency.
+    /// Clock frequency in hertz.
     pub clock_hz: Option<f64>,
-    /// Why the device slows itself down, as the sum of [`slowed`]'s numbers; 0 where it does not.
+    /// Throttling reasons as a sum of the constants in [`slowed`]; 0 if the device is not throttled.
     pub slowed_by: Option<u64>,
-    /// Memory in use on the device.
+    /// Memory in use on the device, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Power draw.
+    /// Power draw in watts.
     pub power_watts: Option<f64>,
 }
 
-/// Why a device runs slower than it could.
+/// Reasons for which a device throttles itself.
 pub mod slowed {
-    /// It would draw more power than it may.
+    /// Power limit reached.
     pub const POWER: u64 = 1;
-    /// It would become too hot.
+    /// Temperature limit reached.
     pub const HEAT: u64 = 2;
-    /// Its hardware says so, for whatever reason.
+    /// Slowed by hardware, for whatever reason the hardware has.
     pub const HARDWARE: u64 = 4;
 
-    /// The reasons in words.
+    /// Names the reasons in a sum of the constants above, separated by commas.
     pub fn words(reasons: u64) -> String {
         let all = [(POWER, "power"), (HEAT, "heat"), (HARDWARE, "its hardware")];
         let named: Vec<&str> = all.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect();
-        if named.is_empty() { "no reason that is known here".into() } else { named.join(", ") }
+        if named.is_empty() { "an unknown reason".into() } else { named.join(", ") }
     }
 }
 
-/// A place where implementations run.
+/// A place where implementations run, with its clocks.
 pub trait Device: Send + Sync {
-    /// Name with an index where there may be several (`cpu`, `cuda:0`).
+    /// Name, with an index if there may be several (`cpu`, `cuda:0`).
     fn id(&self) -> &str;
 
-    /// What sort it is.
+    /// The kind that [`crate::Implementation::needs`] is matched against.
     fn kind(&self) -> DeviceKind;
 
-    /// One line for `list` (model, memory).
+    /// One line for `list`: model and memory.
     fn about(&self) -> String;
 
-    /// How many multiprocessors it has, where it is made of such and tells: calibration fills each of them alike.
+    /// Number of multiprocessors, if the device has and reports them. Calibration sizes its grids by it.
     fn multiprocessors(&self) -> Option<u32> {
         None
     }
 
-    /// Runs `body` once between two clock readings and says what it cost.
+    /// Runs `body` once between two clock readings.
     fn time(&self, scope: CpuScope, body: &mut dyn FnMut()) -> Timing;
 
-    /// Runs the untimed head of a slot and then its timed parts, with nothing between. Says what the timed parts cost together
-    /// and, if the device's clock can time them ([`Device::finest_part_ns`]), what each took in nanoseconds; otherwise the list
-    /// is empty.
+    /// Runs the untimed head of a slot and then its timed parts, with nothing in between. Returns the cost of all timed
+    /// parts together and the nanoseconds of each; the list is empty if the device cannot time parts
+    /// ([`Device::finest_part_ns`]).
     fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut(Part)) -> (Timing, Vec<u64>) {
         body(Part::Head);
         let timing = self.time(scope, &mut || (0..parts).for_each(|_| body(Part::Timed)));
         (timing, Vec::new())
     }
 
-    /// Shortest part of a slot that the clock can time without disturbing what runs; `None` where parts cannot be told apart.
+    /// Shortest part of a slot, in nanoseconds, that the clock can time without disturbing the code; `None` if it
+    /// cannot time parts.
     fn finest_part_ns(&self) -> Option<u64> {
         None
     }
 
-    /// The state of the device now.
+    /// Reads the state of the device.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
     }
 
-    /// Begins to record what the device does, for the timeline of spans; never while anything is timed.
+    /// Starts recording the device's activities for the span timeline. Never called while anything is timed.
     ///
     /// # Errors
-    /// Why that is not told here.
+    /// The reason why this device cannot record its activities.
     fn watch(&self) -> Result<(), String> {
-        Err(format!("{} does not tell what it does", self.id()))
+        Err(format!("{} cannot record its activities", self.id()))
     }
 
-    /// Ends the recording and says what was done.
+    /// Stops the recording and returns the activities.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// The reason why the activities are unavailable.
     fn watched(&self) -> Result<Vec<Activity>, String> {
-        Err(format!("{} does not tell what it does", self.id()))
+        Err(format!("{} cannot record its activities", self.id()))
     }
 
-    /// Drives the caches' content out, so that the next run starts cold.
+    /// Evicts the contents of the caches, so that the next run starts cold.
     ///
     /// # Errors
-    /// When the device cannot do that.
+    /// If the device cannot flush its caches.
     fn flush_cache(&self) -> Result<(), InputError> {
-        Err(InputError::new(self.id(), "its caches cannot be flushed", "a device that can"))
+        Err(InputError::new(self.id(), "its caches cannot be flushed", "a device that can flush them"))
     }
 
-    /// The concrete device, for implementations that launch work on it.
+    /// The concrete type, for implementations that launch work on it.
     fn as_any(&self) -> &dyn Any;
 }

@@ -1,27 +1,27 @@
-//! Errors that a person can act on: what was wrong, what was expected, what to do.
+//! Errors that a user can act on: what is wrong, what was expected, what to do.
 
 use std::fmt;
 
-/// Something the user gave is not usable. The command line maps it to exit code 2.
+/// A user input that cannot be used. The command line exits with code 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
-    /// The flag, array or file that was wrong, as the user wrote it (`--q`, `x`, `weights.npy`).
+    /// The flag, array or file, as the user wrote it (`--q`, `x`, `weights.npy`).
     pub argument: String,
-    /// What is wrong with it.
+    /// What is wrong with the argument.
     pub problem: String,
-    /// What would have been right.
+    /// What would be accepted.
     pub expected: String,
-    /// What to try, if there is something better to say than `expected`.
+    /// What to try, if that says more than `expected`.
     pub help: Option<String>,
 }
 
 impl InputError {
-    /// An error about `argument`: its `problem`, and what was `expected`.
+    /// An error about `argument`, without a hint.
     pub fn new(argument: impl Into<String>, problem: impl Into<String>, expected: impl Into<String>) -> Self {
         Self { argument: argument.into(), problem: problem.into(), expected: expected.into(), help: None }
     }
 
-    /// The same error with a hint on what to do.
+    /// Adds a hint on what to do.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -41,13 +41,13 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// Why an implementation could not be made ready. Neither ends a run: both become a row of the result.
+/// Why an implementation could not be prepared. The run continues; the reason becomes a row of the result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
-    /// It cannot run here or for this case; the reason is shown to the user.
+    /// It cannot run on this machine or for this case; the reason is shown to the user.
     #[error("unsupported: {0}")]
     Unsupported(String),
-    /// It should have worked and did not.
+    /// It should have worked but failed; the message is shown to the user.
     #[error("failed: {0}")]
     Failed(String),
 }
@@ -58,7 +58,7 @@ impl From<InputError> for PrepareError {
     }
 }
 
-/// The known name nearest to `given`, when it is near enough to be a slip of the finger.
+/// The known name nearest to `given`, if it is near enough to be a typing error.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = given.to_lowercase();
     known
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_finds_slips_and_refuses_strangers() {
+    fn nearest_finds_typing_errors_and_rejects_unrelated_names() {
         assert_eq!(nearest("d5", ["Z2", "D4", "E8"]), Some("D4"));
         assert_eq!(nearest("lattice-encoed", ["lattice-encode", "lattice-decode"]), Some("lattice-encode"));
         assert_eq!(nearest("zebra-crossing", ["Z2", "D4"]), None);

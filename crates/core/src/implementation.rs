@@ -1,4 +1,4 @@
-//! Implementations: one way of computing a workload, as a row in a table.
+//! Implementations: one way of computing a workload, stored as a row of a table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::error::PrepareError;
 use crate::reading::Reading;
 use crate::tensor::Tensors;
 
-/// How many processor threads an implementation uses while it runs.
+/// How many CPU threads an implementation uses while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parallelism {
-    /// The calling thread only: its own CPU time is the cost.
+    /// The calling thread only; its CPU time is the cost.
     Single,
-    /// Several threads: the CPU time of the process is the cost.
+    /// Several threads; the CPU time of the process is the cost.
     Many,
 }
 
 impl Parallelism {
-    /// Whose CPU time tells the cost.
+    /// The scope whose CPU time is the cost.
     pub fn scope(self) -> CpuScope {
         match self {
             Parallelism::Single => CpuScope::Thread,
@@ -31,7 +31,8 @@ impl Parallelism {
     }
 }
 
-/// Makes an implementation ready for one case: allocation, upload, compilation and tables belong here.
+/// Prepares an implementation for one case: allocation, upload, compilation and tables belong here, outside the timed
+/// run.
 pub type Prepare = dyn Fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> + Send + Sync;
 
 /// One way of computing a workload.
@@ -39,20 +40,20 @@ pub type Prepare = dyn Fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepar
 pub struct Implementation {
     /// Name of the workload it computes.
     pub workload: String,
-    /// Its own name (`scalar`, `simd`).
+    /// Name, unique within the workload (`scalar`, `simd`).
     pub name: String,
-    /// Where it runs.
+    /// The kind of device that it runs on.
     pub needs: DeviceKind,
     /// How many threads it uses.
     pub parallelism: Parallelism,
     /// One line for `list`.
     pub about: String,
-    /// Makes it ready for a case.
+    /// Prepares the implementation for a case.
     pub prepare: Arc<Prepare>,
 }
 
 impl Implementation {
-    /// A single-threaded implementation on the processor.
+    /// A single-threaded implementation on the CPU.
     pub fn cpu(
         workload: &str,
         name: &str,
@@ -69,7 +70,7 @@ impl Implementation {
         }
     }
 
-    /// The same implementation, declared to use several threads.
+    /// Declares that the implementation uses several threads.
     #[must_use]
     pub fn many_threads(mut self) -> Self {
         self.parallelism = Parallelism::Many;
@@ -83,49 +84,50 @@ impl fmt::Debug for Implementation {
     }
 }
 
-/// An implementation made ready for one case. It owns its buffers; the same inputs are computed at every `run`.
+/// An implementation prepared for one case. It owns its buffers; every `run` computes the same inputs.
 pub trait Prepared {
-    /// Makes what the next `iterations` runs will use up (a fresh input for each). Called before a timed slot, never timed.
+    /// Makes the inputs that the next `iterations` runs consume. Called before a timed slot, never timed.
     fn load(&mut self, _iterations: u64) {}
 
-    /// Most runs that may be timed together, where [`Prepared::load`] must hold something for each of them.
+    /// Most runs that may be timed together, if [`Prepared::load`] must hold an input for each of them.
     fn most_iterations(&self) -> u64 {
         u64::MAX
     }
 
-    /// Computes the outputs once. The only thing that is timed (with `sync`); it may enqueue work on a device.
+    /// Computes the outputs once; may enqueue work on a device. Only this and `sync` are timed.
     fn run(&mut self);
 
-    /// Waits until everything enqueued has finished.
+    /// Waits until all enqueued work has finished.
     ///
     /// # Errors
-    /// When the work on the device failed.
+    /// If the work on the device failed.
     fn sync(&mut self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Spoils the outputs, so that a run which computes nothing cannot pass the check. Never timed.
+    /// Overwrites the outputs, so that a run that computes nothing fails the check. Never timed.
     fn poison(&mut self);
 
     /// The outputs of the last run. Never timed.
     ///
     /// # Errors
-    /// When they cannot be brought back from the device.
+    /// If the outputs cannot be copied back from the device.
     fn output(&mut self) -> Result<Tensors, String>;
 
-    /// What really ran, for the record: the instruction set chosen, the number of threads, the algorithm.
+    /// What ran, for the record: instruction set, number of threads, algorithm.
     fn what_ran(&self) -> String {
         String::new()
     }
 
-    /// Threads that take part in a run, where the implementation decides that by the case: one that is declared to use
-    /// several may run small cases on one. `None` where it uses what it is declared to use.
+    /// Threads that take part in a run, if the implementation chooses the number by the case (small cases may run on
+    /// one);
+    /// `None` if it uses the declared parallelism.
     fn threads(&self) -> Option<usize> {
         None
     }
 
-    /// What the implementation knows of itself beside its outputs: the working memory that it holds, and, where they depend
-    /// on the data, the operations that the last run did ([`Reading::operations`]).
+    /// Values besides the outputs: working memory and, if the count depends on the data, the operations of the last run
+    /// ([`Reading::operations`]).
     fn readings(&self) -> Vec<Reading> {
         Vec::new()
     }

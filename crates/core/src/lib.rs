@@ -1,7 +1,7 @@
-//! The vocabulary of Ellwand: what a workload, an implementation, a case, a device, a sample and a record are,
-//! and the statistics that turn samples into numbers. It does no input or output and knows no implementation.
+//! The vocabulary of Ellwand: workload, implementation, case, device, sample and record, and the statistics that turn
+//! samples into numbers. This crate does no input or output and contains no implementation.
 //!
-//! Floor 1: every crate above depends on this one, and siblings meet only here.
+//! Floor 1: every crate above may depend on this one; crates on the same floor share types only through it.
 
 pub mod axis;
 pub mod case;

@@ -1,8 +1,8 @@
-//! Readings: values about a measurement that are not times, each carrying its own name, unit, direction and origin.
+//! Readings: values of a measurement that are not times. Each has its own name, unit, direction and origin.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way is better.
+/// Which direction of a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -10,21 +10,21 @@ pub enum Better {
     Lower,
     /// Larger is better.
     Higher,
-    /// It describes; it does not judge.
+    /// A description without a better direction.
     Neither,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
-    /// Read off the machine or off the outputs.
+    /// Read from the machine or from the outputs.
     Measured,
     /// Computed from measured values.
     Derived,
     /// Predicted from a model.
     Estimated,
-    /// It could not be had; `value` is empty and `about` says why. Never printed as zero.
+    /// Not available: `value` is empty and `about` gives the reason. Never printed as zero.
     Unavailable,
 }
 
@@ -33,17 +33,17 @@ pub enum Provenance {
 pub struct Reading {
     /// Stable key (`mse`, `peak-memory`).
     pub id: String,
-    /// Column heading.
+    /// Column heading in tables.
     pub title: String,
     /// Unit, empty for a pure number. Fractions have the unit `1`, shown in per cent.
     pub unit: String,
-    /// Direction.
+    /// Whether lower or higher values are better.
     pub better: Better,
-    /// Origin.
+    /// Whether the value is measured, derived, estimated or unavailable.
     pub provenance: Provenance,
-    /// The value; empty when unavailable.
+    /// The value in `unit`; empty if unavailable.
     pub value: Option<f64>,
-    /// What it means, or why it is unavailable.
+    /// What the value means, or why it is unavailable.
     pub about: String,
 }
 
@@ -61,33 +61,31 @@ impl Reading {
         }
     }
 
-    /// A value computed from measured ones.
+    /// A value computed from measured values.
     pub fn derived(id: &str, title: &str, unit: &str, better: Better, value: f64, about: &str) -> Self {
         Self { provenance: Provenance::Derived, ..Self::measured(id, title, unit, better, value, about) }
     }
 
-    /// The floating-point operations of an iteration, counted by the implementation: where their number depends on the data,
-    /// so that [`Work::flops`](crate::Work) of the case can only say how many they are at most or on average. What share of a
-    /// ceiling was reached is told by these.
+    /// Floating-point operations of one iteration, counted by the implementation because their number depends on the
+    /// data; [`Work::flops`](crate::Work) then gives only a bound or a mean. Shares of a ceiling use this count.
     pub fn operations(value: f64) -> Self {
-        let about =
-            "floating-point operations that were done, counted by the implementation because they depend on the data";
+        let about = "floating-point operations executed, counted by the implementation because they depend on the data";
         Self::measured(Self::OPERATIONS, "operations", "FLOP", Better::Lower, value, about)
     }
 
     /// Key of [`Reading::operations`].
     pub const OPERATIONS: &str = "operations";
 
-    /// The threads that took part in a run, where the implementation decides that by the case.
+    /// Threads that took part in a run, if the implementation chooses their number by the case.
     pub fn threads(count: usize) -> Self {
-        let about = "threads that took part in a run, as the implementation chose them for the case";
+        let about = "threads that took part in a run; the implementation chooses the number by the case";
         Self::measured(Self::THREADS, "threads", "", Better::Neither, count as f64, about)
     }
 
     /// Key of [`Reading::threads`].
     pub const THREADS: &str = "threads";
 
-    /// A value that could not be had, and why.
+    /// An unavailable value with the reason.
     pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
         Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }
     }

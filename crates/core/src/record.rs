@@ -1,7 +1,8 @@
-//! The record: what a run wrote down. Facts and raw samples only; every derived number is recomputed from it.
+//! The record: the file that a run writes. It holds facts and raw samples only; every derived number is recomputed from
+//! it.
 //!
-//! A record file is JSON lines: a [`Run`] first, then one [`Measurement`], [`Comparison`] or [`Spans`] a line, each flushed when it is
-//! complete.
+//! A record file is JSON lines: first a [`Run`], then one [`Measurement`], [`Comparison`] or [`Spans`] per line. Each
+//! line is flushed when it is complete.
 
 use std::borrow::Cow;
 
@@ -31,105 +32,105 @@ pub use read::{Record, RecordError, line, parse};
 pub use settling::Settling;
 pub use spans::{SpanCost, SpanNode, Spans};
 
-/// Version of the record format that this crate writes. It reads this one and every earlier one.
+/// Version of the record format that this crate writes. Ellwand reads this version and every earlier one.
 pub const VERSION: u32 = 1;
 
-/// The first line of a record: who measured what, where and how.
+/// The first line of a record: the command, the machine and the settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Format of the record ([`VERSION`]).
+    /// Version of the record format ([`VERSION`]).
     pub version: u32,
-    /// Identity of the run: its start and a random part.
+    /// Id of the run: its start time and a random part.
     pub id: String,
-    /// The command line that made it.
+    /// The command line.
     pub command: Vec<String>,
-    /// Start, in milliseconds since 1970-01-01 UTC.
+    /// Start in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// Version of Ellwand.
+    /// Version of Ellwand that wrote the record.
     pub ellwand: String,
-    /// Seed from which inputs and the order of rounds are drawn.
+    /// Seed of the inputs and of the round order.
     pub seed: u64,
-    /// The machine.
+    /// The machine at the start of the run.
     pub environment: Environment,
-    /// Settings of the instrument.
+    /// The timing settings in effect.
     pub settings: Settings,
-    /// The last self-check of this machine when the run began; records before it was kept have none.
+    /// The machine's last self-check when the run began; `None` if there was none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
 }
 
-/// Settings of the instrument, as used.
+/// The timing settings of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Shortest slot (iterations timed together), in nanoseconds.
     pub slot_min_ns: u64,
-    /// Fewest samples of an implementation, however slow it is.
+    /// Fewest samples per implementation, however slow it is.
     pub samples_min: u32,
-    /// Most interleaved rounds of a case.
+    /// Most interleaved rounds per case.
     pub rounds_max: u32,
-    /// Time for the samples of one implementation at one case, in nanoseconds.
+    /// Sampling time of one implementation at one case, in nanoseconds.
     pub case_budget_ns: u64,
-    /// Warm-up of one implementation, in nanoseconds.
+    /// Warm-up time of one implementation, in nanoseconds.
     pub warm_up_ns: u64,
-    /// What slots find in the caches; in records before there was a choice they are warm.
+    /// State of the caches when a slot starts; warm in records older than the field.
     #[serde(default, skip_serializing_if = "Caches::is_warm")]
     pub caches: Caches,
 }
 
-/// The machine at the start of a run. What could not be read is empty.
+/// The machine at the start of a run. A value that could not be read is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Environment {
     /// Operating system and kernel release.
     pub os: String,
-    /// Architecture (`x86_64`).
+    /// CPU architecture (`x86_64`).
     pub architecture: String,
-    /// Processor as it names itself.
+    /// CPU model name as the CPU reports it.
     pub cpu: String,
     /// Instruction-set extensions that matter to kernels (`avx2`, `avx512f`).
     pub cpu_features: Vec<String>,
-    /// Logical processors this process may use.
+    /// Logical CPUs that this process may use.
     pub cores: u32,
     /// Main memory in bytes.
     pub memory_bytes: Option<u64>,
     /// Data and unified caches, smallest first.
     pub caches: Vec<Cache>,
-    /// Load average over one minute at the start.
+    /// Load average over one minute at the start of the run.
     pub load: Option<f64>,
-    /// Frequency governor.
+    /// Frequency governor of the CPU (`performance`).
     pub governor: Option<String>,
-    /// Transparent huge pages (`madvise`).
+    /// Transparent huge page setting (`madvise`).
     pub huge_pages: Option<String>,
-    /// Whether a hypervisor is underneath.
+    /// True if the system runs under a hypervisor.
     pub virtualised: Option<bool>,
-    /// Clock: cost of one pair of readings, in nanoseconds.
+    /// Cost of one pair of clock readings, in nanoseconds.
     pub clock_cost_ns: Option<f64>,
-    /// Clock: smallest step seen, in nanoseconds.
+    /// Smallest step of the clock that was observed, in nanoseconds.
     pub clock_step_ns: Option<f64>,
-    /// What taking one slot costs beside what runs in it (readings of the clocks and the system calls around it), in
-    /// nanoseconds; almost all of it lies outside the slot's times. Records of earlier versions do not have it.
+    /// Overhead of one slot (clock readings and system calls), in nanoseconds. Almost all of it lies outside the
+    /// measured times. Missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_cost_ns: Option<f64>,
-    /// Compiler that built this program.
+    /// Compiler that built Ellwand.
     pub compiler: String,
-    /// Devices found, with their descriptions.
+    /// Devices found: id and description.
     pub devices: Vec<(String, String)>,
-    /// Measured limits of this machine.
+    /// Measured limits of the machine.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// One cache.
+/// One cache level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// `L1`, `L2`, ...
+    /// Name of the level (`L1`, `L2`, ..).
     pub level: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// How many processors share it.
+    /// Logical CPUs that share one such cache.
     pub shared_by: u32,
 }
 
 impl Environment {
-    /// What identifies the machine for comparisons: results of machines with different fingerprints do not belong side by side.
+    /// Digest of the properties that identify a machine. Results with different fingerprints are not comparable.
     pub fn fingerprint(&self) -> String {
         let mut hash = crate::case::Fnv::new();
         for text in [&self.os, &self.architecture, &self.cpu] {
@@ -140,8 +141,7 @@ impl Environment {
         format!("{:016x}", hash.finish())
     }
 
-    /// The cache level in which `bytes` fit when they are spread over all processors (`many`) or lie with one: caches that
-    /// processors have for themselves add up.
+    /// The cache level that holds `bytes`, divided over all threads (`many`) or used by one: private caches add up.
     pub fn level_of_threads(&self, bytes: u64, many: bool) -> String {
         let copies = |cache: &Cache| if many { u64::from(self.cores / cache.shared_by.max(1)).max(1) } else { 1 };
         self.caches
@@ -150,26 +150,26 @@ impl Environment {
             .map_or_else(|| "DRAM".to_string(), |cache| cache.level.clone())
     }
 
-    /// The cache level in which `bytes` fit, or `DRAM`.
+    /// The smallest cache level that holds `bytes`, or `DRAM`.
     pub fn level_of(&self, bytes: u64) -> String {
         self.level_of_threads(bytes, false)
     }
 }
 
-/// A parameter point as written in a record.
+/// A case as stored in a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseRecord {
-    /// [`Case::id`], which says everything; the rest is for readers that do not want to parse it.
+    /// [`Case::id`]; it implies the other fields, which save readers from parsing it.
     pub id: String,
-    /// Workload.
+    /// Name of the workload.
     pub workload: String,
     /// Axis values in declaration order.
     pub params: Vec<Param>,
-    /// Values of the axes that joined the workload later and stand where they change nothing
-    /// ([`crate::Axis::neutral`]): no part of the identity, for readers who see them vary elsewhere.
+    /// Axes added to the workload later, at the value that changes nothing ([`crate::Axis::neutral`]). They are not
+    /// part of the id; they let readers compare this case with others that vary the axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neutral: Vec<Param>,
-    /// Digest of arrays that the user gave.
+    /// Digest of the user's own arrays, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
 }
@@ -177,26 +177,26 @@ pub struct CaseRecord {
 /// An axis and its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Param {
-    /// Axis.
+    /// Name of the axis.
     pub axis: String,
-    /// Unit of the axis.
+    /// Unit of the axis; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// Value.
+    /// Value on the axis.
     pub value: ParamValue,
 }
 
-/// A value as JSON writes it.
+/// A value in its JSON form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ParamValue {
-    /// A switch.
+    /// A switch, as a JSON boolean.
     Flag(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A real number.
     Float(f64),
-    /// A word.
+    /// A choice.
     Text(String),
 }
 
@@ -223,7 +223,7 @@ impl From<&ParamValue> for Value {
 }
 
 impl CaseRecord {
-    /// The case as written, with the units of its axes.
+    /// Converts `case`; `unit` gives the unit of each axis.
     pub fn new(case: &Case, unit: impl Fn(&str) -> &'static str) -> Self {
         let param = |(axis, value): &(String, Value)| Param {
             axis: axis.clone(),
@@ -239,7 +239,7 @@ impl CaseRecord {
         }
     }
 
-    /// Adds the values of those of the workload's `axes` that the case leaves out because they change nothing.
+    /// Adds the neutral values of those `axes` that the case omits.
     #[must_use]
     pub fn with_neutral(mut self, axes: &[Axis]) -> Self {
         let absent = axes.iter().filter(|axis| self.params.iter().all(|param| param.axis != axis.name));
@@ -251,107 +251,107 @@ impl CaseRecord {
         self
     }
 
-    /// The value on an axis.
+    /// The value on `axis`, if the case has it.
     pub fn value(&self, axis: &str) -> Option<Value> {
         self.params.iter().find(|param| param.axis == axis).map(|param| (&param.value).into())
     }
 }
 
-/// `iterations` runs timed together.
+/// One slot: `iterations` runs timed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// Process the sample was taken in.
+    /// Index of the process that took the sample.
     pub block: u32,
-    /// Interleaved pass over the implementations.
+    /// Index of the interleaved pass over the implementations.
     pub round: u32,
-    /// Place in the order of that pass.
+    /// Position of the implementation in that pass.
     pub position: u32,
     /// Runs timed together.
     pub iterations: u64,
-    /// Elapsed time of all of them.
+    /// Elapsed time of all iterations, in nanoseconds.
     pub wall_ns: u64,
-    /// Processor time of all of them.
+    /// CPU time of all iterations, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Processor time that other threads of the process spent meanwhile; `None` if `cpu_ns` is that of all threads.
+    /// CPU time of the process's other threads during the slot, in nanoseconds; `None` if `cpu_ns` covers all threads.
     pub others_ns: Option<u64>,
-    /// Time on the device's clock.
+    /// Time of all iterations on the device's clock, in nanoseconds.
     pub device_ns: Option<u64>,
-    /// Involuntary context switches meanwhile.
+    /// Involuntary context switches during the slot.
     pub switches: Option<u64>,
-    /// Minor page faults meanwhile.
+    /// Minor page faults during the slot.
     pub faults: Option<u64>,
-    /// Times that a thread of it gave up the processor to wait (voluntary context switches) meanwhile.
+    /// Voluntary context switches during the slot: a thread gave up the CPU to wait.
     pub waits: Option<u64>,
-    /// Equal parts that were timed one by one inside the slot.
+    /// Number of equal parts of the slot that were timed separately.
     pub parts: Option<u64>,
-    /// Elapsed time of the fastest of these parts.
+    /// Elapsed time of the fastest part, in nanoseconds.
     pub fastest_ns: Option<u64>,
-    /// The device right behind the slot.
+    /// State of the device right after the slot.
     pub state: SlotState,
 }
 
-/// State of a device right behind a slot; what it does not tell is `None`.
+/// State of a device right after a slot; a value that the device does not report is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlotState {
-    /// Clock frequency.
+    /// Clock frequency in hertz.
     pub clock_hz: Option<u64>,
-    /// Power draw, in thousandths of a watt.
+    /// Power draw in milliwatts.
     pub power_mw: Option<u64>,
-    /// Memory in use on the device.
+    /// Memory in use on the device, in bytes.
     pub device_bytes: Option<u64>,
-    /// Why it slowed itself down, as the sum of [`crate::device::slowed`]'s numbers; 0 where it did not.
+    /// Throttling reasons as a sum of the constants in [`crate::device::slowed`]; 0 if the device was not throttled.
     pub slowed_by: Option<u64>,
 }
 
 impl Sample {
-    /// Elapsed seconds of one iteration over the whole slot, on the device's clock where there is one.
+    /// Elapsed seconds per iteration over the whole slot, on the device's clock if there is one.
     pub fn wall_seconds(&self) -> f64 {
         self.device_ns.unwrap_or(self.wall_ns) as f64 * 1e-9 / self.iterations.max(1) as f64
     }
 
-    /// Seconds of one iteration in the fastest part of the slot, where the slot was timed in parts. A preemption that hits
-    /// the slot hits one or two of its parts, so that this value hardly knows how busy the machine was.
+    /// Seconds per iteration in the fastest part of the slot, if the slot was timed in parts. A preemption hits one or
+    /// two parts, so this value hardly depends on the load of the machine.
     pub fn fastest_seconds(&self) -> Option<f64> {
         let iterations = self.iterations as f64 / self.parts? as f64;
         Some(self.fastest_ns? as f64 * 1e-9 / iterations.max(1.0))
     }
 
-    /// Processor seconds of one iteration.
+    /// CPU seconds per iteration.
     pub fn cpu_seconds(&self) -> Option<f64> {
         Some(self.cpu_ns? as f64 * 1e-9 / self.iterations.max(1) as f64)
     }
 }
 
-/// What became of an implementation at a case.
+/// Result of an implementation at a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Right before and after, and timed.
+    /// Timed; its outputs were correct before and after.
     Measured,
-    /// It cannot run here or for this case.
+    /// It cannot run on this machine or for this case.
     Unsupported {
-        /// The reason.
+        /// The reason, as shown to the user.
         why: String,
     },
-    /// Its answer was judged wrong; it was not timed, or its times were thrown away.
+    /// Its outputs were wrong: it was not timed, or its times were discarded.
     Wrong {
-        /// What the judge said.
+        /// The failed check.
         verdict: Verdict,
     },
-    /// It broke.
+    /// It failed to prepare or run.
     Failed {
-        /// Its last words.
+        /// The error message.
         error: String,
     },
 }
 
 impl Outcome {
-    /// Whether there are times.
+    /// True for [`Outcome::Measured`].
     pub fn is_measured(&self) -> bool {
         matches!(self, Outcome::Measured)
     }
 
-    /// One word: `measured`, `unsupported`, `wrong`, `failed`.
+    /// The status as printed and stored: `measured`, `unsupported`, `wrong` or `failed`.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Measured => "measured",
@@ -361,7 +361,7 @@ impl Outcome {
         }
     }
 
-    /// The reason, where there is one.
+    /// The reason, unless the outcome is `Measured`.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Outcome::Measured => None,
@@ -372,77 +372,77 @@ impl Outcome {
     }
 }
 
-/// One implementation at one case.
+/// The result of one implementation at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The parameter point.
     pub case: CaseRecord,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// The device it ran on.
+    /// Id of the device that it ran on.
     pub device: String,
-    /// How many threads it uses.
+    /// Number of threads declared for the implementation.
     pub parallelism: Parallelism,
-    /// What its slots found in the caches of the device.
+    /// State of the caches when a slot starts.
     #[serde(default, skip_serializing_if = "Caches::is_warm")]
     pub caches: Caches,
-    /// What really ran (instruction set, threads).
+    /// What ran: instruction set, number of threads.
     pub what_ran: String,
-    /// Name of the implementation that speed-ups are stated against unless the reader chooses another.
+    /// The default baseline of speed-ups.
     pub baseline: String,
-    /// Required work.
+    /// Required work of one iteration.
     pub work: Work,
-    /// What became of it.
+    /// Whether the implementation was measured, and why if not.
     pub outcome: Outcome,
-    /// The judge's words on the outputs before timing; empty when there were none.
+    /// Result of the check before timing; `None` if there were no outputs.
     pub check: Option<Verdict>,
-    /// Time to make it ready.
+    /// Time to prepare the implementation, in nanoseconds.
     pub prepare_ns: Option<u64>,
-    /// Time of the very first run, by the clock on the wall.
+    /// Elapsed time of the first run, in nanoseconds.
     pub first_run_ns: Option<u64>,
-    /// Raw samples.
+    /// Raw samples in the order taken.
     #[serde(with = "samples")]
     pub samples: Vec<Sample>,
-    /// Which time of a sample is the time of this measurement; records without it state elapsed time of whole slots.
+    /// The time that is reported; records without it use the elapsed time of whole slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
-    /// How its time settles after other arms used the processor, where that was recorded.
+    /// Settling after other arms used the CPU, if recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settling: Option<Settling>,
-    /// Smallest time per iteration that this measurement can tell from nothing, in nanoseconds.
+    /// Shortest time per iteration that the clock can resolve, in nanoseconds.
     pub resolution_ns: Option<f64>,
-    /// Values of probes and of the workload.
+    /// Values from probes and from the workload.
     pub readings: Vec<Reading>,
-    /// What the reader must know.
+    /// Warnings printed with the result.
     pub warnings: Vec<String>,
-    /// Which command of the record made it, 0 for the one that began it. It is not written: the lines of runs before this
-    /// one say it. Rounds of different commands are not the same rounds, whatever their numbers.
+    /// Index of the command that made it, 0 for the first. Not stored: the `Run` lines before it give the number.
+    /// Rounds of different commands are never paired, even with equal numbers.
     #[serde(skip)]
     pub session: usize,
 }
 
 impl Measurement {
-    /// Key of the cell: the same case, implementation and device again is the same cell.
+    /// Key of the cell: case, implementation and device. A later measurement of the same cell replaces an earlier one.
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)
     }
 
-    /// How many threads took part in a run: what the implementation says of the case, or what it is declared to use.
+    /// Threads that took part in a run: the implementation's own reading for this case, or else its declaration.
     pub fn ran_on(&self) -> Parallelism {
         match self.reading(Reading::THREADS).and_then(|reading| reading.value) {
             Some(threads) if threads <= 1.0 => Parallelism::Single,
-            // Before there was a reading, the words alone told.
+            // Older records give the number of threads only in `what_ran`.
             None if self.what_ran.split(", ").any(|part| part.starts_with("1 thread")) => Parallelism::Single,
             _ => self.parallelism,
         }
     }
 
-    /// The reading with this key.
+    /// The reading with key `id`.
     pub fn reading(&self, id: &str) -> Option<&Reading> {
         self.readings.iter().find(|reading| reading.id == id)
     }
 
-    /// The work with the operations that were counted, where the implementation counted them, and as required otherwise.
+    /// The required work, with the operations replaced by the counted ones if the implementation counted them.
     pub fn work_done(&self) -> Cow<'_, Work> {
         match self.reading(Reading::OPERATIONS).and_then(|reading| reading.value) {
             Some(flops) => Cow::Owned(self.work.clone().flops(flops)),
@@ -450,23 +450,23 @@ impl Measurement {
         }
     }
 
-    /// Takes the samples, and chooses the basis of their times.
+    /// Stores the samples and chooses the basis of their times.
     pub fn sampled(&mut self, samples: Vec<Sample>) {
         self.basis = Some(Basis::of(&[&samples], &[self.parallelism]).of_slots());
         self.samples = samples;
     }
 
-    /// Seconds of one iteration in `sample`, by the basis of this measurement.
+    /// Seconds per iteration of `sample`, on this measurement's basis.
     pub fn seconds(&self, sample: &Sample) -> f64 {
         self.basis.unwrap_or(Basis::Wall).seconds(sample)
     }
 
-    /// Seconds of one iteration in every sample, by the basis of this measurement.
+    /// Seconds per iteration of every sample, on this measurement's basis.
     pub fn all_seconds(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| self.seconds(sample)).collect()
     }
 
-    /// Whether the time of an iteration is too short to be told from nothing: its median is below the resolution.
+    /// True if the median time per iteration is below the timer resolution; no time, rate or ratio is reported then.
     pub fn below_resolution(&self) -> bool {
         let seconds = self.all_seconds();
         match (crate::stats::median(&seconds), self.resolution_ns) {

@@ -7,7 +7,7 @@ use crate::error::{InputError, nearest};
 use crate::implementation::Implementation;
 use crate::workload::Workload;
 
-/// Everything that can be measured. The built-in workloads use nothing here that a user's program cannot.
+/// Everything that can be measured. The built-in workloads use only what a user's program can use too.
 #[derive(Default, Clone)]
 pub struct Registry {
     workloads: Vec<Arc<dyn Workload>>,
@@ -17,23 +17,23 @@ pub struct Registry {
     unsought: Vec<(DeviceKind, Finder)>,
 }
 
-/// Looks for the devices of a kind; the error says why there is none.
+/// Searches for the devices of a kind; the error is the reason why none was found.
 pub type Finder = fn() -> Result<Vec<Arc<dyn Device>>, String>;
 
 impl Registry {
-    /// Nothing registered.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a workload. A later one of the same name replaces the earlier.
+    /// Adds a workload; replaces an earlier one of the same name.
     pub fn workload(&mut self, workload: impl Workload + 'static) -> &mut Self {
         self.workloads.retain(|known| known.name() != workload.name());
         self.workloads.push(Arc::new(workload));
         self
     }
 
-    /// Adds an implementation. A later one of the same workload and name replaces the earlier.
+    /// Adds an implementation; replaces an earlier one of the same workload and name.
     pub fn implementation(&mut self, implementation: Implementation) -> &mut Self {
         self.implementations
             .retain(|known| known.workload != implementation.workload || known.name != implementation.name);
@@ -41,29 +41,29 @@ impl Registry {
         self
     }
 
-    /// Adds a device.
+    /// Adds a device; replaces an earlier one of the same id.
     pub fn device(&mut self, device: Arc<dyn Device>) -> &mut Self {
         self.devices.retain(|known| known.id() != device.id());
         self.devices.push(device);
         self
     }
 
-    /// Says why there is no device of a kind here. Shown wherever something asks for one.
+    /// Records why a kind of device is missing; the reason is shown wherever that kind is needed.
     pub fn absent(&mut self, kind: DeviceKind, why: impl Into<String>) -> &mut Self {
         self.absent.retain(|(known, _)| *known != kind);
         self.absent.push((kind, why.into()));
         self
     }
 
-    /// Says how devices of a kind are found that nobody looks for unless [`Registry::look_for`] asks: looking for them costs
-    /// time or loads drivers, which a measurement of something else must not bear. `why` is the reason for their absence until then.
+    /// Registers a search that runs only on [`Registry::look_for`], because it takes time or loads drivers that would
+    /// disturb other measurements. Until then the kind is missing for the reason `why`.
     pub fn on_request(&mut self, kind: DeviceKind, why: impl Into<String>, find: Finder) -> &mut Self {
         self.unsought.retain(|(known, _)| *known != kind);
         self.unsought.push((kind, find));
         self.absent(kind, why)
     }
 
-    /// Looks for the devices of a kind that are found on request; once.
+    /// Runs the search registered for `kind`; later calls do nothing.
     pub fn look_for(&mut self, kind: DeviceKind) -> &mut Self {
         if let Some(at) = self.unsought.iter().position(|(known, _)| *known == kind) {
             match self.unsought.remove(at).1() {
@@ -78,18 +78,18 @@ impl Registry {
         self
     }
 
-    /// Whether devices of a kind were looked for: all are but those found on request.
+    /// True unless the search for `kind` is still waiting for [`Registry::look_for`].
     pub fn sought(&self, kind: DeviceKind) -> bool {
         self.unsought.iter().all(|(known, _)| *known != kind)
     }
 
-    /// Kinds of devices that were looked for and not found, and why.
+    /// Missing kinds of devices, each with the reason.
     pub fn absences(&self) -> impl Iterator<Item = (DeviceKind, &str)> {
         let missing = |kind: DeviceKind| !self.devices.iter().any(|device| device.kind() == kind);
         self.absent.iter().filter(move |(kind, _)| missing(*kind)).map(|(kind, why)| (*kind, why.as_str()))
     }
 
-    /// The device called `id` comes before the others of its kind, so that what needs the kind runs there.
+    /// Moves the device `id` before the others of its kind, so that implementations of that kind run on it.
     pub fn prefer(&mut self, id: &str) -> &mut Self {
         if let Some(at) = self.devices.iter().position(|device| device.id() == id) {
             let device = self.devices.remove(at);
@@ -99,15 +99,15 @@ impl Registry {
         self
     }
 
-    /// The device that an implementation runs on: the first of the kind it needs.
+    /// The device that an implementation runs on: the first one of the kind it needs.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If no device of that kind is registered; the error gives the reason.
     pub fn device_for(&self, implementation: &Implementation) -> Result<&Arc<dyn Device>, String> {
         let needs = implementation.needs;
         self.devices.iter().find(|device| device.kind() == needs).ok_or_else(|| {
             let why = self.absences().find(|(kind, _)| *kind == needs).map(|(_, why)| format!(": {why}"));
-            format!("it needs a {needs} device and none was found here{}", why.unwrap_or_default())
+            format!("no {needs} device{}", why.unwrap_or_default())
         })
     }
 
@@ -126,7 +126,7 @@ impl Registry {
         &self.implementations
     }
 
-    /// The workload called `name`.
+    /// The workload with this exact name.
     pub fn find(&self, name: &str) -> Option<&Arc<dyn Workload>> {
         self.workloads.iter().find(|workload| workload.name() == name)
     }
@@ -136,10 +136,11 @@ impl Registry {
         self.implementations.iter().filter(|implementation| implementation.workload == workload).collect()
     }
 
-    /// Workloads that any of `patterns` selects: a name, a group, or a text with `*` in it. Each once, in the order of registration.
+    /// The workloads that match any of `patterns` (a name, a group, or a name with `*` wildcards), in the order of
+    /// registration.
     ///
     /// # Errors
-    /// When a pattern selects nothing; suggests the nearest name.
+    /// If a pattern matches nothing; the error suggests the nearest name.
     pub fn select(&self, patterns: &[String]) -> Result<Vec<Arc<dyn Workload>>, InputError> {
         for pattern in patterns {
             if !self.workloads.iter().any(|workload| selects(pattern, workload.as_ref())) {
@@ -159,7 +160,7 @@ impl Registry {
         names.extend(self.workloads.iter().flat_map(|workload| workload.groups()));
         let error = InputError::new(
             "WORKLOAD",
-            format!("'{pattern}' is neither a workload nor a group"),
+            format!("'{pattern}' matches no workload and no group"),
             "a name that `list` shows, a group, or a pattern such as 'lattice-*'",
         );
         match nearest(pattern, names) {
@@ -173,7 +174,7 @@ fn selects(pattern: &str, workload: &dyn Workload) -> bool {
     workload.groups().contains(&pattern) || matches(pattern, workload.name())
 }
 
-/// Whether `name` fits a pattern in which `*` stands for any text.
+/// True if `name` matches a pattern in which `*` matches any text.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_on_request_are_absent_until_they_are_looked_for_and_then_as_they_were_found() {
+    fn devices_on_request_stay_absent_until_the_search_runs_once() {
         static LOOKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         fn find() -> Result<Vec<Arc<dyn Device>>, String> {
             LOOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -8,7 +8,7 @@ use aligned_vec::{AVec, ConstAlign};
 
 use crate::error::InputError;
 
-/// Start of every buffer: two cache lines, which suits every vector width and the adjacent-line prefetcher.
+/// Alignment of every buffer in bytes: two cache lines, for any vector width and the adjacent-line prefetcher.
 pub const ALIGNMENT: usize = 128;
 
 /// A buffer that starts on an [`ALIGNMENT`] boundary.
@@ -22,9 +22,9 @@ macro_rules! dtypes {
         pub enum Dtype { $(#[doc = $name] $variant,)* }
 
         impl Dtype {
-            /// Name as NumPy spells it.
+            /// NumPy name of the type.
             pub fn name(self) -> &'static str { match self { $(Dtype::$variant => $name,)* } }
-            /// Bytes of one element.
+            /// Size of one element in bytes.
             pub fn size(self) -> usize { match self { $(Dtype::$variant => size_of::<$type>(),)* } }
         }
 
@@ -38,9 +38,9 @@ macro_rules! dtypes {
             pub fn dtype(&self) -> Dtype { match self { $(Data::$variant(_) => Dtype::$variant,)* } }
             /// Number of elements.
             pub fn len(&self) -> usize { match self { $(Data::$variant(v) => v.len(),)* } }
-            /// Whether there is no element.
+            /// True if the tensor has no elements.
             pub fn is_empty(&self) -> bool { self.len() == 0 }
-            /// Same element type and the same bytes: NaN equals NaN of the same bits, +0 differs from -0.
+            /// True for the same element type and bytes: NaN equals a NaN of the same bits, +0 differs from -0.
             pub fn same_bits(&self, other: &Data) -> bool {
                 match (self, other) {
                     $((Data::$variant(a), Data::$variant(b)) => a.len() == b.len()
@@ -58,11 +58,11 @@ macro_rules! dtypes {
 
         impl Tensor {
             $(
-                #[doc = concat!("The elements, if this tensor holds ", $name, "; otherwise an error that names what it holds.")]
+                #[doc = concat!("The elements, if this tensor holds ", $name, "; otherwise an error that names its type.")]
                 pub fn $get(&self) -> Result<&[$type], InputError> {
                     match &*self.data { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
                 }
-                #[doc = concat!("The elements to write to, if this tensor holds ", $name, "; a clone that shares them keeps what they were.")]
+                #[doc = concat!("Mutable elements, if this tensor holds ", $name, "; clones keep the old values.")]
                 pub fn $get_mut(&mut self) -> Result<&mut [$type], InputError> {
                     match Arc::make_mut(&mut self.data) { Data::$variant(v) => Ok(v), other => Err(wrong_dtype(other.dtype(), $name)) }
                 }
@@ -101,8 +101,8 @@ impl fmt::Display for Dtype {
 
 /// A dense row-major array. A 0-d tensor (empty shape) holds one element.
 ///
-/// Clones share their elements until one of them is written to: an implementation that keeps its inputs takes no memory for
-/// them, and what a probe sees of it is its own.
+/// Clones share their elements until one of them is written to, so an implementation that keeps its inputs needs no
+/// extra memory, and memory probes see only its own allocations.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     shape: Vec<usize>,
@@ -110,10 +110,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of `shape` from its elements in row-major order.
+    /// A tensor of `shape` with `data` in row-major order.
     ///
     /// # Errors
-    /// When the number of elements is not the product of `shape`, or that product overflows.
+    /// If `data` does not have as many elements as `shape`, or that number overflows.
     pub fn new(shape: &[usize], data: impl Into<Data>) -> Result<Self, InputError> {
         let data = data.into();
         let expected = element_count(shape)?;
@@ -130,7 +130,7 @@ impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Errors
-    /// When the product of `shape` overflows.
+    /// If the number of elements overflows.
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Self, InputError> {
         Ok(Self { shape: shape.to_vec(), data: Arc::new(Data::zeros(dtype, element_count(shape)?)) })
     }
@@ -140,13 +140,13 @@ impl Tensor {
         Self { shape: Vec::new(), data: Arc::new(Data::from(&[value][..])) }
     }
 
-    /// A 1-d tensor.
+    /// A 1-d tensor of the elements.
     pub fn vector(data: impl Into<Data>) -> Self {
         let data = data.into();
         Self { shape: vec![data.len()], data: Arc::new(data) }
     }
 
-    /// Extent of each dimension.
+    /// Size of each dimension; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -161,7 +161,7 @@ impl Tensor {
         self.data.len()
     }
 
-    /// Whether there is no element.
+    /// True if some dimension is 0.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
@@ -171,7 +171,7 @@ impl Tensor {
         (self.len() * self.dtype().size()) as u64
     }
 
-    /// The elements, whatever their type.
+    /// The elements with their type.
     pub fn data(&self) -> &Data {
         &self.data
     }
@@ -187,17 +187,17 @@ fn element_count(shape: &[usize]) -> Result<usize, InputError> {
     })
 }
 
-/// Named arrays: the inputs of a case, or the outputs of an implementation.
+/// Named arrays: the inputs of a case or the outputs of an implementation.
 #[derive(Debug, Clone, Default)]
 pub struct Tensors(BTreeMap<String, Tensor>);
 
 impl Tensors {
-    /// No arrays.
+    /// An empty set of arrays.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same arrays and one more (an array of the same name is replaced).
+    /// Adds or replaces an array and returns the set.
     #[must_use]
     pub fn with(mut self, name: &str, tensor: Tensor) -> Self {
         self.insert(name, tensor);
@@ -209,12 +209,12 @@ impl Tensors {
         self.0.insert(name.to_string(), tensor);
     }
 
-    /// The array `name`, if there is one.
+    /// The array `name`, or `None`.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
 
-    /// The array `name` to write to, if there is one.
+    /// The array `name` for writing, or `None`.
     pub fn find_mut(&mut self, name: &str) -> Option<&mut Tensor> {
         self.0.get_mut(name)
     }
@@ -222,39 +222,39 @@ impl Tensors {
     /// The array `name`.
     ///
     /// # Errors
-    /// When there is none; the message lists the arrays there are.
+    /// If there is no such array; the error lists the names of the arrays.
     pub fn get(&self, name: &str) -> Result<&Tensor, InputError> {
         self.find(name).ok_or_else(|| {
             let have: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let given = if have.is_empty() { "none".to_string() } else { have.join(", ") };
-            InputError::new(name, "this array is missing", format!("it among the arrays given ({given})"))
+            InputError::new(name, "this array is missing", format!("one of the arrays given ({given})"))
         })
     }
 
-    /// The elements of the array `name`, which must be f32.
+    /// The elements of the f32 array `name`.
     ///
     /// # Errors
-    /// When it is missing or of another type.
+    /// If the array is missing or has another type.
     pub fn f32(&self, name: &str) -> Result<&[f32], InputError> {
         self.get(name)?.f32().map_err(|error| InputError { argument: name.to_string(), ..error })
     }
 
-    /// The elements of the array `name`, which must be u8.
+    /// The elements of the u8 array `name`.
     ///
     /// # Errors
-    /// When it is missing or of another type.
+    /// If the array is missing or has another type.
     pub fn u8(&self, name: &str) -> Result<&[u8], InputError> {
         self.get(name)?.u8().map_err(|error| InputError { argument: name.to_string(), ..error })
     }
 
-    /// The single f64 held by the array `name`.
+    /// The single f64 in the array `name`.
     ///
     /// # Errors
-    /// When it is missing or not one f64.
+    /// If the array is missing or does not hold exactly one f64.
     pub fn scalar(&self, name: &str) -> Result<f64, InputError> {
         match self.get(name)?.f64() {
             Ok([value]) => Ok(*value),
-            _ => Err(InputError::new(name, "it is not a single float64", "a 0-d float64 array")),
+            _ => Err(InputError::new(name, "not a single float64", "a 0-d float64 array")),
         }
     }
 
@@ -263,7 +263,7 @@ impl Tensors {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// Removes and returns an array.
+    /// Removes the array `name` and returns it.
     pub fn take(&mut self, name: &str) -> Option<Tensor> {
         self.0.remove(name)
     }
@@ -273,17 +273,17 @@ impl Tensors {
         self.0.len()
     }
 
-    /// Whether there is no array.
+    /// True if there are no arrays.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Size of all elements in bytes.
+    /// Size of all arrays in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.values().map(Tensor::bytes).sum()
     }
 
-    /// A 64-bit FNV-1a digest of names, types, shapes and bytes: two sets of arrays with the same digest are the same input.
+    /// A 64-bit FNV-1a digest of names, types, shapes and bytes, which identifies user input in a case id.
     pub fn digest(&self) -> u64 {
         let mut hash = crate::case::Fnv::new();
         for (name, tensor) in self.iter() {
@@ -326,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_type_and_missing_array_say_what_there_is() {
+    fn errors_name_the_type_and_the_arrays_present() {
         let arrays = Tensors::new().with("x", Tensor::vector(&[1_u8, 2][..]));
         assert!(arrays.f32("x").unwrap_err().to_string().starts_with("x: it holds uint8; expected float32"));
         assert!(arrays.get("y").unwrap_err().to_string().contains("arrays given (x)"));
     }
 
     #[test]
-    fn bits_tell_nan_and_signed_zero() {
+    fn same_bits_distinguishes_nan_and_signed_zero() {
         let bits = |v: &[f32]| Data::from(v);
         assert!(bits(&[f32::NAN]).same_bits(&bits(&[f32::NAN])));
         assert!(!bits(&[0.0]).same_bits(&bits(&[-0.0])));

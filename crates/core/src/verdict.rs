@@ -1,19 +1,19 @@
-//! The verdict of a check: did an implementation compute what the reference says?
+//! The check of outputs against the reference.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tensor::{Data, Tensors};
 
-/// How far an output may lie from the reference.
+/// The largest accepted difference between an output and the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// The same bits.
+    /// Every bit must match.
     Exact,
     /// `|got - expected| <= absolute + relative * |expected|`, element by element.
     Close {
-        /// Absolute part.
+        /// Absolute part, in the unit of the output.
         absolute: f64,
-        /// Relative part.
+        /// Part relative to the magnitude of the reference.
         relative: f64,
     },
 }
@@ -21,23 +21,23 @@ pub enum Tolerance {
 /// The outcome of comparing outputs with the reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whether every output is within tolerance.
+    /// True if every output is within tolerance.
     pub passed: bool,
-    /// Largest absolute difference over all numeric outputs (0 for identical ones; empty if nothing could be compared).
+    /// Largest absolute difference over all numeric outputs; 0 if they are identical, `None` if nothing was compared.
     pub max_error: Option<f64>,
     /// What was wrong, or what was compared.
     pub detail: String,
 }
 
 impl Verdict {
-    /// A refusal with its reason.
+    /// A failed check with its reason.
     pub fn wrong(detail: impl Into<String>) -> Self {
         Self { passed: false, max_error: None, detail: detail.into() }
     }
 }
 
-/// Compares every expected array with what was got: name, type, shape, NaN, then values within `tolerance`.
-/// Arrays that only `got` has are ignored.
+/// Compares every expected array with the one of the same name in `got`: type, shape, NaN, then values within
+/// `tolerance`. Ignores further arrays in `got`.
 pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdict {
     let mut max_error = 0.0_f64;
     let mut compared = 0_usize;
@@ -65,13 +65,14 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
             Tolerance::Close { absolute, relative } => {
                 let (want, have) = (want.data().to_f64(), have.data().to_f64());
                 for (index, (w, h)) in want.iter().zip(&have).enumerate() {
-                    // Equal infinities and NaN against NaN agree; they have no finite difference.
+                    // Equal infinities agree, and so do two NaNs; neither has a finite difference.
                     if w == h || (w.is_nan() && h.is_nan()) {
                         continue;
                     }
                     let error = (h - w).abs();
                     let allowed = absolute + relative * w.abs();
-                    // NaN where a number belongs is beyond any tolerance, as is an infinity that is not the reference's own.
+                    // A NaN instead of a number exceeds any tolerance, and so does an infinity that the reference does
+                    // not have.
                     if error.is_nan() || error > allowed || error.is_infinite() {
                         return Verdict {
                             passed: false,
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_sees_one_bit() {
+    fn exact_detects_one_bit() {
         let verdict = compare(&arrays(&[1.0, 0.0]), &arrays(&[1.0, -0.0]), Tolerance::Exact);
         assert!(!verdict.passed && verdict.detail.contains("1 of 2 values differ, the first at 1"), "{verdict:?}");
     }

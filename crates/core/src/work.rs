@@ -1,38 +1,38 @@
-//! Required work: what any implementation of a case must do, however it does it.
+//! Required work: what every implementation of a case must do.
 
 use serde::{Deserialize, Serialize};
 
-/// The operations and the traffic that the mathematics of a case demands. Bytes count each input read once and each
-/// output written once; what an implementation moves beyond that is its own affair.
+/// The operations and the traffic that the mathematics of a case demands. Bytes count each input once as read and each
+/// output once as written; extra traffic of an implementation does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// What is processed (`vectors`, `elements`, `calls`).
+    /// Name of the items processed, in the plural (`vectors`, `elements`, `calls`).
     pub item: String,
-    /// How many of them one iteration processes.
+    /// Items processed per iteration.
     pub items: u64,
-    /// Floating-point operations that must be done.
+    /// Required floating-point operations per iteration.
     pub flops: f64,
-    /// Bytes that must be read.
+    /// Required bytes read per iteration.
     pub bytes_read: u64,
-    /// Bytes that must be written.
+    /// Required bytes written per iteration.
     pub bytes_written: u64,
-    /// Bytes that an iteration keeps coming back to, where these are not the bytes read and written (several passes over
-    /// a small array; an intermediate result that is larger than the outputs). They decide which cache level answers.
+    /// Bytes that an iteration uses repeatedly, if that differs from the bytes read and written (several passes over a
+    /// small array; an intermediate result larger than the outputs). The working set selects the cache level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<u64>,
-    /// Whether the operations must be done in f64, of which a processor does fewer a second.
+    /// True if the operations need f64, for which a CPU has a lower peak.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub double: bool,
-    /// Whether the operations are multiply-adds in products of bf16 matrices, for which many a device has units of their own.
+    /// True if the operations are bf16 matrix products, for which many devices have matrix units.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bf16: bool,
-    /// Whether the address of each load is the result of the load before, so that none can begin early.
+    /// True for a pointer chase: the address of each load is the result of the previous one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dependent: bool,
 }
 
 impl Work {
-    /// Work of `items` things called `item`.
+    /// Work of `items` items, called `item` in the plural.
     pub fn items(item: &str, items: u64) -> Self {
         Self {
             item: item.to_string(),
@@ -54,28 +54,28 @@ impl Work {
         self
     }
 
-    /// States whether the operations must be done in f64 (`true`) or may be done in f32.
+    /// Declares that the operations need f64 (`true`) or may use f32.
     #[must_use]
     pub fn double(mut self, double: bool) -> Self {
         self.double = double;
         self
     }
 
-    /// States whether the operations are products of bf16 matrices with sums in f32.
+    /// Declares that the operations are bf16 matrix products with f32 accumulation.
     #[must_use]
     pub fn bf16(mut self, bf16: bool) -> Self {
         self.bf16 = bf16;
         self
     }
 
-    /// States whether each load needs the one before.
+    /// Declares that each load depends on the previous one.
     #[must_use]
     pub fn dependent(mut self, dependent: bool) -> Self {
         self.dependent = dependent;
         self
     }
 
-    /// Adds required traffic.
+    /// Adds required traffic in bytes.
     #[must_use]
     pub fn bytes(mut self, read: u64, written: u64) -> Self {
         self.bytes_read = read;
@@ -83,19 +83,19 @@ impl Work {
         self
     }
 
-    /// States the working set where it is not the bytes read and written.
+    /// Sets the working set in bytes, if it differs from the bytes read and written.
     #[must_use]
     pub fn working_set(mut self, bytes: u64) -> Self {
         self.working_set = Some(bytes);
         self
     }
 
-    /// Bytes whose place in the cache hierarchy decides the bandwidth: the working set, or the required bytes.
+    /// Bytes that select the cache level: the working set if set, else the required bytes.
     pub fn footprint(&self) -> u64 {
         self.working_set.unwrap_or(self.bytes_total())
     }
 
-    /// Bytes read and written together.
+    /// Bytes read plus bytes written.
     pub fn bytes_total(&self) -> u64 {
         self.bytes_read + self.bytes_written
     }

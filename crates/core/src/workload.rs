@@ -1,4 +1,5 @@
-//! Workloads: a mathematical task, its parameters, its inputs and the slow and obvious reference that judges everyone.
+//! Workloads: a mathematical task, its parameters, its inputs, and the reference that every implementation is checked
+//! with.
 
 use crate::axis::{Axis, Size};
 use crate::case::Case;
@@ -9,137 +10,136 @@ use crate::tensor::{Dtype, Tensors};
 use crate::verdict::{Tolerance, Verdict, compare};
 use crate::work::Work;
 
-/// An array that a workload takes or makes: a public name for `apply`.
+/// An array that a workload reads or writes, for `apply`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     /// Name of the array (`x`, `packed`).
     pub name: &'static str,
     /// Element type.
     pub dtype: Dtype,
-    /// Shape in words (`[N, d] or any shape`).
+    /// Shape as text (`[N, d] or any shape`).
     pub shape: &'static str,
-    /// What it holds.
+    /// What the array holds.
     pub about: &'static str,
-    /// Whether it must be given (an input) or is always made (an output).
+    /// Whether an input must be given, or an output is always written.
     pub required: bool,
 }
 
-/// The arrays of a workload.
+/// The arrays that a workload reads and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// What `apply` takes.
+    /// The arrays that `apply` reads.
     pub inputs: Vec<Port>,
-    /// What `apply` writes.
+    /// The arrays that `apply` writes.
     pub outputs: Vec<Port>,
 }
 
-/// How arrays that the user gives meet the case.
+/// How the size of the user's arrays relates to the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// All of the arrays: axes that state a size (batch) take the arrays' size.
+    /// Use whole arrays; axes that give a size (batch) take it from the arrays.
     Whole,
-    /// As much as the case asks for; an error when the arrays hold less.
+    /// Use as much as the case asks for; it is an error if the arrays hold less.
     Case,
 }
 
-/// A mathematical task. Implementations of it are judged against [`Workload::reference`].
+/// A mathematical task. Its implementations are checked against [`Workload::reference`].
 pub trait Workload: Send + Sync {
-    /// Name (`lattice-encode`).
+    /// Name on the command line (`lattice-encode`).
     fn name(&self) -> &str;
 
     /// One line for `list`.
     fn about(&self) -> &str;
 
-    /// Groups that select it together with others (`lattice`).
+    /// Names of groups that select the workload together with others (`lattice`).
     fn groups(&self) -> &[&'static str] {
         &[]
     }
 
-    /// The dimensions of its sweep.
+    /// The dimensions of the sweep.
     fn axes(&self) -> &[Axis];
 
-    /// Named sizes.
+    /// Named sizes for `--size`.
     fn sizes(&self) -> &[Size] {
         &[]
     }
 
-    /// Constraints between axes.
+    /// Checks constraints between axes.
     ///
     /// # Errors
-    /// When the case makes no sense; names the axis that is to be changed.
+    /// If the values of the axes are inconsistent; the error names the axis to change.
     fn check(&self, _case: &Case) -> Result<(), InputError> {
         Ok(())
     }
 
-    /// What a reader of the results must know about this case (a level that the data never uses).
+    /// Remarks printed with the results of this case, such as a level that the data never uses.
     fn remarks(&self, _case: &Case) -> Vec<String> {
         Vec::new()
     }
 
-    /// Estimate of the memory that inputs, reference and one implementation need together, in bytes.
+    /// Estimated bytes of memory for inputs, reference and one implementation together.
     fn footprint(&self, case: &Case) -> u64;
 
-    /// The same for one implementation by its name, where they differ much: one that keeps no squares of a sequence must not
-    /// be refused for those of another.
+    /// As [`Workload::footprint`], for one implementation by name. Override it if implementations differ much, so that
+    /// a small one is not refused because of a large one.
     fn footprint_of(&self, case: &Case, _implementation: &str) -> u64 {
         self.footprint(case)
     }
 
-    /// The arrays that `apply` takes and makes.
+    /// The arrays that `apply` reads and writes.
     fn ports(&self, _case: &Case) -> Ports {
         Ports::default()
     }
 
-    /// The inputs of a case: the same bytes for the same case and seed, on every machine.
+    /// Makes the inputs of a case: the same bytes for the same case and seed on every machine.
     ///
     /// # Errors
-    /// When the case cannot have inputs.
+    /// If no inputs can be made for the case.
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError>;
 
-    /// What the seed of the inputs is drawn from: the case's identity, unless cases that differ only in how the data are
-    /// treated shall get the same data.
+    /// Digest that seeds the inputs: that of the case, unless cases that treat the same data differently must share it.
     fn data_digest(&self, case: &Case) -> u64 {
         case.digest()
     }
 
-    /// Checks arrays that the user gave, completes them with what the case says, and returns the case that they make.
+    /// Checks the user's arrays, adds what the case implies, and returns the resulting case.
     ///
     /// # Errors
-    /// When an array is missing, has the wrong type or shape, or holds values the task cannot take.
+    /// If an array is missing, has the wrong type or shape, or holds values that the task does not accept.
     fn adopt(&self, _case: &Case, _given: Tensors, _fit: Fit) -> Result<(Case, Tensors), InputError> {
-        Err(InputError::new(self.name(), "this workload makes its own inputs", "a workload that takes arrays"))
+        Err(InputError::new(self.name(), "this workload does not accept arrays", "a workload that takes arrays"))
     }
 
-    /// The outputs, computed in f64 in the most obvious way. Slow is fine.
+    /// Computes the outputs in f64 in the most obvious way; it may be slow.
     ///
     /// # Errors
-    /// When the inputs are not those of the case.
+    /// If the inputs do not belong to the case.
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError>;
 
-    /// Required work of one iteration.
+    /// The work that one iteration requires.
     fn work(&self, case: &Case) -> Work;
 
-    /// How far outputs may lie from the reference.
+    /// Largest accepted difference between outputs and the reference.
     fn tolerance(&self, _case: &Case) -> Tolerance {
         Tolerance::Close { absolute: 1e-5, relative: 1e-5 }
     }
 
-    /// Judges outputs. The default compares names, types, shapes, NaN and values within [`Workload::tolerance`].
+    /// Checks outputs. The default compares names, types, shapes, NaN and values within [`Workload::tolerance`].
     fn judge(&self, case: &Case, _inputs: &Tensors, expected: &Tensors, got: &Tensors) -> Verdict {
         compare(expected, got, self.tolerance(case))
     }
 
-    /// What the outputs say beside being right: error, rate, compression.
+    /// Values computed from the outputs, such as error, rate or compression.
     fn readings(&self, _case: &Case, _inputs: &Tensors, _outputs: &Tensors) -> Vec<Reading> {
         Vec::new()
     }
 
-    /// For calibration workloads: the limit of the machine that this case measures.
+    /// For calibration workloads: the machine limit that this case measures.
     fn ceiling(&self, _case: &Case) -> Option<CeilingKind> {
         None
     }
 
-    /// The implementation against which speed-up is stated unless the user names another.
+    /// The default baseline of speed-ups.
     fn baseline(&self) -> &str {
         "reference"
     }

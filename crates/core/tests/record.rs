@@ -1,4 +1,4 @@
-//! Records: what was written once can be read for ever.
+//! Records: every version ever written stays readable.
 #![allow(clippy::unwrap_used)]
 
 use ellwand_core::Caches;
@@ -13,10 +13,10 @@ fn version_1_is_read() {
     let record = record::parse(V1).unwrap();
     assert_eq!(record.run.version, 1);
     assert_eq!(record.run.environment.cores, 2);
-    let words: Vec<(&str, &str)> =
+    let outcomes: Vec<(&str, &str)> =
         record.measurements.iter().map(|m| (m.implementation.as_str(), m.outcome.word())).collect();
     assert_eq!(
-        words,
+        outcomes,
         [
             ("scalar", "measured"),
             ("simd", "measured"),
@@ -40,7 +40,7 @@ fn version_1_is_read() {
 }
 
 #[test]
-fn what_slots_found_in_the_caches_is_read_and_was_warm_before_anybody_could_choose() {
+fn the_cache_state_is_read_and_is_warm_in_older_records() {
     let warm = record::parse(V1).unwrap();
     assert_eq!(warm.run.settings.caches, Caches::Warm);
     assert!(warm.measurements.iter().all(|m| m.caches == Caches::Warm));
@@ -57,7 +57,7 @@ fn what_slots_found_in_the_caches_is_read_and_was_warm_before_anybody_could_choo
 }
 
 #[test]
-fn what_is_read_is_written_the_same() {
+fn a_record_is_written_as_it_was_read() {
     let record = record::parse(V1).unwrap();
     let mut text = record::line(&record.run).unwrap() + "\n";
     for measurement in &record.measurements {
@@ -68,7 +68,7 @@ fn what_is_read_is_written_the_same() {
 }
 
 #[test]
-fn a_cut_last_line_is_left_out_and_told() {
+fn a_truncated_last_line_is_skipped_with_a_warning() {
     let record = record::parse(&V1[..V1.len() - 20]).unwrap();
     assert_eq!(record.measurements.len(), 5);
     assert!(record.warnings[0].contains("line 7 was cut off"), "{:?}", record.warnings);
@@ -85,7 +85,7 @@ fn a_damaged_line_in_the_middle_is_an_error_with_its_number() {
 }
 
 #[test]
-fn lines_of_a_kind_to_come_are_left_out_and_told() {
+fn lines_of_an_unknown_kind_are_skipped_with_a_warning() {
     let with_marks = format!("{V1}{{\"kind\":\"marks\",\"lanes\":[]}}\n");
     let record = record::parse(&with_marks).unwrap();
     assert_eq!(record.measurements.len(), 6);
@@ -93,7 +93,7 @@ fn lines_of_a_kind_to_come_are_left_out_and_told() {
 }
 
 #[test]
-fn a_newer_format_and_a_foreign_file_are_refused() {
+fn a_newer_format_and_a_foreign_file_are_errors() {
     let newer = V1.replacen("\"version\":1", &format!("\"version\":{}", VERSION + 1), 1);
     assert_eq!(record::parse(&newer).unwrap_err(), RecordError::Newer { found: VERSION + 1 });
     assert_eq!(record::parse("").unwrap_err(), RecordError::Empty);
@@ -107,8 +107,8 @@ fn a_cell_measured_again_replaces_the_first() {
         V1.lines().nth(1).unwrap().replace("\"status\":\"measured\"", "\"status\":\"failed\",\"error\":\"later\"");
     let record = record::parse(&format!("{V1}{last}\n")).unwrap();
     assert_eq!(record.measurements.len(), 6);
-    let again = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
-    assert_eq!(again.outcome, Outcome::Failed { error: "later".into() });
+    let scalar = record.measurements.iter().find(|m| m.implementation == "scalar").unwrap();
+    assert_eq!(scalar.outcome, Outcome::Failed { error: "later".into() });
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn comparisons_and_the_certificate_are_read_and_written_the_same() {
     assert_eq!((certificate.decisions, certificate.false_alarms, certificate.planted.len()), (400, 0, 3));
     let tail = certificate.slow_modes.iter().find(|slow| slow.kind == "tail").unwrap();
     assert_eq!((tail.decisions, tail.slower), (60, 59));
-    // A certificate of before slow modes were noted has none, and is otherwise the same.
+    // A certificate older than the slow modes has none and is otherwise the same.
     let before = COMPARISONS.replace(
         r#","slow_modes":[{"kind":"modes","decisions":60,"slower":60},{"kind":"tail","decisions":60,"slower":59}]"#,
         "",
@@ -135,13 +135,13 @@ fn comparisons_and_the_certificate_are_read_and_written_the_same() {
         text += "\n";
     }
     assert_eq!(record::parse(&text).unwrap(), record);
-    // Records from before there were certificates and comparisons have none.
+    // Older records have no certificates and no comparisons.
     let old = record::parse(V1).unwrap();
     assert!(old.run.certificate.is_none() && old.comparisons.is_empty() && old.resumed.is_empty());
 }
 
 #[test]
-fn a_verdict_is_computed_again_from_the_blocks() {
+fn a_verdict_is_recomputed_from_the_blocks() {
     use ellwand_core::stats::Difference;
     let record = record::parse(COMPARISONS).unwrap();
     let first = &record.comparisons[1];
@@ -149,55 +149,55 @@ fn a_verdict_is_computed_again_from_the_blocks() {
     assert_eq!(change.difference, Difference::Faster);
     assert!(change.low < change.ratio && change.ratio < change.high && change.high < 1.0);
     assert_eq!(record.comparisons[2].change(), Ok(None));
-    // Blocks that do not fit the plan are no result of it.
+    // A number of blocks that is not a planned look gives no result.
     let mut cut = first.clone();
     cut.blocks.pop();
     assert!(cut.change().is_err());
 }
 
-/// A clock on the wall that steps between two commands of a record: no time changes, and the step is said.
+/// The system clock steps between two commands of a record: the times stay the same, with a warning.
 #[test]
-fn a_clock_that_was_set_back_is_said_and_changes_no_time() {
+fn a_clock_that_was_set_back_gives_a_warning_and_changes_no_time() {
     let first = V1.lines().next().unwrap();
     let started = record::parse(V1).unwrap().run.started_unix_ms;
     let dated =
         |ms: u64| first.replace(&format!("\"started_unix_ms\":{started}"), &format!("\"started_unix_ms\":{ms}"));
-    let gone_on = |ms: &[u64]| {
+    let resumed = |ms: &[u64]| {
         let more: String = ms.iter().map(|ms| dated(*ms) + "\n").collect();
         record::parse(&format!("{V1}{more}")).unwrap()
     };
     let plain = record::parse(V1).unwrap();
-    assert!(gone_on(&[started, started + 3_600_000]).warnings.is_empty(), "clocks go forwards");
-    let back = gone_on(&[started + 3_600_000, started + 1_800_500, started + 1_800_500]);
+    assert!(resumed(&[started, started + 3_600_000]).warnings.is_empty(), "clocks go forwards");
+    let back = resumed(&[started + 3_600_000, started + 1_800_500, started + 1_800_500]);
     assert_eq!(back.measurements, plain.measurements);
     let [warning] = &back.warnings[..] else { panic!("{:?}", back.warnings) };
     assert!(warning.contains("dated 1799.5 s before") && warning.contains("set back"), "{warning}");
-    // Before 1970, or the end of all times: dates are only dates.
-    assert_eq!(gone_on(&[0, u64::MAX]).warnings.len(), 1);
+    // Dates before 1970 and at the end of the range are accepted.
+    assert_eq!(resumed(&[0, u64::MAX]).warnings.len(), 1);
 }
 
 #[test]
 fn a_resumed_record_names_every_command() {
     let first = V1.lines().next().unwrap();
-    let again = first.replacen("\"command\":[", "\"command\":[\"again\",", 1);
-    let record = record::parse(&format!("{V1}{again}\n")).unwrap();
+    let second_command = first.replacen("\"command\":[", "\"command\":[\"again\",", 1);
+    let record = record::parse(&format!("{V1}{second_command}\n")).unwrap();
     assert_eq!(record.resumed.len(), 1);
     assert_eq!((record.resumed[0][0].as_str(), record.resumed[0].len()), ("again", record.run.command.len() + 1));
     assert_eq!(record.measurements.len(), 6);
-    // Each measurement knows which of them made it; a cell that was measured again is of the later one.
+    // Each measurement knows the command that made it; a cell measured again belongs to the later one.
     let second = V1.lines().nth(2).unwrap();
-    let gone_on = record::parse(&format!("{V1}{again}\n{second}\n")).unwrap();
-    let sessions: Vec<usize> = gone_on.measurements.iter().map(|measurement| measurement.session).collect();
+    let resumed = record::parse(&format!("{V1}{second_command}\n{second}\n")).unwrap();
+    let sessions: Vec<usize> = resumed.measurements.iter().map(|measurement| measurement.session).collect();
     assert_eq!(sessions, [0, 0, 0, 0, 0, 1]);
-    assert_eq!(record::line(gone_on.measurements.last().unwrap()).unwrap(), second, "it is not written");
-    let damaged = again.replacen("\"seed\"", "\"sead\"", 1);
+    assert_eq!(record::line(resumed.measurements.last().unwrap()).unwrap(), second, "it is not written");
+    let damaged = second_command.replacen("\"seed\"", "\"sead\"", 1);
     assert!(matches!(record::parse(&format!("{V1}{damaged}\n")), Err(RecordError::Damaged { line: 8, .. })));
 }
 
 const SPANS: &str = include_str!("../../../testdata/records/v1-spans.jsonl");
 
 #[test]
-fn spans_are_read_beside_measurements_and_written_the_same() {
+fn spans_are_read_and_written_the_same() {
     let record = record::parse(&format!("{V1}{SPANS}")).unwrap();
     assert_eq!((record.measurements.len(), record.spans.len()), (6, 2));
     let [spans, absent] = record.spans.as_slice() else { panic!("two lines") };
@@ -206,7 +206,7 @@ fn spans_are_read_beside_measurements_and_written_the_same() {
     assert!(matches!(absent.outcome, Outcome::Unsupported { .. }) && absent.nodes.is_empty());
     let written: String = record.spans.iter().map(|spans| record::line(spans).unwrap() + "\n").collect();
     assert_eq!(written, SPANS);
-    // A cell that stands twice: the last one holds, as for measurements.
+    // A cell that occurs twice: the last one is kept, as for measurements.
     assert_eq!(record::parse(&format!("{V1}{SPANS}{SPANS}")).unwrap().spans, record.spans);
     let damaged = SPANS.replacen("\"calls\":2", "\"calls\":-2", 1);
     assert!(matches!(record::parse(&format!("{V1}{damaged}")), Err(RecordError::Damaged { line: 8, .. })));

@@ -1,4 +1,4 @@
-//! Prints what a span costs here: `cargo run --release -p ellwand-profile --example cost`.
+//! Prints the cost of a span on this machine: `cargo run --release -p ellwand-profile --example cost`.
 #![allow(clippy::print_stdout)]
 
 fn main() -> Result<(), ellwand_profile::SessionError> {

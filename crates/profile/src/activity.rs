@@ -1,20 +1,20 @@
 //! What a device did while spans were recorded.
 
-/// One thing that a device did, or that its driver was asked to do.
+/// One operation of a device, or one call to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// The kernel, copy or call.
+    /// Name of the kernel, copy or call.
     pub name: String,
-    /// Where: a stream of the device, or a thread that called the driver.
+    /// The stream of the device, or the thread that called the driver.
     pub lane: String,
-    /// Start, in nanoseconds since the recording began.
+    /// Start in nanoseconds since the recording began.
     pub start_ns: i64,
     /// Duration in nanoseconds.
     pub ns: u64,
-    /// Number that a call shares with what it started; 0 is none.
+    /// Correlation number shared by a call and the operation it started; 0 for none.
     pub corr: u32,
-    /// Whether it is a call, not what it started.
+    /// True for a driver call, false for an operation of the device.
     pub call: bool,
-    /// What else is known of it, in words.
+    /// Further details as text, such as grid and block size.
     pub detail: String,
 }

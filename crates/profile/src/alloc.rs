@@ -1,4 +1,4 @@
-//! Heap accounting by a wrapper around the system allocator.
+//! Heap accounting: a wrapper around the system allocator that counts calls and bytes.
 //!
 //! Install it in a binary:
 //!
@@ -7,7 +7,7 @@
 //! static ALLOCATOR: ellwand_profile::alloc::Counting = ellwand_profile::alloc::Counting;
 //! ```
 //!
-//! Four relaxed additions an allocation, about 8 ns uncontended; the counters are shared by all threads.
+//! Costs four relaxed atomic additions per allocation, about 8 ns uncontended. All threads share the counters.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,24 +17,24 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// The system allocator, counted.
+/// The system allocator with counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counting;
 
-/// Totals since the program started.
+/// Allocation totals since the program started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Calls that allocated, grew or shrank a block.
     pub allocations: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub allocated_bytes: u64,
-    /// Bytes in use now.
+    /// Bytes allocated and not yet freed.
     pub live_bytes: u64,
 }
 
-/// Totals so far; `None` when [`Counting`] is not this program's allocator.
+/// The totals so far; `None` if [`Counting`] is not this program's allocator.
 pub fn counts() -> Option<Counts> {
-    // Any Rust program has allocated before main, so an installed allocator has been seen.
+    // Every Rust program allocates before main, so an installed allocator has been called by now.
     INSTALLED.load(Relaxed).then(|| {
         let allocated_bytes = ALLOCATED.load(Relaxed);
         Counts {
@@ -45,13 +45,13 @@ pub fn counts() -> Option<Counts> {
     })
 }
 
-fn gained(bytes: usize) {
+fn count_allocation(bytes: usize) {
     INSTALLED.store(true, Relaxed);
     ALLOCATIONS.fetch_add(1, Relaxed);
     ALLOCATED.fetch_add(bytes as u64, Relaxed);
 }
 
-fn lost(bytes: usize) {
+fn count_free(bytes: usize) {
     FREED.fetch_add(bytes as u64, Relaxed);
 }
 
@@ -60,26 +60,26 @@ fn lost(bytes: usize) {
 // allocate nor panic.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        gained(layout.size());
-        // SAFETY: the caller upholds the contract, and it is handed on unchanged.
+        count_allocation(layout.size());
+        // SAFETY: the caller upholds the contract; the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        gained(layout.size());
+        count_allocation(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        lost(layout.size());
+        count_free(layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        gained(new_size);
-        lost(layout.size());
+        count_allocation(new_size);
+        count_free(layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(block, layout, new_size) }
     }
@@ -93,8 +93,8 @@ mod tests {
     static ALLOCATOR: Counting = Counting;
 
     #[test]
-    fn a_block_is_counted_while_it_lives() {
-        // Other tests of this binary may allocate too, hence bounds and a block far larger than theirs.
+    fn a_live_block_is_counted() {
+        // Other tests of this binary allocate too, hence inequalities and a block far larger than theirs.
         const SIZE: usize = 64 << 20;
         let before = counts().unwrap();
         let block = vec![1_u8; SIZE];

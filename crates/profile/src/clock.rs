@@ -1,25 +1,25 @@
-//! The tick clock of spans: the processor's time-stamp counter where it may be trusted, else the monotonic clock.
+//! The tick clock of spans: the CPU's time-stamp counter if it is reliable, otherwise the monotonic clock.
 //!
-//! The counter is trusted when the processor says that it runs at one rate whatever the core does (CPUID 8000_0007h EDX
-//! bit 8, "invariant TSC") and the kernel itself keeps time with it, which it stops doing as soon as its watchdog sees
-//! the counters of two processors disagree. A pair of readings then costs about 19 ns against 47 ns for the monotonic
-//! clock. The readings are not fenced: a few instructions may cross the ends of a span.
+//! The counter is reliable if the CPU reports a constant rate (CPUID 8000_0007h EDX bit 8, "invariant TSC") and the
+//! kernel uses it as its clock source; the kernel's watchdog stops that if the counters of two CPUs disagree. A pair of
+//! readings costs about 19 ns, against 47 ns for the monotonic clock. Readings are not fenced: a few instructions may
+//! move across the ends of a span.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What ticks are read from.
+/// The source of ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockKind {
     /// The time-stamp counter of an x86-64 processor.
     Tsc,
-    /// The monotonic clock of the system; a tick is a nanosecond.
+    /// The monotonic clock of the system; a tick is 1 ns.
     Monotonic,
 }
 
 impl ClockKind {
-    /// `tsc` or `monotonic`.
+    /// The name as stored in records: `tsc` or `monotonic`.
     pub fn word(self) -> &'static str {
         match self {
             ClockKind::Tsc => "tsc",
@@ -28,19 +28,20 @@ impl ClockKind {
     }
 }
 
-/// How ticks become nanoseconds.
+/// The conversion from ticks to nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
-    /// What ticks are.
+    /// The source of ticks.
     pub kind: ClockKind,
     /// Length of a tick in nanoseconds.
     pub ns_per_tick: f64,
-    /// Bound of the relative error of that length: the width of the two bracketed readings over the time between them.
+    /// Bound on the relative error of that length: the widths of the two bracketed readings divided by the time between
+    /// them.
     pub relative_error: f64,
 }
 
 impl Calibration {
-    /// Nanoseconds in so many ticks.
+    /// Converts `ticks` to nanoseconds.
     pub fn ns(&self, ticks: u64) -> f64 {
         ticks as f64 * self.ns_per_tick
     }
@@ -54,17 +55,17 @@ static KIND: AtomicU8 = AtomicU8::new(UNKNOWN);
 static BASE: OnceLock<Instant> = OnceLock::new();
 static ANCHOR: OnceLock<Anchor> = OnceLock::new();
 
-/// One moment on both clocks.
+/// One moment read on both clocks.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
     at: Instant,
     ticks: u64,
-    /// Width of the bracket in which both were read.
+    /// Width of the bracket around both readings.
     width: Duration,
 }
 
 impl Anchor {
-    /// The narrowest of some readings of the counter between two readings of the monotonic clock.
+    /// The narrowest of several brackets: a counter reading between two readings of the monotonic clock.
     fn take() -> Self {
         let bracket = || {
             let before = Instant::now();
@@ -77,11 +78,12 @@ impl Anchor {
     }
 }
 
-/// Least time between the two moments of a calibration. A bracket is some 50 ns wide, so that this leaves an error
-/// around 1e-5; sessions that last longer leave less.
-const APART: Duration = Duration::from_millis(5);
+/// Shortest time between the two anchors of a calibration. Brackets are about 50 ns wide, so the relative error is
+/// about
+/// 1e-5, and less for longer sessions.
+const CALIBRATION_MIN: Duration = Duration::from_millis(5);
 
-/// The time now, in ticks of the clock that [`calibration`] names.
+/// The current time in ticks of the clock that [`calibration`] describes.
 #[inline]
 pub fn ticks() -> u64 {
     match KIND.load(Relaxed) {
@@ -95,14 +97,13 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Length of a tick, by two moments that lie apart: the first use of the clock in this process and now. Waits up to 5 ms
-/// if that was just now.
+/// Calibrates the clock between its first use in this process and now. Waits until at least 5 ms lie between them.
 pub fn calibration() -> Calibration {
     if choose() == ClockKind::Monotonic {
         return Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 };
     }
     let first = *ANCHOR.get_or_init(Anchor::take);
-    if let Some(wait) = APART.checked_sub(first.at.elapsed()) {
+    if let Some(wait) = CALIBRATION_MIN.checked_sub(first.at.elapsed()) {
         std::thread::sleep(wait);
     }
     let now = Anchor::take();
@@ -115,7 +116,7 @@ pub fn calibration() -> Calibration {
     }
 }
 
-/// Decides once which clock this process uses.
+/// Chooses the clock of this process on the first call.
 fn choose() -> ClockKind {
     let known = KIND.load(Relaxed);
     if known != UNKNOWN {
@@ -123,7 +124,7 @@ fn choose() -> ClockKind {
     }
     BASE.get_or_init(Instant::now);
     let kind = if trusted() { ClockKind::Tsc } else { ClockKind::Monotonic };
-    // Two threads that get here at once decide alike.
+    // Two threads that race here make the same choice.
     KIND.store(if kind == ClockKind::Tsc { TSC } else { MONOTONIC }, Relaxed);
     if kind == ClockKind::Tsc {
         ANCHOR.get_or_init(Anchor::take);
@@ -140,8 +141,8 @@ fn monotonic() -> u64 {
 #[allow(unsafe_code)]
 #[inline]
 fn counter() -> u64 {
-    // SAFETY: the instruction reads a register and touches no memory; every x86-64 processor has it. An operating system
-    // may forbid it to programs, but then it does not keep its own time with it where programs read it (see `trusted`).
+    // SAFETY: the instruction reads a register and touches no memory; every x86-64 CPU has it. If the operating system
+    // forbids it to programs, the kernel does not offer it as the user-space clock source, so `trusted` is false.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -178,7 +179,7 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // Ticks between two moments, bracketed from inside and outside by the other clock: an order, not a duration.
+        // Ticks between two moments, bracketed on both sides by the other clock: this tests the order, not a duration.
         let outer = Instant::now();
         let first = ticks();
         let inner = Instant::now();

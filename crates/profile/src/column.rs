@@ -1,19 +1,18 @@
-//! A column that one thread appends to and any thread may read meanwhile, without locks.
+//! A lock-free column: one thread appends while any thread reads.
 //!
-//! It grows by chunks of doubling size, so that nothing that was written ever moves and a reader never sees a chunk
-//! that is going away. Entries consist of atomics: their owner writes them with plain stores (a relaxed store is one on
-//! every common processor), and a reader that comes too early sees an old value and never a torn one. Hence no
-//! `unsafe` is needed here.
+//! Chunks double in size and never move, so a reader never sees one freed. Entries consist of atomics: the owner writes
+//! them with relaxed stores (plain stores on common CPUs), and an early reader sees an old value, never a torn one.
+//! Therefore no `unsafe` is needed here.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Entries in the first chunk; the next has twice as many.
+/// Entries in the first chunk; each next chunk doubles.
 const FIRST: usize = 1024;
-/// Enough chunks for every `u32` index.
+/// Number of chunks that covers every `u32` index.
 const CHUNKS: usize = 22;
 
-/// A number of entries that several columns may draw from.
+/// A number of entries shared by several columns.
 #[derive(Debug)]
 pub(crate) struct Budget(AtomicU64);
 
@@ -22,14 +21,15 @@ impl Budget {
         Self(AtomicU64::new(entries))
     }
 
-    /// Takes up to `wanted` entries; returns how many it got.
+    /// Takes up to `wanted` entries; returns the number taken.
     fn claim(&self, wanted: u64) -> u64 {
         let taken = self.0.fetch_update(Relaxed, Relaxed, |left| Some(left - left.min(wanted)));
         taken.unwrap_or_else(|left| left).min(wanted)
     }
 }
 
-/// The column. Only one thread may append (callers keep that; a second one could only lose entries, nothing worse).
+/// An append-only column. Callers ensure that only one thread appends; a second one could lose entries, but nothing
+/// worse.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
@@ -41,7 +41,7 @@ impl<T: Default> Column<T> {
         Self { chunks: [const { OnceLock::new() }; CHUNKS], length: AtomicU32::new(0) }
     }
 
-    /// Chunk and place in it.
+    /// The chunk of `index` and the position in it.
     #[inline]
     fn place(index: u32) -> (usize, usize) {
         let shifted = index as usize + FIRST;
@@ -49,33 +49,33 @@ impl<T: Default> Column<T> {
         (chunk, shifted - (FIRST << chunk))
     }
 
-    /// The entry at `index`, where there is room for one.
+    /// The entry at `index`, if its chunk is allocated.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (chunk, at) = Self::place(index);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 
-    /// Entries appended so far. What was written to an entry before it was appended can be read after this.
+    /// Number of entries appended. Values written to an entry before it was appended are visible after this call.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.length.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// The index that the next entry gets; for the appending thread.
+    /// Index of the next entry, for the appending thread.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.length.load(Relaxed)
     }
 
-    /// Counts the entry at [`Column::next`], which its owner has filled, as appended.
+    /// Publishes the entry at [`Column::next`], which its owner has filled.
     #[inline]
     pub(crate) fn append(&self) {
         self.length.store(self.next() + 1, std::sync::atomic::Ordering::Release);
     }
 
-    /// Makes room for the entry at [`Column::next`] where a new chunk is due. Takes what `budget` still has; a chunk cut
-    /// short by it is the last one.
+    /// Allocates the next chunk if the entry at [`Column::next`] needs one. It takes entries from `budget`; a chunk
+    /// shortened by the budget is the last one.
     #[cold]
     pub(crate) fn grow(&self, budget: &Budget) {
         let (chunk, _) = Self::place(self.next());
@@ -86,7 +86,7 @@ impl<T: Default> Column<T> {
         });
     }
 
-    /// Whether the chunk of the next entry was never asked for.
+    /// True if the chunk of the next entry has not been requested yet.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         let (chunk, _) = Self::place(self.next());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn places_follow_each_other_without_gap() {
+    fn indices_map_to_consecutive_places() {
         let mut expected = (0, 0);
         for index in 0..100_000 {
             assert_eq!(Column::<AtomicU64>::place(index), expected, "{index}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_the_end_to_the_entry() {
+    fn the_budget_limits_the_column_exactly() {
         for entries in [0, 1, 1023, 1024, 1025, 5000] {
             let (column, budget) = (Column::new(), Budget::new(entries));
             let pushed = (0..10_000).filter(|value| push(&column, &budget, *value)).count() as u64;

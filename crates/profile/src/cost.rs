@@ -1,4 +1,4 @@
-//! What a span costs here and now, measured.
+//! Measures the cost of a span on this machine.
 
 use std::fmt;
 use std::hint::black_box;
@@ -8,20 +8,20 @@ use crate::clock::{ClockKind, calibration};
 use crate::session::{Session, SessionError};
 use crate::{scope, span};
 
-/// Cost of spans on this machine under its present load: medians over batches, the empty loop taken off.
+/// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// The clock that spans read.
+    /// Clock that spans read.
     pub clock: ClockKind,
-    /// Nanoseconds of a span while no session runs.
+    /// Nanoseconds per span while no session runs.
     pub off_ns: f64,
-    /// Nanoseconds of a span while one runs.
+    /// Nanoseconds per span while a session runs.
     pub on_ns: f64,
-    /// Nanoseconds of a span with counters while one runs.
+    /// Nanoseconds per span with counters while a session runs.
     pub counted_ns: f64,
-    /// Nanoseconds of a [`scope()`] while one runs.
+    /// Nanoseconds per [`scope()`] while a session runs.
     pub scope_ns: f64,
-    /// What a span around nothing reads as, in nanoseconds: the part of its own cost that a span cannot help including.
+    /// Nanoseconds that an empty span measures: the part of its own cost that a span includes.
     pub empty_ns: f64,
 }
 
@@ -31,20 +31,20 @@ impl fmt::Display for Cost {
         writeln!(f, "span             {:10.2} ns", self.on_ns)?;
         writeln!(f, "span, counters   {:10.2} ns", self.counted_ns)?;
         writeln!(f, "scope            {:10.2} ns", self.scope_ns)?;
-        write!(f, "an empty span reads {:7.2} ns (clock: {})", self.empty_ns, self.clock.word())
+        write!(f, "an empty span measures {:7.2} ns (clock: {})", self.empty_ns, self.clock.word())
     }
 }
 
 const BATCHES: usize = 31;
 const SPANS: usize = 2048;
 
-/// Measures the cost of spans, in some 10 ms. It runs a session of its own, which spans of other threads go to meanwhile:
+/// Measures the cost of spans in about 10 ms. It runs a separate session, which also records spans of other threads:
 /// call it before those start.
 ///
 /// # Errors
-/// When a session runs.
+/// If a session is running.
 pub fn cost() -> Result<Cost, SessionError> {
-    // The session first, so that a running one is found before anything is measured; its end switches spans off.
+    // Start the session first, so a running one is detected before anything is measured. Ending it switches spans off.
     let session = Session::with_capacity((3 * 2 * BATCHES * SPANS) as u64)?;
     let on = per_iteration(|| drop(black_box(span!("cost"))));
     let counted = per_iteration(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
@@ -64,7 +64,7 @@ pub fn cost() -> Result<Cost, SessionError> {
     })
 }
 
-/// Median over batches of the time of one call.
+/// Median nanoseconds per call over batches.
 fn per_iteration(mut body: impl FnMut()) -> f64 {
     let mut batches: Vec<f64> = (0..BATCHES)
         .map(|_| {

@@ -1,39 +1,39 @@
-//! Work counters of a span: how much it moved, computed and processed.
+//! Work counters of a span: bytes moved, operations computed, items processed.
 
-/// Work done inside a span, as the code that did it declares.
+/// Work done inside a span, as declared by the code that did it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
     /// Bytes moved.
     pub bytes: u64,
-    /// Things processed.
+    /// Items processed.
     pub items: u64,
     /// Floating-point operations.
     pub flops: f64,
 }
 
 impl Counters {
-    /// Adds bytes moved.
+    /// Adds to the bytes moved.
     #[must_use]
     pub fn bytes(mut self, bytes: impl Amount) -> Self {
         self.bytes = self.bytes.saturating_add(bytes.whole());
         self
     }
 
-    /// Adds things processed.
+    /// Adds to the items processed.
     #[must_use]
     pub fn items(mut self, items: impl Amount) -> Self {
         self.items = self.items.saturating_add(items.whole());
         self
     }
 
-    /// Adds floating-point operations.
+    /// Adds to the floating-point operations.
     #[must_use]
     pub fn flops(mut self, flops: impl Amount) -> Self {
         self.flops += flops.real();
         self
     }
 
-    /// The sum of both.
+    /// The sum of both counters.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         Self {
@@ -44,11 +44,11 @@ impl Counters {
     }
 }
 
-/// A number that a counter takes, so that `bytes = 4 * x.len()` needs no conversion.
+/// A number accepted by a counter, so that `bytes = 4 * x.len()` needs no conversion.
 pub trait Amount {
-    /// As a whole number, rounded and never below 0.
+    /// As an integer, rounded, at least 0.
     fn whole(self) -> u64;
-    /// As a real number.
+    /// As an `f64`.
     fn real(self) -> f64;
 }
 
@@ -68,7 +68,7 @@ amount!(u32, u64, usize, i32, i64);
 
 impl Amount for f64 {
     fn whole(self) -> u64 {
-        // The conversion ends at both ends of the range, and takes NaN for 0.
+        // `as` saturates at both ends of the range and converts NaN to 0.
         self.round() as u64
     }
     fn real(self) -> f64 {

@@ -1,4 +1,5 @@
-//! A trace in files that other programs read. Written by hand: a general JSON writer costs ten times as much a span.
+//! Exports a trace for other programs. JSON is written by hand, since a general writer costs ten times as much per
+//! span.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -6,10 +7,10 @@ use std::io::{self, Write};
 use crate::counters::Counters;
 use crate::trace::{NONE, Trace};
 
-/// Version of the JSON lines that [`Trace::write_json_lines`] writes.
+/// Format version of [`Trace::write_json_lines`].
 const VERSION: u32 = 1;
 
-/// A text as a JSON string.
+/// Encodes `text` as a JSON string.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -25,12 +26,12 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A number as JSON; what is not finite has none.
+/// Encodes a number as JSON; `null` if it is not finite.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:?}") } else { "null".to_string() }
 }
 
-/// The members of an object that tell the counters, each led by a comma; those at 0 were not declared.
+/// The counters as JSON members, each preceded by a comma; counters at 0 were not declared and are omitted.
 fn members(counters: Option<&Counters>) -> String {
     let mut out = String::new();
     let Some(counters) = counters else { return out };
@@ -46,11 +47,11 @@ fn members(counters: Option<&Counters>) -> String {
 }
 
 impl Trace {
-    /// Writes the trace as JSON lines: a line of kind `trace`, then `site`, `lane` and `span` lines. Times are
+    /// Writes the trace as JSON lines: one line of kind `trace`, then `site`, `lane` and `span` lines. Times are
     /// nanoseconds since the start of the session; the duration `ns` of an open span is null.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Errors of `out`.
     pub fn write_json_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
@@ -94,11 +95,11 @@ impl Trace {
         Ok(())
     }
 
-    /// Writes the trace in the JSON form of the Chrome trace-event format, which Perfetto and the browsers' own viewers
-    /// open. `process` names it there. Losses stand under `otherData`, which Perfetto shows with the trace.
+    /// Writes the trace in the Chrome trace-event format (JSON), which Perfetto and browsers open. `process` is the
+    /// name of the process there. Lost spans are counted under `otherData`, which Perfetto shows with the trace.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Errors of `out`.
     pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
         write!(
             out,
@@ -115,7 +116,7 @@ impl Trace {
         };
         write!(out, "{}", meta("process_name", 0, process))?;
         for (number, lane) in self.lanes.iter().enumerate() {
-            // Thread numbers from 1: viewers take 0 for the idle task.
+            // Threads are numbered from 1, since viewers use 0 for the idle task.
             write!(out, ",\n{}", meta("thread_name", number + 1, &lane.name))?;
         }
         let sites: Vec<(String, String)> = self
@@ -127,7 +128,7 @@ impl Trace {
         for (number, lane) in self.lanes.iter().enumerate() {
             for span in &lane.spans {
                 let (name, place) = sites.get((span.site as usize).wrapping_sub(1)).unwrap_or(&unknown);
-                // Microseconds with three decimals: the format's unit, to the nanosecond.
+                // The format's unit is the microsecond; three decimals keep nanoseconds.
                 let start = self.since_start_ns(span.start) / 1e3;
                 let phase = if span.is_open() {
                     "\"ph\":\"B\"".to_string()
@@ -147,7 +148,7 @@ impl Trace {
         writeln!(out, "\n]}}")
     }
 
-    /// What a device did, as a process of its own, with an arrow from each call to what it started.
+    /// Writes the device's activities as a separate process, with an arrow from each call to the operation it started.
     fn write_activities(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut lanes: Vec<&str> = self.activities.iter().map(|activity| activity.lane.as_str()).collect();
         lanes.sort_unstable();

@@ -1,24 +1,24 @@
-//! A trace cut by a span that repeats (an iteration, a training step, a frame): what each of them consisted of.
+//! A trace divided by a repeated span (an iteration, a training step, a frame): the components of each repetition.
 
 use crate::summary::Row;
 use crate::trace::{NONE, Trace};
 
-/// The components of a span that repeats.
+/// The components of a repeated span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frames {
     /// Duration of each frame in nanoseconds.
     pub wall_ns: Vec<f64>,
-    /// Spans inside frames, and those of other threads that began during one; each below what it lies in. The self times
-    /// of those on the thread of the frames and what lies in no span add up to the duration of the frames.
+    /// Spans inside frames and spans of other threads that began during one; each after its parent. The self times on
+    /// the frames' thread plus the time outside all spans add up to the duration of the frames.
     pub rows: Vec<FrameRow>,
 }
 
-/// A row of a summary and its part in every frame.
+/// A row of a summary with its time in every frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrameRow {
-    /// The row; its path begins below the frame.
+    /// The row; its path starts inside the frame.
     pub row: Row,
-    /// Whether it lies on the thread of the frames; else it ran beside it.
+    /// True if the spans are on the frames' thread; otherwise they ran at the same time on others.
     pub inside: bool,
     /// Total time in each frame, in nanoseconds.
     pub total_ns: Vec<f64>,
@@ -27,8 +27,8 @@ pub struct FrameRow {
 }
 
 impl Trace {
-    /// Cuts the trace by the outermost spans called `name`, on the first thread that has some. What lies in no such span,
-    /// and frames that did not end, are left out.
+    /// Divides the trace by the outermost spans called `name` on the first thread that has any. Skips spans outside all
+    /// frames and frames that did not end.
     pub fn frames(&self, name: &str) -> Frames {
         let is_frame =
             |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
@@ -41,9 +41,9 @@ impl Trace {
             return Frames { wall_ns: Vec::new(), rows: Vec::new() };
         };
         let spans = &self.lanes[home].spans;
-        // Spans of a lane stand in the order in which they began, so that frames do not overlap.
+        // The spans of a lane are stored in order of their start, so frames do not overlap.
         let frames: Vec<usize> = (0..spans.len()).filter(|index| outermost(home, *index)).collect();
-        // The frame that each span of the home lane lies in; a parent stands before its children.
+        // The frame of each span on the home lane; a parent precedes its children.
         let mut own: Vec<Option<usize>> = Vec::with_capacity(spans.len());
         for (index, span) in spans.iter().enumerate() {
             own.push(match span.parent {

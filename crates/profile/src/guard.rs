@@ -1,4 +1,4 @@
-//! What stands in the measured code: a guard that is a span from where it is made to where it goes.
+//! The guard in the measured code: a span lasts from its creation to its drop.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -9,20 +9,20 @@ use crate::lane::{self, EPOCH};
 use crate::site::Site;
 use crate::trace::NONE;
 
-/// Number of the last link.
+/// Last link number issued.
 static LINKS: AtomicU32 = AtomicU32::new(0);
 
-/// A span that spans of other threads can be put under: [`Guard::link`].
+/// A span that spans of other threads can have as their parent: [`Guard::link`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link(u32);
 
-/// A running span; it ends when this goes. Made by [`span!`](crate::span!).
+/// A running span, created by [`span!`](crate::span!); dropping it ends the span.
 ///
-/// It belongs to the thread that made it.
+/// It belongs to the thread that created it.
 #[derive(Debug)]
-#[must_use = "a span ends when its guard goes: let _span = span!(..)"]
+#[must_use = "a span ends when its guard is dropped: let _span = span!(..)"]
 pub struct Guard {
-    /// Session it belongs to, 0 for none.
+    /// Number of its session, 0 for none.
     epoch: u32,
     index: u32,
     parent: u32,
@@ -30,7 +30,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Begins a span at `site`, if a session runs. What [`span!`](crate::span!) calls.
+    /// Starts a span at `site` if a session is running. [`span!`](crate::span!) calls this.
     #[inline]
     pub fn enter(site: &'static Site) -> Self {
         match EPOCH.load(Relaxed) {
@@ -47,13 +47,13 @@ impl Guard {
         Self { epoch, index, parent, _of_this_thread: PhantomData }
     }
 
-    /// Whether this is recorded: a session ran when it was made, and there was room.
+    /// True if the span is recorded: a session was running when it started, and the buffer had room.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.index != NONE
     }
 
-    /// Adds to the work done inside this span. Costs nothing to speak of while no session runs.
+    /// Adds to the work done inside this span. Costs almost nothing while no session runs.
     #[inline]
     pub fn count(&self, counters: Counters) {
         if self.is_on() {
@@ -61,22 +61,22 @@ impl Guard {
         }
     }
 
-    /// Adds bytes moved.
+    /// Adds to the bytes moved.
     pub fn bytes(&self, bytes: impl Amount) {
         self.count(Counters::default().bytes(bytes));
     }
 
-    /// Adds floating-point operations.
+    /// Adds to the floating-point operations.
     pub fn flops(&self, flops: impl Amount) {
         self.count(Counters::default().flops(flops));
     }
 
-    /// Adds things processed.
+    /// Adds to the items processed.
     pub fn items(&self, items: impl Amount) {
         self.count(Counters::default().items(items));
     }
 
-    /// A link to this span that other threads put theirs [`under`](Guard::under).
+    /// A link that makes this span the parent of spans on other threads ([`under`](Guard::under)).
     ///
     /// ```
     /// use ellwand_profile::span;
@@ -96,14 +96,14 @@ impl Guard {
         if known != 0 {
             return Link(known);
         }
-        // After 2^32 links a number comes again; by then nobody has the first one.
+        // Numbers repeat after 2^32 links; by then no thread uses the first one.
         let corr = LINKS.fetch_add(1, Relaxed).wrapping_add(1).max(1);
         lane::correlate(self.epoch, self.index, corr);
         Link(corr)
     }
 
-    /// Puts this span under one of another thread. It counts where this is the outermost one of its own thread: what lies
-    /// in another span there stays in it.
+    /// Makes a span of another thread the parent of this one. Only has an effect on the outermost span of a thread:
+    /// nested spans keep their parent.
     pub fn under(&self, link: Link) {
         if self.is_on() && link.0 != 0 {
             lane::correlate(self.epoch, self.index, link.0);
@@ -120,11 +120,11 @@ impl Drop for Guard {
     }
 }
 
-/// A span from here to the end of the block, where the guard is bound to a name: `let _span = span!("softmax");`
+/// Starts a span that lasts until the end of the block if the guard is bound to a name: `let _span = span!("softmax");`
 /// (`let _ =` would end it at once).
 ///
-/// The name must be a constant. Work counters may follow: `bytes`, `flops` and `items`, each any expression that gives a
-/// number. They are computed only while a session runs.
+/// The name must be a constant. Work counters may follow: `bytes`, `flops` and `items`, each any expression of a number
+/// type. They are evaluated only while a session runs.
 ///
 /// ```
 /// use ellwand_profile::{Session, span};
@@ -140,7 +140,7 @@ impl Drop for Guard {
 /// # Ok::<(), ellwand_profile::SessionError>(())
 /// ```
 ///
-/// While no session runs this is a load and a branch ([`cost`](crate::cost()) measures it).
+/// While no session runs this costs a load and a branch ([`cost`](crate::cost()) measures it).
 #[macro_export]
 macro_rules! span {
     ($name:expr $(,)?) => {{
@@ -156,8 +156,8 @@ macro_rules! span {
     }};
 }
 
-/// Runs `body` inside a span. For places where a guard does not fit; [`span!`](crate::span!) costs less while a session
-/// runs, since this looks its call site up in a table.
+/// Runs `body` inside a span, where a guard does not fit. [`span!`](crate::span!) costs less while a session runs,
+/// since this function looks up its call site in a table.
 #[track_caller]
 pub fn scope<R>(name: &'static str, body: impl FnOnce() -> R) -> R {
     let place = Location::caller();

@@ -1,4 +1,4 @@
-//! A lane: the spans of one thread in one session, written by that thread alone.
+//! A lane: the spans of one thread in one session. Only that thread writes them.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use crate::guard::Guard;
 use crate::site::Site;
 use crate::trace::{NONE, Span};
 
-/// Number of the session that spans go to, 0 while none runs. This is what every span looks at first.
+/// Number of the running session, 0 if none runs. Every span reads this first.
 pub(crate) static EPOCH: AtomicU32 = AtomicU32::new(0);
 
-/// Name of the spans in which a lane made room for more spans, so that no component of the user's is charged with it.
+/// Name of spans that cover the allocation of buffers for more spans, so that this time is not charged to the user's
+/// code.
 pub const ROOM_NAME: &str = "(room for spans)";
 static ROOM: Site = Site::new(ROOM_NAME, file!(), line!());
 
-/// A span as it is being written: 32 bytes. The end comes last; while it is 0 the span is open.
+/// A span while it is written: 32 bytes. The end is written last; while it is 0 the span is open.
 #[derive(Debug, Default)]
 struct Slot {
     start: AtomicU64,
@@ -41,7 +42,7 @@ fn unpair(pair: u64) -> (u32, u32) {
 
 impl Slot {
     fn read(&self) -> Span {
-        // The end first: where it is there, everything else is.
+        // Read the end first: once it is set, all other fields are complete.
         let end = self.end.load(Acquire);
         let (site, parent) = unpair(self.place.load(Relaxed));
         let (corr, ext) = unpair(self.links.load(Relaxed));
@@ -54,7 +55,7 @@ impl Slot {
 struct Row {
     bytes: AtomicU64,
     items: AtomicU64,
-    /// Bits of an `f64`.
+    /// Bit pattern of an `f64`.
     flops: AtomicU64,
 }
 
@@ -67,7 +68,7 @@ impl Row {
         }
     }
 
-    /// For the owner only: others read.
+    /// Adds to the counters. Only the owning thread calls this; others read.
     fn add(&self, more: Counters) {
         let sum = self.read().plus(more);
         self.bytes.store(sum.bytes, Relaxed);
@@ -76,20 +77,20 @@ impl Row {
     }
 }
 
-/// What a thread writes and the session reads.
+/// The data that one thread writes and the session reads.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) name: String,
     slots: Column<Slot>,
     rows: Column<Row>,
     budget: Arc<Budget>,
-    /// Spans that found no room.
+    /// Spans lost because the buffer was full.
     dropped: AtomicU64,
-    /// Counters that found no room; their spans are there.
+    /// Counters lost because the buffer was full; their spans are kept.
     dropped_counters: AtomicU64,
 }
 
-/// A lane as read at the end of a session.
+/// The content of a lane at the end of a session.
 #[derive(Debug, Default)]
 pub(crate) struct LaneRead {
     pub(crate) spans: Vec<Span>,
@@ -108,7 +109,7 @@ impl Lane {
             dropped: AtomicU64::new(0),
             dropped_counters: AtomicU64::new(0),
         };
-        // The first chunk is made while the thread joins, when none of its spans is open yet.
+        // Allocate the first chunk while the thread joins, before any of its spans is open.
         lane.slots.grow(&lane.budget);
         lane
     }
@@ -124,7 +125,7 @@ impl Lane {
         }
     }
 
-    /// Begins a span; its index, or [`NONE`] where there is no room.
+    /// Starts a span; returns its index, or [`NONE`] if the buffer is full.
     #[inline]
     fn begin(&self, site: u32, parent: u32) -> u32 {
         if self.slots.is_due() {
@@ -137,7 +138,7 @@ impl Lane {
         };
         slot.place.store(pair(site, parent), Relaxed);
         self.slots.append();
-        // The clock last: what came before belongs to the parent.
+        // Read the clock last: the time until here belongs to the parent.
         slot.start.store(ticks(), Relaxed);
         index
     }
@@ -196,7 +197,7 @@ impl Lane {
     }
 }
 
-/// What a thread knows of its lane.
+/// The state of a thread's current lane.
 struct Local {
     /// Session that `lane` belongs to.
     epoch: Cell<u32>,
@@ -211,7 +212,7 @@ thread_local! {
 }
 
 impl Local {
-    /// Runs `body` on the lane, if it is the one of session `epoch`.
+    /// Runs `body` on the lane if it belongs to session `epoch`.
     #[inline]
     fn on<R>(&self, epoch: u32, body: impl FnOnce(&Lane) -> R) -> Option<R> {
         if self.epoch.get() != epoch {
@@ -220,7 +221,7 @@ impl Local {
         self.lane.borrow().as_deref().map(body)
     }
 
-    /// Takes part in session `epoch` with an empty lane.
+    /// Joins session `epoch` with an empty lane.
     #[cold]
     fn join(&self, epoch: u32) {
         let lane = crate::session::join(epoch);
@@ -230,7 +231,7 @@ impl Local {
     }
 }
 
-/// Begins a span in session `epoch`.
+/// Starts a span in session `epoch`.
 #[inline(never)]
 pub(crate) fn begin(site: &'static Site, epoch: u32) -> Guard {
     let begun = LOCAL.try_with(|local| {
@@ -248,11 +249,11 @@ pub(crate) fn begin(site: &'static Site, epoch: u32) -> Guard {
     });
     match begun {
         Ok(Some(guard)) => guard,
-        // The session ended meanwhile.
+        // The session ended in the meantime.
         Ok(None) => Guard::off(),
-        // The thread is past the end of its life; its last words are counted, not kept.
+        // The thread's storage is already destroyed: count the span as lost.
         Err(_) => {
-            crate::session::lose_one();
+            crate::session::count_lost();
             Guard::off()
         }
     }
@@ -262,23 +263,23 @@ pub(crate) fn begin(site: &'static Site, epoch: u32) -> Guard {
 #[inline(never)]
 pub(crate) fn end(epoch: u32, index: u32, parent: u32) {
     let end = ticks();
-    // A thread past the end of its life, or in a later session, leaves the span open, which the trace says.
+    // If the thread's storage is destroyed or it joined a later session, the span stays open and the trace counts it.
     let _ = LOCAL.try_with(|local| {
         local.on(epoch, |lane| {
             lane.end(index, end);
             if local.current.get() == index {
                 local.current.set(parent);
             } else {
-                leave_out_of_order(local, lane, index, parent);
+                end_out_of_order(local, lane, index, parent);
             }
         })
     });
 }
 
-/// A guard that outlived guards made after it: whatever is still open inside it no longer gets children. A guard that
-/// was passed by in this way changes nothing when it goes.
+/// Ends a guard that outlived guards created after it: spans still open inside it get no more children. Guards skipped
+/// in this way have no effect when they are dropped.
 #[cold]
-fn leave_out_of_order(local: &Local, lane: &Lane, index: u32, parent: u32) {
+fn end_out_of_order(local: &Local, lane: &Lane, index: u32, parent: u32) {
     let mut open = local.current.get();
     while open != NONE {
         if open == index {
@@ -295,12 +296,12 @@ pub(crate) fn count(epoch: u32, index: u32, counters: Counters) {
     let _ = LOCAL.try_with(|local| local.on(epoch, |lane| lane.count(index, counters)));
 }
 
-/// The correlation of a span, 0 for none.
+/// The correlation number of a span, 0 for none.
 pub(crate) fn correlation(epoch: u32, index: u32) -> u32 {
     LOCAL.try_with(|local| local.on(epoch, |lane| lane.correlation(index))).ok().flatten().unwrap_or(0)
 }
 
-/// Sets the correlation of a span.
+/// Sets the correlation number of a span.
 pub(crate) fn correlate(epoch: u32, index: u32, corr: u32) {
     let _ = LOCAL.try_with(|local| local.on(epoch, |lane| lane.correlate(index, corr)));
 }

@@ -1,7 +1,7 @@
-//! What can be known about a program while it runs in production: spans and memory accounting.
+//! Spans and memory accounting for programs in production.
 //!
-//! [`span!`] marks a piece of work; a [`Session`] records the spans of all threads while it lives and becomes a
-//! [`Trace`], which tells where the time went ([`Trace::summary`]).
+//! [`span!`] marks a piece of work. A [`Session`] records the spans of all threads while it lives and becomes a
+//! [`Trace`]; [`Trace::summary`] shows where the time went.
 //!
 //! Floor 0: light enough to link into any program; it depends on no other crate of Ellwand.
 

@@ -1,4 +1,4 @@
-//! A session: the time between switching spans on and off, and what was recorded in it.
+//! A session: the time during which spans are on, and what was recorded in it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,36 +11,36 @@ use crate::lane::{EPOCH, Lane};
 use crate::site;
 use crate::trace::{SiteInfo, Trace, TraceLane};
 
-/// Why no session begins.
+/// Why a session cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionError {
-    /// One is running: spans of the whole process go to one session at a time.
+    /// A session is running; the spans of a process go to one session at a time.
     Running,
 }
 
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Running => f.write_str("a session of spans is running already; finish it before another starts"),
+            Self::Running => f.write_str("a session of spans is running already; finish it before starting another"),
         }
     }
 }
 
 impl std::error::Error for SessionError {}
 
-/// Spans are recorded while this lives. They cost some ten nanoseconds each then, so that nothing measured meanwhile is
-/// a headline number.
+/// Records spans while it lives. Each span then costs some ten nanoseconds, so times measured in a session are not
+/// headline numbers.
 ///
-/// Spans of all threads of the process are recorded. Nothing runs in the background.
+/// Records the spans of all threads of the process. Nothing runs in the background.
 #[derive(Debug)]
-#[must_use = "the spans are recorded until the session is finished or goes"]
+#[must_use = "spans are recorded until the session is finished or dropped"]
 pub struct Session {
     epoch: u32,
     started_unix_ns: u64,
     start: u64,
 }
 
-/// The running session, as threads that join it see it.
+/// The running session as seen by threads that join it.
 struct Running {
     epoch: u32,
     budget: Arc<Budget>,
@@ -48,33 +48,33 @@ struct Running {
 }
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// Number of the last session.
+/// Number of the latest session.
 static LAST: Mutex<u32> = Mutex::new(0);
-/// Spans of threads past the end of their life, since the session began.
+/// Spans lost since the session began because their threads were ending.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 fn running() -> MutexGuard<'static, Option<Running>> {
-    // Every change is one assignment or one push, so that a panic leaves nothing half done.
+    // Every change is one assignment or one push, so a panic leaves no partial change.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Spans of a session unless it is told otherwise: 32 MiB.
+/// Spans per session by default: 32 MiB.
 pub const DEFAULT_CAPACITY: u64 = 1 << 20;
 
 impl Session {
-    /// Switches spans on, with room for [`DEFAULT_CAPACITY`] spans.
+    /// Starts recording, with room for [`DEFAULT_CAPACITY`] spans.
     ///
     /// # Errors
-    /// When a session runs already.
+    /// If a session is running.
     pub fn start() -> Result<Self, SessionError> {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// Switches spans on. `capacity` spans (32 bytes each; a span with counters counts twice) find room, over all
-    /// threads; further ones are dropped and counted. Memory is taken as it is needed, by chunks.
+    /// Starts recording, with room for `capacity` spans over all threads (32 bytes each; a span with counters counts
+    /// twice). Further spans are dropped and counted. Memory is allocated in chunks as needed.
     ///
     /// # Errors
-    /// When a session runs already.
+    /// If a session is running.
     pub fn with_capacity(capacity: u64) -> Result<Self, SessionError> {
         let mut running = running();
         if running.is_some() {
@@ -82,7 +82,7 @@ impl Session {
         }
         let epoch = {
             let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-            // 0 means that no session runs.
+            // 0 is reserved for "no session".
             *last = last.checked_add(1).unwrap_or(1);
             *last
         };
@@ -95,7 +95,7 @@ impl Session {
         Ok(Self { epoch, started_unix_ns, start })
     }
 
-    /// Switches spans off and returns what was recorded. Spans that are still open are counted, without a duration.
+    /// Stops recording and returns the trace. Spans that are still open are counted but have no duration.
     pub fn finish(self) -> Trace {
         EPOCH.store(0, Relaxed);
         let end = ticks();
@@ -125,7 +125,7 @@ impl Drop for Session {
     }
 }
 
-/// A lane for the calling thread, if session `epoch` still runs.
+/// A lane for the calling thread, if session `epoch` is still running.
 pub(crate) fn join(epoch: u32) -> Option<Arc<Lane>> {
     let mut running = running();
     let running = running.as_mut().filter(|running| running.epoch == epoch)?;
@@ -137,7 +137,7 @@ pub(crate) fn join(epoch: u32) -> Option<Arc<Lane>> {
     Some(lane)
 }
 
-/// Counts a span that could not be kept because its thread is past the end of its life.
-pub(crate) fn lose_one() {
+/// Counts a span lost because its thread is ending.
+pub(crate) fn count_lost() {
     LOST.fetch_add(1, Relaxed);
 }

@@ -1,43 +1,43 @@
-//! Call sites: where in the source a span begins. A site is a static of the program and gets its number once.
+//! Call sites: the source locations where spans start. A site is a static of the program and is numbered once.
 
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A place in the source where spans begin. [`span!`](crate::span!) makes one for each place it stands at.
+/// A source location where spans start. Every use of [`span!`](crate::span!) makes one.
 #[derive(Debug)]
 pub struct Site {
-    /// Name of the spans.
+    /// Name of its spans.
     pub name: &'static str,
     /// Source file.
     pub file: &'static str,
     /// Line.
     pub line: u32,
-    /// Number in the table of sites, 0 while it has none.
+    /// Number in the table of sites, 0 if not registered yet.
     id: AtomicU32,
 }
 
-/// Every site that has ever been entered with spans on; a site's number is its place here plus one.
+/// Every site that was entered during a session; the number of a site is its index plus one.
 static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 
-/// Sites of [`scope`](crate::scope), which has no static of its own to keep them in.
+/// Sites of [`scope`](crate::scope), which has no static to store them in.
 static SCOPES: OnceLock<Mutex<Scopes>> = OnceLock::new();
 
 type Scopes = HashMap<(&'static str, &'static str, u32), &'static Site>;
 
-/// A panic while one of these locks was held leaves the table whole: each change is one push.
+/// Locks a table. A panic while it was held leaves it consistent, since each change is one push.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Site {
-    /// A site that has no number yet.
+    /// A site that is not registered yet.
     pub const fn new(name: &'static str, file: &'static str, line: u32) -> Self {
         Self { name, file, line, id: AtomicU32::new(0) }
     }
 
-    /// Its number, given now if it has none.
+    /// Its number; registers the site on the first call.
     #[inline]
     pub(crate) fn id(&'static self) -> u32 {
         match self.id.load(Relaxed) {
@@ -49,7 +49,7 @@ impl Site {
     #[cold]
     fn register(&'static self) -> u32 {
         let mut sites = locked(&SITES);
-        // Another thread may have been faster; numbers are given under the lock only.
+        // Another thread may have registered it; numbers are assigned only under the lock.
         let known = self.id.load(Relaxed);
         if known != 0 {
             return known;
@@ -60,7 +60,7 @@ impl Site {
         id
     }
 
-    /// The site of a [`scope`](crate::scope). Names and places are static, so the table ends at what the source holds.
+    /// The site of a [`scope`](crate::scope). Names and locations are static, so the table is bounded by the source.
     pub(crate) fn of_scope(name: &'static str, place: &'static Location<'static>) -> &'static Site {
         let mut scopes = locked(SCOPES.get_or_init(Mutex::default));
         scopes
@@ -69,7 +69,7 @@ impl Site {
     }
 }
 
-/// The sites known now; the site with number `id` stands at `id - 1`.
+/// All sites registered so far; the site with number `id` is at index `id - 1`.
 pub(crate) fn sites() -> Vec<&'static Site> {
     locked(&SITES).clone()
 }

@@ -1,4 +1,4 @@
-//! A trace in a table: where the time went, by path of nested spans or by call site.
+//! A trace as a table: where the time went, by path of nested spans or by call site.
 
 use std::collections::HashMap;
 
@@ -8,62 +8,62 @@ use crate::trace::{NONE, Span, Trace, TraceLane};
 /// Totals over a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Wall time of the session in nanoseconds; shares refer to it.
+    /// Elapsed time of the session in nanoseconds; shares refer to it.
     pub wall_ns: f64,
-    /// The rows: by path, each below its parent and siblings by descending total; by site, by descending self time.
+    /// By path: each row after its parent, siblings by descending total time. By site: by descending self time.
     pub rows: Vec<Row>,
 }
 
-/// Spans taken together.
+/// Statistics of the spans of one path or site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Names from the outermost span to this one; the name alone in a summary by site.
+    /// Names from the outermost span to this one; only the name in a summary by site.
     pub path: Vec<String>,
-    /// Source file of its site.
+    /// Source file of the call site.
     pub file: String,
-    /// Line of its site.
+    /// Line of the call site, starting at 1.
     pub line: u32,
-    /// Threads that recorded some.
+    /// Threads that recorded such spans.
     pub lanes: usize,
     /// Spans that ended.
     pub count: u64,
-    /// Spans that did not; they are in nothing below.
+    /// Spans that did not end; the times below exclude them.
     pub open: u64,
-    /// Time inside, in nanoseconds. Where a span of a site lies inside another of the same site, a summary by site counts
-    /// the outer one.
+    /// Nanoseconds inside. If spans of a site are nested in spans of the same site, a summary by site counts only the
+    /// outer ones.
     pub total_ns: f64,
-    /// Time inside and not inside a nested span of the same thread.
+    /// Nanoseconds inside but not in a nested span of the same thread.
     pub self_ns: f64,
-    /// Shortest.
+    /// Shortest span, in nanoseconds.
     pub min_ns: f64,
-    /// Median.
+    /// Median span, in nanoseconds.
     pub median_ns: f64,
-    /// The 99th percentile: the shortest duration that 99 % do not exceed.
+    /// 99th percentile in nanoseconds: the shortest duration that 99 % of the spans do not exceed.
     pub p99_ns: f64,
-    /// Longest.
+    /// Longest span, in nanoseconds.
     pub max_ns: f64,
     /// Sum of the declared counters.
     pub counters: Counters,
 }
 
 impl Row {
-    /// Its name.
+    /// The last name of the path.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
 
-    /// Spans around it.
+    /// Number of spans around it.
     pub fn depth(&self) -> usize {
         self.path.len().saturating_sub(1)
     }
 
-    /// Its time over the wall time of the session; more than 1 where threads ran at once.
+    /// Total time divided by the elapsed time of the session; above 1 if threads ran at the same time.
     pub fn share(&self, summary: &Summary) -> f64 {
         if summary.wall_ns > 0.0 { self.total_ns / summary.wall_ns } else { f64::NAN }
     }
 }
 
-/// Durations that come together in a row.
+/// Data collected for a row.
 #[derive(Default)]
 struct Gathered {
     site: u32,
@@ -73,7 +73,7 @@ struct Gathered {
     open: u64,
     lanes: Vec<usize>,
     counters: Counters,
-    /// Total and self time by frame, where frames are told apart.
+    /// Total and self time per frame, if the trace is divided into frames.
     frames: Vec<[f64; 2]>,
 }
 
@@ -101,7 +101,7 @@ impl Gathered {
     fn row(mut self, trace: &Trace, path: Vec<String>) -> Row {
         self.durations.sort_by(f64::total_cmp);
         let sorted = &self.durations;
-        // The smallest value that at least this part does not exceed; the mean of the middle two for the median.
+        // Nearest rank: the smallest value that at least this part does not exceed; the median averages the middle two.
         let rank = |part: f64| sorted.get(((part * sorted.len() as f64).ceil() as usize).saturating_sub(1)).copied();
         let middle = sorted.len() / 2;
         let median = match sorted.len() {
@@ -128,7 +128,7 @@ impl Gathered {
     }
 }
 
-/// Ticks inside each span that its children on the same lane cover.
+/// Ticks of each span that are covered by its children on the same lane.
 fn covered(lane: &TraceLane) -> Vec<u64> {
     let mut covered = vec![0_u64; lane.spans.len()];
     for span in &lane.spans {
@@ -139,17 +139,17 @@ fn covered(lane: &TraceLane) -> Vec<u64> {
     covered
 }
 
-/// Where a span (lane, index) belongs: its frame, and whether it is told apart from those on the thread of the frames. A
-/// span that belongs nowhere is left out, and its children stand where it stood.
+/// Selects a span (lane, index): its frame, and whether it is on the frames' thread (kept in separate rows). `None`
+/// skips the span; its children move up to its parent.
 pub(crate) type Select<'a> = dyn Fn(usize, usize) -> Option<(usize, bool)> + 'a;
 
-/// A row by path, whether it was told apart, and its total and self time in every frame.
+/// A row by path, its flag from [`Select`], and its total and self time per frame.
 pub(crate) type Leaf = (Row, bool, Vec<[f64; 2]>);
 
 impl Trace {
-    /// Totals by path: spans of one site under the same outer spans, over all threads. An outermost span of a thread that
-    /// was put [`under`](crate::Guard::under) a span of another thread stands below that one. Two sites with one name and
-    /// the same outer spans stay two rows.
+    /// Totals by path: spans of one site under the same outer spans, over all threads. A span put
+    /// [`under`](crate::Guard::under) a span of another thread is listed below that span. Two sites with the same name
+    /// and outer spans remain two rows.
     pub fn summary(&self) -> Summary {
         let rows = self.tree(0, &|_, _| Some((0, false))).into_iter().map(|(row, ..)| row).collect();
         Summary { wall_ns: self.wall_ns(), rows }
@@ -157,7 +157,7 @@ impl Trace {
 
     /// Rows by path.
     pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<Leaf> {
-        // A node is a site under a node; children are found by (parent, site, told apart).
+        // A node is a site below a node; children are looked up by (parent, site, flag).
         let mut nodes: Vec<(usize, bool, Gathered)> = Vec::new();
         let mut known: HashMap<(usize, u32, bool), usize> = HashMap::new();
         let outer = Outer::of(self);
@@ -165,17 +165,17 @@ impl Trace {
         for (number, lane) in self.lanes.iter().enumerate() {
             let covered = covered(lane);
             for (index, span) in lane.spans.iter().enumerate() {
-                // What is around it may lie on a lane that comes later.
-                for (lane, index) in outer.unsettled(&node_of, number, index) {
+                // A parent may be on a later lane.
+                for (lane, index) in outer.without_node(&node_of, number, index) {
                     let parent = outer.around(lane, index).and_then(|(lane, index)| node_of[lane][index]);
                     let parent = parent.unwrap_or(NONE as usize);
                     node_of[lane][index] = Some(match select(lane, index) {
                         None => parent,
-                        Some((_, apart)) => {
+                        Some((_, separate)) => {
                             let site = self.lanes[lane].spans[index].site;
-                            *known.entry((parent, site, apart)).or_insert_with(|| {
+                            *known.entry((parent, site, separate)).or_insert_with(|| {
                                 let gathered = Gathered { frames: vec![[0.0; 2]; frames], ..Gathered::default() };
-                                nodes.push((parent, apart, gathered));
+                                nodes.push((parent, separate, gathered));
                                 nodes.len() - 1
                             })
                         }
@@ -197,7 +197,7 @@ impl Trace {
         for siblings in children.values_mut() {
             siblings.sort_by(|a, b| nodes[*b].2.total_ns.total_cmp(&nodes[*a].2.total_ns));
         }
-        // Depth first; a stack of what is still to come, so that deep recursion in the user's program is none here.
+        // Depth first with an explicit stack, so deep nesting in the user's program cannot overflow ours.
         let roots = children.get(&(NONE as usize)).cloned().unwrap_or_default();
         let mut stack: Vec<(usize, Vec<String>)> = roots.into_iter().rev().map(|node| (node, Vec::new())).collect();
         let mut rows = Vec::with_capacity(nodes.len());
@@ -212,7 +212,7 @@ impl Trace {
         rows
     }
 
-    /// Totals by call site, wherever its spans lie.
+    /// Totals by call site, wherever its spans are nested.
     pub fn summary_by_site(&self) -> Summary {
         let mut sites: HashMap<u32, Gathered> = HashMap::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -231,15 +231,15 @@ impl Trace {
     }
 }
 
-/// The spans around a span, from the inside out.
+/// The spans around a span, innermost first.
 fn around<'a>(lane: &'a TraceLane, span: &Span) -> impl Iterator<Item = &'a Span> {
     std::iter::successors(lane.spans.get(span.parent as usize), |outer| lane.spans.get(outer.parent as usize))
 }
 
-/// What is around each span, across threads.
+/// The parent of each span, across threads.
 struct Outer<'a> {
     trace: &'a Trace,
-    /// The first span of each correlation: the one that the others were put under.
+    /// The first span of each correlation number: the parent of the others.
     sources: HashMap<u32, (usize, usize)>,
 }
 
@@ -257,7 +257,7 @@ impl<'a> Outer<'a> {
         Self { trace, sources }
     }
 
-    /// The span around a span: on its own thread, or where there is none the one that it was put under.
+    /// The parent of a span: on its own thread, or else the span of another thread that it was put under.
     fn around(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
         let span = self.trace.lanes[lane].spans.get(index)?;
         if span.parent != NONE {
@@ -266,12 +266,12 @@ impl<'a> Outer<'a> {
         self.sources.get(&span.corr).copied().filter(|source| *source != (lane, index))
     }
 
-    /// The span and all around it that have no node yet, from the outside in.
-    fn unsettled(&self, node_of: &[Vec<Option<usize>>], lane: usize, index: usize) -> Vec<(usize, usize)> {
+    /// The span and its ancestors that have no node yet, outermost first.
+    fn without_node(&self, node_of: &[Vec<Option<usize>>], lane: usize, index: usize) -> Vec<(usize, usize)> {
         let mut chain = Vec::new();
         let mut at = Some((lane, index));
         while let Some((lane, index)) = at.filter(|(lane, index)| node_of[*lane][*index].is_none()) {
-            // Correlations that lead in a circle come from wrong use; whoever closes the circle is an outermost one.
+            // Circular links are a user error; the span that would close the circle becomes an outermost one.
             if chain.len() > 64 && chain.contains(&(lane, index)) {
                 break;
             }

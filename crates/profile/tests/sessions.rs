@@ -1,4 +1,4 @@
-//! Sessions as a program uses them. There is one session a process at a time, so that the tests take turns.
+//! Sessions as a program uses them. A process has one session at a time, so the tests take turns.
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `name` for each span of a lane with the names around it, in the order in which they began.
+/// The path of each span of a lane, in the order in which the spans started.
 fn paths(trace: &Trace, lane: usize) -> Vec<String> {
     let spans = &trace.lanes[lane].spans;
     let path = |span| {
@@ -51,10 +51,10 @@ fn spans_nest_and_carry_their_counters() {
         }
     }
     let summary = trace.summary();
-    let told: Vec<(String, u64, Counters)> =
+    let rows: Vec<(String, u64, Counters)> =
         summary.rows.iter().map(|row| (row.path.join("/"), row.count, row.counters)).collect();
     assert_eq!(
-        told,
+        rows,
         [
             ("layer".into(), 1, Counters::default()),
             ("layer/head".into(), 2, Counters { bytes: 16, items: 2, flops: 5.0 }),
@@ -63,7 +63,7 @@ fn spans_nest_and_carry_their_counters() {
     );
     assert!(summary.rows[0].file.ends_with("sessions.rs"));
     let selves: f64 = summary.rows.iter().map(|row| row.self_ns).sum();
-    assert!((selves - summary.rows[0].total_ns).abs() < 1e-6, "what is inside is divided without rest");
+    assert!((selves - summary.rows[0].total_ns).abs() < 1e-6, "self times add up to the total");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn nothing_is_recorded_without_a_session() {
             1_u64
         }
     );
-    assert!(!guard.is_on() && !computed, "counters are computed while a session runs and not otherwise");
+    assert!(!guard.is_on() && !computed, "counters are evaluated only while a session runs");
     let session = Session::start().unwrap();
     drop(guard);
     let within = span!("within");
@@ -94,7 +94,7 @@ fn nothing_is_recorded_without_a_session() {
 }
 
 #[test]
-fn one_session_at_a_time_and_a_forgotten_one_ends() {
+fn one_session_at_a_time_and_a_dropped_one_ends() {
     let _turn = turn();
     let first = Session::start().unwrap();
     assert_eq!(Session::start().unwrap_err(), SessionError::Running);
@@ -105,7 +105,7 @@ fn one_session_at_a_time_and_a_forgotten_one_ends() {
 }
 
 #[test]
-fn a_guard_of_an_earlier_session_touches_no_later_one() {
+fn a_guard_of_an_earlier_session_does_not_affect_later_ones() {
     let _turn = turn();
     let first = Session::start().unwrap();
     let old = span!("old");
@@ -121,7 +121,7 @@ fn a_guard_of_an_earlier_session_touches_no_later_one() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted() {
+fn lost_spans_and_counters_are_counted() {
     let _turn = turn();
     let session = Session::with_capacity(100).unwrap();
     for _ in 0..70 {
@@ -137,7 +137,7 @@ fn what_finds_no_room_is_counted() {
         drop(span!("counted", bytes = 8));
     }
     let trace = session.finish();
-    // The first chunk of spans takes 1024 entries, so that 6 rows of counters are left.
+    // The first chunk takes 1024 entries, which leaves 6 rows of counters.
     assert_eq!((trace.dropped(), trace.dropped_counters()), (0, 0));
     assert_eq!(trace.summary().rows[0].counters.bytes, 40);
     let session = Session::with_capacity(1024).unwrap();
@@ -147,7 +147,7 @@ fn what_finds_no_room_is_counted() {
 }
 
 #[test]
-fn guards_that_go_in_any_order_leave_a_tree() {
+fn guards_dropped_in_any_order_leave_a_tree() {
     let _turn = turn();
     let session = Session::start().unwrap();
     let (a, b) = (span!("a"), span!("b"));
@@ -167,7 +167,7 @@ fn guards_that_go_in_any_order_leave_a_tree() {
     let by_site = trace.summary_by_site();
     let f = by_site.rows.iter().find(|row| row.name() == "f").unwrap();
     let outer = trace.lanes[0].spans.iter().find(|span| trace.name(span) == "f").unwrap();
-    assert_eq!(f.total_ns, trace.duration_ns(outer), "time inside itself counts once");
+    assert_eq!(f.total_ns, trace.duration_ns(outer), "recursive time counts once");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_panic_closes_its_spans() {
 }
 
 #[test]
-fn every_thread_is_a_lane_of_its_own() {
+fn every_thread_has_its_own_lane() {
     let _turn = turn();
     let (threads, rounds) = (4, 5_000);
     let session = Session::start().unwrap();
@@ -216,11 +216,11 @@ fn every_thread_is_a_lane_of_its_own() {
     assert_eq!((row(&["outer"]).count, row(&["outer", "inner"]).count), (total, total));
     assert_eq!(row(&["outer"]).lanes, threads);
     assert_eq!(row(&["outer"]).counters.items, (threads * rounds * (rounds - 1) / 2) as u64);
-    // Lanes grew several times; that time is nobody's work.
+    // Lanes grew several times; that time is not charged to user code.
     assert!(summary.rows.iter().any(|row| row.name() == ROOM_NAME));
 }
 
-/// Sessions begin and end under threads that never stop: whatever a trace holds must be whole.
+/// Sessions start and end under threads that never stop; every trace must be consistent.
 #[test]
 fn sessions_come_and_go_under_running_threads() {
     let _turn = turn();
@@ -266,12 +266,12 @@ fn sessions_come_and_go_under_running_threads() {
 }
 
 #[test]
-fn work_of_other_threads_stands_under_what_asked_for_it() {
+fn linked_work_of_other_threads_is_listed_under_its_parent() {
     let _turn = turn();
     let parallel = || {
         let whole = span!("whole");
         let link = whole.link();
-        assert_eq!(link, whole.link(), "one number a span");
+        assert_eq!(link, whole.link(), "one number per span");
         std::thread::scope(|threads| {
             for _ in 0..3 {
                 threads.spawn(move || {
@@ -286,7 +286,7 @@ fn work_of_other_threads_stands_under_what_asked_for_it() {
     let session = Session::start().unwrap();
     parallel();
     let trace = session.finish();
-    let told: Vec<(String, u64, usize)> =
+    let rows: Vec<(String, u64, usize)> =
         trace.summary().rows.iter().map(|row| (row.path.join("/"), row.count, row.lanes)).collect();
-    assert_eq!(told, [("whole".into(), 1, 1), ("whole/part".into(), 3, 3), ("whole/part/step".into(), 3, 3)]);
+    assert_eq!(rows, [("whole".into(), 1, 1), ("whole/part".into(), 3, 3), ("whole/part/step".into(), 3, 3)]);
 }

@@ -1,4 +1,4 @@
-//! What is read out of a trace, on a trace made of fixed numbers.
+//! Summaries and exports of a trace with fixed numbers.
 
 use ellwand_profile::Activity;
 use ellwand_profile::{Calibration, ClockKind, Counters, NONE, SiteInfo, Span, Trace, TraceLane};
@@ -12,8 +12,8 @@ fn site(name: &str, line: u32) -> SiteInfo {
     SiteInfo { name: name.into(), file: "src/model \"x\".rs".into(), line }
 }
 
-/// Two iterations of 100 and 200 ns around `norm` and `attention`, which calls `softmax`; a worker helps in the second,
-/// and goes on after it. A tick is half a nanosecond.
+/// Two iterations of 100 and 200 ns with `norm` and `attention`, which calls `softmax`. A worker helps in the second
+/// one and continues after it. A tick is half a nanosecond.
 fn trace() -> Trace {
     let counted = Span { ext: 1, corr: 7, ..span(4, 3, 1340, 1380) };
     let main = vec![
@@ -51,12 +51,12 @@ fn trace() -> Trace {
 }
 
 #[test]
-fn the_summary_tells_totals_and_self_times_by_path() {
+fn the_summary_has_totals_and_self_times_by_path() {
     let summary = trace().summary();
-    let told: Vec<(String, u64, f64, f64)> =
+    let rows: Vec<(String, u64, f64, f64)> =
         summary.rows.iter().map(|row| (row.path.join("/"), row.count, row.total_ns, row.self_ns)).collect();
     assert_eq!(
-        told,
+        rows,
         [
             ("iteration".into(), 2, 300.0, 130.0),
             ("iteration/attention".into(), 1, 150.0, 80.0),
@@ -76,23 +76,23 @@ fn the_summary_tells_totals_and_self_times_by_path() {
 }
 
 #[test]
-fn the_summary_by_site_joins_places() {
+fn the_summary_by_site_joins_paths() {
     let summary = trace().summary_by_site();
-    let told: Vec<(&str, u64, f64)> = summary.rows.iter().map(|row| (row.name(), row.count, row.self_ns)).collect();
-    assert_eq!(told, [("softmax", 4, 195.0), ("iteration", 2, 130.0), ("attention", 1, 80.0), ("norm", 4, 35.0)]);
+    let rows: Vec<(&str, u64, f64)> = summary.rows.iter().map(|row| (row.name(), row.count, row.self_ns)).collect();
+    assert_eq!(rows, [("softmax", 4, 195.0), ("iteration", 2, 130.0), ("attention", 1, 80.0), ("norm", 4, 35.0)]);
 }
 
 #[test]
-fn frames_divide_what_is_inside_them_without_rest() {
+fn components_add_up_to_their_frames() {
     let frames = trace().frames("iteration");
-    assert_eq!(frames.wall_ns, [100.0, 200.0], "the open frame is none");
-    let told: Vec<(String, bool, &[f64], &[f64])> = frames
+    assert_eq!(frames.wall_ns, [100.0, 200.0], "an open span is no frame");
+    let rows: Vec<(String, bool, &[f64], &[f64])> = frames
         .rows
         .iter()
         .map(|row| (row.row.path.join("/"), row.inside, &row.total_ns[..], &row.self_ns[..]))
         .collect();
     assert_eq!(
-        told,
+        rows,
         [
             ("attention".into(), true, &[0.0, 150.0][..], &[0.0, 80.0][..]),
             ("attention/softmax".into(), true, &[0.0, 70.0], &[0.0, 70.0]),
@@ -100,12 +100,12 @@ fn frames_divide_what_is_inside_them_without_rest() {
             ("norm".into(), true, &[20.0, 0.0], &[20.0, 0.0]),
         ]
     );
-    assert_eq!(trace().frames("norm").wall_ns, [5.0], "inside other spans it is no frame");
+    assert_eq!(trace().frames("norm").wall_ns, [5.0], "a nested span is no frame");
     assert_eq!(trace().frames("nothing").wall_ns, [0.0; 0]);
 }
 
 #[test]
-fn losses_are_told() {
+fn losses_are_counted() {
     let trace = trace();
     assert_eq!((trace.spans(), trace.open(), trace.dropped(), trace.dropped_counters()), (12, 1, 4, 0));
     assert_eq!(trace.since_start_ns(990), -5.0);
@@ -135,7 +135,7 @@ fn chrome_events_nest_and_name_their_threads() {
 }
 
 #[test]
-fn what_a_device_did_stands_beside_the_spans_with_an_arrow_from_its_launch() {
+fn device_activities_have_an_arrow_from_their_launch() {
     let one = |name: &str, lane: &str, start_ns, corr, call| Activity {
         name: name.into(),
         lane: lane.into(),
@@ -148,7 +148,7 @@ fn what_a_device_did_stands_beside_the_spans_with_an_arrow_from_its_launch() {
     let activities = vec![
         one("cuLaunchKernel", "driver, thread 5", -500, 77, true),
         one("softmax", "stream 13", 1250, 77, false),
-        // What has no partner has no arrow.
+        // An activity without a partner has no arrow.
         one("cuMemAlloc", "driver, thread 5", 10, 78, true),
         one("set", "stream 13", 20, 0, false),
     ];
@@ -167,7 +167,7 @@ fn what_a_device_did_stands_beside_the_spans_with_an_arrow_from_its_launch() {
 }
 
 #[test]
-fn a_trace_of_nothing_is_whole() {
+fn an_empty_trace_is_valid() {
     let empty = Trace { lanes: Vec::new(), sites: Vec::new(), ..trace() };
     let mut out = Vec::new();
     empty.write_chrome("nothing", &mut out).unwrap();
@@ -175,23 +175,23 @@ fn a_trace_of_nothing_is_whole() {
     assert!(empty.summary().rows.is_empty() && empty.summary_by_site().rows.is_empty());
 }
 
-/// Links between threads, the linked span on an earlier and on a later lane than what is put under it.
+/// Links between threads; the linked span is on an earlier or a later lane than its children.
 #[test]
-fn spans_stand_under_those_of_other_threads() {
+fn spans_are_listed_under_linked_spans_of_other_threads() {
     let linked = |corr: u32, span: Span| Span { corr, ..span };
     let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
     let early = vec![linked(2, span(4, NONE, 1400, 1450)), linked(9, span(4, NONE, 1460, 1470))];
     let caller = vec![span(1, NONE, 1100, 1900), linked(2, span(3, 0, 1200, 1800)), linked(3, span(4, 1, 1210, 1220))];
     let late = vec![linked(2, span(4, NONE, 1300, 1500)), span(2, 0, 1310, 1330), linked(3, span(2, NONE, 1600, 1602))];
     let trace = Trace { lanes: vec![lane(early), lane(caller), lane(late)], ..trace() };
-    let told: Vec<(String, bool, Vec<f64>)> = trace
+    let rows: Vec<(String, bool, Vec<f64>)> = trace
         .frames("iteration")
         .rows
         .iter()
         .map(|row| (row.row.path.join("/"), row.inside, row.total_ns.clone()))
         .collect();
     assert_eq!(
-        told,
+        rows,
         [
             ("attention".into(), true, vec![300.0]),
             ("attention/softmax".into(), false, vec![125.0]),
@@ -202,12 +202,12 @@ fn spans_stand_under_those_of_other_threads() {
         ]
     );
     let attention = &trace.frames("iteration").rows[0];
-    assert_eq!(attention.self_ns, [295.0], "what other threads do is not taken off");
+    assert_eq!(attention.self_ns, [295.0], "time of other threads is not subtracted");
 }
 
-/// Correlations that lead in a circle must not hold anybody up.
+/// Circular links must not hang the summary.
 #[test]
-fn links_in_a_circle_end() {
+fn circular_links_end() {
     let linked = |corr: u32, span: Span| Span { corr, ..span };
     let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
     let a = vec![linked(1, span(1, NONE, 1010, 1100)), linked(2, span(2, 0, 1010, 1020))];

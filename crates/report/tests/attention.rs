@@ -60,7 +60,7 @@ fn the_table_on_a_terminal_says_the_same() {
 #[test]
 fn what_was_not_measured_is_said_and_one_part_alone_is_no_table() {
     let text = written(record(&PARTS[1..3]), "markdown");
-    let want = "Not in this record, and not in the total: QKV projection, weighted sum, output projection";
+    let want = "Missing from this record and from the total: QKV projection, weighted sum, output projection";
     assert!(text.contains(want), "{text}");
     assert!(!written(record(&PARTS[..1]), "markdown").contains("Attention by component"));
 }
@@ -83,7 +83,7 @@ fn where_the_scores_bound_it_the_fused_form_is_named_with_a_bound() {
     let text = written(record(3), "markdown");
     let part = section(&text, "## Attention by component", "\n## ");
     assert!(
-        part.contains("use the fused implementation") && part.contains("(at most 82.9 % of the total less)"),
+        part.contains("use the fused implementation") && part.contains("(saves at most 82.9 % of the total)"),
         "{part}"
     );
     assert!(!written(record(2), "markdown").contains("use the fused implementation"));

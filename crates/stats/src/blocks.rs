@@ -1,18 +1,18 @@
 //! Block values and their interval. A block is one fresh pair of processes; its value is the median over its rounds of
-//! ln(candidate / baseline). Rounds inside a block share one page placement and are no replicates of each other
-//! (Kalibera and Jones 2013), so a block gives one number and only blocks are counted.
+//! ln(candidate / baseline). Rounds of a block share one page placement and are not independent (Kalibera and Jones
+//! 2013), so each block gives one number and the blocks are the replicates.
 
 use crate::describe::median;
 use crate::error::{StatsError, check_finite, check_inside};
 use crate::special::student_t_upper_quantile;
 
-/// The value of one block: the median over rounds of ln(candidate / baseline). Positive when the candidate is slower.
+/// The value of one block: the median over rounds of ln(candidate / baseline). Positive if the candidate is slower.
 ///
-/// `baseline[i]` and `candidate[i]` are the times of round `i`, in any unit, the same for both. The median is odd: to swap
-/// the sides is to change the sign exactly, which the sign-flip test needs.
+/// `baseline[i]` and `candidate[i]` are the times of round `i`, in the same unit. The function is odd: swapping the
+/// sides negates the value exactly, as the sign-flip test requires.
 ///
 /// # Errors
-/// Slices of different lengths, no round, a time that is not positive and finite.
+/// Slices of different lengths, no rounds, a time that is not positive and finite.
 pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
     median(&log_ratios(baseline, candidate)?).ok_or(StatsError::TooFew { what: "rounds", got: 0, needed: 1 })
 }
@@ -28,13 +28,13 @@ fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsErro
             return Err(StatsError::Value { what, index, value: times[index], expected });
         }
     }
-    // The difference of logarithms, not the logarithm of the quotient: exactly odd, and it cannot overflow.
+    // The difference of logarithms is exactly odd and cannot overflow; the logarithm of the quotient can.
     Ok(baseline.iter().zip(candidate).map(|(b, c)| c.ln() - b.ln()).collect())
 }
 
-/// How far the value of one block may lie from what many more rounds in the same processes would give: about one standard
-/// error of the median over its rounds, half the distance between the two rounds whose ranks are half a root of their number
-/// from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, and where [`block_value`] fails.
+/// Standard error of a block's value: half the distance between the two rounds whose ranks are half the square root of
+/// their number from the middle (Conover, *Practical Nonparametric Statistics*, 3.2). `None` below six rounds, or if
+/// [`block_value`] fails.
 pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let mut rounds = log_ratios(baseline, candidate).ok().filter(|rounds| rounds.len() >= 6)?;
     rounds.sort_by(f64::total_cmp);
@@ -43,10 +43,10 @@ pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
 }
 
-/// Rounds a block that tell the mean over blocks best for the time they take, where the value of a block of n rounds has the
-/// variance `between` + `within` / n, starting a block takes `start` and a round `each`, in any unit: the root of
-/// within / between x start / each (Kalibera and Jones 2013). Infinity where blocks scatter by their rounds alone; `None` where
-/// a variance of rounds, or a time, is not positive and finite.
+/// The number of rounds per block that minimises the variance of the mean for a given time: the square root of
+/// within / between x start / each (Kalibera and Jones 2013). A block of n rounds has variance `between` + `within` / n
+/// and takes
+/// `start` + n `each`. Infinite if `between` is not positive; `None` if another argument is not positive and finite.
 pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
     let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();
     known.then(|| (within / between.max(0.0) * (start / each)).sqrt())
@@ -64,12 +64,12 @@ pub struct MeanInterval {
 }
 
 impl MeanInterval {
-    /// Lower end.
+    /// Lower end of the interval.
     pub fn low(&self) -> f64 {
         self.mean - self.half
     }
 
-    /// Upper end.
+    /// Upper end of the interval.
     pub fn high(&self) -> f64 {
         self.mean + self.half
     }
@@ -77,10 +77,9 @@ impl MeanInterval {
 
 /// Student's interval for the mean of block values at `confidence`.
 ///
-/// It takes the blocks as independent and their mean as near to normal. Few blocks with heavy tails make it too wide, not
-/// too narrow. Blocks that all agree to the last bit give an interval of no width: the clock did not resolve their spread.
-/// One block says nothing about the spread between blocks: with fewer than two there is no interval, rather than one from
-/// the rounds inside the block.
+/// Assumes independent blocks with a nearly normal mean. Few blocks with heavy tails make it too wide, not too narrow.
+/// Blocks that agree to the last bit give an interval of width 0: the clock did not resolve their spread. Rounds of a
+/// single block say nothing about the spread between blocks, so two blocks are needed.
 ///
 /// # Errors
 /// Fewer than two blocks, a value that is not finite, a confidence not strictly between 0 and 1.
@@ -89,7 +88,7 @@ pub fn mean_interval(blocks: &[f64], confidence: f64) -> Result<MeanInterval, St
     mean_interval_missing(blocks, 1.0 - confidence)
 }
 
-/// As [`mean_interval`], given the probability `miss` that the interval may miss: 1 - 0.0005 has fewer digits.
+/// As [`mean_interval`], from the probability `miss` of missing the mean, since 1 - 0.0005 loses digits.
 pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInterval, StatsError> {
     if blocks.len() < 2 {
         return Err(StatsError::TooFew { what: "blocks", got: blocks.len(), needed: 2 });
@@ -101,9 +100,9 @@ pub(super) fn mean_interval_missing(blocks: &[f64], miss: f64) -> Result<MeanInt
     Ok(MeanInterval { mean, sd, half })
 }
 
-/// As [`mean_interval_missing`], for blocks of which some tell more than others: a block counts as much as its weight, and the
-/// scatter is judged as if the weights told how exact each block is. As many blocks of equal weight would tell as much (Kish
-/// 1965, the effective size of a sample), and Student's distribution is that of so many. Equal weights change nothing.
+/// As [`mean_interval_missing`], with weighted blocks: the scatter is computed as if the weights were the precisions of
+/// the blocks, and Student's distribution uses the effective sample size (Kish 1965). Equal weights give the unweighted
+/// interval.
 pub(super) fn weighted_interval_missing(
     blocks: &[f64],
     weights: &[f64],
@@ -124,7 +123,7 @@ pub(super) fn weighted_interval_missing(
     Ok(MeanInterval { mean: origin + offset, sd: standard_error * (blocks.len() as f64).sqrt(), half })
 }
 
-/// In two passes, about the first value: blocks that all agree have a spread of exactly zero.
+/// In two passes around the first value, so blocks that all agree have a spread of exactly zero.
 fn mean_and_sd(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let origin = values[0];
@@ -147,14 +146,14 @@ mod tests {
         assert!((scatter - 0.02).abs() < 1e-12, "{scatter}");
         let mut wild = slots.clone();
         wild.iter_mut().filter(|slot| **slot > 1.14).for_each(|slot| *slot = 50.0);
-        assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one round out of line tells nothing");
+        assert!((block_scatter(&ones, &wild).unwrap() - scatter).abs() < 1e-12, "one outlier has no influence");
         assert_eq!(block_scatter(&ones, &ones), Some(0.0));
         assert_eq!((block_scatter(&ones[..5], &slots[..5]), block_scatter(&ones, &slots[..8])), (None, None));
     }
 
     #[test]
-    fn rounds_are_best_where_neither_more_nor_fewer_would_tell_sooner() {
-        // The variance of the mean over the blocks that a time holds.
+    fn best_rounds_minimise_the_variance() {
+        // Variance of the mean over the blocks that fit into a fixed time.
         let variance = |rounds: f64| (0.25 + 4.0 / rounds) * (18.0 + 0.5 * rounds);
         let best = best_rounds(4.0, 0.25, 18.0, 0.5).unwrap();
         assert!((best - 24.0).abs() < 1e-12, "{best}");
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_no_interval_is_said() {
+    fn invalid_blocks_are_errors() {
         assert_eq!(mean_interval(&[0.1], 0.99).unwrap_err(), StatsError::TooFew { what: "blocks", got: 1, needed: 2 });
         assert!(matches!(mean_interval(&[0.1, f64::NAN], 0.99), Err(StatsError::Value { index: 1, .. })));
         assert!(matches!(mean_interval(&[0.1, 0.2], 1.0), Err(StatsError::Setting { name: "confidence", .. })));

@@ -1,5 +1,5 @@
-//! Exact bounds for a proportion from a count (Clopper and Pearson 1934): what a certificate may promise after
-//! `k` false alarms in `n` decisions. Never too narrow, for any true proportion and any `n`.
+//! Exact bounds of a proportion from a count (Clopper and Pearson 1934): the bound of a certificate after `k` false
+//! positives in `n` decisions. They hold for every true proportion and every `n`.
 
 use crate::error::{StatsError, check_inside};
 use crate::special::incomplete_beta_inverse;
@@ -19,26 +19,26 @@ fn check(count: u64, trials: u64, confidence: f64) -> Result<(), StatsError> {
     Ok(())
 }
 
-/// The share that `count` of `trials` would fall on or below with probability `tail`.
+/// The share for which `count` or fewer of `trials` have probability `tail`.
 fn upper(count: u64, trials: u64, tail: f64) -> f64 {
     if count == trials {
         1.0
     } else if count == 0 {
-        // 1 - tail^(1/n), without the loss of digits.
+        // 1 - tail^(1/n), without cancellation.
         -(tail.ln() / trials as f64).exp_m1()
     } else {
         incomplete_beta_inverse(1.0 - tail, count as f64 + 1.0, (trials - count) as f64)
     }
 }
 
-/// The exact two-sided interval of a proportion: each end is missed with probability at most (1 - confidence) / 2.
+/// The exact two-sided interval of a proportion; each end misses with probability at most (1 - confidence) / 2.
 ///
 /// # Errors
 /// No trials, more successes than trials, a confidence not strictly between 0 and 1.
 pub fn proportion_interval(count: u64, trials: u64, confidence: f64) -> Result<(f64, f64), StatsError> {
     check(count, trials, confidence)?;
     let tail = 0.5 * (1.0 - confidence);
-    // The lower end for k of n is the mirrored upper end for n - k of n.
+    // The lower end for k of n is one minus the upper end for n - k of n.
     Ok((1.0 - upper(trials - count, trials, tail), upper(count, trials, tail)))
 }
 
@@ -51,7 +51,7 @@ pub fn proportion_upper_bound(count: u64, trials: u64, confidence: f64) -> Resul
     Ok(upper(count, trials, 1.0 - confidence))
 }
 
-/// The exact one-sided lower bound of a proportion, for a power that is promised.
+/// The exact one-sided lower bound of a proportion, such as a detection power.
 ///
 /// # Errors
 /// As for [`proportion_interval`].
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_counts_are_errors() {
         assert_eq!(
             proportion_interval(0, 0, 0.95).unwrap_err(),
             StatsError::TooFew { what: "trials", got: 0, needed: 1 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn covers_every_proportion() {
-        // Exact coverage, by summing the binomial over the counts whose interval holds the true share.
+        // Exact coverage: the sum of the binomial over the counts whose interval contains the true share.
         for trials in [5_u64, 23] {
             let intervals: Vec<_> = (0..=trials).map(|k| proportion_interval(k, trials, 0.95).unwrap()).collect();
             for step in 1..60 {

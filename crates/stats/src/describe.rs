@@ -1,4 +1,4 @@
-//! Describing one set of values: quantiles, the interval of a median, a summary, entropy, the geometric mean.
+//! Descriptions of one set of values: quantiles, the interval of a median, a summary, entropy, the geometric mean.
 
 /// The `p`-quantile (0 ..= 1) by linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
 /// `None` for an empty slice. NaN sorts last.
@@ -18,7 +18,7 @@ fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let at = p.clamp(0.0, 1.0) * last as f64;
     let (below, above) = (at.floor() as usize, at.ceil() as usize);
     let share = at - below as f64;
-    // Not below + share * (above - below) alone: equal neighbours must give themselves exactly.
+    // Interpolation could round equal neighbours to a different value.
     Some(if sorted[below] == sorted[above] {
         sorted[below]
     } else {
@@ -26,16 +26,16 @@ fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     })
 }
 
-/// The median.
+/// The median; `None` for an empty slice.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// A distribution-free interval for the median: the order statistics between which the median lies with probability
-/// at least `confidence` if the values are independent draws of one distribution (the sign-test interval; Conover,
-/// Practical Nonparametric Statistics, 3.2). `None` when there are too few values for that confidence.
+/// Distribution-free interval of the median: the order statistics that enclose the median with probability at least
+/// `confidence` if the values are independent draws of one distribution (the sign-test interval; Conover, Practical
+/// Nonparametric Statistics, 3.2). `None` if there are too few values for that confidence.
 ///
-/// Timings of one process are not independent draws of what another process would show: inside a process this
+/// The times of one process are not independent draws of what other processes would show: within a process this
 /// interval describes repeatability, not the uncertainty of a comparison.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let n = values.len();
@@ -62,12 +62,12 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     Some((sorted[k - 1], sorted[n - k]))
 }
 
-/// A one-line description of a set of values.
+/// Order statistics of a set of values, in the unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// Number of values.
     pub count: usize,
-    /// Smallest.
+    /// Smallest value.
     pub min: f64,
     /// 10th percentile.
     pub p10: f64,
@@ -75,7 +75,7 @@ pub struct Summary {
     pub median: f64,
     /// 90th percentile.
     pub p90: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
     /// Interval of the median ([`median_interval`] at 95 %); `None` with fewer than 6 values.
     pub interval: Option<(f64, f64)>,
@@ -95,7 +95,7 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Entropy in bits of a distribution given by counts.
+/// Shannon entropy, in bits, of a distribution given by counts.
 pub fn entropy_bits(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
     counts
@@ -108,7 +108,7 @@ pub fn entropy_bits(counts: &[u64]) -> f64 {
         .sum()
 }
 
-/// The geometric mean of positive values, for ratios only; `None` when empty or not positive.
+/// The geometric mean of ratios; `None` if empty or if a value is not positive.
 pub fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() || ratios.iter().any(|ratio| ratio.is_nan() || *ratio <= 0.0) {
         return None;
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn summary_does_not_see_the_order_and_scales(mut values in proptest::collection::vec(1e-3_f64..1e6, 1..60), scale in 0.5_f64..4.0) {
+        fn summary_ignores_the_order_and_scales(mut values in proptest::collection::vec(1e-3_f64..1e6, 1..60), scale in 0.5_f64..4.0) {
             let before = summary(&values).unwrap();
             values.reverse();
             prop_assert_eq!(before, summary(&values).unwrap());

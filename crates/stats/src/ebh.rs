@@ -1,14 +1,16 @@
-//! Which rows of a sweep may be called different: e-BH (Wang and Ramdas 2022, JRSS B 84).
+//! e-BH (Wang and Ramdas 2022, JRSS B 84): which rows of a sweep may be reported as different.
 //!
-//! Sort the e-values of K rows; call the k largest, k being the largest count whose smallest member is at least
-//! K / (alpha k). The expected share of false calls among the calls is at most alpha *under any dependence* between the rows:
-//! a false call of a row needs e >= K / (alpha k), so the share of false calls, 1/k for each, is at most alpha e / K, whose
-//! mean over the true nulls is at most alpha. Rows that share a machine, a hot spell or a baseline need no correction more.
+//! Sort the e-values of K rows and report the k largest, where k is the largest count whose smallest e-value is at
+//! least K / (alpha k). The expected share of false reports is then at most alpha under *any dependence* between the
+//! rows: a falsely reported row has e >= K / (alpha k), so its contribution 1/k to the share is at most alpha e / K,
+//! whose mean over the true nulls is at most alpha. Rows that share a machine, a load phase or a baseline need no
+//! further correction.
 
 use crate::error::{StatsError, check_inside};
 
-/// For each of `evidence` (e-values: at least 0, infinite allowed), whether that row may be called at false discovery rate
-/// `alpha`. For verdicts pass [`super::Evidence::either`] of each row; the direction is the one with the larger capital.
+/// For each e-value in `evidence` (at least 0, may be infinite): whether that row may be reported at false discovery
+/// rate
+/// `alpha`. For verdicts pass [`super::Evidence::either`] of each row; the direction is that of the larger capital.
 ///
 /// # Errors
 /// An e-value that is negative or NaN, alpha not strictly between 0 and 1.
@@ -31,10 +33,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn calls_the_rows_that_the_definition_calls() {
+    fn reports_the_rows_of_the_definition() {
         // K = 5, alpha = 0.1: thresholds 50, 25, 16.67, 12.5, 10.
         assert_eq!(called(&[24.0, 60.0, 0.5, 26.0, 10.0], 0.1).unwrap(), [true, true, false, true, false]);
-        // No value passes alone, five together do.
+        // No value passes alone, but five together do.
         assert_eq!(called(&[10.0; 5], 0.1).unwrap(), [true; 5]);
         assert_eq!(called(&[49.0, 1.0, 1.0, 1.0, 1.0], 0.1).unwrap(), [false; 5]);
         assert_eq!(called(&[f64::INFINITY, 0.0], 0.01).unwrap(), [true, false]);
@@ -42,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_e_value_is_refused() {
+    fn invalid_e_values_are_errors() {
         assert!(matches!(called(&[1.0, -0.1], 0.1), Err(StatsError::Value { index: 1, .. })));
         assert!(matches!(called(&[f64::NAN], 0.1), Err(StatsError::Value { index: 0, .. })));
         assert!(matches!(called(&[1.0], 0.0), Err(StatsError::Setting { name: "alpha", .. })));
@@ -66,7 +68,7 @@ mod tests {
             prop_assert_eq!(called(&reversed, 0.05).unwrap(), forth);
         }
 
-        /// The bound of the proof, for every draw: alpha times the mean e-value of the nulls is no less than the false share.
+        /// The bound of the proof for each draw: alpha times the mean e-value of the nulls is at least the false share.
         #[test]
         fn the_false_share_is_bounded_draw_by_draw(rows in proptest::collection::vec((0.0_f64..2000.0, any::<bool>()), 1..30)) {
             let values: Vec<f64> = rows.iter().map(|row| row.0).collect();

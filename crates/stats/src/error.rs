@@ -1,29 +1,29 @@
-//! What the statistics refuse, and what would have been right.
+//! Errors of the statistics: what was given and what is accepted.
 
-/// Numbers or settings from which no verdict can be computed.
+/// Input from which no statistic can be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StatsError {
-    /// Too few values for what was asked.
+    /// Fewer values than the method needs.
     #[error("{what}: {got} given, at least {needed} needed; measure more")]
     TooFew {
-        /// What there is too little of ("blocks", "rounds").
+        /// The kind of value ("blocks", "rounds").
         what: &'static str,
-        /// How many were given.
+        /// Number given.
         got: usize,
-        /// How many it takes.
+        /// Smallest number accepted.
         needed: usize,
     },
     /// More values than the method can enumerate.
     #[error("{what}: {got} given, at most {limit} possible; use the e-process, which has no limit")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of value.
         what: &'static str,
-        /// How many were given.
+        /// Number given.
         got: usize,
-        /// How many are possible.
+        /// Largest number accepted.
         limit: usize,
     },
-    /// Two slices that belong together differ in length.
+    /// Two slices that must have the same length differ.
     #[error("{baseline} baseline times against {candidate} candidate times; a round gives one of each")]
     Unpaired {
         /// Length of the baseline's slice.
@@ -31,47 +31,47 @@ pub enum StatsError {
         /// Length of the candidate's slice.
         candidate: usize,
     },
-    /// A value that cannot be used, with its place.
+    /// A value out of range.
     #[error("{what} {index} is {value}; expected {expected}")]
     Value {
-        /// What the value is ("block", "baseline time").
+        /// The kind of value ("block", "baseline time").
         what: &'static str,
-        /// Its index, from 0.
+        /// Its index, starting at 0.
         index: usize,
-        /// The value.
+        /// The value given.
         value: f64,
-        /// What would have been right.
+        /// The accepted range.
         expected: &'static str,
     },
     /// A setting out of its range.
     #[error("{name} is {value}; expected {expected}")]
     Setting {
-        /// The setting's name ("rope", "alpha", "confidence").
+        /// Name of the setting ("rope", "alpha", "confidence").
         name: &'static str,
         /// The value given.
         value: f64,
-        /// Its range.
+        /// The accepted range.
         expected: &'static str,
     },
-    /// Looks that do not make a plan.
+    /// Numbers of looks that are not a plan.
     #[error("looks at {looks:?} blocks; expected counts of at least 2 in ascending order, the last at most {limit}")]
     Looks {
-        /// The counts given.
+        /// The numbers given.
         looks: Vec<usize>,
-        /// The largest count allowed.
+        /// Largest number accepted.
         limit: usize,
     },
-    /// A decision at a number of blocks at which the plan does not look.
+    /// A decision after a number of blocks that is not one of the planned looks.
     #[error("{blocks} blocks, but the plan looks at {looks:?}; decide on the blocks up to the last planned count")]
     Unplanned {
-        /// Blocks given.
+        /// Number of blocks given.
         blocks: usize,
-        /// The plan's counts.
+        /// The planned numbers.
         looks: Vec<usize>,
     },
 }
 
-/// Errors unless every value is finite.
+/// Returns an error unless every value is finite.
 pub(super) fn check_finite(what: &'static str, values: &[f64]) -> Result<(), StatsError> {
     match values.iter().position(|value| !value.is_finite()) {
         Some(index) => Err(StatsError::Value { what, index, value: values[index], expected: "a finite number" }),
@@ -79,7 +79,7 @@ pub(super) fn check_finite(what: &'static str, values: &[f64]) -> Result<(), Sta
     }
 }
 
-/// Errors unless `low < value < high`; `expected` says so in words.
+/// Returns an error unless `low < value < high`; `expected` describes that range.
 pub(super) fn check_inside(
     name: &'static str,
     value: f64,

@@ -1,90 +1,92 @@
-//! Evidence for a direction that may be looked at after every block: a test martingale on the signs of block values.
+//! Evidence for a direction that may be inspected after every block: a test martingale on the signs of block values.
 //!
-//! **The wager.** Someone holds that the candidate is not slower than the region of practical equivalence allows,
-//! theta <= delta with delta = ln(1 + rope). Start with a capital of 1. Before block i bet on the sign of
+//! **The wager.** The null hypothesis is that the candidate is not slower than the region of practical equivalence
+//! allows: theta <= delta with delta = ln(1 + rope). Start with a capital of 1. Before block i bet on the sign of
 //! y_i = d_i - delta; the capital is multiplied by
 //!
 //! ```text
 //! 1 + tanh(g y_i / m_i)  =  exp(lambda y_i) / cosh(lambda y_i)     with lambda = g / m_i,
-//! m_i = the median of the non-zero ones among |y_1|, ..., |y_i|
+//! m_i = the median of the non-zero values among |y_1|, ..., |y_i|
 //! ```
 //!
-//! and the capital is the mean over a few stakes g, with weights, all fixed in advance. For "faster" the same with -d_i - delta.
+//! The capital is the weighted mean over a few stakes g fixed in advance. "Faster" uses -d_i - delta in the same way.
 //!
-//! **Why the capital cannot grow by chance.** Write d_i = theta + e_i. The coins of the design make the sign of e_i a fair
-//! coin given everything before block i and given |e_i|, whatever the noise is (drift, autocorrelation, heavy tails,
-//! neighbours): exactly so when the candidate differs by a constant factor exp(theta), and with theta = 0 when the sides
-//! are the same.
+//! **Why the capital cannot grow by chance.** Write d_i = theta + e_i. The coin flips of the design make the sign of
+//! e_i a fair coin given everything before block i and given |e_i|, for any noise (drift, autocorrelation, heavy tails,
+//! neighbours). This is exact if the candidate differs by a constant factor exp(theta), with theta = 0 for identical
+//! sides.
 //!
-//! 1. *At the edge*, theta = delta: y_i = e_i. The factor is 1 + sign(y_i) h(|y_i|), with h fixed by the past and by |y_i|
-//!    alone, since m_i uses magnitudes only. Its mean given the past and |y_i| is (1 + h)/2 + (1 - h)/2 = 1. So the scale is
-//!    allowed to use the present magnitude, not only past ones; it must not use a sign that is still to be bet on.
-//! 2. *Inside*, theta < delta: y_i = e_i - (delta - theta) < e_i. As a function of y_i, with the past held, the factor never
-//!    falls: |y| / median(past, |y|) is non-decreasing in |y| (the median moves by no more, in proportion, than |y| does) and
-//!    tanh is increasing and odd. So its mean is at most that of the same function at e_i, which is 1 by step 1.
-//! 3. Each stake's capital is therefore a non-negative supermartingale from 1, and so is their mean. Ville (1939): the
-//!    probability that it *ever* reaches 1/alpha is at most alpha, at whatever blocks one looks and whenever one stops.
+//! 1. *At the edge*, theta = delta: y_i = e_i. The factor is 1 + sign(y_i) h(|y_i|), where h depends only on the past and
+//!    on |y_i|, since m_i uses magnitudes only. Its mean given the past and |y_i| is (1 + h)/2 + (1 - h)/2 = 1. The scale
+//!    may therefore use the present magnitude, but not a sign that is still to be bet on.
+//! 2. *Inside*, theta < delta: y_i = e_i - (delta - theta) < e_i. As a function of y_i, with the past fixed, the factor
+//!    never decreases: |y| / median(past, |y|) is non-decreasing in |y| (the median grows by no larger a factor than |y|),
+//!    and tanh is increasing and odd. So its mean is at most that of the same function at e_i, which is 1 by step 1.
+//! 3. Each stake's capital is therefore a non-negative supermartingale that starts at 1, and so is their mean. Ville
+//!    (1939): the probability that it *ever* reaches 1/alpha is at most alpha, for any choice of looks and any stopping
+//!    rule.
 //!
-//! No distribution is assumed, and no bound. What it costs: a factor below 2 a block, so that 1/alpha takes more than
-//! log2(1/alpha) blocks ([`fewest_blocks`]). What it does not cover: that two builds differ in layout only; that is a true
-//! difference of the builds.
+//! No distribution and no bound is assumed. The cost: the factor is below 2 per block, so reaching 1/alpha takes more
+//! than log2(1/alpha) blocks ([`fewest_blocks`]). Two builds that differ only in layout do differ; the test reports
+//! that as a difference.
 //!
-//! **Why this scale.** Dividing by a magnitude seen so far makes the evidence independent of the unit of the noise: machines
-//! whose blocks scatter by 0.05 % and by 5 % need no setting. The first block has m_1 = |y_1| and bets on its sign alone. A
-//! median is robust: one wild block changes the scale of the others little.
+//! **Why this scale.** Dividing by the magnitudes seen so far makes the evidence independent of the scale of the noise:
+//! blocks that scatter by 0.05 % or by 5 % need no setting. The first block has m_1 = |y_1| and bets on its sign alone.
+//! The median is robust: one outlier hardly changes the scale of the others.
 //!
-//! Sources: Ville 1939; Shafer 2021 (testing by betting); Ramdas, Ruf, Larsson and Koolen 2020 (admissible
-//! sequential tests of symmetry: the factor exp(lambda y)/cosh(lambda y) in place of the self-normalised
-//! exp(lambda y - lambda^2 y^2 / 2) of de la Pena 1999, which it dominates since cosh x <= exp(x^2 / 2)).
+//! Sources: Ville 1939; Shafer 2021 (testing by betting); Ramdas, Ruf, Larsson and Koolen 2020 (admissible sequential
+//! tests of symmetry: the factor exp(lambda y)/cosh(lambda y) instead of the self-normalised exp(lambda y - lambda^2
+//! y^2 / 2) of de la Pena 1999, which it dominates since cosh x <= exp(x^2 / 2)).
 
 use crate::describe::median;
 use crate::error::{StatsError, check_finite};
 
-/// The stakes g with the share of the capital on each. Large stakes win where blocks are unanimous, small ones where the
-/// difference is a fraction of the scatter of the blocks. Most lies on the largest, so that eight unanimous blocks reach the
-/// 200 that an alpha of 1 % asks for (of 256 possible); equal shares would always wait for the next look, while a start from
-/// 1/20 costs the small stakes few blocks: what they win grows exponentially.
+/// Stakes g and the share of the capital on each. Large stakes win if blocks are unanimous, small ones if the
+/// difference is a fraction of the scatter. The largest gets most, so that eight unanimous blocks (256 at best) reach
+/// the 200 that an alpha of
+/// 1 % needs; with equal shares they would not, while a small share costs the small stakes only few blocks.
 const STAKES: [(f64, f64); 4] = [(0.05, 0.5), (0.1, 1.0), (0.1, 2.0), (0.75, 6.0)];
 
-/// The capital of one direction.
+/// The capital for one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capital {
-    /// After the last block: an e-value (mean at most 1 where there is no difference), to be averaged and used by e-BH.
+    /// Capital after the last block: an e-value (mean at most 1 under the null), which e-BH may average.
     pub now: f64,
-    /// The largest after any block: what the bound on false alarms is about. Not an e-value.
+    /// Largest capital after any block, to which the bound on false positives applies. Not an e-value.
     pub peak: f64,
 }
 
-/// The evidence of block values for either direction.
+/// The evidence of block values for each direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// For "slower by more than the region of practical equivalence".
     pub slower: Capital,
-    /// For "faster by more than that".
+    /// For "faster by more than the region of practical equivalence".
     pub faster: Capital,
 }
 
 impl Evidence {
-    /// The evidence for a difference in either direction, an e-value: the mean of the two.
+    /// The evidence for a difference in either direction: the mean of both, an e-value.
     pub fn either(&self) -> f64 {
         0.5 * (self.slower.now + self.faster.now)
     }
 }
 
-/// The evidence of `blocks` (log ratios, in the order in which they were measured) beyond the region of practical
-/// equivalence `rope` (0.01 for 1 %; 0 for none).
+/// The evidence of `blocks` (log ratios in the order measured) beyond the region of practical equivalence `rope` (0.01
+/// for
+/// 1 %, 0 for none). Without blocks the evidence is 1.
 ///
 /// # Errors
-/// A value that is not finite, a rope that is negative or not finite. No block is no evidence: 1.
+/// A value that is not finite, a rope that is negative or not finite.
 pub fn evidence(blocks: &[f64], rope: f64) -> Result<Evidence, StatsError> {
     weighted_evidence(blocks, &vec![1.0; blocks.len()], rope)
 }
 
-/// The same with bets that are as large as the weights of the blocks. The sign of a block is a fair coin given a weight that
-/// would be the same under swapped names, so that all steps of the proof hold as they stand.
+/// As [`evidence()`], with bets scaled by the weights of the blocks. A weight must not depend on which side has which
+/// name; the sign of a block given its weight is then still a fair coin, so the proof holds unchanged.
 ///
 /// # Errors
-/// As [`evidence()`]; as many weights as blocks are expected.
+/// As [`evidence()`]; there must be as many weights as blocks.
 pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64) -> Result<Evidence, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
@@ -98,9 +100,9 @@ pub fn weighted_evidence(blocks: &[f64], weights: &[f64], rope: f64) -> Result<E
     Ok(Evidence { slower: capital(1.0), faster: capital(-1.0) })
 }
 
-/// No fewer blocks than these can take the capital to `1 / alpha`: it less than doubles with a block.
+/// The fewest blocks after which the capital can reach `1 / alpha`; each block less than doubles it.
 pub fn fewest_blocks(alpha: f64) -> usize {
-    // At 1 / alpha = 2^k exactly, k doublings would do and the mean over stakes is a little below: k + 1.
+    // If 1 / alpha = 2^k exactly, the mean over stakes is slightly below it after k doublings, so k + 1 are needed.
     ((1.0 / alpha).log2().floor() as usize).saturating_add(1)
 }
 
@@ -113,13 +115,13 @@ pub(super) fn shift(rope: f64) -> Result<f64, StatsError> {
     }
 }
 
-/// The bets of one direction.
+/// The bets on one direction.
 #[derive(Debug, Clone)]
 pub(super) struct Wager {
     values: Vec<f64>,
-    /// Non-zero magnitudes so far.
+    /// Magnitudes of the non-zero values so far.
     magnitudes: Vec<f64>,
-    /// Logarithm of each stake's capital: products of a thousand factors neither over- nor underflow.
+    /// Logarithm of each stake's capital, since products of a thousand factors would over- or underflow.
     ln_stakes: [f64; STAKES.len()],
     pub(super) ln_peak: f64,
 }
@@ -129,10 +131,10 @@ impl Wager {
         Self { values: Vec::new(), magnitudes: Vec::new(), ln_stakes: [0.0; STAKES.len()], ln_peak: 0.0 }
     }
 
-    /// Takes the outcome of the next block, `value` = y_i.
+    /// Settles the bet on the next block, `value` = y_i.
     pub(super) fn bet(&mut self, value: f64) {
         self.values.push(value);
-        // A tie, to the last bit, is no bet; as a scale it would make the next bet a gamble for everything.
+        // An exact tie settles no bet; as a magnitude of 0 it would make the next bet stake everything.
         if value == 0.0 {
             return;
         }
@@ -148,12 +150,12 @@ impl Wager {
         median(&self.magnitudes).unwrap_or(1.0)
     }
 
-    /// Logarithm of the capital, all stakes together.
+    /// Logarithm of the mean capital over all stakes.
     pub(super) fn ln_capital(&self) -> f64 {
         ln_mean_exp(self.ln_stakes)
     }
 
-    /// What each stake gains a block, if the blocks to come win and lose like those so far.
+    /// The gain of each stake per block, if later blocks are like those so far.
     pub(super) fn outlook(&self) -> Outlook {
         let scale = self.scale();
         let count = self.values.len().max(1) as f64;
@@ -163,7 +165,7 @@ impl Wager {
     }
 }
 
-/// Where the capital of a direction is heading.
+/// Extrapolation of the capital of one direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
     ln_stakes: [f64; STAKES.len()],
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_say_nothing_and_bad_values_are_refused() {
+    fn ties_are_no_evidence_and_bad_values_are_errors() {
         assert_eq!(evidence(&[0.0; 8], 0.0).unwrap().slower, Capital { now: 1.0, peak: 1.0 });
         assert_eq!(evidence(&[], 0.01).unwrap().faster, Capital { now: 1.0, peak: 1.0 });
         assert!(matches!(evidence(&[f64::INFINITY], 0.0), Err(StatsError::Value { index: 0, .. })));
@@ -236,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        // A case is all sign patterns: few cases are many evaluations.
+        // Each case enumerates all sign patterns, so few cases suffice.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         /// Step 1 of the proof, exactly: over all sign patterns of any magnitudes the mean capital is 1.
@@ -249,7 +251,7 @@ mod tests {
 
         /// Ville's inequality, exactly: over all sign patterns the peak reaches 1/alpha with frequency at most alpha.
         #[test]
-        fn the_peak_keeps_its_promise(magnitudes in proptest::collection::vec(1e-4_f64..0.05, 9)) {
+        fn the_peak_is_bounded(magnitudes in proptest::collection::vec(1e-4_f64..0.05, 9)) {
             let peaks: Vec<f64> = patterns(&magnitudes).map(|blocks| evidence(&blocks, 0.0).unwrap().slower.peak).collect();
             for alpha in [0.4, 0.1, 0.02] {
                 let alarms = peaks.iter().filter(|peak| **peak >= 1.0 / alpha).count();
@@ -261,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// Step 2 of the proof: with the past held, a larger last block never lowers the capital.
+        /// Step 2 of the proof: with the past fixed, a larger last block never lowers the capital.
         #[test]
         fn the_last_bet_never_falls(mut blocks in proptest::collection::vec(-0.05_f64..0.05, 1..12), by in 0.0_f64..0.2) {
             let before = evidence(&blocks, 0.0).unwrap().slower.now;

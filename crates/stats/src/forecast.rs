@@ -1,4 +1,4 @@
-//! What an undecided comparison would still take, if the blocks to come are like those so far.
+//! Forecast of the blocks that an undecided comparison still needs, if later blocks are like those so far.
 
 use crate::blocks::MeanInterval;
 use crate::error::StatsError;
@@ -6,16 +6,16 @@ use crate::evidence::{Wager, shift};
 use crate::special::student_t_upper_tail;
 use crate::verdict::Rule;
 
-/// Forecasts that lead beyond this many blocks in all are no plan: such a difference is left alone.
+/// Largest total number of blocks that is forecast; a comparison that needs more is not worth continuing.
 pub const FORECAST_LIMIT: usize = 1024;
 
-/// The blocks still to be measured until a verdict is to be expected: up to one of the looks left, or past the last look
-/// as many as a new plan would have to hold. `None` beyond [`FORECAST_LIMIT`] in all, or when the mean sits on the edge of
-/// the region of equivalence, where no number of blocks decides.
+/// The number of further blocks until a verdict is expected: up to one of the remaining looks, or beyond the last look
+/// the size of a new plan. `None` above [`FORECAST_LIMIT`] in total, or if the mean is on the edge of the region of
+/// equivalence, where no number of blocks decides.
 pub(super) fn blocks_needed(blocks: &[f64], rule: &Rule, interval: &MeanInterval) -> Result<Option<usize>, StatsError> {
     let shift = shift(rule.rope())?;
     let beyond = interval.mean.abs() - shift;
-    // How narrow the interval must become, on either side of the edge.
+    // Half-width that the interval must reach, inside or outside the region.
     let margin = beyond.abs();
     let mut wager = Wager::new();
     for block in blocks {
@@ -23,12 +23,11 @@ pub(super) fn blocks_needed(blocks: &[f64], rule: &Rule, interval: &MeanInterval
     }
     let outlook = wager.outlook();
     let ln_needed = rule.evidence_needed().ln();
-    // "The same" needs the interval only.
+    // "The same" needs the interval alone.
     let enough_evidence =
         |n: usize| beyond <= 0.0 || wager.ln_peak.max(outlook.ln_capital(n - blocks.len())) >= ln_needed;
 
-    // Half the width is below the margin if and only if t at margin / standard error has the smaller tail: one evaluation
-    // where the width itself would take an inversion.
+    // Comparing tail probabilities takes one evaluation; computing the width would need an inversion.
     let narrow = |n: usize, miss: f64| {
         student_t_upper_tail(margin * (n as f64).sqrt() / interval.sd, n as f64 - 1.0) < 0.5 * miss
     };
@@ -40,8 +39,8 @@ pub(super) fn blocks_needed(blocks: &[f64], rule: &Rule, interval: &MeanInterval
         }
     }
     let last = plan.looks().last().copied().unwrap_or(blocks.len());
-    // A longer plan's last look spends about what this one's does. The width falls with n, and the outlook, convex in n and
-    // not yet sufficient, passes what is needed at most once: bisect.
+    // The last look of a longer plan spends about as much as the last look of this one. The width falls with n, and the
+    // convex outlook crosses the required level at most once, so bisection finds the smallest n.
     let miss = plan.at(last)?;
     let decided = |n: usize| narrow(n, miss) && enough_evidence(n);
     let (mut low, mut high) = (last, FORECAST_LIMIT);
@@ -67,7 +66,7 @@ mod tests {
         }
     }
 
-    /// Blocks with the given mean and scatter, alternating, so that what comes is like what was.
+    /// Blocks that alternate around `mean` by `scatter`, so that later blocks are like earlier ones.
     fn alternating(mean: f64, scatter: f64, blocks: usize) -> Vec<f64> {
         (0..blocks).map(|i| if i % 2 == 0 { mean + scatter } else { mean - scatter }).collect()
     }
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forecast_comes_true_when_the_rest_is_like_the_start() {
+    fn the_forecast_holds_if_later_blocks_are_like_earlier_ones() {
         let rule = Rule::default();
         for (mean, scatter) in [(0.0, 0.008), (0.004, 0.006), (0.02, 0.008), (0.016, 0.004), (-0.018, 0.006)] {
             let forecast = 6 + needed(&alternating(mean, scatter, 6), &rule).unwrap();
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_last_look_it_names_the_size_of_a_new_plan() {
+    fn beyond_the_last_look_it_gives_the_size_of_a_new_plan() {
         let rule = Rule::default();
         let more = needed(&alternating(0.003, 0.02, 32), &rule).unwrap();
         let larger = Rule::new(0.01, 0.01, &[6, 8, 12, 16, 24, 32, 48, 64, 96, 128]).unwrap();
@@ -106,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_number_of_blocks_decides_has_no_forecast() {
+    fn undecidable_comparisons_have_no_forecast() {
         let rule = Rule::default();
-        // On the edge of the region, and scatter far too large for it.
+        // On the edge of the region, or with far too much scatter.
         assert_eq!(needed(&alternating(0.01_f64.ln_1p(), 0.004, 8), &rule), None);
         assert_eq!(needed(&alternating(0.0, 0.5, 8), &rule), None);
-        // Two blocks of three lose: the interval would narrow, the evidence never grows.
+        // Two blocks of three have the wrong sign: the interval would narrow, but the evidence never grows.
         let blocks = [0.2, 0.001, 0.001, 0.2, 0.001, 0.001];
         assert_eq!(needed(&blocks, &rule), None);
     }

@@ -1,8 +1,8 @@
 //! Statistics on slices: pure functions, no state, no clock.
 //!
-//! Two kinds live here. *Descriptions* of one set of values: [`quantile`], [`median`], [`summary`] and so on. And the
-//! *verdict of a comparison*: is the candidate slower than the baseline, by how much, and how often is that answer wrong?
-//! The rest of this page is about the second.
+//! There are two kinds. *Descriptions* of one set of values: [`quantile`], [`median`], [`summary`] and so on. And the
+//! *verdict of a comparison*: is the candidate slower than the baseline, by how much, and how often is that answer
+//! wrong? The rest of this page is about verdicts.
 //!
 //! # From times to a verdict
 //!
@@ -10,76 +10,81 @@
 //! round    baseline and candidate one after the other, order by a fair coin         times t_b, t_c
 //! block    a fresh pair of processes, spawn order by a coin; 5 to 10 rounds         d = median of ln(t_c / t_b)
 //! look     after 6, 8, 12, 16, 24, 32 blocks: decide on d_1 .. d_n                  slower, faster, same, undecided
-//! sweep    many comparisons: which rows may be called                               e-BH
+//! sweep    many comparisons: which rows may be reported                             e-BH
 //! ```
 //!
-//! | step | function | what it promises |
+//! | step | function | guarantee |
 //! |---|---|---|
-//! | one block | [`block_value`] | odd: to swap the sides is to change the sign exactly |
+//! | one block | [`block_value`] | odd: swapping the sides negates the value exactly |
 //! | the ratio and its interval | [`mean_interval`] | Student's interval; the blocks are the replicates, never the iterations |
 //! | several looks | [`Spending`] | the intervals of all looks hold together with probability 1 - alpha |
-//! | a direction | [`evidence()`] | false alarms at most alpha, whatever the noise and whenever one stops |
-//! | a direction, at one look | [`sign_flip`] | the exact share of sign patterns that speak as loudly |
-//! | the verdict | [`decide`] | interval *and* evidence for slower or faster, interval for the same |
-//! | the same, blocks of unequal size | [`decide_weighted`] | as above |
-//! | a whole report | [`ebh::called`] | at most a share alpha of the calls is false, under any dependence between rows |
+//! | a direction | [`evidence()`] | false positives at most alpha, for any noise and any stopping rule |
+//! | a direction, at one look | [`sign_flip`] | the exact share of sign patterns that are at least as extreme |
+//! | the verdict | [`decide`] | interval *and* evidence for slower or faster, interval for same |
+//! | the verdict, blocks of unequal precision | [`decide_weighted`] | as above |
+//! | a whole report | [`ebh::called`] | at most a share alpha of the reported rows is false, under any dependence between rows |
 //! | a certificate | [`proportion_upper_bound`] | exact bound on a rate from a count |
 //!
 //! # Why blocks
 //!
-//! Inside one process the page placement of a buffer is a constant effect of 0.3 to 0.9 % that no amount of sampling sees: a
-//! 99 % interval inside a process called identical code different in half of all sessions. Fresh processes draw it anew, so
-//! they are the unit of replication (Kalibera and Jones 2013; Mytkowicz et al. 2009), and a block is one number.
+//! Inside one process the page placement of a buffer is a constant effect of 0.3 to 0.9 % that no amount of sampling
+//! can show: a
+//! 99 % interval inside a process called identical code different in half of all sessions. Every fresh process draws a
+//! new placement, so processes are the unit of replication (Kalibera and Jones 2013; Mytkowicz et al. 2009), and a
+//! block is one number.
 //!
 //! # Why a coin, and the proof in short
 //!
-//! If the sides are the same, then a coin that had fallen the other way would have given the same times under swapped names:
-//! given |d_i| and all earlier blocks, the sign of d_i is fair. That holds for drift, heavy tails, neighbours and memory of any
-//! length, because it comes from our coin and not from the machine. A gambler who bets on these signs cannot expect to win, and
-//! by Ville's inequality multiplies his stake by 1/alpha *at any time* with probability at most alpha. [`decide`] asks for 2/alpha
-//! in each direction, so that a comparison raises a false alarm, in either, with probability at most alpha. With a region of
-//! practical equivalence the bets are on the signs of d_i - ln(1 + rope) and -d_i - ln(1 + rope); a difference inside the
-//! region only makes them worse. Steps and conditions stand in [`evidence()`]'s module, and tests check the two steps by
-//! enumerating all sign patterns. The bound needs what it says: order drawn by a coin per round and spawn order per block; no
-//! block dropped for its value (a crashed block is drawn again before anybody sees its times); plan and rope fixed beforehand.
+//! If the sides are identical, the other outcome of a coin would have given the same times under swapped names: given
+//! |d_i| and all earlier blocks, the sign of d_i is fair. This holds under drift, heavy tails, neighbours and
+//! autocorrelation, because the randomness is our coin and not the machine. A gambler who bets on these signs cannot expect to win, and by
+//! Ville's inequality multiplies the stake by 1/alpha *at any time* with probability at most alpha. [`decide`] requires
+//! 2/alpha in each direction, so a comparison gives a false positive, in either direction, with probability at most
+//! alpha. With a region of practical equivalence the bets are on the signs of d_i - ln(1 + rope) and -d_i - ln(1 +
+//! rope); a difference inside the region only makes them worse. The module of [`evidence()`] gives the steps and
+//! conditions, and tests check two of the steps by enumerating all sign patterns. The bound requires: the order drawn
+//! by a coin per round and the spawn order per block; no block dropped because of its value (a crashed block is
+//! repeated before its times are read); plan and rope fixed in advance.
 //!
-//! Student's interval is a second witness with other weaknesses: it is honest where blocks are independent, and it bounds the
-//! *size*. Where it is not honest (a trend in the noise: see the table) the first witness still holds the false alarms. "The
-//! same" rests on the interval alone, so its error rate is the interval's.
+//! Student's interval is a second test with other weaknesses: it is correct if blocks are independent, and it bounds
+//! the *size* of the difference. If it fails (under drift: see the table), the evidence still bounds the false
+//! positives. "Same" uses the interval alone, so its error rate is that of the interval.
 //!
-//! A comparison that tests several metrics (minimum, median, 90th percentile of a slot) makes as many comparisons: give each
-//! rule its part of alpha.
+//! Testing several metrics of one comparison (minimum, median, 90th percentile of a slot) makes several comparisons:
+//! divide alpha among their rules.
 //!
-//! # What it does, measured
+//! # Measured error rates
 //!
-//! 20 000 comparisons a row, seeded synthetic noise, alpha 1 %, usual looks, stopping at the first verdict. *Gaussian*: 0.33 %
-//! between processes, medians of ten rounds of 0.38 %, as measured on a busy 2-core virtual machine. *Heavy tails*: t with 3
-//! degrees of freedom, scale 0.3 %. *Drift*: unfair by 0.5 % and 0.1 % more each block. *Autocorrelated*: 0.9 from block to
-//! block, deviation 1 %. *Two placements*: one costs 0.9 %. The coin decides which side is hit.
+//! 20 000 comparisons per row, seeded synthetic noise, alpha 1 %, default looks, stopping at the first verdict.
+//! *Gaussian*: 0.33 % between processes, medians of ten rounds of 0.38 %, as measured on a busy 2-core virtual machine.
+//! *Heavy tails*: t with 3 degrees of freedom, scale 0.3 %. *Drift*: biased by 0.5 %, plus 0.1 % per block.
+//! *Autocorrelated*: 0.9 from block to block, deviation 1 %. *Two placements*: one costs 0.9 %. The coin decides which
+//! side is affected.
 //!
 //! | | Gaussian | heavy tails | drift | autocorrelated | two placements |
 //! |---|---|---|---|---|---|
-//! | identical, no region: called different (promised <= 1 %) | 0.20 % | 0.12 % | 0.52 % | 0.37 % | 0.20 % |
+//! | identical, no region: called different (bound 1 %) | 0.20 % | 0.12 % | 0.52 % | 0.37 % | 0.20 % |
 //! | identical, region 1 %: called different | 0 | 0 | 0 | 0.01 % | 0 |
 //! | identical, region 1 %: called the same, blocks | 100 %, 7 | 99.8 %, 9 | 0.1 %, 32 | 90 %, 19 | 100 %, 13 |
-//! | +1 % (the edge): called slower (promised <= 0.5 %) | 0.13 % | 0.07 % | 0.23 % | 0.18 % | 0.08 % |
+//! | +1 % (the edge): called slower (bound 0.5 %) | 0.13 % | 0.07 % | 0.23 % | 0.18 % | 0.08 % |
 //! | +1.01 %: called the same (0.5 % if blocks are independent) | 0.32 % | 0.10 % | **1.05 %** | 0.53 % | 0.31 % |
 //! | +1.5 %: called slower, blocks | 99.7 %, 16 | 92 %, 19 | 1.5 %, 32 | 31 %, 29 | 46 %, 28 |
 //! | +2 %: called slower, blocks | 100 %, 9 | 99.8 %, 11 | 19 %, 29 | 84 %, 19 | 100 %, 13 |
 //! | +3 %: called slower, blocks | 100 %, 8 | 100 %, 8 | 99.9 %, 10 | 99.7 %, 11 | 100 %, 8 |
 //! | +1 %, region 0.5 %: called slower, blocks | 99.7 %, 16 | 92 %, 19 | 1.5 %, 32 | 31 %, 29 | 47 %, 28 |
-//! | shown interval misses +2 % | 0.10 % | 0.04 % | 0.49 % | 0.29 % | 0.11 % |
+//! | reported interval misses +2 % | 0.10 % | 0.04 % | 0.49 % | 0.29 % | 0.11 % |
 //!
-//! Blocks are means over comparisons. The first look that can call a difference is the one at 8 blocks, since evidence less than
-//! doubles with a block and 200 are needed. The table comes from `cargo test --release -p ellwand-core table -- --ignored
-//! --nocapture`; the ordinary tests assert its substance on fewer comparisons, together with two controls that must alarm:
-//! looking repeatedly without spending, and drift without the coin.
+//! Blocks are means over comparisons. Evidence less than doubles with each block and must reach 200, so the look at 8
+//! blocks is the first that can report a difference. The table comes from `cargo test --release -p ellwand-core table
+//! -- --ignored
+//! --nocapture`. The ordinary tests assert the main figures with fewer comparisons, and include two controls that must
+//! fail: repeated looks without spending, and drift without the coin.
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! It compares what ran. Two builds that differ in layout only do differ, and are called so if that exceeds the region. Blocks
-//! measured on one machine within minutes say nothing about another machine. Undecided is an answer: at the edge of the region
-//! no number of blocks decides, and the forecast says so.
+//! A verdict compares what ran. Two builds that differ only in layout do differ, and are called different if that
+//! exceeds the region. Blocks measured on one machine within minutes say nothing about another machine. Undecided is a
+//! valid answer: at the edge of the region no number of blocks decides, and the forecast says so.
 //!
 //! # Literature
 //!

@@ -1,34 +1,34 @@
 //! The exact sign-flip test over block values (Fisher 1935, section 21; Pitman 1937).
 //!
-//! The order inside a round and the side that is spawned first are drawn by a fair coin. If the two sides are the same, a
-//! coin that falls the other way gives the same times under swapped names, so the block value changes its sign and nothing
-//! else: given the magnitudes, all 2^B sign patterns are equally likely, whatever the noise is. The share of the patterns
-//! that look at least as bad as the one seen is then an exact error rate. It holds for one look at a fixed number of
-//! blocks; the e-process ([`evidence`](fn@super::evidence)) holds at any.
+//! The order inside a round and the side that is spawned first are decided by a fair coin. If the two sides are
+//! identical, the other outcome of the coin gives the same times under swapped names, so the block value changes only
+//! its sign: given the magnitudes, all 2^B sign patterns are equally likely, for any noise. The share of the patterns
+//! that are at least as extreme as the observed one is then an exact error rate. It holds for one look at a fixed
+//! number of blocks; the e-process ([`evidence`](fn@super::evidence)) holds at any number.
 
 use crate::error::{StatsError, check_finite};
 use crate::evidence::shift;
 
-/// The most blocks whose patterns are counted: each half then has 2^18 sums.
+/// Largest number of blocks; each half then has 2^18 subset sums.
 pub const MOST_FLIPPED: usize = 36;
 
-/// The share of all sign patterns that speak for a direction at least as strongly as the pattern seen.
+/// Share of all sign patterns that support a direction at least as strongly as the observed pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SignFlip {
     /// For "the candidate is slower by more than the region of practical equivalence".
     pub slower: f64,
-    /// For "the candidate is faster by more than that".
+    /// For "the candidate is faster by more than the region of practical equivalence".
     pub faster: f64,
 }
 
-/// Counts the sign patterns of `blocks` (log ratios) after moving them by the region of practical equivalence `rope`
-/// (0.01 for 1 %), exactly, up to [`MOST_FLIPPED`] blocks.
+/// Counts exactly the sign patterns of `blocks` (log ratios) after shifting them by the region of practical equivalence
+/// `rope` (0.01 for 1 %), for up to [`MOST_FLIPPED`] blocks.
 ///
-/// The smallest share B blocks can show is 2^-B. Ties count against the direction, and sums that agree to rounding are
+/// The smallest possible share of B blocks is 2^-B. Ties count against the direction; sums that agree to rounding are
 /// ties.
 ///
 /// # Errors
-/// No block, too many, a value that is not finite, a rope that is negative or not finite.
+/// No blocks, too many blocks, a value that is not finite, a rope that is negative or not finite.
 pub fn sign_flip(blocks: &[f64], rope: f64) -> Result<SignFlip, StatsError> {
     let shift = shift(rope)?;
     check_finite("block", blocks)?;
@@ -43,16 +43,16 @@ pub fn sign_flip(blocks: &[f64], rope: f64) -> Result<SignFlip, StatsError> {
     Ok(SignFlip { slower: share(&slower), faster: share(&faster) })
 }
 
-/// The share of sign patterns whose sum is at least the sum seen.
+/// The share of sign patterns whose sum is at least the observed sum.
 ///
-/// A pattern that flips the subset S has a sum as large if and only if the values in S add up to 0 or less: the subsets
-/// with such a sum are counted. (From this form: raising any value can only lower the share, which is why a true
-/// difference inside the region of equivalence alarms less often than one at its edge.)
+/// Flipping the subset S gives such a sum exactly if the values in S add up to at most 0, so those subsets are counted.
+/// In this form a larger value can only lower the share: a difference inside the region gives fewer false positives
+/// than one at its edge.
 fn share(values: &[f64]) -> f64 {
     let (left, right) = values.split_at(values.len() / 2);
     let (left, right) = (subset_sums(left), subset_sums(right));
     let tie = 1e-12 * values.iter().map(|value| value.abs()).sum::<f64>();
-    // Two sorted lists of sums of halves (Horowitz and Sahni 1974): as the left sum grows, fewer right ones are allowed.
+    // Two sorted lists of half sums (Horowitz and Sahni 1974): as the left sum grows, fewer right sums are allowed.
     let mut allowed = right.len();
     let mut count = 0_u64;
     for sum in &left {
@@ -64,7 +64,7 @@ fn share(values: &[f64]) -> f64 {
     count as f64 / (values.len() as f64).exp2()
 }
 
-/// The sums of all subsets, ascending.
+/// The sums of all subsets in ascending order.
 fn subset_sums(values: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0];
     for value in values {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition, pattern by pattern.
+    /// The definition, by enumerating every pattern.
     fn by_enumeration(values: &[f64]) -> f64 {
         let observed: f64 = values.iter().sum();
         let tie = 1e-12 * values.iter().map(|value| value.abs()).sum::<f64>();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_refused() {
+    fn invalid_blocks_are_errors() {
         assert!(matches!(sign_flip(&[], 0.0), Err(StatsError::TooFew { .. })));
         assert!(matches!(sign_flip(&[0.1; 37], 0.0), Err(StatsError::TooMany { limit: 36, .. })));
         assert!(matches!(sign_flip(&[0.1, f64::NAN], 0.0), Err(StatsError::Value { index: 1, .. })));
@@ -147,7 +147,8 @@ mod tests {
 
         #[test]
         fn its_error_rate_is_exact(magnitudes in proptest::collection::vec(0.001_f64..0.05, 6)) {
-            // Over all sign patterns of any magnitudes, a share <= level is seen with at most that frequency.
+            // Over all sign patterns of any magnitudes, a share of at most the level occurs with at most that
+            // frequency.
             let shares: Vec<f64> = (0..64_u32)
                 .map(|pattern| {
                     let flip = |(i, m): (usize, &f64)| if pattern >> i & 1 == 1 { -m } else { *m };

@@ -1,8 +1,8 @@
-//! Decisions on synthetic noise with fixed seeds: false alarms under optional stopping, coverage, power. Test code only.
+//! Decisions on synthetic noise with fixed seeds: false positives under optional stopping, coverage, power. Tests only.
 
 use super::*;
 
-/// SplitMix64 (Steele, Lea and Flood 2014): a fixed stream for a seed.
+/// SplitMix64 (Steele, Lea and Flood 2014): the same stream for the same seed.
 struct Stream(u64);
 
 impl Stream {
@@ -13,7 +13,7 @@ impl Stream {
         z ^ (z >> 31)
     }
 
-    /// Strictly between 0 and 1.
+    /// A uniform number strictly between 0 and 1.
     fn uniform(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
@@ -22,30 +22,30 @@ impl Stream {
         if self.bits() >> 63 == 0 { 1.0 } else { -1.0 }
     }
 
-    /// Standard normal (Box and Muller 1958).
+    /// A standard normal number (Box and Muller 1958).
     fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
-/// What the machine does to a block, before the coin decides which side it hits.
+/// The disturbance of a block by the machine, before the coin decides which side it hits.
 #[derive(Debug, Clone, Copy)]
 enum Noise {
-    /// As measured for the two-level design: between processes 0.33 %, the median of ten rounds of 0.38 % each.
+    /// As measured for the two-level design: 0.33 % between processes, the median of ten rounds of 0.38 % each.
     Gaussian,
     /// Student's t with 3 degrees of freedom, scale 0.3 %.
     HeavyTails,
-    /// A machine that grows unfair steadily, from 0.5 % by 0.1 % a block.
+    /// A bias that starts at 0.5 % and grows by 0.1 % per block.
     Drift,
     /// First-order autoregression, correlation 0.9 from block to block, stationary deviation 1 %.
     Autocorrelated,
-    /// A page placement that costs 0.9 % or nothing.
+    /// A page placement that costs 0.9 % in half of the blocks.
     Bimodal,
 }
 
 const NOISES: [Noise; 5] = [Noise::Gaussian, Noise::HeavyTails, Noise::Drift, Noise::Autocorrelated, Noise::Bimodal];
 
-/// Block values with a true log ratio of `theta`, with the coin of the design.
+/// Block values with a true log ratio of `theta`, with the coin flips of the design.
 fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<f64> {
     let mut state = 0.01 * stream.normal();
     (0..blocks)
@@ -71,7 +71,7 @@ fn draw(noise: Noise, theta: f64, blocks: usize, stream: &mut Stream) -> Vec<f64
         .collect()
 }
 
-/// Looks until there is a verdict: the last change and the blocks it took.
+/// Decides at each look until there is a verdict; returns the last result and its number of blocks.
 fn compare(blocks: &[f64], rule: &Rule) -> (Change, usize) {
     let mut last = None;
     for n in rule.spending().looks() {
@@ -84,16 +84,16 @@ fn compare(blocks: &[f64], rule: &Rule) -> (Change, usize) {
     last.unwrap()
 }
 
-/// Asserts that `count` of `trials` does not contradict a rate of at most `rate`: what lies above it by chance less than
-/// once in 10 000 such tests fails.
+/// Asserts that `count` of `trials` is consistent with a rate of at most `rate`; fails by chance less than once in 10
+/// 000 such tests.
 fn assert_at_most(count: u64, trials: u64, rate: f64, what: &str) {
     let chance = special::binomial_upper_tail(count, trials, rate);
-    assert!(chance > 1e-4, "{what}: {count} of {trials}, promised at most {rate}");
+    assert!(chance > 1e-4, "{what}: {count} of {trials}, expected a rate of at most {rate}");
 }
 
 #[test]
 fn identical_sides_are_rarely_called_different() {
-    // The hardest form: no region of equivalence, and every comparison runs through all its looks.
+    // The hardest case: no region of equivalence, and most comparisons use all their looks.
     let rule = Rule::new(0.0, 0.01, &LOOKS).unwrap();
     let mut total = 0;
     for (seed, noise) in (1..).zip(NOISES) {
@@ -124,7 +124,7 @@ fn identical_sides_with_the_usual_region_are_never_called_different() {
             }
         }
         assert_eq!(counts[2], 0, "{noise:?}");
-        // And most are called the same, except on the machine that becomes ever more unfair.
+        // Most are called the same, except under drift.
         assert!(matches!(noise, Noise::Drift) || counts[0] > 600, "{noise:?}: {counts:?}");
     }
 }
@@ -157,9 +157,9 @@ fn a_difference_beyond_the_region_is_rarely_called_the_same() {
     assert_at_most(wrong, 1000, 0.005, "same");
 }
 
-/// The control of these tests: they do see rules that break their promise.
+/// Negative control: the tests detect rules that break their bound.
 #[test]
-fn looking_often_without_spending_and_drift_without_the_coin_do_alarm() {
+fn repeated_looks_without_spending_and_drift_without_the_coin_fail() {
     let excludes_zero = |blocks: &[f64]| {
         let interval = mean_interval(blocks, 0.99).unwrap();
         interval.low() > 0.0 || interval.high() < 0.0
@@ -172,7 +172,7 @@ fn looking_often_without_spending_and_drift_without_the_coin_do_alarm() {
         })
         .count();
     assert!(peeking > 40, "{peeking} of 2000 at a nominal 1 %");
-    // The same drifting machine, always to the candidate's cost.
+    // Drift that always hits the candidate.
     let rule = Rule::new(0.0, 0.01, &LOOKS).unwrap();
     let unfair = (0..100)
         .filter(|_| {
@@ -184,7 +184,7 @@ fn looking_often_without_spending_and_drift_without_the_coin_do_alarm() {
 }
 
 #[test]
-fn intervals_cover_as_often_as_they_say() {
+fn intervals_have_their_nominal_coverage() {
     let mut stream = Stream(51);
     // One look, independent normal blocks: 99 % to within four standard errors (0.63 %).
     let theta = 0.02_f64.ln_1p();
@@ -195,7 +195,7 @@ fn intervals_cover_as_often_as_they_say() {
             .count();
         assert!((3935..=3985).contains(&held), "{blocks} blocks: {held} of 4000");
     }
-    // Stopped at the verdict: the interval that is shown.
+    // With optional stopping: coverage of the reported interval.
     let rule = Rule::default();
     for noise in NOISES {
         let missed = (0..400)
@@ -209,7 +209,7 @@ fn intervals_cover_as_often_as_they_say() {
 }
 
 #[test]
-fn the_interval_of_a_common_slope_covers_as_often_as_it_says() {
+fn the_interval_of_a_common_slope_has_its_nominal_coverage() {
     let mut stream = Stream(11);
     let mut covered = 0;
     for _ in 0..4000 {
@@ -241,14 +241,14 @@ fn changes_of_two_and_three_percent_are_found() {
         let found = used.len() as u64;
         assert!(proportion_lower_bound(found, 600, 0.95).unwrap() >= power, "{percent} %: {found} of 600");
         assert!(quantile(&used, 0.9).unwrap() <= usual, "{percent} %: {:?} blocks", quantile(&used, 0.9));
-        // Bias of what is reported: at most 0.1 % here.
+        // Bias of the reported ratio from optional stopping: at most 0.1 % here.
         assert!((median(&ratios).unwrap() - 1.0 - percent / 100.0).abs() < 0.001);
     }
 }
 
 #[test]
 fn a_sweep_keeps_its_rate_of_false_calls_when_its_rows_share_their_noise() {
-    // 40 rows, 30 of them unchanged, all shaken by the same neighbour; no region of equivalence.
+    // 40 rows, 30 of them unchanged, all with the same disturbance; no region of equivalence.
     let mut stream = Stream(71);
     let (sweeps, alpha) = (60, 0.05);
     let (mut false_share, mut found) = (0.0, 0_u32);
@@ -272,7 +272,7 @@ fn a_sweep_keeps_its_rate_of_false_calls_when_its_rows_share_their_noise() {
     assert!(found >= sweeps * 9, "{found}");
 }
 
-/// The figures of the module's documentation: `cargo test --release -p ellwand-core table -- --ignored --nocapture`.
+/// The table in the module documentation: `cargo test --release -p ellwand-core table -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table, asserts nothing that the other tests do not"]
 fn table() {

@@ -1,23 +1,23 @@
-//! One slope common to several groups of points: how a time grows with a size while everything else stays.
+//! One slope common to several groups of points: how a time grows with a size while the other axes are fixed.
 
 use crate::special::student_t_upper_quantile;
 
-/// A slope and how far it is known.
+/// A slope and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
     /// The least-squares slope.
     pub slope: f64,
-    /// Ends of its interval; `None` where nothing is left to judge the scatter by.
+    /// Ends of the interval; `None` if no residual degrees of freedom are left.
     pub interval: Option<(f64, f64)>,
-    /// Points that it rests on.
+    /// Number of points used.
     pub points: usize,
 }
 
-/// The slope of y over x, where each group has a level of its own (analysis of covariance: both variables are centred within
-/// their group). The interval is Student's, from the scatter about the lines; with points that bend away from a line it
-/// says how far one slope can speak for them, not how noisy they are.
+/// The slope of y over x if each group has its own level (analysis of covariance: both variables are centred within
+/// their group). The interval is Student's, from the scatter around the lines. For points on a curve the interval
+/// describes the misfit of a single slope, not the noise.
 ///
-/// `None` without a group that has two different x, or with values that are not finite.
+/// `None` if no group has two different x, or if a value is not finite.
 pub fn common_slope(groups: &[Vec<(f64, f64)>], confidence: f64) -> Option<Slope> {
     let mut points = 0;
     let mut used = 0;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_nothing_or_no_interval() {
+    fn too_few_points_give_no_slope_or_no_interval() {
         assert_eq!(common_slope(&[], 0.95), None);
         assert_eq!(common_slope(&[vec![(1.0, 2.0)], vec![(2.0, 3.0)]], 0.95), None);
         assert_eq!(common_slope(&[vec![(1.0, f64::NAN), (2.0, 1.0)]], 0.95), None);

@@ -1,7 +1,7 @@
-//! The special functions behind intervals: the regularised incomplete beta function and, from it, Student's t and the
-//! binomial distribution. ln Gamma is `libm`'s.
+//! The special functions for the intervals: the regularised incomplete beta function and, from it, Student's t and the
+//! binomial distribution. ln Gamma comes from `libm`.
 //!
-//! Tails are computed and inverted as tails, never as one minus a probability, so that small ones keep their digits.
+//! Tails are computed and inverted as tails, never as one minus a probability, so small tails keep their digits.
 
 use crate::error::{StatsError, check_inside};
 
@@ -12,14 +12,14 @@ pub fn ln_gamma(x: f64) -> f64 {
 
 /// The regularised incomplete beta function I_x(a, b) for a, b > 0; `x` outside 0 ..= 1 is clamped.
 ///
-/// The continued fraction of DLMF 8.17.22 (<https://dlmf.nist.gov/8.17.E22>), evaluated by the modified Lentz method
-/// (Thompson and Barnett 1986), on the side of the mean a / (a + b) where it converges fast; the other side by
-/// I_x(a, b) = 1 - I_(1-x)(b, a), DLMF 8.17.4. NaN for a, b that are not positive.
+/// Uses the continued fraction DLMF 8.17.22 (<https://dlmf.nist.gov/8.17.E22>), evaluated by the modified Lentz method
+/// (Thompson and Barnett 1986), on the side of the mean a / (a + b) where it converges fast; the other side follows
+/// from I_x(a, b) = 1 - I_(1-x)(b, a), DLMF 8.17.4. NaN unless a and b are positive.
 pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     incomplete_beta_both(x, 1.0 - x, a, b)
 }
 
-/// I_x(a, b) with `y` = 1 - x given apart: near x = 1 the difference has no digits left.
+/// I_x(a, b) with `y` = 1 - x given separately, since the difference loses its digits near x = 1.
 fn incomplete_beta_both(x: f64, y: f64, a: f64, b: f64) -> f64 {
     if x.is_nan() || a.is_nan() || b.is_nan() || a <= 0.0 || b <= 0.0 {
         return f64::NAN;
@@ -30,7 +30,7 @@ fn incomplete_beta_both(x: f64, y: f64, a: f64, b: f64) -> f64 {
     if y <= 0.0 {
         return 1.0;
     }
-    // x^a (1-x)^b / B(a, b), by logarithms: the factors under- and overflow long before their product does.
+    // x^a (1-x)^b / B(a, b) by logarithms, since the factors over- or underflow long before their product.
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * y.ln()).exp();
     if x < (a + 1.0) / (a + b + 2.0) {
         front / a * beta_fraction(x, a, b)
@@ -41,12 +41,12 @@ fn incomplete_beta_both(x: f64, y: f64, a: f64, b: f64) -> f64 {
 
 /// The continued fraction 1 / (1 + d_1 / (1 + d_2 / (1 + ...))) of DLMF 8.17.22.
 fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
-    // Lentz: a denominator that vanishes is replaced by something tiny.
+    // Lentz: replace a vanishing denominator by a tiny one.
     let nonzero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let mut c = 1.0;
     let mut d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0));
     let mut fraction = d;
-    // Terms needed grow as sqrt(max(a, b)): 10 000 carry beyond a, b = 1e6.
+    // The number of terms grows as sqrt(max(a, b)): 10 000 suffice beyond a, b = 1e6.
     for m in 1..10_000 {
         let m = f64::from(m);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
@@ -65,7 +65,7 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// The x with I_x(a, b) = `share`, by bisection down to neighbouring numbers: slow (some 1000 terms) and never lost.
+/// The x with I_x(a, b) = `share`, by bisection down to adjacent numbers: slow (some 1000 terms) but robust.
 pub fn incomplete_beta_inverse(share: f64, a: f64, b: f64) -> f64 {
     if share.is_nan() || a.is_nan() || b.is_nan() {
         return f64::NAN;
@@ -98,7 +98,7 @@ pub fn student_t_cdf(t: f64, df: f64) -> f64 {
     student_t_upper_tail(-t, df)
 }
 
-/// The t that Student's t with `df` degrees of freedom exceeds with probability `tail`.
+/// The value that Student's t with `df` degrees of freedom exceeds with probability `tail`.
 ///
 /// # Errors
 /// `tail` not strictly between 0 and 1, or `df` not positive.
@@ -111,7 +111,7 @@ pub fn student_t_upper_quantile(tail: f64, df: f64) -> Result<f64, StatsError> {
     if tail == 0.5 {
         return Ok(0.0);
     }
-    // ln P(T > t) falls as a function of ln t, and bends one way only: Newton's method there, kept in a bracket.
+    // ln P(T > t) is a decreasing, concave function of ln t: Newton's method inside a bracket.
     let ln_density_constant = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * std::f64::consts::PI).ln();
     let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
     while student_t_upper_tail(f64::exp(high), df) > tail {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn arguments_out_of_range_are_errors() {
         for (tail, df) in [(0.0, 3.0), (1.0, 3.0), (f64::NAN, 3.0), (0.1, 0.0), (0.1, f64::INFINITY)] {
             assert!(matches!(student_t_upper_quantile(tail, df), Err(StatsError::Setting { .. })), "{tail} {df}");
         }

@@ -1,21 +1,21 @@
-//! Looking more than once without paying with false alarms: alpha spending (Lan and DeMets 1983).
+//! Alpha spending (Lan and DeMets 1983): several looks at a comparison without more false positives.
 //!
-//! The counts of blocks at which a comparison may be decided are fixed in advance. By the look at n of N blocks a share
-//! f(n/N) of alpha has been spent, f(t) = ln(1 + (e - 1) t), the Pocock-like function of Lan and DeMets: it spends early, as
-//! suits a tool whose early verdicts are worth most. The interval at look k may miss with probability
-//! a_k = alpha (f(t_k) - f(t_(k-1))). By Bonferroni's inequality all the intervals of a comparison hold together with
-//! probability at least 1 - alpha, whatever the dependence between looks; the exact group-sequential bounds would be a little
-//! narrower and would lean on joint normality.
+//! The numbers of blocks after which a comparison may stop are fixed in advance. The looks at up to n of N blocks spend
+//! a share f(n/N) of alpha, with the Pocock-like function f(t) = ln(1 + (e - 1) t) of Lan and DeMets. It spends early,
+//! because early verdicts are worth most. The interval at look k may miss with probability a_k = alpha (f(t_k) -
+//! f(t_(k-1))). By Bonferroni's inequality all intervals of a comparison hold together with probability at least 1 -
+//! alpha, under any dependence between looks. Exact group-sequential bounds would be slightly narrower but assume joint
+//! normality.
 
 use crate::error::{StatsError, check_inside};
 
-/// The usual looks, in blocks.
+/// The default looks, in blocks.
 pub const LOOKS: [usize; 6] = [6, 8, 12, 16, 24, 32];
 
-/// The most blocks of a plan.
+/// Largest number of blocks of a plan.
 pub const MOST_BLOCKS: usize = 4096;
 
-/// When a comparison is looked at, and what each look may spend.
+/// The planned looks of a comparison, and the error probability that each may spend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
     looks: Vec<usize>,
@@ -23,8 +23,8 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Looks after `looks` blocks (ascending, from 2); their intervals all hold with probability `1 - alpha`.
-    /// A single look spends everything at once.
+    /// Looks after `looks` blocks (ascending, from 2); all their intervals hold together with probability `1 - alpha`.
+    /// A single look spends all of alpha.
     ///
     /// # Errors
     /// No look, counts that do not ascend from 2 to at most [`MOST_BLOCKS`], alpha not strictly between 0 and 0.5.
@@ -38,20 +38,20 @@ impl Spending {
         Ok(Self { looks: looks.to_vec(), alpha })
     }
 
-    /// The counts of blocks at which to look.
+    /// The planned numbers of blocks.
     pub fn looks(&self) -> &[usize] {
         &self.looks
     }
 
-    /// The probability that any interval of the comparison misses, at most.
+    /// The largest probability that any interval of the comparison misses.
     pub fn alpha(&self) -> f64 {
         self.alpha
     }
 
-    /// What the look at exactly `blocks` blocks may spend.
+    /// The error probability of the look at exactly `blocks` blocks.
     ///
     /// # Errors
-    /// The plan does not look there.
+    /// If no look is planned there.
     pub fn at(&self, blocks: usize) -> Result<f64, StatsError> {
         let Some(look) = self.looks.iter().position(|n| *n == blocks) else {
             return Err(StatsError::Unplanned { blocks, looks: self.looks.clone() });
@@ -60,7 +60,7 @@ impl Spending {
         Ok(self.spent(blocks) - before)
     }
 
-    /// The last planned count that `blocks` blocks reach: where an interrupted comparison is decided.
+    /// The last planned look at or below `blocks`, where an interrupted comparison is decided.
     pub fn reached(&self, blocks: usize) -> Option<usize> {
         self.looks.iter().copied().rfind(|n| *n <= blocks)
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_comparison_falls_back_to_its_last_look() {
+    fn an_interrupted_comparison_uses_its_last_look() {
         let plan = Spending::new(&LOOKS, 0.01).unwrap();
         assert_eq!(plan.reached(11), Some(8));
         assert_eq!(plan.reached(32), Some(32));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_that_are_none_are_refused() {
+    fn invalid_plans_are_errors() {
         for looks in [&[][..], &[1, 4], &[6, 6], &[8, 6], &[6, 5000]] {
             assert!(matches!(Spending::new(looks, 0.01), Err(StatsError::Looks { .. })), "{looks:?}");
         }
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_is_spent_and_nothing_more(looks in proptest::collection::btree_set(2_usize..200, 1..12), alpha in 1e-4_f64..0.4) {
+        fn exactly_alpha_is_spent(looks in proptest::collection::btree_set(2_usize..200, 1..12), alpha in 1e-4_f64..0.4) {
             let looks: Vec<usize> = looks.into_iter().collect();
             let plan = Spending::new(&looks, alpha).unwrap();
             let steps: Vec<f64> = looks.iter().map(|n| plan.at(*n).unwrap()).collect();

@@ -1,9 +1,9 @@
-//! The verdict of a comparison, over block values only: slower, faster, the same, or undecided and what it would take.
+//! The verdict of a comparison, from block values only: slower, faster, same, or undecided with a forecast.
 //!
-//! A red (or green) verdict takes two witnesses that fail for different reasons: Student's interval, whose width is honest
-//! where blocks are independent, lies wholly beyond the region of practical equivalence; *and* the evidence of the signs,
-//! which assumes nothing, has reached 2 / alpha (half of alpha for each direction). Whatever the noise is, the second alone
-//! bounds the false alarms of a comparison by alpha. "The same" rests on the interval.
+//! "Slower" and "faster" require two tests that fail for different reasons: Student's interval, which assumes
+//! independent blocks, lies entirely outside the region of practical equivalence, *and* the evidence of the signs,
+//! which assumes nothing about the noise, has reached 2 / alpha (half of alpha for each direction). The second alone
+//! bounds the false positives of a comparison by alpha. "Same" uses the interval alone.
 
 use crate::blocks::{MeanInterval, mean_interval_missing, weighted_interval_missing};
 use crate::error::StatsError;
@@ -11,7 +11,7 @@ use crate::evidence::{Evidence, evidence, fewest_blocks, shift, weighted_evidenc
 use crate::forecast::blocks_needed;
 use crate::spending::{LOOKS, Spending};
 
-/// How a comparison is decided; fixed before its first block.
+/// The decision rule of a comparison, fixed before its first block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     rope: f64,
@@ -19,11 +19,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Ratios within `1 / (1 + rope) ..= 1 + rope` are practically the same; a wrong verdict may come with probability
-    /// `alpha`; decisions after `looks` blocks.
+    /// A rule that treats ratios within `1 / (1 + rope) ..= 1 + rope` as equal, gives a wrong verdict with probability
+    /// at most
+    /// `alpha`, and decides after `looks` blocks.
     ///
     /// # Errors
-    /// A rope that is negative or not finite; see [`Spending::new`] for the others.
+    /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.
     pub fn new(rope: f64, alpha: f64, looks: &[usize]) -> Result<Self, StatsError> {
         shift(rope)?;
         Ok(Self { rope, spending: Spending::new(looks, alpha)? })
@@ -34,49 +35,50 @@ impl Rule {
         self.rope
     }
 
-    /// The looks and what they spend.
+    /// The looks and the error probability of each.
     pub fn spending(&self) -> &Spending {
         &self.spending
     }
 
-    /// The evidence that a red verdict takes in its direction.
+    /// The evidence that "slower" or "faster" requires: 2 / alpha.
     pub fn evidence_needed(&self) -> f64 {
         2.0 / self.spending.alpha()
     }
 
-    /// The fewest blocks after which "slower" or "faster" is possible at all: 8 at an alpha of 1 %. A plan that ends earlier
-    /// can only say "the same" or "undecided".
+    /// The fewest blocks after which "slower" or "faster" is possible: 8 at an alpha of 1 %. A shorter plan can only
+    /// give "same" or "undecided".
     pub fn fewest_blocks(&self) -> usize {
         fewest_blocks(0.5 * self.spending.alpha())
     }
 }
 
 impl Default for Rule {
-    /// 1 % of equivalence, 1 % of error, the usual looks.
+    /// 1 % of practical equivalence, 1 % error probability, the default looks.
     fn default() -> Self {
-        Self::new(0.01, 0.01, &LOOKS).expect("the usual looks make a plan")
+        Self::new(0.01, 0.01, &LOOKS).expect("the default looks are a valid plan")
     }
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Time of the candidate over that of the baseline: the exponential of the mean block value. Above 1 is slower.
+    /// Time of the candidate divided by that of the baseline: the exponential of the mean block value. Above 1 is
+    /// slower.
     pub ratio: f64,
     /// Lower end of the interval of the ratio. The intervals of all looks hold together with probability 1 - alpha.
     pub low: f64,
-    /// Upper end of it.
+    /// Upper end of that interval.
     pub high: f64,
     /// The verdict.
     pub difference: Difference,
 }
 
 impl Change {
-    /// The same where neither of the two times is known better than to a share `grain` of itself, however many blocks there are:
-    /// the step of a clock is the same in all of them. Errors of up to a step, each as likely as any other, and the
-    /// scatter of blocks add up as the squares of their widths do (JCGM 100:2008, F.2.2.1 and 5.1); without scatter the
-    /// interval is the whole step. A verdict that does not hold in the wider interval is taken back; no forecast then, since
-    /// blocks cannot help.
+    /// Widens the interval for a clock whose step is the share `grain` of the measured times; the step is the same in
+    /// every block. Uniform errors of up to a step and the scatter of blocks add as squares of their widths (JCGM
+    /// 100:2008, F.2.2.1 and
+    /// 5.1). A verdict that does not hold in the wider interval becomes undecided, without a forecast: more blocks
+    /// cannot help.
     #[must_use]
     pub fn known_to(self, grain: f64, rule: &Rule) -> Self {
         let grain = if grain.is_finite() { grain.max(0.0).ln_1p() } else { 0.0 };
@@ -97,40 +99,40 @@ impl Change {
     }
 }
 
-/// The verdict.
+/// The verdict on a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
     /// The candidate is faster by more than the region of practical equivalence.
     Faster,
-    /// The candidate is slower by more than that.
+    /// The candidate is slower by more than the region of practical equivalence.
     Slower,
     /// The difference lies inside the region of practical equivalence.
     Same,
-    /// Neither is shown yet.
+    /// Neither a difference nor equality is shown yet.
     Undecided {
-        /// Forecast of the blocks still to be measured, if the rest is like those so far. `None` when that is out of reach.
-        /// When it leads past the plan's last look, this comparison stays undecided and a new one, planned with as many
-        /// blocks in all, is needed: the plan's alpha is spent.
+        /// Forecast of the further blocks needed, if later blocks are like those so far; `None` if out of reach. A
+        /// forecast beyond the last look needs a new comparison planned with that many blocks in total, since the alpha
+        /// of this plan is spent.
         blocks_needed: Option<usize>,
     },
 }
 
-/// Decides a comparison from its block values (natural logarithms of candidate over baseline, in the order measured), at
-/// one of the rule's looks. Stop at the first verdict, or go on to the next look: the error rate holds for both.
+/// Decides a comparison from its block values (natural logarithms of candidate over baseline, in the order measured) at
+/// one of the rule's looks. Stop at the first verdict or continue to the next look; the error rate holds either way.
 ///
 /// # Errors
-/// A number of blocks at which the plan does not look (see [`Spending::reached`]); a value that is not finite.
+/// A number of blocks that is not a planned look (see [`Spending::reached`]), a value that is not finite.
 pub fn decide(blocks: &[f64], rule: &Rule) -> Result<Change, StatsError> {
     let interval = mean_interval_missing(blocks, rule.spending.at(blocks.len())?)?;
     change(blocks, rule, &interval, &evidence(blocks, rule.rope)?)
 }
 
-/// The same for blocks of which some tell more than others, such as blocks of more rounds. A weight may depend on what came
-/// before its block and on what does not change when the sides swap names (how long the block took in all), on nothing else.
-/// The scale of the weights does not matter.
+/// As [`decide`], for blocks of unequal precision, such as blocks with different numbers of rounds. A weight may depend
+/// only on earlier blocks and on properties that do not change if the sides swap names (such as the total time of the
+/// block). The scale of the weights does not matter.
 ///
 /// # Errors
-/// As [`decide`]; as many weights as blocks are needed, positive and finite.
+/// As [`decide`]; there must be as many weights as blocks, all positive and finite.
 pub fn decide_weighted(blocks: &[f64], weights: &[f64], rule: &Rule) -> Result<Change, StatsError> {
     if weights.len() != blocks.len() {
         return Err(StatsError::TooFew { what: "weights", got: weights.len(), needed: blocks.len() });
@@ -188,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_alone_does_not_call() {
-        // Six blocks: the interval lies beyond the region, the signs can have reached 64 of the 200 needed.
+    fn the_interval_alone_does_not_decide() {
+        // Six blocks: the interval is outside the region, but six signs reach at most 64 of the 200 needed.
         let rule = Rule::default();
         let early = decide(&STEADY[..6], &rule).unwrap();
         assert!(early.low > 1.01);
@@ -198,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn the_signs_alone_do_not_call() {
-        // Nine blocks slower, by very different amounts: the evidence suffices, the interval is wide.
+    fn the_signs_alone_do_not_decide() {
+        // Nine slower blocks of very different size: enough evidence, but a wide interval.
         let rule = Rule::new(0.0, 0.01, &[9]).unwrap();
         let blocks = [0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.9];
         assert!(evidence(&blocks, 0.0).unwrap().slower.peak >= rule.evidence_needed());
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_widens_what_is_said_and_takes_back_what_it_cannot_know() {
+    fn a_coarse_clock_widens_the_interval_and_may_undo_the_verdict() {
         let rule = Rule::default();
         let slower = decide(&STEADY, &rule).unwrap();
         assert_eq!(slower.known_to(0.0, &rule), slower);
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decided_is_refused() {
+    fn invalid_input_is_an_error() {
         let rule = Rule::default();
         assert!(matches!(decide(&STEADY[..7], &rule), Err(StatsError::Unplanned { blocks: 7, .. })));
         assert!(matches!(decide(&[], &rule), Err(StatsError::Unplanned { blocks: 0, .. })));
@@ -292,7 +294,8 @@ mod tests {
 
         #[test]
         fn a_slower_candidate_is_never_called_faster(blocks in proptest::collection::vec(-0.04_f64..0.04, 12), by in 0.0_f64..0.1) {
-            // Moving all blocks up moves ratio and interval up by that factor and can only turn the verdict upwards.
+            // Shifting all blocks up scales ratio and interval by that factor and can only move the verdict towards
+            // "slower".
             let rule = Rule::default();
             let moved: Vec<f64> = blocks.iter().map(|d| d + by).collect();
             let (before, after) = (decide(&blocks, &rule).unwrap(), decide(&moved, &rule).unwrap());
@@ -302,7 +305,7 @@ mod tests {
         }
 
         #[test]
-        fn the_verdict_says_what_its_interval_says(centre in -0.04_f64..0.04, noise in proptest::collection::vec(-0.02_f64..0.02, 16)) {
+        fn the_verdict_agrees_with_its_interval(centre in -0.04_f64..0.04, noise in proptest::collection::vec(-0.02_f64..0.02, 16)) {
             let blocks: Vec<f64> = noise.iter().map(|e| centre + e).collect();
             let change = decide(&blocks, &Rule::default()).unwrap();
             match change.difference {

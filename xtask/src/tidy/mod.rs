@@ -1,6 +1,7 @@
 //! The rules of the repository that no compiler checks. Each rule is a function that returns what breaks it.
 
 mod circles;
+mod english;
 mod files;
 mod floors;
 mod text;
@@ -24,6 +25,7 @@ const RULES: &[Rule] = &[
     ("time: only dates come from the clock on the wall", text::one_wall_clock),
     ("network: pages and scripts ask for nothing", text::no_remote_reference),
     ("text: no trailing space, no tab, one newline at the end", text::clean),
+    ("english: no more banned turns than before", english::plain),
 ];
 
 /// Checks every rule.

@@ -1,4 +1,4 @@
-//! What stands in the files.
+//! Rules on the content of files.
 
 use anyhow::Result;
 

@@ -1,15 +1,14 @@
-//! Bandwidths of a device, as they are told apart from the launches in which they were measured.
+//! Bandwidths of a device, corrected for the launch that was timed with them.
 
 use super::{Ceiling, CeilingKind, cost};
 use crate::reading::Provenance;
 
-/// Share of the time of a measured bandwidth in which bytes must have moved.
+/// Smallest share of the measured time that must remain after subtracting the launch.
 const MOVES: f64 = 0.25;
 
-/// Bandwidths without the launch in the time of each: small arrays pass in less time than the launch takes, so that they were
-/// measured with it, and work of several launches or of a few more bytes would seem faster than what is possible. Those that are
-/// hardly more than a launch tell no bandwidth. What begins and ends a kernel weighs most where arrays are small, too, though
-/// they lie no further away: a smaller one can be moved as fast as any larger one was.
+/// Subtracts the launch from each measured bandwidth. Small arrays move in less time than a launch takes, so work of
+/// several launches would otherwise seem faster than possible. Bandwidths dominated by the launch are dropped. Start-up
+/// costs still weigh on small arrays, so each footprint gets the best bandwidth measured at its size or above.
 pub(super) fn without_launches(ceilings: &[Ceiling]) -> Vec<Ceiling> {
     let call_s = cost(ceilings, CeilingKind::Call).map_or(0.0, |call| call.value);
     let bandwidth = |c: &Ceiling| c.footprint_bytes > 0 && c.kind.written_share().is_some() && c.value > 0.0;
@@ -40,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launches_are_taken_out_and_smaller_arrays_are_no_slower() {
+    fn launches_are_subtracted_and_smaller_arrays_are_no_slower() {
         let measured = |footprint: u64, rate: f64| {
             let seconds = footprint as f64 / rate + 2e-6;
             ceiling(CeilingKind::Copy, footprint, footprint as f64 / seconds)
         };
         let all = [
             ceiling(CeilingKind::Call, 0, 2e-6),
-            // Hardly more than a launch, something that begins slowly, and what the cache and the memory can do.
+            // Mostly launch, then a slow start, then cache and memory bandwidth.
             measured(64 << 10, 8e12),
             measured(4 << 20, 3e12),
             measured(32 << 20, 8e12),

@@ -1,28 +1,28 @@
-//! The time that required traffic takes at the measured bandwidths.
+//! The time of the required memory traffic at the measured bandwidths.
 
 use super::{Ceiling, CeilingKind, allowed, best};
 use crate::device::Caches;
 use crate::implementation::Parallelism;
 use crate::work::Work;
 
-/// Traffic at the bandwidth that limits it.
+/// Memory traffic and the bandwidth that limits it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
-    /// The shortest time it can take, in seconds.
+    /// Shortest possible time, in seconds.
     pub seconds: f64,
-    /// The bandwidth.
+    /// The limiting bandwidth.
     pub ceiling: Ceiling,
 }
 
-/// The time that the required bytes take at the [`bandwidth`] of their mix of reads and writes and of the level in which the
-/// working set lives. From cold caches what is read comes out of main memory, whatever its size: the time of that at the
-/// bandwidth of main memory, where it is the longer one. What is written need not have reached main memory by the end.
+/// The time of the required bytes at the [`bandwidth`] for their mix of reads and writes and for the cache level of the
+/// working set. With cold caches every read comes from main memory, so that time applies if it is longer; writes need
+/// not have reached main memory when the run ends.
 pub fn traffic(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, caches: Caches) -> Option<Traffic> {
     longer(ceilings, work, caches, |ceilings, work| bandwidth(ceilings, work, parallelism))
 }
 
-/// The same at the largest measured footprint that is no larger than the bytes of `work`: between two levels part of the data
-/// still lies in the faster one, so only a result faster than this cannot be.
+/// As [`traffic()`], at the largest measured footprint that does not exceed the bytes of `work`. Between two cache
+/// levels part of the data is still in the faster one, so only a result above this bound is impossible.
 pub fn fastest_traffic(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism, caches: Caches) -> Option<Traffic> {
     longer(ceilings, work, caches, |ceilings, work| fastest_bandwidth(ceilings, work, parallelism))
 }
@@ -45,15 +45,15 @@ fn longer(
     [settled, read].into_iter().flatten().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Those that do not depend on where data lie, and of the others those of the largest footprint of their kind: it is larger
-/// than every cache.
+/// Ceilings at the largest footprint of their kind, which exceeds every cache, and those that do not depend on a
+/// footprint.
 fn of_main_memory(ceilings: &[Ceiling]) -> Vec<Ceiling> {
     let alike = |a: &Ceiling, b: &Ceiling| (a.kind, a.parallelism) == (b.kind, b.parallelism) && a.device == b.device;
     let largest = |of: &Ceiling| ceilings.iter().filter(|c| alike(c, of)).map(|c| c.footprint_bytes).max();
     ceilings.iter().filter(|ceiling| Some(ceiling.footprint_bytes) == largest(ceiling)).cloned().collect()
 }
 
-/// The time of a dependent load where a working set of `bytes` lives: from cold caches that is main memory.
+/// The time of a dependent load for a working set of `bytes`; with cold caches, the latency of main memory.
 pub fn latency(ceilings: &[Ceiling], bytes: u64, caches: Caches) -> Option<Ceiling> {
     let bytes = if caches.is_warm() { bytes } else { u64::MAX };
     let loads = || ceilings.iter().filter(|c| c.kind == CeilingKind::Latency && c.value > 0.0);
@@ -61,15 +61,15 @@ pub fn latency(ceilings: &[Ceiling], bytes: u64, caches: Caches) -> Option<Ceili
     loads().filter(|c| c.footprint_bytes == nearest).min_by(|a, b| a.value.total_cmp(&b.value)).cloned()
 }
 
-/// The best bandwidth measured for a mix of reads and writes like that of `work`, at the footprint nearest to its own
-/// (on a logarithmic scale). Unless the work says otherwise the required bytes stand for the working set: what an
-/// implementation touches beyond them is its own affair. A machine on which only copies were measured answers with these.
+/// The best bandwidth measured for the mix of reads and writes nearest to that of `work`, at the nearest footprint on a
+/// logarithmic scale. The working set defaults to the required bytes; extra traffic of an implementation is not
+/// counted. If only copies were measured, they apply to every mix.
 pub fn bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
     near(ceilings, work, parallelism, |footprints, bytes| nearest_footprint(footprints, bytes))
 }
 
-/// The bandwidth at the largest measured footprint that is no larger than the bytes of `work`: between two levels part of
-/// the data still lies in the faster one, so only a result above this one cannot be.
+/// The bandwidth at the largest measured footprint that does not exceed the bytes of `work`; a result above it is
+/// impossible.
 fn fastest_bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism) -> Option<Ceiling> {
     let below = |footprints: Vec<&Ceiling>, bytes: u64| {
         let below = footprints.iter().map(|c| c.footprint_bytes).filter(|footprint| *footprint <= bytes).max();
@@ -78,7 +78,8 @@ fn fastest_bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism
     near(ceilings, work, parallelism, |footprints, bytes| below(footprints.collect(), bytes))
 }
 
-/// The ceiling of the kind most like `work`, at the footprint that `choose` picks for one thread and for all threads.
+/// The best ceiling of the kind nearest to `work`, at the footprint that `choose` picks for one thread and for all
+/// threads.
 fn near(
     ceilings: &[Ceiling],
     work: &Work,
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_held_against_reads_and_mixtures_against_the_most_similar_stream() {
+    fn reads_use_read_ceilings_and_mixtures_the_most_similar_stream() {
         let mut machine = machine();
         machine.push(ceiling(CeilingKind::Read, 128 << 20, 28e9));
         machine.push(ceiling(CeilingKind::Triad, 128 << 20, 41e9));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_levels_only_what_beats_the_faster_one_cannot_be() {
+    fn between_two_levels_the_faster_one_is_the_bound() {
         let between = copied(4 << 20);
         assert_eq!(fastest_bandwidth(&machine(), &between, Parallelism::Single).unwrap().value, 200e9);
         assert_eq!(fastest_bandwidth(&machine(), &copied(256 << 20), Parallelism::Single).unwrap().value, 40e9);
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_are_held_against_the_better_of_one_and_all() {
+    fn several_threads_use_the_better_of_one_and_all() {
         let mut machine = machine();
         let all = |value| Ceiling { parallelism: Parallelism::Many, ..ceiling(CeilingKind::Copy, 16 << 10, value) };
         machine.push(all(1e9));
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn from_cold_caches_what_is_read_comes_out_of_main_memory_whatever_its_size() {
+    fn cold_reads_come_from_main_memory_at_every_size() {
         let mut machine = machine();
         let latency_of =
             |footprint, ns: f64| Ceiling { value: ns * 1e-9, ..ceiling(CeilingKind::Latency, footprint, 1.0) };
@@ -170,7 +171,7 @@ mod tests {
             latency_of(128 << 20, 100.0),
         ]);
         let of = |work: &Work, caches| traffic(&machine, work, Parallelism::Single, caches).unwrap();
-        // 8 KiB read and 8 KiB written.
+        // 8 KiB read, 8 KiB written.
         let small = copied(16 << 10);
         let (warm, cold) = (of(&small, Caches::Warm), of(&small, Caches::Cold));
         assert_eq!((warm.ceiling.value, warm.seconds), (200e9, 16384.0 / 200e9));
@@ -178,11 +179,11 @@ mod tests {
         assert_eq!(cold.seconds, 8192.0 / 20e9, "written bytes may stay in the cache");
         let fastest = fastest_traffic(&machine, &small, Parallelism::Single, Caches::Cold).unwrap();
         assert_eq!(fastest, cold, "no cache is faster than memory when it is empty");
-        // What fits into no cache has to move either way, and the limit is what it was.
+        // An array that fits into no cache has the same limit, warm or cold.
         let large = copied(1 << 30);
         assert_eq!(of(&large, Caches::Warm).ceiling.value, 40e9);
         assert_eq!(of(&large, Caches::Cold).seconds, of(&large, Caches::Warm).seconds);
-        // Nothing is read: nothing is missing in the cache.
+        // Nothing is read, so nothing can miss.
         let filled = Work::items("bytes", 1).bytes(0, 16 << 10);
         assert_eq!(of(&filled, Caches::Cold), of(&filled, Caches::Warm));
         let load = |caches| latency(&machine, 16 << 10, caches).unwrap().footprint_bytes;

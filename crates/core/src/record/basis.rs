@@ -1,4 +1,4 @@
-//! Which of a slot's times is the time of an arm: chosen from the samples, in one place for every command.
+//! The choice of the time that is reported and compared, made from the samples in one place for every command.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,15 +6,15 @@ use super::Sample;
 use crate::implementation::Parallelism;
 use crate::stats::median;
 
-/// From this time of an iteration on nearly every slot meets a context switch, so that CPU time says more than elapsed time,
-/// provided that it is the time that passed.
+/// Seconds per iteration from which nearly every slot meets a context switch. From here on CPU time is steadier than
+/// elapsed time, if it accounts for the time that passed.
 const LONG_S: f64 = 1e-3;
-/// From this time of an iteration on a block has few slots, and its shortest one is steadier than their median.
+/// Seconds per iteration from which a block has few slots, so that its shortest one is steadier than their median.
 pub const LONG_RUN_S: f64 = 5e-3;
-/// Share of the elapsed time that may pass without an explanation before CPU time no longer counts as the time that passed.
+/// Share of the elapsed time that may pass without explanation before CPU time is no longer used.
 const UNEXPLAINED: f64 = 0.02;
 
-/// Which time of a slot is judged.
+/// The time of a slot that is used for reports and verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -22,21 +22,21 @@ pub enum Basis {
     Fastest,
     /// CPU time of the calling thread.
     Cpu,
-    /// CPU time of the calling thread in the shortest of a block's slots: what neighbours evict from the caches only ever
-    /// adds time, and the median of few slots is uncertain.
+    /// CPU time of the calling thread in the shortest slot of a block: cache evictions by neighbours only add time, and
+    /// the median of few slots is uncertain.
     ShortestCpu,
     /// Elapsed time of the slot.
     Wall,
-    /// Elapsed time of the shortest of a block's runs.
+    /// Elapsed time of the shortest run of a block.
     Shortest,
 }
 
 impl Basis {
-    /// The basis of times for arms that are compared with each other, or of one arm alone.
+    /// Chooses the basis for arms that are compared with each other, or for one arm alone.
     ///
-    /// Short iterations are judged by elapsed time, of which the fastest part of a slot misses most disturbances. Long ones
-    /// always meet a context switch. They are judged by CPU time, but only if every arm runs on the calling thread and CPU time
-    /// accounts for all time that passed ([`cpu_is_time`]); otherwise by elapsed time.
+    /// Short iterations use elapsed time: the fastest part of a slot misses most disturbances. Long iterations always
+    /// meet a context switch, so they use CPU time, provided that every arm runs on the calling thread and CPU time
+    /// accounts for the time that passed ([`cpu_is_time`]); otherwise they use elapsed time too.
     pub fn of(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
         let typical =
             |samples: &[Sample]| median(&samples.iter().map(|s| Basis::Fastest.seconds(s)).collect::<Vec<_>>());
@@ -51,13 +51,13 @@ impl Basis {
         }
     }
 
-    /// The basis for statistics of whole slots, tails among them: CPU time if it accounts for the time that passed.
+    /// The basis for statistics of whole slots, including tails: CPU time if it accounts for the time that passed.
     pub fn of_whole_slots(arms: &[&[Sample]], parallelism: &[Parallelism]) -> Self {
         let single = parallelism.iter().all(|one| *one == Parallelism::Single);
         if single && arms.iter().all(|arm| cpu_is_time(arm)) { Basis::Cpu } else { Basis::Wall }
     }
 
-    /// Seconds of one iteration.
+    /// Seconds per iteration of `sample`.
     pub fn seconds(self, sample: &Sample) -> f64 {
         match self {
             Basis::Fastest => sample.fastest_seconds().unwrap_or_else(|| sample.wall_seconds()),
@@ -66,7 +66,7 @@ impl Basis {
         }
     }
 
-    /// One value a slot, or one value a block for the bases that take the shortest.
+    /// Seconds per iteration: one value per slot, or one per block for the bases that take the shortest.
     pub fn values(self, samples: &[Sample]) -> Vec<f64> {
         let seconds = samples.iter().map(|sample| self.seconds(sample));
         match self {
@@ -75,7 +75,7 @@ impl Basis {
         }
     }
 
-    /// The same time with one value for every slot.
+    /// The corresponding basis with one value per slot.
     pub fn of_slots(self) -> Self {
         match self {
             Basis::ShortestCpu => Basis::Cpu,
@@ -84,12 +84,12 @@ impl Basis {
         }
     }
 
-    /// Whether it is CPU time.
+    /// True if the basis is CPU time.
     pub fn is_cpu(self) -> bool {
         matches!(self, Basis::Cpu | Basis::ShortestCpu)
     }
 
-    /// In words.
+    /// Description for reports.
     pub fn about(self) -> &'static str {
         match self {
             Basis::Fastest => "elapsed time, fastest part of a slot",
@@ -101,11 +101,12 @@ impl Basis {
     }
 }
 
-/// Whether the CPU time of the calling thread is the time that passed, but for what the scheduler gave to other processes.
+/// True if the CPU time of the calling thread accounts for the time that passed, except for what the scheduler gave to
+/// other processes.
 ///
-/// It is not if other threads of the process worked too, if the thread gave up the processor by itself (a sleep, a lock, input
-/// or output, a child process), or if time passed without any context switch to explain it. Then CPU time says little about how
-/// long a caller waits. Slots that lack a count are no basis either.
+/// It does not if other threads of the process worked, if the thread waited (sleep, lock, I/O, child process), or if
+/// time passed without a context switch that explains it. CPU time then says little about how long a caller waits.
+/// Slots without these counts return false too.
 pub fn cpu_is_time(samples: &[Sample]) -> bool {
     let (mut wall, mut others, mut waited, mut unexplained) = (0, 0, 0, 0);
     for sample in samples {

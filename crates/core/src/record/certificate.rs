@@ -1,74 +1,76 @@
-//! What a self-check found on a machine, as a run embeds it: how far its verdicts can be trusted there.
+//! The result of a machine's self-check, which a run embeds in its record: how far verdicts on that machine can be
+//! trusted.
 
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{proportion_interval, proportion_upper_bound};
 
-/// Counts of a self-check: comparisons of equal things, and of things with a planted difference. Bounds and shares are
-/// derived from them ([`Certificate::bound`], [`Planted::power`]).
+/// Counts of a self-check: comparisons of identical code and of code with a planted difference. Rates and bounds are
+/// computed from them ([`Certificate::bound`], [`Planted::power`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// Version of the program that made it.
+    /// Version of Ellwand that made the certificate.
     pub ellwand: String,
-    /// Source revision of that program, where it was built from a repository.
+    /// Source revision of that version, if it was built from a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// When it began, in milliseconds since 1970-01-01 UTC.
+    /// Start of the self-check, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// Load averages over one minute before and after.
+    /// Load averages over one minute, before and after.
     pub load: [Option<f64>; 2],
-    /// Region of practical equivalence, as a share.
+    /// Region of practical equivalence, as a share (0.01 for 1 %).
     pub rope: f64,
-    /// Probability of a wrong verdict that was asked for.
+    /// Largest accepted probability of a wrong verdict.
     pub alpha: f64,
-    /// Decisions on equal things.
+    /// Decisions on identical code.
     pub decisions: u64,
-    /// How many of them were called different.
+    /// Decisions on identical code that reported a difference (false positives).
     pub false_alarms: u64,
-    /// Planted differences, one entry a size, smallest first.
+    /// Planted differences, one entry per size, smallest first.
     pub planted: Vec<Planted>,
-    /// Planted slow modes, one entry a kind; empty where none were tried (records of before they were noted).
+    /// Planted slow modes, one entry per kind; empty in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_modes: Vec<SlowMode>,
 }
 
-/// Decisions on a planted slow-down of one size, over all kernels.
+/// Decisions on a planted slow-down of one size, over all kernels of the self-check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planted {
-    /// More work of the candidate, in per cent.
+    /// Extra work of the candidate, in per cent.
     pub percent: i64,
-    /// Decisions.
+    /// Number of decisions.
     pub decisions: u64,
-    /// How many were called slower.
+    /// Decisions that reported "slower".
     pub slower: u64,
 }
 
-/// Decisions on a planted slow mode of one kind, over all kernels.
+/// Decisions on a planted slow mode of one kind, over all kernels of the self-check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowMode {
-    /// What was planted: `tail` (one run or slot in twenty takes twice as long) or `modes` (every second one a tenth longer).
+    /// Kind: `tail` (one run or slot in twenty takes twice as long) or `modes` (every second one takes a tenth longer).
     pub kind: String,
-    /// Decisions.
+    /// Number of decisions.
     pub decisions: u64,
-    /// How many were called slower.
+    /// Decisions that reported "slower".
     pub slower: u64,
 }
 
 impl Certificate {
-    /// Upper end of what the true share of false alarms can be (95 %, one-sided, exact: Clopper and Pearson 1934); `None`
-    /// without a decision.
+    /// Exact one-sided 95 % upper bound of the false-positive rate (Clopper and Pearson 1934); `None` without
+    /// decisions.
     pub fn bound(&self) -> Option<f64> {
         proportion_upper_bound(self.false_alarms, self.decisions, 0.95).ok()
     }
 
-    /// Milliseconds from its start to `unix_ms`; zero for a clock that was set back meanwhile.
+    /// Milliseconds from the start of the self-check to `unix_ms`; 0 if the clock was set back in between.
     pub fn age_ms(&self, unix_ms: u64) -> u64 {
         unix_ms.saturating_sub(self.started_unix_ms)
     }
 }
 
 impl Planted {
-    /// Share called slower with its 95 % interval (Clopper and Pearson); `None` without a decision.
+    /// Share of decisions that reported "slower", with its 95 % interval (Clopper and Pearson); `None` without
+    /// decisions.
     pub fn power(&self) -> Option<(f64, f64, f64)> {
         let (low, high) = proportion_interval(self.slower, self.decisions, 0.95).ok()?;
         Some((self.slower as f64 / self.decisions as f64, low, high))
@@ -93,7 +95,7 @@ mod tests {
             planted: vec![Planted { percent: 2, decisions: 60, slower: 60 }],
             slow_modes: Vec::new(),
         };
-        // Nothing in 400: 1 - 0.05^(1/400).
+        // Upper bound for 0 of 400: 1 - 0.05^(1/400).
         assert!((certificate.bound().unwrap() - (1.0 - 0.05_f64.powf(1.0 / 400.0))).abs() < 1e-9);
         assert_eq!((certificate.age_ms(3000), certificate.age_ms(1)), (2000, 0));
         let (share, low, high) = certificate.planted[0].power().unwrap();

@@ -1,5 +1,5 @@
-//! A comparison as a record keeps it: the rule that was fixed before it, the raw samples of its arms, and the block values
-//! that the verdict rests on.
+//! A comparison as stored in a record: the rule fixed in advance, the raw samples of its arms, and the block values
+//! that give the verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,42 +10,42 @@ use crate::stats::{Change, Rule, StatsError, decide};
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Identity of the case, with the implementation where programs are compared; `command` for shell commands.
+    /// Id of the case, with the implementation if programs are compared; `command` for shell commands.
     pub case: String,
-    /// The baseline as the user names it.
+    /// The baseline as the user named it.
     pub baseline: String,
-    /// The candidate.
+    /// The candidate as the user named it.
     pub candidate: String,
-    /// Region of practical equivalence, as a share.
+    /// Region of practical equivalence, as a share (0.01 for 1 %).
     pub rope: f64,
-    /// Probability of a wrong verdict.
+    /// Largest accepted probability of a wrong verdict.
     pub alpha: f64,
-    /// After how many blocks the verdict was looked for.
+    /// Planned numbers of blocks after which the comparison may stop.
     pub looks: Vec<usize>,
-    /// Which time was judged, in words; empty when there is none.
+    /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
-    /// The same for programs; not in older records.
+    /// The time that was compared; missing in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
-    /// What was said: `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution`, `none`.
-    /// Beside the block values it knows the other cases of the report, whose number decides how much evidence a call takes.
+    /// The verdict: `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution` or `none`.
+    /// It depends on the other cases of the report too, since their number sets the evidence needed.
     pub verdict: String,
-    /// Why there is no verdict: how which arm ended.
+    /// The arm that failed, if there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// The arms: baseline, candidate, second copy of the baseline; none when it ended.
+    /// The arms: baseline, candidate, second copy of the baseline; empty if an arm failed.
     pub arms: Vec<Arm>,
-    /// One line of values a block: natural logarithms of candidate over baseline.
+    /// Values of each block: natural logarithms of candidate over baseline.
     pub blocks: Vec<BlockValues>,
-    /// Step of the clock over the shorter of the two times that were judged: no block knows its ratio better. Zero in records
-    /// that are older than it.
+    /// Clock step divided by the shorter of the two compared times; no block knows its ratio more exactly. Zero in
+    /// older records.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub grain: f64,
-    /// What had to be said beside the verdict: a device that slowed itself down, slots that met others, slow moments of what is
-    /// faster. None in records that are older than it.
+    /// Remarks on the verdict, such as throttling, disturbed slots, or slow moments of a faster candidate. Empty in
+    /// older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Elapsed seconds.
+    /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
 }
 
@@ -54,51 +54,51 @@ fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
-/// How an arm ended in place of a verdict.
+/// The arm that ended a comparison without a verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Which.
+    /// Name of the arm: baseline, candidate or control.
     pub arm: String,
-    /// How.
+    /// Its outcome; never `Measured`.
     pub outcome: Outcome,
 }
 
 /// One arm of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// What really ran (instruction set, threads).
+    /// What ran: instruction set, number of threads.
     pub what_ran: String,
-    /// Raw samples.
+    /// Raw samples in the order taken.
     #[serde(with = "samples")]
     pub samples: Vec<Sample>,
-    /// How its time settles after the other arms used the processor, where that was recorded.
+    /// Settling after the other arms used the CPU, if recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settling: Option<Settling>,
-    /// Values of probes.
+    /// Values from probes.
     pub readings: Vec<Reading>,
 }
 
-/// The numbers of one block.
+/// The log ratios of one block, candidate over baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockValues {
-    /// By the time that was judged.
+    /// On the compared time; the verdict uses these values.
     pub main: f64,
-    /// The second copy of the baseline over the first.
+    /// Second copy of the baseline over the first: a control that should be 0.
     pub control: f64,
-    /// Median slot over median slot.
+    /// Ratio of the median slots.
     pub median: f64,
-    /// 90th percentile of the slots over the same.
+    /// Ratio of the 90th percentiles of the slots.
     pub p90: f64,
-    /// Mean slot over mean slot.
+    /// Ratio of the mean slots.
     pub mean: f64,
 }
 
 impl Comparison {
-    /// Ratio and interval, computed again from the block values under the rule that was fixed before; `None` when the
-    /// comparison ended before its first look.
+    /// Recomputes ratio and interval from the block values under the rule fixed in advance; `None` if the comparison
+    /// ended before its first look.
     ///
     /// # Errors
-    /// When rule and blocks do not belong together: the line was edited.
+    /// If rule and blocks do not match, for example because the line was edited.
     pub fn change(&self) -> Result<Option<Change>, StatsError> {
         if self.blocks.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Lines of a record: writing one, and reading a whole file whatever state it was left in.
+//! Lines of a record: writes one, and reads a whole file even if the last line is incomplete.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,49 +16,49 @@ enum LineOut<'a> {
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its first line.
+    /// The first line.
     pub run: Run,
-    /// Its measurements. Where a cell stands twice (a resumed run), the last one holds.
+    /// The measurements. If a cell occurs twice (a resumed run), only the last one is kept.
     pub measurements: Vec<Measurement>,
-    /// Its comparisons, in the order made.
+    /// The comparisons in file order.
     pub comparisons: Vec<Comparison>,
-    /// The command lines that went on with it after the first, in order.
+    /// Command lines of later runs that resumed this record, in file order.
     pub resumed: Vec<Vec<String>>,
-    /// What was recorded inside implementations, in runs of their own; the last of a cell holds.
+    /// Span recordings, from separate runs. If a cell occurs twice, only the last one is kept.
     pub spans: Vec<Spans>,
-    /// What was odd about the file: a cut last line, lines of a kind this version does not know, dates that run backwards.
+    /// Defects of the file: a truncated last line, lines of an unknown kind, dates that go backwards.
     pub warnings: Vec<String>,
 }
 
-/// Why a text is not a record.
+/// Why a text cannot be read as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// There is no line at all.
+    /// The text has no lines.
     #[error("the record is empty; expected JSON lines that start with a line of kind \"run\"")]
     Empty,
     /// The first line is not a run.
     #[error("line 1 is not the start of a record ({0}); expected a JSON object of kind \"run\"")]
     NoRun(String),
-    /// It was written by a later version.
-    #[error("the record has format version {found}, this program reads up to {VERSION}; use a newer Ellwand")]
+    /// The record was written by a later version of Ellwand.
+    #[error("the record has format version {found}, this program reads versions up to {VERSION}; use a newer Ellwand")]
     Newer {
-        /// Version of the file.
+        /// Format version of the file.
         found: u32,
     },
-    /// A line in the middle cannot be read.
+    /// A line other than the last cannot be parsed.
     #[error("line {line}: {problem}; the record is damaged there")]
     Damaged {
-        /// Line number, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What the parser said.
+        /// Message of the parser.
         problem: String,
     },
 }
 
-/// The line of a record that holds `entry`, without the line end.
+/// Serialises `entry` as one line of a record, without the line end.
 ///
 /// # Errors
-/// When a number cannot be written as JSON.
+/// If a number has no JSON form.
 pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error> {
     let out = match entry.into() {
         Entry::Run(run) => LineOut::Run(run),
@@ -69,15 +69,15 @@ pub fn line<'a>(entry: impl Into<Entry<'a>>) -> Result<String, serde_json::Error
     serde_json::to_string(&out)
 }
 
-/// Something that becomes a line of a record.
+/// The content of one line.
 pub enum Entry<'a> {
-    /// The first line.
+    /// The first line, or the start of a resumed run.
     Run(&'a Run),
     /// A measurement.
     Measurement(&'a Measurement),
     /// A comparison.
     Comparison(&'a Comparison),
-    /// Components of an implementation.
+    /// Spans of an implementation.
     Spans(&'a Spans),
 }
 
@@ -108,15 +108,15 @@ struct Head {
     version: Option<u32>,
 }
 
-/// What is said of a command that went on with a record and is dated before the one it goes on from.
-fn set_back(before: u64, now: u64, line: usize) -> Option<String> {
+/// Warning for a resumed run whose start time precedes that of the run it resumes (the clock was set back).
+fn clock_warning(before: u64, now: u64, line: usize) -> Option<String> {
     let seconds = before.checked_sub(now).filter(|back| *back > 0)? as f64 * 1e-3;
     Some(format!(
-        "line {line} goes on with the record and is dated {seconds:.1} s before the command that it follows: the clock on the wall was set back; times are read from another clock"
+        "line {line} resumes the record but is dated {seconds:.1} s before the previous command: the system clock was set back. Measured times are unaffected"
     ))
 }
 
-/// Reads a record. A last line that was cut off is left out with a warning, since the program may have been killed while
+/// Parses a record. A truncated last line is skipped with a warning, since the program may have been killed while
 /// writing it; a damaged line elsewhere is an error.
 ///
 /// # Errors
@@ -126,7 +126,7 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
     let (_, first) = lines.next().ok_or(RecordError::Empty)?;
     let head: Head = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
     if head.kind != "run" {
-        return Err(RecordError::NoRun(format!("it is of kind \"{}\"", head.kind)));
+        return Err(RecordError::NoRun(format!("its kind is \"{}\"", head.kind)));
     }
     match head.version {
         Some(found) if found > VERSION => return Err(RecordError::Newer { found }),
@@ -159,10 +159,10 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }
             },
-            // A resumed run appends its own first line: the measurements after it were made by that command.
+            // A resumed run appends its own first line; the measurements after it belong to that command.
             Ok(head) if head.kind == "run" => match serde_json::from_str::<Run>(text) {
                 Ok(run) => {
-                    record.warnings.extend(set_back(last_start, run.started_unix_ms, number));
+                    record.warnings.extend(clock_warning(last_start, run.started_unix_ms, number));
                     last_start = run.started_unix_ms;
                     record.resumed.push(run.command);
                 }
@@ -179,13 +179,8 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                     return Err(RecordError::Damaged { line: number, problem: error.to_string() });
                 }
             },
-            Ok(head) => record.warnings.push(format!(
-                "line {number} is of kind \"{}\", which this version does not know; left out",
-                head.kind
-            )),
-            Err(_) if cut => {
-                record.warnings.push(format!("line {number} was cut off while it was being written; left out"))
-            }
+            Ok(head) => record.warnings.push(format!("line {number} has the unknown kind \"{}\"; skipped", head.kind)),
+            Err(_) if cut => record.warnings.push(format!("line {number} was cut off while being written; skipped")),
             Err(error) => {
                 return Err(RecordError::Damaged { line: number, problem: error.to_string() });
             }

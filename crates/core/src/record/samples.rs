@@ -1,4 +1,4 @@
-//! Samples on the wire: one array a column. Two hundred samples take a quarter of the space that objects would.
+//! Samples in JSON: one array per column, a quarter of the size of one object per sample.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,8 +1,8 @@
-//! How the time of an iteration settles after other arms used the processor, as the record keeps it.
+//! How the time of an iteration settles after other arms used the CPU.
 
 use serde::{Deserialize, Serialize};
 
-/// Early iterations that are slower than settled ones by more than this are worth a remark.
+/// Ratio of first to settled iterations above which a report remarks on settling.
 const WORTH_A_REMARK: f64 = 1.2;
 
 /// The settling curve of an arm.
@@ -10,11 +10,11 @@ const WORTH_A_REMARK: f64 = 1.2;
 pub struct Settling {
     /// Iterations in each step of the curve.
     pub step_iterations: u64,
-    /// Time of an iteration in each step after a switch, in nanoseconds: the median over several turns.
+    /// Nanoseconds per iteration in each step after a switch: the median over several turns.
     pub curve_ns: Vec<f64>,
-    /// Time of a settled iteration, in nanoseconds.
+    /// Nanoseconds per settled iteration.
     pub settled_ns: f64,
-    /// Iterations at the start of a turn that are slower than that.
+    /// Iterations at the start of a turn that are slower than settled ones.
     pub settles_after: u64,
     /// Untimed iterations at the head of each slot; at least [`Settling::settles_after`].
     pub untimed: u64,
@@ -24,20 +24,20 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Time from a switch until the arm has settled, in seconds.
+    /// Seconds from a switch until the arm has settled.
     pub fn seconds(&self) -> f64 {
         let steps = self.settles_after.div_ceil(self.step_iterations.max(1)) as usize;
         self.curve_ns.iter().take(steps).sum::<f64>() * self.step_iterations as f64 * 1e-9
     }
 
-    /// Time of an iteration right after a switch over that of a settled one.
+    /// Time of the first iterations after a switch divided by the settled time; `None` without a curve.
     pub fn slower_at_first(&self) -> Option<f64> {
         let ratio = self.curve_ns.first()? / self.settled_ns;
         ratio.is_finite().then_some(ratio)
     }
 
-    /// True if the first iterations after a switch are so much slower that code which is called once in a while is better
-    /// described by them.
+    /// True if the first iterations after a switch are so slow that they, not the settled ones, describe code that runs
+    /// only occasionally.
     pub fn is_remarkable(&self) -> bool {
         self.unsettled || self.settles_after > 0 && self.slower_at_first().is_some_and(|ratio| ratio > WORTH_A_REMARK)
     }

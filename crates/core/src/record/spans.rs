@@ -1,6 +1,6 @@
-//! Spans of an implementation at a case: the components inside its runs. A line of kind `spans`.
+//! Spans of an implementation at a case: the components of its runs, stored in a line of kind `spans`.
 //!
-//! They come from runs of their own: no time in a [`Measurement`](super::Measurement) was taken while spans were on.
+//! They come from separate runs: no time in a [`Measurement`](super::Measurement) was taken while spans were on.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,52 +8,52 @@ use super::{CaseRecord, Outcome};
 use crate::implementation::Parallelism;
 use crate::work::Work;
 
-/// What was recorded inside one implementation at one case.
+/// The spans recorded in one implementation at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spans {
     /// The parameter point.
     pub case: CaseRecord,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// The device it ran on.
+    /// Id of the device that it ran on.
     pub device: String,
-    /// How many threads it uses.
+    /// Number of threads declared for the implementation.
     pub parallelism: Parallelism,
-    /// What really ran (instruction set, threads).
+    /// What ran: instruction set, number of threads.
     pub what_ran: String,
-    /// Required work of an iteration.
+    /// Required work of one iteration.
     pub work: Work,
-    /// What became of it; `measured` means that its answer was right before and after, and spans were on in between.
+    /// The result; `measured` means that the outputs were correct before and after the recorded iterations.
     pub outcome: Outcome,
-    /// Wall time of each iteration while spans were on, in nanoseconds. Not a benchmark.
+    /// Elapsed nanoseconds of each iteration while spans were on. Not a benchmark.
     pub iteration_ns: Vec<f64>,
-    /// The components, each below what it lies in; empty when the implementation has no spans.
+    /// The components, each after its parent; empty if the implementation has no spans.
     pub nodes: Vec<SpanNode>,
-    /// The clock that spans read (`tsc`, `monotonic`).
+    /// Clock that spans read (`tsc`, `monotonic`).
     pub clock: String,
-    /// What spans cost here.
+    /// Cost of a span on this machine, if measured.
     pub cost: Option<SpanCost>,
     /// Spans recorded in these iterations.
     pub spans: u64,
-    /// Spans that found no room and are missing.
+    /// Spans lost because the buffer was full.
     pub dropped: u64,
-    /// Spans that had not ended when recording did.
+    /// Spans that were still open when recording stopped.
     pub open: u64,
-    /// File beside the record that holds every span, where one was written.
+    /// File next to the record that holds every span, if written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// What the reader must know.
+    /// Warnings printed with the table.
     pub warnings: Vec<String>,
 }
 
-/// Cost of a span on the machine of the run, in nanoseconds.
+/// Cost of a span on the machine of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SpanCost {
-    /// While spans are off.
+    /// Nanoseconds while spans are off.
     pub off_ns: f64,
-    /// While they are on.
+    /// Nanoseconds while spans are on.
     pub on_ns: f64,
-    /// What a span around nothing reads as.
+    /// Nanoseconds that an empty span measures.
     pub empty_ns: f64,
 }
 
@@ -62,39 +62,39 @@ pub struct SpanCost {
 pub struct SpanNode {
     /// Names from the outermost span inside the iteration to this one.
     pub path: Vec<String>,
-    /// Source file.
+    /// Source file of the call site.
     pub file: String,
-    /// Line.
+    /// Line of the call site, starting at 1.
     pub line: u32,
-    /// Whether they lie on the thread that called the implementation, inside its wall time. Those of other threads run
-    /// beside it.
+    /// True if the spans are on the thread that called the implementation, inside its elapsed time; those of other
+    /// threads run at the same time.
     pub calling: bool,
-    /// Threads that recorded some.
+    /// Threads that recorded such spans.
     pub lanes: u32,
-    /// Spans in all iterations together.
+    /// Calls in all iterations together.
     pub calls: u64,
-    /// Time inside, in nanoseconds, for each iteration.
+    /// Nanoseconds inside, per iteration.
     pub total_ns: Vec<f64>,
-    /// Time inside and not inside a nested span of the same thread, for each iteration.
+    /// Nanoseconds inside but not in a nested span of the same thread, per iteration.
     pub self_ns: Vec<f64>,
-    /// Shortest call.
+    /// Shortest call, in nanoseconds.
     pub call_min_ns: Option<f64>,
-    /// Median call.
+    /// Median call, in nanoseconds.
     pub call_median_ns: Option<f64>,
-    /// The duration that 99 % of the calls do not exceed.
+    /// 99th percentile of the calls, in nanoseconds.
     pub call_p99_ns: Option<f64>,
-    /// Longest call.
+    /// Longest call, in nanoseconds.
     pub call_max_ns: Option<f64>,
-    /// Declared bytes, in all iterations together; 0 where none were declared.
+    /// Bytes declared in all iterations together; 0 if none were declared.
     pub bytes: u64,
-    /// Declared things processed, likewise.
+    /// Items declared in all iterations together; 0 if none were declared.
     pub items: u64,
-    /// Declared floating-point operations, likewise.
+    /// Floating-point operations declared in all iterations together; 0 if none were declared.
     pub flops: f64,
 }
 
 impl Spans {
-    /// Key of the cell, as of a measurement.
+    /// Key of the cell, as for [`Measurement::cell`](super::Measurement::cell).
     pub fn cell(&self) -> String {
         format!("{} {} {}", self.case.id, self.implementation, self.device)
     }

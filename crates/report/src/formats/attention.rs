@@ -1,7 +1,7 @@
-//! The parts of attention side by side, where a record holds measurements of them: time, share of their sum, what bounds each
-//! and what would change most.
+//! The parts of attention in one table, if a record has measurements of them: time, share of the sum, limit and best
+//! change.
 //!
-//! The parts were measured apart, each on inputs of its own: their sum is what a form that does one after the other takes.
+//! The parts were measured separately, each on its own inputs; their sum is the time of running one after the other.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::grid::{self, Column, Tone, markdown, paint, wrap};
 use crate::model::{Report, Row};
 use crate::units::{UNAVAILABLE, human};
 
-/// Workloads in the order in which attention takes them, and what they are called in the table.
+/// Workloads in the order of computation, with their names in the table.
 const PARTS: [(&str, &str); 5] = [
     ("attention-qkv", "QKV projection"),
     ("attention-scores", "score computation"),
@@ -20,16 +20,16 @@ const PARTS: [(&str, &str); 5] = [
     ("attention-output", "output projection"),
 ];
 
-/// The parts between which the matrix of scores goes through memory, unless they are computed in one.
+/// The parts that exchange the score matrix through memory unless they are fused.
 const SCORES: [&str; 3] = ["score computation", "softmax", "weighted sum"];
 
-/// A saving below this share of the total is not worth another implementation.
+/// Savings below this share of the total are not worth another implementation.
 const WORTH: f64 = 0.05;
 
 /// The parts of one run, case, implementation and device.
 struct Group<'a> {
     key: (usize, String, &'a str, &'a str),
-    /// Name of a part, its row, and its median time in seconds.
+    /// Name, row and median time in seconds of each part.
     parts: Vec<(&'static str, &'a Row, f64)>,
 }
 
@@ -42,8 +42,8 @@ impl<'a> Group<'a> {
         self.parts.iter().max_by(|a, b| a.2.total_cmp(&b.2))
     }
 
-    /// The share of the total that the fused form can save at most: the traffic of the parts that share the scores, as far as
-    /// it is not hidden behind their arithmetic. Where all three were measured and it is worth the change.
+    /// The largest share of the total that fusion can save: the memory traffic of the parts that share the scores, as
+    /// far as it is not hidden by arithmetic. `None` unless all three were measured and the saving is worth it.
     fn fusion(&self) -> Option<f64> {
         let mut saved = 0.0;
         for name in SCORES {
@@ -54,7 +54,7 @@ impl<'a> Group<'a> {
         Some(saved / self.total()).filter(|share| *share >= WORTH)
     }
 
-    /// What would change most for a part: where the traffic of the scores bounds it, not to have it.
+    /// The best change for a part: fusion if the traffic of the scores limits it, else the diagnosis.
     fn advice(&self, name: &str, row: &Row) -> Option<String> {
         let bound = row.diagnosis.as_ref().is_some_and(|d| d.limit == Limit::Memory);
         match self.fusion() {
@@ -63,7 +63,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// `batch 1, sequence 256 · simd`.
+    /// Heading such as `batch 1, sequence 256 · simd`.
     fn title(&self) -> String {
         let implementation = self.key.2;
         [self.key.1.as_str(), implementation]
@@ -73,7 +73,7 @@ impl<'a> Group<'a> {
             .join(" · ")
     }
 
-    /// Which part takes longest, and whether all of them were measured.
+    /// The slowest part, the best change, and the parts that are missing.
     fn verdict(&self) -> String {
         let Some((name, row, seconds)) = self.longest() else { return String::new() };
         let mut text = format!("bottleneck: {name} ({})", human(seconds / self.total(), "1"));
@@ -89,7 +89,7 @@ impl<'a> Group<'a> {
             .map(|(_, name)| *name)
             .collect();
         if !missing.is_empty() {
-            text += &format!(". Not in this record, and not in the total: {}", missing.join(", "));
+            text += &format!(". Missing from this record and from the total: {}", missing.join(", "));
         }
         text
     }
@@ -107,7 +107,7 @@ impl<'a> Group<'a> {
             Column::new("component", false, 0, names),
             Column::new("time", true, 0, cells(&|_, seconds| human(seconds, "s"), human(total, "s"))),
             Column::new("share", true, 0, cells(&|_, seconds| human(seconds / total, "1"), human(1.0, "1"))),
-            Column::new("what bounds it", false, 1, cells(&bound, String::new())),
+            Column::new("limit", false, 1, cells(&bound, String::new())),
             Column::new("recommendation", false, 2, advice),
         ]
     }
@@ -116,13 +116,13 @@ impl<'a> Group<'a> {
 const FUSED: &str = "use the fused implementation (`attention-core`, `attention`), which never writes the scores";
 
 fn fused(share: f64) -> String {
-    format!("{FUSED} (at most {} of the total less)", human(share, "1"))
+    format!("{FUSED} (saves at most {} of the total)", human(share, "1"))
 }
 
-/// What would change most, as the diagnosis says.
+/// The best change for a row, from its diagnosis.
 fn recommendation(row: &Row) -> Option<String> {
     let change = row.diagnosis.as_ref()?.changes.first()?;
-    Some(format!("{} (at most {} less)", change.experiment, human(change.saving_upper_bound, "1")))
+    Some(format!("{} (saves at most {})", change.experiment, human(change.saving_upper_bound, "1")))
 }
 
 /// Groups of at least two parts, in order of first appearance.
@@ -147,7 +147,7 @@ fn groups(report: &Report) -> Vec<Group<'_>> {
     groups
 }
 
-/// For a terminal.
+/// Writes the terminal table.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
     for group in groups(report) {
@@ -161,14 +161,14 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// For the Markdown report.
+/// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let groups = groups(report);
     if groups.is_empty() {
         return Ok(());
     }
     writeln!(out, "## Attention by component\n")?;
-    writeln!(out, "Each part measured apart, on inputs of its own; shares are of the sum.\n")?;
+    writeln!(out, "Each part was measured separately, on its own inputs; shares refer to the sum.\n")?;
     for group in groups {
         writeln!(out, "### {}\n", group.title())?;
         markdown(&group.columns(), out)?;

@@ -1,4 +1,4 @@
-//! The columns of a table of results, shared by the terminal and Markdown.
+//! The columns of a result table, shared by terminal and Markdown.
 
 use ellwand_core::CeilingKind;
 use ellwand_core::record::Basis;
@@ -7,8 +7,8 @@ use crate::grid::{Column, Tone};
 use crate::model::{MetricInfo, MetricValue, Report, Row, Section};
 use crate::units::{self, UNAVAILABLE, below_resolution, human, range};
 
-/// Order in which the columns of metrics are left out on a narrow terminal: rank of the median and of its spread.
-/// A metric that is not named here is less important than those that are.
+/// Order in which metric columns are dropped on a narrow terminal: rank of the median and of its spread. Metrics not
+/// listed here are dropped first.
 fn ranks(id: &str) -> (u8, Option<u8>) {
     match id {
         "time" => (0, Some(6)),
@@ -21,7 +21,7 @@ fn ranks(id: &str) -> (u8, Option<u8>) {
     }
 }
 
-/// The columns of a section, and what is unavailable in all its rows with the reason.
+/// The columns of a section, and the metrics that are unavailable in all its rows, with the reason.
 pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<Column>, Vec<String>) {
     let rows = &section.rows;
     let mut columns = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     for axis in &section.swept {
         let value = |row: &Row| row.param(&axis.name).unwrap_or_else(|| "–".into());
         let cells = rows.iter().enumerate().map(|(index, row)| {
-            // A repeated parameter is left blank, so that the eye sees the cases.
+            // Leave repeated parameters blank, so the cases stand out.
             let same_case = index > 0 && rows[index - 1].case == row.case && rows[index - 1].run == row.run;
             if same_case && !repeat { String::new() } else { value(row) }
         });
@@ -61,18 +61,18 @@ pub(crate) fn columns(report: &Report, section: &Section, repeat: bool) -> (Vec<
     (columns, missing)
 }
 
-/// Whether a metric says of every row what its time says: the clock on the wall where no device has one of its own.
+/// True if a metric repeats the time in every row: the wall time, unless a device has its own clock.
 fn repeats_time(metric: &MetricInfo, rows: &[Row]) -> bool {
     let median = |row: &Row, id: &str| row.metric(id).and_then(|value| value.stats).map(|stats| stats.median);
     metric.id == "wall-time" && rows.iter().all(|row| median(row, metric.id) == median(row, "time"))
 }
 
-/// What stands where there is no value: a dash where nothing was measured, since the row says so already.
+/// Text for a missing value: a dash if the row was not measured, since the row shows the reason already.
 fn nothing(row: &Row) -> String {
     if row.measured() { UNAVAILABLE.to_string() } else { "–".to_string() }
 }
 
-/// The heading of a metric: `vectors/s` for a throughput of vectors.
+/// Heading of a metric: `vectors/s` for a throughput of vectors.
 pub(crate) fn heading(metric: &MetricInfo, section: &Section) -> String {
     match (metric.unit, &section.item) {
         ("1/s", Some(item)) => format!("{item}/s"),
@@ -116,7 +116,7 @@ fn cell(row: &Row, value: Option<&MetricValue>, metric: &MetricInfo) -> String {
     }
 }
 
-/// Which ceiling binds: ` L2`, ` DRAM`, ` FMA`.
+/// Level or unit that limits the row: ` L2`, ` DRAM`, ` FMA`.
 fn binding(row: &Row) -> String {
     match &row.roof {
         Some(roof) if roof.memory_bound && !roof.ceiling.level.is_empty() => format!(" {}", roof.ceiling.level),
@@ -151,7 +151,7 @@ fn speedup_columns(section: &Section, columns: &mut Vec<Column>, missing: &mut V
     columns.push(Column::new("95 % interval", true, 8, rows.iter().map(interval).collect()));
 }
 
-/// The note of a row in a few words.
+/// Short remarks on a row.
 fn note(row: &Row) -> String {
     let mut words = Vec::new();
     if row.best {
@@ -173,7 +173,7 @@ fn note(row: &Row) -> String {
     words.join(", ")
 }
 
-/// The tone of a row.
+/// Colour of a row in the terminal table.
 pub(crate) fn tone(row: &Row) -> Tone {
     match row.status.word {
         "measured" if row.best => Tone::Good,
@@ -182,7 +182,7 @@ pub(crate) fn tone(row: &Row) -> Tone {
     }
 }
 
-/// Why rows were not measured, one line per implementation and reason, with the number of cases.
+/// Why rows were not measured: one line per implementation and reason, with the number of cases.
 pub(crate) fn reasons(section: &Section) -> Vec<String> {
     let mut seen: Vec<(String, usize)> = Vec::new();
     for row in &section.rows {

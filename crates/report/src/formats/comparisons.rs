@@ -1,10 +1,10 @@
-//! The table of comparisons, for the terminal and Markdown. Parameters that all cases share stand once below it.
+//! The table of comparisons for terminal and Markdown. Parameters shared by all cases are listed once below it.
 
 use crate::grid::Column;
 use crate::model::{ComparisonInfo, Report};
 use crate::units::{UNAVAILABLE, human, significant};
 
-/// Its columns; none when the records hold no comparison.
+/// The columns; empty if the records have no comparison.
 pub(super) fn columns(report: &Report) -> Vec<Column> {
     let rows = &report.comparisons;
     if rows.is_empty() {
@@ -40,18 +40,18 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
     columns
 }
 
-/// What the interval promises, and what the times are.
+/// The legend: shared parameters, confidence, and how times are computed.
 pub(super) fn legend(report: &Report) -> String {
     let confidence = report.comparisons.iter().map(|row| row.confidence).fold(f64::INFINITY, f64::min);
     let shared = shared(&report.comparisons);
-    let shared = if shared.is_empty() { String::new() } else { format!("in all cases {}; ", shared.join(", ")) };
+    let shared = if shared.is_empty() { String::new() } else { format!("all cases: {}; ", shared.join(", ")) };
     format!(
-        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 is slower; times are medians over slots, by the time that was judged",
+        "{shared}{} intervals over blocks of fresh processes; a ratio above 1 means slower; times are medians over slots",
         percent(confidence)
     )
 }
 
-/// A case in its parts: `workload/a=1,b=2 implementation`.
+/// The parts of a case id: `workload/a=1,b=2 implementation`.
 struct Parts<'a> {
     workload: &'a str,
     params: Vec<&'a str>,
@@ -73,7 +73,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Parameters that every case has.
+/// Parameters that all cases share.
 fn shared(rows: &[ComparisonInfo]) -> Vec<&str> {
     let mut cases = rows.iter().map(|row| Parts::of(&row.case).params);
     let Some(first) = cases.next() else { return Vec::new() };
@@ -88,13 +88,13 @@ fn ratio(ratio: f64) -> String {
     format!("{}x", digits(ratio))
 }
 
-/// A share that somebody chose, with the digits chosen.
+/// Formats a share chosen by the user without further digits.
 fn percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Differences of less than a per cent must be seen.
+/// Formats a ratio with enough digits for differences below a per cent.
 fn digits(ratio: f64) -> String {
     significant(ratio, 4)
 }

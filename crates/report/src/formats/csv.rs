@@ -1,4 +1,4 @@
-//! CSV: one line a measurement, one column a quantity, the unit in the column's name. Empty means unavailable.
+//! CSV: one line per measurement, one column per quantity, units in the column names. An empty cell means unavailable.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ struct Column<'a> {
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    // Two tables in one file would be neither; `spans.csv` holds the other where there are both.
+    // One file holds one table; if there are both, `spans.csv` holds the other.
     if report.workloads.is_empty() && !report.spans.is_empty() {
         return super::spans::write_csv(report, out);
     }
@@ -31,7 +31,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     Ok(())
 }
 
-/// An exact number: the shortest text that reads back as the same bits.
+/// The shortest text that parses to the same bits.
 fn exact(value: f64) -> String {
     if value.is_finite() { format!("{value:?}") } else { String::new() }
 }
@@ -108,7 +108,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
     }
     columns.push(column("warnings", |_, row: &Row| row.warnings.join("; ")));
     for axis in axes(report).into_iter().rev() {
-        // An axis may be called like a column of ours; then it says that it is an axis.
+        // An axis may have the name of a column; then its column is marked as an axis.
         let taken = columns.iter().any(|column| column.name == axis);
         let name = if taken { format!("param_{axis}") } else { axis.to_string() };
         columns.insert(parameters, column(name, move |_, row| row.param(axis).unwrap_or_default()));
@@ -140,7 +140,7 @@ fn plain(id: &str) -> String {
     id.replace(|c: char| !c.is_alphanumeric(), "_")
 }
 
-/// `time_median` and `s` give `time_median_s`; a fraction or a pure number has no unit.
+/// Appends the unit: `time_median` and `s` give `time_median_s`; a fraction or a pure number has none.
 fn with_unit(name: &str, unit: &str) -> String {
     match unit {
         "" | "1" | "x" | "ratio" => name.to_string(),

@@ -1,5 +1,5 @@
-//! JSON: the whole model. Numbers are written so that they read back as the same bits; what is unavailable is `null`
-//! with a reason beside it, never 0.
+//! JSON: the whole model. Numbers are written so that they parse to the same bits; an unavailable value is `null` with
+//! a reason next to it, never 0.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! JSON lines: one object a measurement, for tools that read line by line.
+//! JSON lines: one object per measurement, for tools that read line by line.
 
 use std::io::Write;
 

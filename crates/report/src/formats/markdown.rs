@@ -1,4 +1,4 @@
-//! Markdown: the full report. What was measured, on what, how fast, what limits it, what to try, and what cannot be said.
+//! Markdown: the full report with setup, results, limits, advice and caveats.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
     with_plots(report, &[], out)
 }
 
-/// The report with plots embedded by relative links.
+/// Writes the report with plots embedded as relative links.
 pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -> Result<(), ReportError> {
     writeln!(out, "# Ellwand report\n")?;
     for warning in &report.warnings {
@@ -40,12 +40,12 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     }
     attention::write_markdown(report, out)?;
     spans::write_markdown(report, out)?;
-    // Of components alone there is nothing to compare, and no column of results to explain.
+    // A report of components only has nothing to compare and no result columns to explain.
     if !report.workloads.is_empty() {
         compare::side_by_side(report, out)?;
         compare::what_limits(report, out)?;
         advice(report, out)?;
-        // A hundred rows that nobody reads from top to bottom: after the results that refer to them.
+        // A long table, so it follows the results that refer to it.
         for (index, run) in report.runs.iter().enumerate() {
             let title = numbered(report, "Ceilings of this machine", "Ceilings of the machine of run", index);
             writeln!(out, "## {title}\n")?;
@@ -53,14 +53,14 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
         }
         meanings(report, out)?;
     }
-    writeln!(out, "## What these numbers cannot say\n")?;
+    writeln!(out, "## Limits of these numbers\n")?;
     for limit in &report.limits {
         writeln!(out, "- {limit}")?;
     }
     Ok(())
 }
 
-/// Runs are numbered where there is more than one.
+/// `one` for a single run, else `many` with the number of the run.
 fn numbered(report: &Report, one: &str, many: &str, index: usize) -> String {
     if report.runs.len() > 1 { format!("{many} {}", index + 1) } else { one.to_string() }
 }
@@ -90,9 +90,9 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
     };
     let clock = match (e.clock_cost_ns, e.clock_step_ns) {
         (Some(cost), Some(step)) => {
-            format!("{} a pair of readings, smallest step {}", human(cost * 1e-9, "s"), human(step * 1e-9, "s"))
+            format!("{} per pair of readings, smallest step {}", human(cost * 1e-9, "s"), human(step * 1e-9, "s"))
         }
-        (Some(cost), None) => format!("{} a pair of readings", human(cost * 1e-9, "s")),
+        (Some(cost), None) => format!("{} per pair of readings", human(cost * 1e-9, "s")),
         _ => unknown(),
     };
     pairs(
@@ -100,7 +100,7 @@ fn about_run(run: &RunInfo, out: &mut dyn Write) -> io::Result<()> {
             ("started", run.started.clone()),
             ("run", run.id.clone()),
             ("Ellwand", format!("{}, {}", run.ellwand, clean(&e.compiler))),
-            ("measurements", format!("{}, of which {} have times", run.measurements, run.measured)),
+            ("measurements", format!("{} ({} with times)", run.measurements, run.measured)),
             ("instrument", settings_line(&run.settings)),
             ("seed", run.seed.to_string()),
             ("processor", run.machine_line()),
@@ -214,10 +214,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     steadiness(section, out)?;
     let tables = readings::tables(report, section);
     for (title, block) in [
-        (
-            if tables.shared { "Readings that are the same for all implementations of a case" } else { "Readings" },
-            tables.alike,
-        ),
+        (if tables.shared { "Readings shared by all implementations of a case" } else { "Readings" }, tables.alike),
         ("Readings by implementation", tables.implementations),
     ] {
         if block.is_empty() {
@@ -225,7 +222,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
         }
         writeln!(out, "### {title}\n")?;
         if !block.fixed.is_empty() {
-            writeln!(out, "The same in every case: {}.\n", block.fixed.join(", "))?;
+            writeln!(out, "Equal in all cases: {}.\n", block.fixed.join(", "))?;
         }
         if !block.columns.is_empty() {
             markdown(&block.columns, out)?;
@@ -235,7 +232,7 @@ fn results(report: &Report, section: &Section, plots: &[Plot], out: &mut dyn Wri
     Ok(())
 }
 
-/// How far the times can be trusted: what disturbed the samples.
+/// Steadiness of the samples: switches, page faults, first run.
 fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<&Row> = section.rows.iter().filter(|row| row.measured()).collect();
     if rows.is_empty() {
@@ -259,11 +256,11 @@ fn steadiness(section: &Section, out: &mut dyn Write) -> io::Result<()> {
         column("largest time", &|row| row.stats("time").map(|stats| seconds(stats.max))),
         column("wall over CPU", &|row| row.wall_over_cpu.map(|ratio| human(ratio, "x"))),
         column("samples with switches", &|row| row.switched_share.map(|share| human(share, "1"))),
-        column("page faults an iteration", &|row| row.faults_per_iteration.map(|faults| human(faults, ""))),
+        column("page faults per iteration", &|row| row.faults_per_iteration.map(|faults| human(faults, ""))),
         column("first run over steady", &|row| row.first_over_steady.map(|ratio| human(ratio, "x"))),
         column("preparation", &|row| row.prepare_s.map(seconds)),
     ]);
-    writeln!(out, "### How steady the samples were\n")?;
+    writeln!(out, "### Steadiness of the samples\n")?;
     markdown(&columns, out)?;
     writeln!(out)
 }
@@ -279,7 +276,7 @@ fn what_ran(section: &Section) -> Vec<String> {
     ran
 }
 
-/// How far each implementation lay from the reference, and where, in the case where it was worst.
+/// Largest difference of each implementation from the reference, and the case in which it occurred.
 fn agreement(section: &Section) -> Vec<String> {
     let mut worst: Vec<(&Row, f64)> = Vec::new();
     for row in &section.rows {
@@ -296,7 +293,7 @@ fn agreement(section: &Section) -> Vec<String> {
 fn advice(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## Findings and advice\n")?;
     if report.findings.is_empty() {
-        writeln!(out, "No rule found anything. The rules look for:\n")?;
+        writeln!(out, "No rule matched. The rules look for:\n")?;
         for rule in RULES {
             writeln!(out, "- {}: {}", rule.id, rule.about)?;
         }
@@ -320,10 +317,10 @@ fn one(number: usize, finding: &Finding, report: &Report, out: &mut dyn Write) -
     )?;
     writeln!(out, "   Evidence: {}; {} of {} cases.  ", finding.evidence_line(), finding.cases.0, finding.cases.1)?;
     if let Some(saving) = finding.saving_upper_bound {
-        writeln!(out, "   At most {} of the time of this case could be saved.  ", human(saving, "1"))?;
+        writeln!(out, "   Saves at most {} of the time of this case.  ", human(saving, "1"))?;
     }
     if !finding.alike.is_empty() {
-        writeln!(out, "   The same in: {}.  ", finding.alike.join("; "))?;
+        writeln!(out, "   Also in: {}.  ", finding.alike.join("; "))?;
     }
     writeln!(out, "   Next: {}.", finding.next_experiment)
 }
@@ -332,14 +329,14 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## What the columns mean\n")?;
     for metric in &report.metrics {
         let direction = crate::model::direction(metric.better);
-        // As in the model: times are read off a clock, the rest is computed from them.
+        // As in the model: times are measured, everything else is computed from them.
         let origin = if metric.unit == "s" { "measured" } else { "derived" };
         writeln!(out, "- **{}**: {} ({origin}; {direction}).", metric.title, metric.about)?;
     }
-    writeln!(out, "- **p10–p90**: four fifths of the samples lie between these.")?;
+    writeln!(out, "- **p10–p90**: 10th and 90th percentile; four fifths of the samples lie between them.")?;
     writeln!(
         out,
-        "- **speed-up**: median over rounds of the baseline's time over the own time in the same round (derived; higher is better); **95 % interval**: of that median, over rounds."
+        "- **speed-up**: median time of the baseline divided by that of the row (derived; higher is better); **95 % interval**: from the processes of the run, or from the rounds if there is one process."
     )?;
     let mut seen: Vec<String> = Vec::new();
     for (title, about) in report.workloads.iter().flat_map(readings::meanings) {

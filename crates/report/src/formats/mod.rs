@@ -1,4 +1,4 @@
-//! Formats: one file each, one row each in [`FORMATS`]. All of them write numbers of the model and compute none.
+//! Formats: one file and one row of [`FORMATS`] each. They print numbers of the model and compute none.
 
 use std::io::Write;
 
@@ -19,19 +19,19 @@ mod table;
 pub(crate) use markdown::with_plots;
 pub(crate) use spans::write_csv as spans_csv;
 
-/// A way of writing a report.
+/// A format in which a report can be written.
 pub struct Format {
-    /// Name as given to `--format`.
+    /// Name given to `--format`.
     pub name: &'static str,
-    /// Usual ending of a file, without the dot.
+    /// Usual file extension, without the dot.
     pub extension: &'static str,
     /// One line for the help text.
     pub about: &'static str,
-    /// Writes the report.
+    /// Writes the report to a stream.
     pub write: fn(&Report, &mut dyn Write) -> Result<(), ReportError>,
 }
 
-/// Every format there is. To add one, write a file and add a row.
+/// All formats. To add one, write a file and add a row.
 pub const FORMATS: &[Format] = &[
     Format {
         name: "table",
@@ -42,7 +42,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "csv",
         extension: "csv",
-        about: "one line a measurement (a component, where there are only spans), exact numbers, units in the column names",
+        about: "one line per measurement (or per component, if there are only spans), exact numbers, units in the column names",
         write: csv::write,
     },
     Format {
@@ -54,7 +54,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "jsonl",
         extension: "jsonl",
-        about: "one JSON object a measurement, then one an implementation with spans",
+        about: "one JSON object per measurement, then one per implementation with spans",
         write: jsonl::write,
     },
     Format {
@@ -71,7 +71,7 @@ pub const FORMATS: &[Format] = &[
     },
 ];
 
-/// The format with this name, or with this usual ending (`md`).
+/// The format with this name or file extension (`md`).
 pub fn format(name: &str) -> Option<&'static Format> {
     let name = name.trim();
     let same = |known: &str| known.eq_ignore_ascii_case(name);

@@ -1,5 +1,5 @@
-//! Tables of readings. What every implementation of a case reads alike (error, rate, compression: a property of the
-//! outputs) takes one line a case; what differs (memory) takes one line a row.
+//! Tables of readings. Readings shared by all implementations of a case (error, rate, compression) take one line per
+//! case; readings that differ (memory) take one line per row.
 
 use ellwand_core::{Provenance, Reading};
 
@@ -7,14 +7,14 @@ use crate::grid::Column;
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, clean, human};
 
-/// Readings of one kind: those that vary in a table, the others in one line.
+/// Readings of one kind: a table of those that vary and a line of those that do not.
 #[derive(Default)]
 pub(crate) struct Block {
-    /// Readings with the same value in every row: `overload 1.25 %`.
+    /// Readings with the same value in every row, as text: `overload 1.25 %`.
     pub(crate) fixed: Vec<String>,
-    /// Headings of all readings of the block.
+    /// Headings of all readings.
     pub(crate) titles: Vec<String>,
-    /// Place and values of those that vary; no column when none does.
+    /// Place and values of the readings that vary; empty if none does.
     pub(crate) columns: Vec<Column>,
 }
 
@@ -24,9 +24,9 @@ impl Block {
     }
 }
 
-/// Readings that do not depend on the implementation, and those that do.
+/// Readings shared by all implementations of a case, and those that differ.
 pub(crate) struct Tables {
-    /// Whether any case has a second implementation to be like.
+    /// True if some case has a second implementation to share readings with.
     pub(crate) shared: bool,
     pub(crate) alike: Block,
     pub(crate) implementations: Block,
@@ -61,7 +61,7 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
                 block.fixed.push(format!("{} {first}", title(reading)));
             }
             _ => {
-                // Readings come in the order of their importance: the last ones are left out first.
+                // Readings come in order of importance, so the last ones are dropped first.
                 let rank = u8::try_from(index + 1).unwrap_or(u8::MAX);
                 varying.push(Column::new(title(reading), true, rank, cells));
             }
@@ -74,21 +74,21 @@ fn block(report: &Report, section: &Section, rows: &[&Row], readings: &[&Reading
     block
 }
 
-/// The heading of a reading; a prediction says that it is one.
+/// Heading of a reading; estimates are marked.
 fn title(reading: &Reading) -> String {
     let estimated = if reading.provenance == Provenance::Estimated { " (estimated)" } else { "" };
     format!("{}{estimated}", clean(&reading.title))
 }
 
-/// The value of a reading in a row; the unit is left out where the heading is the unit.
+/// Value of a reading in a row, without the unit if the heading shows it.
 fn text(row: &Row, reading: &Reading) -> String {
     let own = row.readings.iter().find(|own| own.id == reading.id).and_then(|own| own.value);
     let unit = if reading.unit == reading.title { "" } else { &reading.unit };
     own.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, unit))
 }
 
-/// Whether every measured row of each case has the reading, with the same value, and some case has two such rows. Where every
-/// case has one row only, nothing can differ between implementations, and all readings stand together.
+/// True if every measured row of each case has the reading with the same value and some case has two such rows; also if
+/// every case has one row, since nothing can differ then.
 fn alike(section: &Section, id: &str) -> bool {
     let mut compared = section.cases.iter().all(|case| case.rows.len() == 1);
     for case in &section.cases {
@@ -108,7 +108,7 @@ fn alike(section: &Section, id: &str) -> bool {
     compared
 }
 
-/// The row of a case that carries most readings.
+/// The row of a case with the most readings.
 fn carrier<'a>(section: &'a Section, rows: &[usize]) -> Option<&'a Row> {
     rows.iter()
         .map(|index| &section.rows[*index])
@@ -142,7 +142,7 @@ fn places(report: &Report, section: &Section, rows: &[&Row], implementation: boo
     columns
 }
 
-/// Readings of a section with their meaning, each once.
+/// Each reading of a section once, with its meaning.
 pub(crate) fn meanings(section: &Section) -> Vec<(String, String)> {
     let mut seen: Vec<(String, String)> = Vec::new();
     for reading in section.rows.iter().flat_map(|row| &row.readings) {

@@ -1,7 +1,7 @@
-//! JSON rows with the keys that scripts for layer benchmarks read (`operation`, `batch_size`, `time_ms`, ..).
+//! JSON rows with the keys of common layer-benchmark scripts (`operation`, `batch_size`, `time_ms`, ..).
 //!
-//! Only what was measured has a row, because such scripts add up `time_ms`; the other formats say what was not, and why.
-//! What does not exist is `null`, never 0.
+//! Only measured rows are written, because such scripts add up `time_ms`; other formats give the reasons for missing
+//! rows. A missing value is `null`, never 0.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::ReportError;
 use crate::model::{Report, Row, Section};
 
-/// What these scripts call the operations; a workload that is not here keeps its own name.
+/// Operation names in these scripts; other workloads keep their own names.
 const OPERATIONS: &[(&str, &str)] = &[
     ("layer-norm", "LayerNorm"),
     ("gelu", "GELU"),
@@ -27,17 +27,18 @@ struct SeedRow<'a> {
     batch_size: Option<i64>,
     sequence_length: Option<i64>,
     tensor_dimension: Option<i64>,
-    /// Median, in milliseconds.
+    /// Median time in milliseconds.
     time_ms: f64,
-    /// Peak memory that the process grew by while it ran, in 10^6 bytes.
+    /// Growth of the process's peak memory during the run, in 10^6 bytes.
     memory_mb: Option<f64>,
-    /// Calls a second.
+    /// Calls per second.
     inference_speed: f64,
-    /// Share of the ceiling of the device that ran it, in per cent. The key is the script's; nothing here is estimated.
+    /// Share of the device's ceiling in per cent. The name of the key is prescribed; the value is not an efficiency
+    /// estimate.
     gpu_efficiency: Option<f64>,
-    /// Bytes that must move over the time, in 10^9 bytes a second.
+    /// Required bytes per time, in 10^9 bytes per second.
     throughput_gbps: Option<f64>,
-    /// Where it ran.
+    /// Id of the device.
     device: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! Components of implementations, in every format.
+//! Components of implementations, in all formats.
 
 use std::io::{self, Write};
 
@@ -17,31 +17,31 @@ fn share(value: Option<f64>) -> String {
     value.map_or_else(|| UNAVAILABLE.to_string(), |value| human(value, "1"))
 }
 
-/// A number of calls: whole where it is.
+/// A number of calls, without decimals if it is an integer.
 fn count(calls: f64) -> String {
     if calls.fract() == 0.0 { format!("{calls}") } else { human(calls, "") }
 }
 
-/// A small share of no interest beyond being small.
+/// A share; tiny ones are printed as a bound.
 fn small(share: f64) -> String {
     if share < 1e-4 { "less than 0.01 %".to_string() } else { human(share, "1") }
 }
 
-/// The fixed parameters, where a workload's first table begins.
+/// The fixed parameters, if this is the first table of its workload.
 fn fixed(report: &Report, index: usize) -> Option<&str> {
     let table = &report.spans[index];
     let first = index == 0 || report.spans[index - 1].workload != table.workload;
     Some(table.fixed.as_str()).filter(|fixed| first && !fixed.is_empty())
 }
 
-/// What a component declared, as rates; one text, since few declare all.
+/// Rates of the declared work in one cell, since few components declare all kinds.
 fn rates(row: &SpanRow) -> String {
     let rates = [(row.bandwidth, "B/s"), (row.flop_rate, "FLOP/s")];
     let known = rates.iter().filter_map(|(rate, unit)| Some(human((*rate)?, unit)));
     known.chain(row.item_rate.map(|rate| human(rate, "1/s"))).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns of a table. `flat` writes the whole path where indentation would be lost.
+/// The columns of a table. `flat` writes full paths, for formats that lose indentation.
 fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     let rows = &table.rows;
     let name = |row: &SpanRow| {
@@ -79,13 +79,13 @@ fn columns(table: &SpanTable, flat: bool) -> Vec<Column> {
     columns
 }
 
-/// `lattice-encode · batch 100 · parallel · avx512, 2 threads`.
+/// Heading such as `lattice-encode · batch 100 · parallel · avx512, 2 threads`.
 fn title(table: &SpanTable) -> String {
     let parts = [&table.workload, &table.place, &table.implementation, &table.what_ran];
     parts.into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" · ")
 }
 
-/// What an iteration took, and on what terms.
+/// Time of an iteration and the conditions of the recording.
 fn terms(table: &SpanTable) -> String {
     let of = if table.left_out.is_empty() { String::new() } else { format!(" of {}", table.iterations) };
     let mut parts = vec![format!(
@@ -96,15 +96,15 @@ fn terms(table: &SpanTable) -> String {
     )];
     if let (Some(spans), Some(cost)) = (table.spans_per_iteration, table.span_cost_s) {
         let added = table.overhead_share.map_or_else(String::new, |share| format!(" ({} of it)", small(share)));
-        parts.push(format!("{} spans an iteration at {} a span{added}", count(spans), human(cost, "s")));
+        parts.push(format!("{} spans per iteration at {} per span{added}", count(spans), human(cost, "s")));
     }
     if table.rows.iter().any(|row| !row.calling) {
-        parts.push("other threads run beside the caller: their times are summed over threads".to_string());
+        parts.push("times of other threads are summed over threads and overlap the caller's".to_string());
     }
     parts.join(" · ")
 }
 
-/// The tables for a terminal.
+/// Writes the terminal tables.
 pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Options { width, color, .. } = report.options;
     for (index, table) in report.spans.iter().enumerate() {
@@ -126,7 +126,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             grid::write(&columns, color, |_| Tone::Plain, out)?;
             let mut terms = terms(table);
             if !left_out.is_empty() {
-                terms.push_str(&format!(" · left out at this width: {}", left_out.join(", ")));
+                terms.push_str(&format!(" · hidden at this width: {}", left_out.join(", ")));
             }
             writeln!(out, "{}", paint(&wrap(&terms, width, 2), Tone::Faint, color))?;
         }
@@ -137,7 +137,7 @@ pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The tables as Markdown.
+/// Writes the section of the Markdown report.
 pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if report.spans.is_empty() {
         return Ok(());
@@ -145,11 +145,11 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
     writeln!(out, "## Components\n")?;
     writeln!(
         out,
-        "Where the time goes inside implementations, by their spans. These are runs of their own; no time elsewhere in this report was taken while spans were on.\n"
+        "Where the time goes inside implementations, by their spans. The spans come from separate runs; no other time in this report was taken while spans were on.\n"
     )?;
     for (index, table) in report.spans.iter().enumerate() {
         if let Some(fixed) = fixed(report, index) {
-            writeln!(out, "{}, in all its tables: {fixed}.\n", table.workload)?;
+            writeln!(out, "{}, all tables: {fixed}.\n", table.workload)?;
         }
         let run = if report.runs.len() > 1 { format!(" (run {})", table.run + 1) } else { String::new() };
         writeln!(out, "### {}{run}\n", title(table))?;
@@ -168,13 +168,13 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
             writeln!(out)?;
         }
         if let Some(trace) = &table.trace {
-            writeln!(out, "Every span: [{trace}]({trace}), for Perfetto or another viewer of Chrome traces.\n")?;
+            writeln!(out, "All spans: [{trace}]({trace}), for Perfetto or another viewer of Chrome traces.\n")?;
         }
     }
     Ok(())
 }
 
-/// One line a component, exact numbers; a component of another thread says so.
+/// Writes one line per component with exact numbers; components on other threads are marked.
 pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     let exact = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or_else(String::new, |v| format!("{v:?}"));
     let mut writer = ::csv::Writer::from_writer(out);
@@ -254,11 +254,11 @@ pub(crate) fn write_csv(report: &Report, out: &mut dyn Write) -> Result<(), Repo
 struct Line<'a> {
     run_id: &'a str,
     machine: &'a str,
-    /// Tells these lines from those of measurements.
+    /// The key that distinguishes these lines from those of measurements.
     components: &'a SpanTable,
 }
 
-/// One object an implementation and case.
+/// Writes one object per implementation and case.
 pub(super) fn json_lines(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     for table in &report.spans {
         let run = &report.runs[table.run];

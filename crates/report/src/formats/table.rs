@@ -1,4 +1,4 @@
-//! The terminal table: what people see first.
+//! The terminal table: the default output.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
 use crate::{Options, ReportError};
 
-/// Lines of advice under the tables.
+/// Most findings listed under the tables.
 const ADVICE: usize = 5;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -19,7 +19,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         let load = run.environment.load.map_or_else(String::new, |load| format!(" · load {load:.2}"));
         let line = format!("{place}{}{load} · {} · ellwand {}", run.machine_line(), run.started, run.ellwand);
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
-        // Which GPU rows are about is as much a part of them as the processor is of the others.
+        // Rows measured on a GPU need its name, just as the others need the CPU's.
         let ran_on = |id: &str| {
             let mut rows = report.workloads.iter().flat_map(|section| &section.rows);
             rows.any(|row| row.run == index && row.device == id)
@@ -37,13 +37,13 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
         let tables = readings::tables(report, section);
         if !tables.alike.is_empty() {
             writeln!(out)?;
-            let what = if tables.shared { "alike for all implementations" } else { "readings" };
+            let what = if tables.shared { "same for all implementations" } else { "readings" };
             readings_block(&format!("{} · {what}", section.workload), tables.alike, report, out)?;
         }
-        // One line a row would double the length of the page for what few people ask for first.
+        // One line per row would double the length of the page for values that few users need first.
         let own = tables.implementations.titles;
         if !own.is_empty() {
-            let line = format!("by implementation in the Markdown report: {}", own.join(", "));
+            let line = format!("per implementation, in the Markdown report: {}", own.join(", "));
             writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
         }
         for remark in &section.remarks {
@@ -74,7 +74,7 @@ fn verdicts(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     grid::write(&columns, color, |_| Tone::Plain, out)?;
     let mut notes = vec![comparisons::legend(report)];
     if !left_out.is_empty() {
-        notes.push(format!("left out at this width: {}", left_out.join(", ")));
+        notes.push(format!("hidden at this width: {}", left_out.join(", ")));
     }
     writeln!(out, "{}", paint(&wrap(&notes.join(" · "), width, 2), Tone::Faint, color))?;
     Ok(())
@@ -88,12 +88,12 @@ fn results(report: &Report, section: &Section, out: &mut dyn Write) -> Result<()
     let (mut columns, missing) = columns::columns(report, section, false);
     let left_out = grid::fit(&mut columns, width);
     grid::write(&columns, color, |row| section.rows.get(row).map_or(Tone::Plain, columns::tone), out)?;
-    let mut notes = vec!["times measured, the rest derived".to_string()];
+    let mut notes = vec!["times are measured, other values derived".to_string()];
     if columns.iter().any(|column| column.head == "speed-up") {
         notes.push(format!("speed-up against {}", section.baselines.join(", ")));
     }
     if !left_out.is_empty() {
-        notes.push(format!("left out at this width: {}", left_out.join(", ")));
+        notes.push(format!("hidden at this width: {}", left_out.join(", ")));
     }
     if !missing.is_empty() {
         notes.push(format!("unavailable: {}", missing.join("; ")));
@@ -115,7 +115,7 @@ fn readings_block(title: &str, mut block: Block, report: &Report, out: &mut dyn 
     let left_out = grid::fit(&mut block.columns, width);
     grid::write(&block.columns, color, |_| Tone::Plain, out)?;
     if !left_out.is_empty() {
-        let line = format!("left out at this width: {}", left_out.join(", "));
+        let line = format!("hidden at this width: {}", left_out.join(", "));
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())
@@ -127,13 +127,13 @@ fn advice(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
     if chosen.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", paint("what the numbers say", Tone::Strong, color))?;
+    writeln!(out, "\n{}", paint("findings", Tone::Strong, color))?;
     for finding in &chosen {
         writeln!(out, "{}", wrap(&line(report, finding), width, 2))?;
     }
     let more = report.findings.len() - chosen.len();
     if more > 0 {
-        let line = format!("{more} more, with thresholds and what to try next, in the Markdown report");
+        let line = format!("{more} more in the Markdown report, with thresholds and next steps");
         writeln!(out, "{}", paint(&wrap(&line, width, 2), Tone::Faint, color))?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Which parameters vary and which are fixed.
+//! Splits the parameters of a section into those that vary and those that are fixed.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use ellwand_core::Value;
 use ellwand_core::record::{CaseRecord, Param, ParamValue};
 use serde::Serialize;
 
-/// An axis and the values it takes among the rows of a section.
+/// An axis and its values in the rows of a section.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct AxisInfo {
-    /// Name.
+    /// Name of the axis.
     pub name: String,
     /// Unit of the values; may be empty.
     pub unit: String,
-    /// Values as text: numbers ascending, words in order of first appearance.
+    /// Values as text: numbers in ascending order, words in order of first appearance.
     pub values: Vec<String>,
-    /// Whether every value is a number.
+    /// True if every value is a number.
     pub numeric: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn number(value: &ParamValue) -> Option<f64> {
     }
 }
 
-/// The cases with the values of axes that they leave out because these change nothing, where another case names the axis.
+/// The cases, with an axis that a case omits at its neutral value added if another case has that axis.
 pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone) -> Vec<CaseRecord> {
     let names: BTreeSet<&str> = cases.clone().flat_map(|case| &case.params).map(|param| param.axis.as_str()).collect();
     let mut seen = BTreeSet::new();
@@ -47,8 +47,8 @@ pub(super) fn completed<'a>(cases: impl Iterator<Item = &'a CaseRecord> + Clone)
     once.map(complete).collect()
 }
 
-/// Splits the axes of cases of one workload into those that vary and those that do not. An axis that only some
-/// cases have (it joined the workload later) varies as soon as another value stands beside its absence.
+/// Splits the axes of the cases of one workload into varying and fixed ones. An axis that only some cases have (it was
+/// added to the workload later) varies.
 pub(super) fn split(cases: &[CaseRecord]) -> (Vec<AxisInfo>, Vec<AxisInfo>) {
     let mut names: Vec<&str> = Vec::new();
     for param in cases.iter().flat_map(|case| &case.params) {

@@ -1,4 +1,4 @@
-//! From records to the model.
+//! Builds the report model from records.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ const REPORT_VERSION: u32 = 1;
 type Indexed<'a> = (usize, &'a Measurement);
 
 impl Report {
-    /// The report of one or several records.
+    /// Builds the report of one or several records.
     ///
     /// # Errors
-    /// When there is no record, or the baseline asked for is in none of them.
+    /// If there is no record, or no record has the baseline in `options`.
     pub fn from_records(records: &[Record], options: &Options) -> Result<Self, ReportError> {
         if records.is_empty() {
             return Err(ReportError::NoRecords);
@@ -83,13 +83,13 @@ fn warnings(records: &[Record]) -> Vec<String> {
         let place = if records.len() > 1 { format!("run {}: ", index + 1) } else { String::new() };
         warnings.extend(record.warnings.iter().map(|warning| format!("{place}{}", crate::units::clean(warning))));
         if record.measurements.is_empty() && record.comparisons.is_empty() && record.spans.is_empty() {
-            warnings.push(format!("{place}the record holds no measurement"));
+            warnings.push(format!("{place}the record has no measurements"));
         }
     }
     let machine = |record: &Record| record.run.environment.fingerprint();
     if records.iter().any(|record| machine(record) != machine(&records[0])) {
         warnings.push(
-            "the records come from different machines: their times stand side by side, but differences between them say nothing about the code"
+            "the records come from different machines: differences between their times say nothing about the code"
                 .to_string(),
         );
     }
@@ -100,15 +100,15 @@ fn limits(records: &[Record]) -> Vec<String> {
     let mut limits = Vec::new();
     if records.iter().any(|record| !record.spans.is_empty()) {
         limits.push(
-            "Components come from runs with spans on, in one process and few iterations: they say where the time goes, not how long a run takes. \
-             Times are as read; the cost of the spans themselves is in them and stated beside them. A span that another thread was put under takes no time off it."
+            "Components come from runs with spans on, in one process and few iterations: they show where the time goes, not how long a run takes. \
+             Times include the cost of the spans, which is printed with them. The time of a span is not reduced by linked spans on other threads."
                 .to_string(),
         );
     }
     if records.iter().any(|record| !record.comparisons.is_empty()) {
         limits.push(
-            "A verdict holds for these two programs on this machine. Another build of the same source may be laid out differently in memory, \
-             which can change its time by some per cent: what is compared is builds, not sources."
+            "A verdict holds for these two programs on this machine. Another build of the same source may have a different memory layout, \
+             which can change its time by a few per cent: the verdict compares builds, not sources."
                 .to_string(),
         );
     }
@@ -128,28 +128,26 @@ fn limits(records: &[Record]) -> Vec<String> {
         }
     }
     if records.iter().any(|record| record.run.environment.virtualised == Some(true)) {
-        limits.push(
-            "The machine is virtual: the host may take the processor away without this program seeing it.".into(),
-        );
+        limits.push("The machine is virtual: the host may preempt it without this program noticing.".into());
     }
     limits
 }
 
-const WARM: &str = "Inputs are warm in the cache that holds them: iterations follow each other, and find what the one before left there.";
+const WARM: &str = "Inputs are warm: iterations follow each other and find in the caches what the previous one left.";
 
-/// What cold slots are, and what they are not.
-const COLD: &str = "With cold caches every slot is one iteration behind a flush: inputs, outputs, instructions and translations of addresses come from main memory, \
-     and the threads of a pool may have to be woken. Shares of the ceiling are then of the bandwidth at which main memory is read; \
-     what was written need not have reached it when the iteration ends.";
+/// Cold caches: what they include, and what they do not.
+const COLD: &str = "With cold caches every slot is one iteration after a flush: inputs, outputs, instructions and address translations come from main memory, \
+     and pool threads may have to be woken. Shares of the ceiling then refer to the read bandwidth of main memory; \
+     written data need not have reached it when the iteration ends.";
 
 fn of_measurements() -> [String; 3] {
     [
-        "A speed-up is the ratio of the two times beside it. Its 95 % interval comes from the few fresh processes of this run; of a single process, from its rounds. \
-         A difference of a few per cent needs `ellwand compare`, which takes as many processes as its verdict needs."
+        "A speed-up is the ratio of the two printed times. Its 95 % interval is computed from the few processes of this run, or from the rounds if there is one process. \
+         For differences of a few per cent use `ellwand compare`, which runs as many processes as its verdict needs."
             .to_string(),
-        "Bandwidth and compute count the bytes and operations that the mathematics demands, not what an implementation really moved."
+        "Bandwidth and compute count the bytes and operations that the mathematics requires, not what an implementation moved."
             .to_string(),
-        "The share of the ceiling is against peaks measured on this machine by this program; it is neither a data-sheet figure nor a verdict on the quality of the code."
+        "The share of the ceiling refers to peaks that Ellwand measured on this machine; it is neither a data-sheet figure nor a measure of code quality."
             .to_string(),
     ]
 }
@@ -217,7 +215,7 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     let below_resolution = m.outcome.is_measured() && m.below_resolution();
     let metrics = stats::metrics(m, environment);
     let steady = metrics.iter().find(|metric| metric.id == "wall-time").and_then(|metric| metric.stats);
-    // A clock that did not move says that the run was shorter than a step of it, not that it took no time.
+    // If the clock did not move, the run was shorter than one clock step; 0 would be wrong.
     let first_run_s = m.first_run_ns.filter(|ns| *ns > 0).map(seconds);
     let baseline = options.baseline.as_deref().unwrap_or(&m.baseline);
     let speedup: Speedup = speedup::speedup(m, peers, baseline);
@@ -268,18 +266,18 @@ fn row(run: usize, m: &Measurement, peers: &[&Measurement], environment: &Enviro
     }
 }
 
-/// What the probes and the workload read, and how far the outputs lay from the reference, where they may differ from it.
+/// The readings of the record, plus the largest difference from the reference if it is not 0.
 fn readings(m: &Measurement) -> Vec<Reading> {
     let mut readings = m.readings.clone();
     if let Some(error) = m.check.as_ref().and_then(|check| check.max_error).filter(|error| *error > 0.0) {
-        let about = "largest absolute difference from the reference, over the outputs that were judged";
+        let about = "largest absolute difference from the reference, over the outputs that were checked";
         readings.push(Reading::measured("largest-difference", "largest difference", "", Better::Lower, error, about));
     }
     readings
 }
 
-/// Median wall over median CPU time, for one thread on the processor only: several threads have more CPU than wall time,
-/// and a device's clock is not the processor's.
+/// Median wall time over median CPU time. Only for one CPU thread: several threads have more CPU than wall time, and a
+/// device has its own clock.
 fn contention(m: &Measurement) -> Option<f64> {
     if m.ran_on() != Parallelism::Single || m.samples.iter().any(|sample| sample.device_ns.is_some()) {
         return None;
@@ -297,16 +295,16 @@ fn switched_share(m: &Measurement) -> Option<f64> {
     (!known.is_empty()).then(|| switched as f64 / known.len() as f64)
 }
 
-/// The row with the smallest median time from `first` on.
+/// The row with the smallest median time, among those from index `first`.
 fn best(rows: &[Row], first: usize) -> Best {
     let mine = || rows.iter().enumerate().skip(first).filter(|(_, row)| row.measured());
     let unavailable = |why: &str| Best { row: None, unavailable: Some(why.to_string()) };
-    // Something below the resolution is faster than everything above it, by an amount nobody knows.
+    // A row below the timer resolution is faster than all others, by an unknown amount.
     let tiny: Vec<usize> = mine().filter(|(_, row)| row.below_resolution).map(|(index, _)| index).collect();
     match tiny.as_slice() {
         [] => {}
         [one] => return Best { row: Some(*one), unavailable: None },
-        _ => return unavailable("several implementations are below resolution"),
+        _ => return unavailable("several implementations are below timer resolution"),
     }
     let timed = mine().filter_map(|(index, row)| Some((index, row.median("time")?)));
     let Some((fastest, _)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {

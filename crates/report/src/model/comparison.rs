@@ -1,5 +1,5 @@
-//! Comparisons as a record keeps them: ratio and interval computed again from the block values, and the verdict once more
-//! held against the number of its neighbours.
+//! Comparisons: ratio and interval recomputed from the block values, and verdicts corrected for the number of
+//! comparisons in the record.
 
 use ellwand_core::record::{Basis, BlockValues, Comparison, Record};
 use ellwand_core::stats::{ebh, evidence, median, weighted_evidence};
@@ -10,37 +10,37 @@ use crate::units::clean;
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparisonInfo {
-    /// Index of the run.
+    /// Index into [`super::Report::runs`].
     pub run: usize,
-    /// Identity of the case.
+    /// Id of the case.
     pub case: String,
-    /// The baseline.
+    /// Name of the baseline.
     pub baseline: String,
-    /// The candidate.
+    /// Name of the candidate.
     pub candidate: String,
     /// `slower`, `faster`, `same`, `undecided`, `slower-beside`, `withheld`, `below-resolution` or `none`.
     pub verdict: String,
-    /// Why it is none of the first three, and what the comparison noted beside it, where something must be said.
+    /// Why there is no verdict, or remarks on it.
     pub note: Option<String>,
-    /// Time of the candidate over that of the baseline.
+    /// Time of the candidate divided by that of the baseline.
     pub ratio: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of the interval of the ratio.
     pub low: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of the interval of the ratio.
     pub high: Option<f64>,
-    /// Probability with which the interval holds.
+    /// Confidence of the interval, as a share.
     pub confidence: f64,
-    /// Region of practical equivalence, as a share.
+    /// Region of practical equivalence, as a share (0.01 for 1 %).
     pub rope: f64,
-    /// Fresh processes of each side.
+    /// Number of blocks: fresh processes per side.
     pub blocks: usize,
-    /// Which time was judged.
+    /// Description of the time that was compared.
     pub judged_by: String,
-    /// Median time of an iteration in seconds, by the time that was judged: baseline, candidate.
+    /// Median seconds per iteration on that time: baseline, candidate.
     pub time_s: [Option<f64>; 2],
-    /// What really ran: baseline, candidate.
+    /// What ran (instruction set, threads): baseline, candidate.
     pub what_ran: [String; 2],
-    /// Elapsed seconds of the comparison.
+    /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
 }
 
@@ -49,8 +49,8 @@ pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
     records.iter().enumerate().flat_map(|(run, record)| of_run(run, record)).collect()
 }
 
-/// Calls that chance alone produces among so many cases are taken back, as `compare` itself does: those of the main question
-/// and those of the questions beside it, each by the evidence of its own kind.
+/// The comparisons of a record. Differences that chance produces among this many cases become undecided (e-BH), as in
+/// `compare` itself; main verdicts and side verdicts are corrected separately.
 fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
     let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
     for (of, words) in
@@ -67,22 +67,22 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
         for ((index, _), called) in compared.into_iter().zip(called) {
             if !called && words.contains(&infos[index].verdict.as_str()) {
                 infos[index].verdict = "undecided".into();
-                let so_many = "among so many cases one such is no surprise";
-                let noted = infos[index].note.take().map(|note| format!("; {note}")).unwrap_or_default();
-                infos[index].note = Some(format!("{so_many}{noted}"));
+                let expected = "among so many cases one such result is expected by chance";
+                let notes = infos[index].note.take().map(|note| format!("; {note}")).unwrap_or_default();
+                infos[index].note = Some(format!("{expected}{notes}"));
             }
         }
     }
     infos
 }
 
-/// Capital of the better-supported direction.
+/// E-value of the main question: a difference in either direction.
 fn support(comparison: &Comparison) -> Option<f64> {
     let main: Vec<f64> = comparison.blocks.iter().map(|block| block.main).collect();
     if main.is_empty() { None } else { evidence(&main, comparison.rope).ok().map(|found| found.either()) }
 }
 
-/// The e-value against "slower in no question beside": the mean of theirs.
+/// E-value of the side questions (median, 90th percentile, mean): the mean of their e-values for "slower".
 fn beside(comparison: &Comparison) -> Option<f64> {
     let slots = &comparison.arms.get(1)?.samples;
     let rounds = |block: usize| slots.iter().filter(|slot| slot.block as usize == block).count().max(1) as f64;
@@ -98,14 +98,14 @@ fn beside(comparison: &Comparison) -> Option<f64> {
 fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
     let (change, broken) = match comparison.change() {
         Ok(change) => (change, None),
-        Err(error) => (None, Some(format!("its block values cannot be judged: {error}"))),
+        Err(error) => (None, Some(format!("invalid block values: {error}"))),
     };
     let ended = comparison.ended.as_ref().map(|ended| {
         format!("{} {}: {}", ended.arm, ended.outcome.word(), clean(ended.outcome.reason().unwrap_or("")))
     });
-    let noted = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
+    let notes = (!comparison.notes.is_empty()).then(|| clean(&comparison.notes.join("; ")));
     let arm = |index: usize| comparison.arms.get(index);
-    // Records that do not say which time was judged state the elapsed one.
+    // Records that do not name the compared time used the elapsed time.
     let basis = comparison.basis.unwrap_or(Basis::Wall).of_slots();
     let time = |index: usize| {
         let seconds: Vec<f64> = arm(index)?.samples.iter().map(|sample| basis.seconds(sample)).collect();
@@ -117,7 +117,7 @@ fn one(run: usize, comparison: &Comparison) -> ComparisonInfo {
         baseline: clean(&comparison.baseline),
         candidate: clean(&comparison.candidate),
         verdict: if broken.is_some() { "none".into() } else { clean(&comparison.verdict) },
-        note: broken.or(ended).or(noted),
+        note: broken.or(ended).or(notes),
         ratio: change.map(|change| change.ratio),
         low: change.map(|change| change.low),
         high: change.map(|change| change.high),

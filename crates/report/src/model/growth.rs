@@ -1,4 +1,4 @@
-//! How times grow along each axis, and which implementation is best where: the sweep read along one axis at a time.
+//! How times grow along each axis, and which implementation is fastest at each value.
 
 use std::collections::BTreeMap;
 
@@ -11,49 +11,49 @@ use crate::model::AxisInfo;
 /// Confidence of the intervals of exponents.
 const CONFIDENCE: f64 = 0.95;
 
-/// The power of an axis that the time of an implementation follows: time ~ value^exponent while the other axes stay.
+/// The scaling of an implementation along an axis: time ~ value^exponent, with the other axes fixed.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Growth {
-    /// Index of the run.
+    /// Index into [`super::Report::runs`].
     pub run: usize,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// The device.
+    /// Id of the device.
     pub device: String,
-    /// The axis.
+    /// Name of the axis.
     pub axis: String,
     /// The fitted exponent.
     pub exponent: f64,
-    /// Lower end of its 95 % interval; empty where too few cases are left to judge the fit by.
+    /// Lower end of its 95 % interval; empty with too few cases.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its 95 % interval.
     pub high: Option<f64>,
-    /// Cases that it rests on.
+    /// Cases in the fit.
     pub cases: usize,
 }
 
-/// One value of an axis: what each implementation takes there over all other axes.
+/// The times of one implementation at one value of an axis, averaged over all other axes.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct AlongAxis {
-    /// Index of the run.
+    /// Index into [`super::Report::runs`].
     pub run: usize,
-    /// The axis.
+    /// Name of the axis.
     pub axis: String,
-    /// The value on it, as text.
+    /// The value, as text.
     pub value: String,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// Cases with this value in which every implementation was measured: only these are counted.
+    /// Cases with this value in which every implementation was measured; only these count.
     pub cases: usize,
     /// Geometric mean of the median times, in seconds.
     pub time_s: f64,
-    /// Geometric mean of the speed-ups over the baseline; empty where one is unavailable.
+    /// Geometric mean of the speed-ups over the baseline; empty if one is unavailable.
     pub speedup: Option<f64>,
-    /// In how many of the cases it was the fastest.
+    /// Cases in which the implementation was fastest.
     pub best_in: usize,
 }
 
-/// Rows that may stand on one line: of one run, implementation and device.
+/// The keys (run, implementation, device) whose rows form one line.
 fn lines(rows: &[Row]) -> Vec<(usize, &str, &str)> {
     let mut lines: Vec<(usize, &str, &str)> = Vec::new();
     for row in rows {
@@ -84,7 +84,7 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
             }
             let groups: Vec<Vec<(f64, f64)>> = groups.into_values().collect();
             let Some(slope) = common_slope(&groups, CONFIDENCE) else { continue };
-            // Two points make a ratio, not a law.
+            // Two points give a ratio, not an exponent.
             if slope.points < 3 {
                 continue;
             }
@@ -103,7 +103,7 @@ pub(super) fn growth(swept: &[AxisInfo], rows: &[Row]) -> Vec<Growth> {
     all
 }
 
-/// What is collected for a run and an implementation at one value.
+/// Data collected for a run and an implementation at one value.
 #[derive(Default)]
 struct Gathered {
     times: Vec<f64>,
@@ -111,12 +111,12 @@ struct Gathered {
     best_in: usize,
 }
 
-/// Times by the values of each axis, where more than one axis varies (with one, the results themselves say it).
+/// Times by the values of each axis, if more than one axis varies; with one axis the results already show them.
 pub(super) fn along_axes(swept: &[AxisInfo], cases: &[CaseInfo], rows: &[Row]) -> Vec<AlongAxis> {
     if swept.len() < 2 {
         return Vec::new();
     }
-    // A mean over different cases would compare the cases, not the implementations.
+    // A mean over different cases would compare the cases instead of the implementations.
     let measured = |row: &&Row| row.median("time").is_some();
     let possible: Vec<&str> = rows.iter().filter(measured).map(|row| row.implementation.as_str()).collect();
     let complete: Vec<&CaseInfo> = cases

@@ -1,4 +1,4 @@
-//! The report model: every number that any format prints, computed once from the records.
+//! The report model: every number that a format prints, computed once from the records.
 
 use ellwand_core::record::{Basis, Param, Settings, Settling};
 use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, Work};
@@ -25,46 +25,46 @@ pub use spans::{SpanRow, SpanTable};
 pub use speedup::Speedup;
 pub use stats::{MetricInfo, MetricValue, Stats};
 
-/// The place of a row where no axis varies.
+/// The place of a row if no axis varies.
 pub(crate) const ONLY: &str = "the only case";
 
-/// How a report is to be made and shown. Nothing here changes a measured number.
+/// Options for building and showing a report. They do not change measured numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// State speed-ups against this implementation in place of each measurement's own baseline.
+    /// Baseline of speed-ups, instead of each measurement's own baseline.
     pub baseline: Option<String>,
-    /// Columns of the terminal; `None` for no limit.
+    /// Columns of the terminal; `None` for unlimited.
     pub width: Option<usize>,
-    /// Whether the terminal table may use colour. Nothing is said by colour alone.
+    /// True if the terminal table may use colour. Colour never carries information alone.
     pub color: bool,
-    /// Whether [`crate::write_all`] draws plots.
+    /// True if [`crate::write_all`] draws plots.
     pub plots: bool,
 }
 
-/// Everything people read out of records.
+/// Everything that a reader sees of the records.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Version of this model; the keys of the JSON format are stable within it.
+    /// Version of this model; the keys of the JSON format are stable within a version.
     pub report_version: u32,
-    /// The runs, in the order given. Rows name theirs by index.
+    /// The runs in the order given; rows refer to them by index.
     pub runs: Vec<RunInfo>,
-    /// What the metrics of the rows mean.
+    /// Descriptions of the metrics of the rows.
     pub metrics: Vec<MetricInfo>,
-    /// Results by workload.
+    /// Results, one section per workload.
     pub workloads: Vec<Section>,
-    /// Verdicts, in the order of the runs.
+    /// Verdicts of comparisons, in the order of the runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<ComparisonInfo>,
-    /// Components inside implementations, from runs apart from those that the results come from.
+    /// Components inside implementations, from runs separate from those of the results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanTable>,
-    /// What limits the implementations and what to try, with evidence; most important first.
+    /// Findings with evidence and advice, most important first.
     pub findings: Vec<Finding>,
-    /// What is odd about the records as a whole.
+    /// Defects of the records as a whole.
     pub warnings: Vec<String>,
-    /// What the numbers cannot say.
+    /// Limits of what the numbers show.
     pub limits: Vec<String>,
-    /// How it is to be shown.
+    /// The options of the report.
     #[serde(skip)]
     pub options: Options,
 }
@@ -74,34 +74,34 @@ pub struct Report {
 pub struct Section {
     /// Name of the workload.
     pub workload: String,
-    /// Axes with more than one value among the rows.
+    /// Axes with more than one value in the rows.
     pub swept: Vec<AxisInfo>,
-    /// Axes with a single value, in declaration order.
+    /// Axes with a single value, in the order declared.
     pub fixed: Vec<AxisInfo>,
-    /// What is processed (`vectors`), where all rows agree.
+    /// Name of the items processed (`vectors`), if all rows agree.
     pub item: Option<String>,
     /// Implementations in order of first appearance.
     pub implementations: Vec<String>,
-    /// Names of the baselines that speed-ups of these rows are stated against.
+    /// Baselines of the speed-ups of these rows.
     pub baselines: Vec<String>,
-    /// Cases in order of first appearance, with the rows that belong to each.
+    /// Cases in order of first appearance, with their rows.
     pub cases: Vec<CaseInfo>,
     /// One row per run, case, implementation and device.
     pub rows: Vec<Row>,
-    /// How times grow along each numeric axis that varies.
+    /// Scaling along each numeric axis that varies.
     pub growth: Vec<Growth>,
-    /// Times by the values of each axis, where more than one varies.
+    /// Times by the values of each axis, if more than one varies.
     pub along_axes: Vec<AlongAxis>,
-    /// What readers must know, each with the number of rows it concerns.
+    /// Remarks on the results, each with the number of rows it applies to.
     pub remarks: Vec<Remark>,
 }
 
-/// A case of one run: the set of rows that may be compared with one another.
+/// A case of one run; its rows may be compared with each other.
 #[derive(Debug, Clone, Serialize)]
 pub struct CaseInfo {
-    /// Index of the run.
+    /// Index into [`Report::runs`].
     pub run: usize,
-    /// Identity of the case.
+    /// Id of the case.
     pub id: String,
     /// Indices into [`Section::rows`].
     pub rows: Vec<usize>,
@@ -109,119 +109,119 @@ pub struct CaseInfo {
     pub best: Best,
 }
 
-/// Which implementation of a case is best.
+/// The fastest implementation of a case.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Best {
-    /// Index into [`Section::rows`]; empty when it cannot be said.
+    /// Index into [`Section::rows`]; empty if none can be named.
     pub row: Option<usize>,
-    /// Why it cannot be said.
+    /// Why none can be named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
 }
 
-/// A remark and how many rows it concerns.
+/// A remark and the number of rows it applies to.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Remark {
     /// The remark, as written in the record.
     pub text: String,
-    /// Rows that carry it.
+    /// Rows with the remark.
     pub rows: usize,
-    /// Rows of the section.
+    /// Rows in the section.
     pub of: usize,
-    /// Implementations that carry it.
+    /// Implementations with the remark.
     pub implementations: Vec<String>,
 }
 
-/// What became of a row.
+/// Whether a row was measured.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Status {
     /// `measured`, `unsupported`, `wrong` or `failed`.
     pub word: &'static str,
-    /// The reason, where it was not measured.
+    /// The reason, unless the row was measured.
     pub reason: Option<String>,
 }
 
 /// One implementation at one case in one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Index of the run.
+    /// Index into [`Report::runs`].
     pub run: usize,
-    /// Identity of the case.
+    /// Id of the case.
     pub case: String,
-    /// Axis values in declaration order.
+    /// Axis values in the order declared.
     #[serde(serialize_with = "params_as_map")]
     pub params: Vec<Param>,
-    /// Digest of arrays that the user gave.
+    /// Digest of the user's own arrays, if given.
     pub input: Option<String>,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// The device.
+    /// Id of the device.
     pub device: String,
-    /// How many threads took part.
+    /// Number of threads that took part.
     pub parallelism: Parallelism,
-    /// What its slots found in the caches of the device.
+    /// State of the caches when a slot starts.
     pub caches: Caches,
-    /// What really ran.
+    /// What ran: instruction set, number of threads.
     pub what_ran: String,
-    /// What became of it.
+    /// Whether the row was measured, and why if not.
     pub status: Status,
-    /// The judge's words on the outputs.
+    /// Result of the check before timing.
     pub check: Option<Verdict>,
-    /// Required work; of operations those that were counted, where the implementation counted them.
+    /// Required work; counted operations replace the required ones if the implementation counted them.
     pub work: Work,
-    /// Samples taken.
+    /// Number of samples.
     pub samples: usize,
-    /// Which time of a sample is the time of the row; empty in older records, which state the elapsed time of whole slots.
+    /// The time that is reported; empty in older records, which use the elapsed time of whole slots.
     pub basis: Option<Basis>,
-    /// How its time settles after other arms used the processor, where that was recorded.
+    /// Settling after other arms used the CPU, if recorded.
     pub settling: Option<Settles>,
-    /// Whether the time is too short to be told from nothing. Then no time, rate or ratio is stated.
+    /// True if the median is below the timer resolution; time, rate and ratio are then unavailable.
     pub below_resolution: bool,
-    /// Smallest time per iteration that can be told from nothing, in seconds.
+    /// Timer resolution per iteration, in seconds.
     pub resolution_s: Option<f64>,
-    /// Time to make it ready, in seconds.
+    /// Time to prepare the implementation, in seconds.
     pub prepare_s: Option<f64>,
-    /// Time of the very first run by the clock on the wall, in seconds.
+    /// Elapsed time of the first run, in seconds.
     pub first_run_s: Option<f64>,
-    /// First run over the median of the steady state, both on the wall.
+    /// First run divided by the median of the later ones, both in elapsed time.
     pub first_over_steady: Option<f64>,
     /// One entry per metric, in the order of [`Report::metrics`].
     #[serde(serialize_with = "metrics_as_map")]
     pub metrics: Vec<MetricValue>,
-    /// Median wall time over median CPU time of a single-threaded implementation: above 1 it waited for the processor.
+    /// Median wall time divided by median CPU time, for single-threaded implementations; above 1 it waited for the CPU.
     pub wall_over_cpu: Option<f64>,
-    /// Share of samples during which the scheduler took the processor away.
+    /// Share of samples with an involuntary context switch.
     pub switched_share: Option<f64>,
-    /// Minor page faults per iteration in the middle one of the samples.
+    /// Minor page faults per iteration: the median over samples.
     pub faults_per_iteration: Option<f64>,
-    /// Speed-up over the baseline of the same case in the same run.
+    /// Speed-up over the baseline at the same case in the same run.
     pub speedup: Speedup,
-    /// The limit that binds the required work, at this machine's measured peaks.
+    /// The limit of the required work at this machine's measured peaks.
     #[serde(serialize_with = "roof_as_map")]
     pub roof: Option<Roof>,
-    /// What bounds it, and what would change most.
+    /// What limits the row, and which change would help most.
     pub diagnosis: Option<Diagnosis>,
-    /// Whether it has the smallest median time of its case.
+    /// True if the row has the smallest median time of its case.
     pub best: bool,
-    /// Values of probes and of the workload, and the largest difference from the reference.
+    /// Values of probes and of the workload, plus the largest difference from the reference.
     pub readings: Vec<Reading>,
-    /// What the check before the measurement said, in words.
+    /// Detail of the check before timing.
     #[serde(skip)]
     pub checked: String,
-    /// What the reader must know.
+    /// Warnings for this row.
     pub warnings: Vec<String>,
 }
 
-/// How the time of a row settles.
+/// The settling of a row after other arms used the CPU.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct Settles {
-    /// Seconds from a switch until it has settled.
+    /// Seconds from a switch until the times have settled.
     pub seconds: f64,
-    /// Time of the first iterations after a switch over that of settled ones.
+    /// Time of the first iterations after a switch divided by the settled time.
     pub slower_at_first: f64,
     /// Untimed iterations at the head of each slot.
     pub untimed: u64,
-    /// Whether the difference is worth a remark.
+    /// True if the ratio is large enough for a remark.
     #[serde(skip)]
     pub remarkable: bool,
 }
@@ -238,37 +238,37 @@ impl Settles {
 }
 
 impl Row {
-    /// The metric with this key.
+    /// The metric with key `id`.
     pub fn metric(&self, id: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|metric| metric.id == id)
     }
 
-    /// The summary of a metric, where it is available.
+    /// The summary of a metric, if available.
     pub fn stats(&self, id: &str) -> Option<&Stats> {
         self.metric(id)?.stats.as_ref()
     }
 
-    /// Median of a metric, where it is available.
+    /// The median of a metric, if available.
     pub fn median(&self, id: &str) -> Option<f64> {
         self.stats(id).map(|stats| stats.median)
     }
 
-    /// The value of a reading, where it is available.
+    /// The value of a reading, if available.
     pub fn reading(&self, id: &str) -> Option<f64> {
         self.readings.iter().find(|reading| reading.id == id).and_then(|reading| reading.value)
     }
 
-    /// The value on an axis, as text.
+    /// The value on an axis as text.
     pub fn param(&self, axis: &str) -> Option<String> {
         self.params.iter().find(|param| param.axis == axis).map(|param| axes::text(&param.value))
     }
 
-    /// The value on an axis, as a number.
+    /// The value on an axis as a number; `None` for words.
     pub fn number(&self, axis: &str) -> Option<f64> {
         self.params.iter().find(|param| param.axis == axis).and_then(|param| axes::number(&param.value))
     }
 
-    /// Whether it has times (even if they are below the resolution).
+    /// True if the row was measured, even if its time is below the timer resolution.
     pub fn measured(&self) -> bool {
         self.status.reason.is_none()
     }
@@ -280,7 +280,7 @@ impl Section {
         self.rows.iter().filter(move |row| row.run == run && row.implementation == implementation)
     }
 
-    /// The parameter point of a row in words: only the axes that vary (`batch 100`), or `the only case`.
+    /// The values of the axes that vary (`batch 100`), or `the only case`.
     pub fn place(&self, row: &Row) -> String {
         let parts: Vec<String> = self
             .swept
@@ -290,7 +290,7 @@ impl Section {
         if parts.is_empty() { ONLY.to_string() } else { parts.join(", ") }
     }
 
-    /// The fixed parameters in one line (`lattice D4 · q 4`).
+    /// The fixed parameters on one line (`lattice D4 · q 4`).
     pub fn fixed_line(&self) -> String {
         let axes = self.fixed.iter().map(|axis| format!("{} {}", axis.name, axis.values.join(",")));
         let cold =
@@ -330,7 +330,7 @@ fn roof_as_map<S: Serializer>(roof: &Option<Roof>, serializer: S) -> Result<S::O
     map.end()
 }
 
-/// Whether a value is better when it is smaller, larger, or neither; in one word.
+/// Direction of a metric for a legend; empty for values without a better direction.
 pub(crate) fn direction(better: Better) -> &'static str {
     match better {
         Better::Lower => "lower is better",
@@ -339,7 +339,7 @@ pub(crate) fn direction(better: Better) -> &'static str {
     }
 }
 
-/// One word for the origin of a value.
+/// Origin of a value, as printed.
 pub(crate) fn origin(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Measured => "measured",
@@ -349,7 +349,7 @@ pub(crate) fn origin(provenance: Provenance) -> &'static str {
     }
 }
 
-/// What is read about a machine that a footer needs: processor and cores.
+/// CPU model and number of cores.
 pub(crate) fn machine_line(environment: &Environment) -> String {
     let cpu = if environment.cpu.is_empty() { environment.architecture.clone() } else { environment.cpu.clone() };
     let cpu = crate::units::clean(&cpu);
@@ -357,7 +357,7 @@ pub(crate) fn machine_line(environment: &Environment) -> String {
     format!("{cpu} · {} {plural}", environment.cores)
 }
 
-/// Settings of the instrument in words.
+/// The timing settings on one line.
 pub(crate) fn settings_line(settings: &Settings) -> String {
     use crate::units::human;
     let seconds = |ns: u64| human(ns as f64 * 1e-9, "s");
@@ -366,7 +366,7 @@ pub(crate) fn settings_line(settings: &Settings) -> String {
         Caches::Cold => "slots of one iteration, the caches flushed before each".to_string(),
     };
     format!(
-        "{}, at least {} samples in at most {} interleaved rounds, {} an implementation, warm-up {}",
+        "{}, at least {} samples in at most {} interleaved rounds, {} per implementation, warm-up {}",
         slots,
         settings.samples_min,
         settings.rounds_max,

@@ -1,4 +1,4 @@
-//! Who measured what, where and how.
+//! The runs of a report: command, machine and settings.
 
 use ellwand_core::record::{Certificate, Record, Settings};
 use ellwand_core::{Environment, ceiling::Ceiling};
@@ -6,40 +6,40 @@ use serde::Serialize;
 
 use super::machine_line;
 
-/// One run, as its record begins.
+/// One run, from the first line of its record.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunInfo {
-    /// Identity.
+    /// Id of the run.
     pub id: String,
-    /// The command line, quoted for a shell.
+    /// The command line, quoted for a POSIX shell.
     pub command: String,
-    /// The command lines that went on with it, in order.
+    /// Command lines that resumed the run, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<String>,
-    /// Start, UTC, ISO 8601.
+    /// Start in UTC, ISO 8601.
     pub started: String,
     /// Start, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// Version of Ellwand that measured.
+    /// Version of Ellwand that wrote the record.
     pub ellwand: String,
-    /// Seed of inputs and round order.
+    /// Seed of the inputs and of the round order.
     pub seed: u64,
-    /// What identifies the machine.
+    /// Fingerprint of the machine.
     pub machine: String,
-    /// The machine.
+    /// The machine at the start of the run.
     pub environment: Environment,
-    /// Settings of the instrument.
+    /// The timing settings.
     pub settings: Settings,
-    /// Measurements in the record, and how many of them have times.
+    /// Number of measurements in the record.
     pub measurements: usize,
-    /// See `measurements`.
+    /// Number of those that have times.
     pub measured: usize,
-    /// The last self-check of the machine when the run began.
+    /// The machine's last self-check when the run began, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// What it says about verdicts, or that there is none, in one line.
+    /// One line on the self-check, or on how to make one.
     pub trust: String,
-    /// What was odd about the file.
+    /// Defects of the record file.
     pub warnings: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl RunInfo {
         }
     }
 
-    /// Processor and cores in one line.
+    /// CPU model and number of cores.
     pub fn machine_line(&self) -> String {
         machine_line(&self.environment)
     }
@@ -76,23 +76,23 @@ impl RunInfo {
     }
 }
 
-/// A command line as a POSIX shell reads it back.
+/// Joins a command line so that a POSIX shell parses it back.
 fn shell(command: &[String]) -> String {
     command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word of a command as a POSIX shell reads it back.
+/// Quotes a word so that a POSIX shell parses it back.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
     let word = crate::units::clean(word);
     if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Date and time of a Unix time stamp (civil-from-days by the 400-year cycle of the Gregorian calendar).
+/// Formats a Unix time stamp as ISO 8601 UTC (civil-from-days over the 400-year Gregorian cycle).
 fn utc(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
     let (days, time) = (seconds / 86_400, seconds % 86_400);
-    // Count years from 1 March 0000, so that the leap day is the last day of a year.
+    // Years count from 1 March 0000, so the leap day is the last day of a year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

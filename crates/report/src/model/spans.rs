@@ -1,4 +1,4 @@
-//! Components of implementations: what their spans say, in runs apart from every headline timing.
+//! Components of implementations: the times of their spans, from runs separate from all headline timings.
 
 use std::cmp::Ordering;
 
@@ -11,105 +11,104 @@ use super::{Status, axes};
 /// The components inside one implementation at one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct SpanTable {
-    /// Index of the run.
+    /// Index into [`super::Report::runs`].
     pub run: usize,
-    /// Workload.
+    /// Name of the workload.
     pub workload: String,
-    /// Identity of the case.
+    /// Id of the case.
     pub case: String,
-    /// The parameters that vary among the tables of the workload, in words; empty when none does.
+    /// Parameters that vary among the tables of the workload, as text; empty if none vary.
     pub place: String,
-    /// The parameters that are the same in all tables of the workload, in words.
+    /// Parameters that are the same in all tables of the workload, as text.
     pub fixed: String,
-    /// Axis values in declaration order.
+    /// Axis values in the order declared.
     #[serde(serialize_with = "super::params_as_map")]
     pub params: Vec<Param>,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
-    /// The device.
+    /// Id of the device.
     pub device: String,
-    /// What really ran.
+    /// What ran: instruction set, number of threads.
     pub what_ran: String,
-    /// What became of it.
+    /// Whether spans were recorded, and why if not.
     pub status: Status,
-    /// Iterations recorded.
+    /// Number of recorded iterations.
     pub iterations: usize,
-    /// Those of them, counted from 1, that took so much longer than the others that they pass for disturbed. They are in no
-    /// mean and no share; in medians and in calls they are.
+    /// Numbers (from 1) of the iterations excluded as outliers. Means and shares exclude them; medians and call counts
+    /// include them.
     pub left_out: Vec<usize>,
-    /// Mean wall time of an iteration with spans on, in seconds, but for those left out: what shares refer to. Not a
-    /// benchmark.
+    /// Mean elapsed seconds of an iteration with spans on, without outliers; shares refer to it. Not a benchmark.
     pub iteration_s: Option<f64>,
-    /// Mean over all iterations that were recorded.
+    /// Mean over all recorded iterations, in seconds.
     pub iteration_all_s: Option<f64>,
-    /// Median over all iterations that were recorded.
+    /// Median over all recorded iterations, in seconds.
     pub iteration_median_s: Option<f64>,
-    /// The components, each below what it lies in.
+    /// The components, each after its parent.
     pub rows: Vec<SpanRow>,
-    /// Mean time of an iteration that lies in no span of the calling thread, in seconds.
+    /// Mean seconds of an iteration outside all spans of the calling thread.
     pub outside_s: Option<f64>,
-    /// Its share of the iteration.
+    /// That time as a share of the iteration.
     pub outside_share: Option<f64>,
-    /// Spans an iteration.
+    /// Spans per iteration.
     pub spans_per_iteration: Option<f64>,
-    /// Cost of a span while spans are on, in seconds.
+    /// Seconds per span while spans are on.
     pub span_cost_s: Option<f64>,
-    /// Cost of a span while they are off, in seconds.
+    /// Seconds per span while spans are off.
     pub span_off_cost_s: Option<f64>,
-    /// Cost of the spans of the calling thread over the wall time: what recording added, at most.
+    /// Cost of the calling thread's spans as a share of the iteration: an upper bound of what recording added.
     pub overhead_share: Option<f64>,
-    /// Spans that are missing because there was no room.
+    /// Spans lost because the buffer was full.
     pub dropped: u64,
-    /// Spans that had not ended.
+    /// Spans that were still open when recording stopped.
     pub open: u64,
-    /// File beside the record that holds every span.
+    /// File next to the record that holds every span.
     pub trace: Option<String>,
-    /// What the reader must know about this table.
+    /// Remarks on this table.
     pub notes: Vec<String>,
 }
 
-/// One component.
+/// One component: the spans of one call site under the same outer spans.
 #[derive(Debug, Clone, Serialize)]
 pub struct SpanRow {
     /// Names from the outermost span to this one.
     pub path: Vec<String>,
-    /// Place in the source.
+    /// Source location (`file:line`).
     pub at: String,
-    /// Whether it lies on the calling thread, inside the wall time of the iteration; else it ran beside it.
+    /// True if it is on the calling thread, inside the time of the iteration; otherwise it ran at the same time on
+    /// others.
     pub calling: bool,
-    /// Threads that ran it.
+    /// Number of threads that ran it.
     pub threads: u32,
-    /// Calls an iteration.
+    /// Calls per iteration.
     pub calls: f64,
-    /// Mean time in it an iteration, over all threads that ran it, in seconds. Like every mean here it is of the iterations
-    /// that were not left out.
+    /// Mean seconds inside per iteration, summed over threads and without outliers.
     pub time_s: f64,
-    /// Median over all iterations of the same.
+    /// Median seconds inside over all iterations.
     pub time_median_s: Option<f64>,
-    /// Its time over the wall time of the iteration; more than 1 where several threads ran it at once.
+    /// Time as a share of the iteration; above 1 if several threads ran it at the same time.
     pub share: Option<f64>,
-    /// Mean time in it and in no component inside it, in seconds.
+    /// Mean seconds inside but in no nested component.
     pub self_s: f64,
-    /// That time over the wall time of the iteration.
+    /// Self time as a share of the iteration.
     pub self_share: Option<f64>,
     /// Shortest call, in seconds.
     pub call_min_s: Option<f64>,
     /// Median call, in seconds.
     pub call_median_s: Option<f64>,
-    /// What 99 % of the calls do not exceed, in seconds.
+    /// 99th percentile of the calls, in seconds.
     pub call_p99_s: Option<f64>,
     /// Longest call, in seconds.
     pub call_max_s: Option<f64>,
-    /// Declared bytes over its time, in bytes a second; none where none were declared.
+    /// Declared bytes per second; empty if none were declared.
     pub bandwidth: Option<f64>,
-    /// Declared operations over its time, in operations a second.
+    /// Declared floating-point operations per second; empty if none were declared.
     pub flop_rate: Option<f64>,
-    /// Declared things processed over its time, in things a second.
+    /// Declared items per second; empty if none were declared.
     pub item_rate: Option<f64>,
 }
 
 impl SpanTable {
-    /// The name of a component, with its place in the source (`norm (decoder.rs:42)`) where several share it.
+    /// The name of a component, with its source location (`norm (decoder.rs:42)`) if several share the name.
     pub fn name_of(&self, row: &SpanRow) -> String {
         let several =
             self.rows.iter().filter(|other| other.path == row.path && other.calling == row.calling).count() > 1;
@@ -119,14 +118,14 @@ impl SpanTable {
 }
 
 impl SpanRow {
-    /// Its own name.
+    /// The last name of the path.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
 }
 
-/// Advice where an implementation has no span at all.
-pub(crate) const NO_SPANS: &str = "it has no spans inside: put `let _span = ellwand_profile::span!(\"name\");` (in a program of one's own `ellwand::profile::span!`) at the start of each part that is to be told apart";
+/// Advice for an implementation without spans.
+pub(crate) const NO_SPANS: &str = "it has no spans inside: put `let _span = ellwand_profile::span!(\"name\");` (`ellwand::profile::span!` in your own program) at the start of each part to time separately";
 
 /// The tables of all records.
 pub(super) fn tables(records: &[Record]) -> Vec<SpanTable> {
@@ -192,15 +191,15 @@ fn table(run: usize, spans: &Spans, cases: &[&CaseRecord]) -> SpanTable {
     table
 }
 
-/// An iteration is left out when it took more than this share longer than the median ..
+/// An iteration is an outlier if it exceeds the median by more than this share of it ..
 const FAR: f64 = 0.25;
-/// .. and this many times as far from it as half of the iterations are: where all of them differ, none stands out.
+/// .. and by this many times the median distance from the median, so that widely scattered iterations have no outliers.
 const FAR_AMONG_DIFFERENT: f64 = 5.0;
 
-/// The iterations that times and shares are made of.
+/// The iterations that count in times and shares.
 ///
-/// One pause of milliseconds in iterations of microseconds would make whatever component it fell into the largest. Whole
-/// iterations are left out, so that components still add up to their iterations.
+/// A pause of milliseconds in iterations of microseconds would make the component it hit the largest one. Whole
+/// iterations are excluded, so components still add up to their iterations.
 struct Kept {
     iterations: usize,
     left_out: Vec<usize>,
@@ -220,7 +219,7 @@ impl Kept {
         Self { left_out: left_out.collect(), ..all }
     }
 
-    /// Mean of one value an iteration.
+    /// Mean of one value per iteration, without outliers.
     fn mean(&self, values: &[f64]) -> f64 {
         let of = values.iter().enumerate().filter(|(index, _)| self.left_out.binary_search(index).is_err());
         let sum: f64 = of.map(|(_, value)| value).sum();
@@ -230,7 +229,7 @@ impl Kept {
 }
 
 fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
-    // What is known only of all iterations together is divided evenly among them.
+    // Values known only as a sum over all iterations are divided evenly.
     let per_iteration = |sum: f64| if kept.iterations > 0 { sum / kept.iterations as f64 } else { 0.0 };
     let (total, own) = (kept.mean(&node.total_ns), kept.mean(&node.self_ns));
     let share = |ns: f64| (wall_ns > 0.0).then_some(ns / wall_ns);
@@ -257,15 +256,15 @@ fn row(node: &SpanNode, kept: &Kept, wall_ns: f64) -> SpanRow {
     }
 }
 
-/// Siblings by their time, each with what lies in it; the record has them by their time in all iterations.
+/// Sorts siblings by time, each followed by its children; the record sorts them by the time in all iterations.
 fn by_time(rows: Vec<SpanRow>) -> Vec<SpanRow> {
-    // The way to a row: what its ancestors and itself took, and where they stood.
-    let mut way: Vec<(f64, usize)> = Vec::new();
+    // Sort key of a row: time and original index of each ancestor and of the row itself.
+    let mut key: Vec<(f64, usize)> = Vec::new();
     let mut placed: Vec<(Vec<(f64, usize)>, SpanRow)> = Vec::with_capacity(rows.len());
     for (index, row) in rows.into_iter().enumerate() {
-        way.truncate(row.path.len().saturating_sub(1));
-        way.push((row.time_s, index));
-        placed.push((way.clone(), row));
+        key.truncate(row.path.len().saturating_sub(1));
+        key.push((row.time_s, index));
+        placed.push((key.clone(), row));
     }
     placed.sort_by(|(a, _), (b, _)| {
         let steps = a.iter().zip(b).map(|(a, b)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -274,16 +273,16 @@ fn by_time(rows: Vec<SpanRow>) -> Vec<SpanRow> {
     placed.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Calls this many times as long as what an empty span reads are hardly falsified by it.
+/// Calls at least this many times as long as an empty span are hardly distorted by it.
 const CLEARLY_LONGER: f64 = 10.0;
-/// Share of the wall time that recording may take before it is told.
+/// Share of the elapsed time that recording may take without a note.
 const NOTABLE: f64 = 0.01;
 
-/// Iterations that are named by their number; of more only the count is told.
+/// Most outliers listed by number; above that only their count is printed.
 const NAMED: usize = 6;
 
-/// What was left out of times and shares, and means that are no typical iteration all the same.
-fn disturbed(spans: &Spans, table: &SpanTable) -> Option<String> {
+/// Note on excluded outliers, or on a mean far above the median.
+fn outliers(spans: &Spans, table: &SpanTable) -> Option<String> {
     let seconds = |s: f64| crate::units::human(s, "s");
     let (mean, all, middle) = (table.iteration_s?, table.iteration_all_s?, table.iteration_median_s?);
     let took = table.left_out.iter().filter_map(|number| spans.iteration_ns.get(number - 1));
@@ -298,7 +297,7 @@ fn disturbed(spans: &Spans, table: &SpanTable) -> Option<String> {
         let shortest = seconds(shortest * 1e-9);
         let took = if count == 1 { format!("it took {shortest}") } else { format!("they took {shortest} or more") };
         return Some(format!(
-            "left out of times and shares as disturbed: {count} of {} iterations{which}; {took} where the median is {}. With {} the mean is {}",
+            "excluded from times and shares as outliers: {count} of {} iterations{which}; {took}, the median is {}. Including {} the mean is {}",
             table.iterations,
             seconds(middle),
             if count == 1 { "it" } else { "them" },
@@ -307,7 +306,7 @@ fn disturbed(spans: &Spans, table: &SpanTable) -> Option<String> {
     }
     (mean > (1.0 + FAR) * middle).then(|| {
         format!(
-            "the iterations differ much among themselves: their mean, {}, is {:.1} times their median; shares are of all of them and lean towards the slow ones",
+            "iteration times vary widely: their mean, {}, is {:.1} times their median; shares include all iterations and are dominated by the slow ones",
             seconds(mean),
             mean / middle
         )
@@ -316,15 +315,15 @@ fn disturbed(spans: &Spans, table: &SpanTable) -> Option<String> {
 
 fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     let mut notes: Vec<String> = spans.warnings.iter().map(|warning| crate::units::clean(warning)).collect();
-    notes.extend(disturbed(spans, table));
+    notes.extend(outliers(spans, table));
     if spans.dropped > 0 {
         notes.push(format!(
-            "spans that found no room and are missing: {}. Times and calls are too low; choose a smaller case",
+            "spans lost because the buffer was full: {}. Times and calls are too low; choose a smaller case",
             spans.dropped
         ));
     }
     if spans.open > 0 {
-        notes.push(format!("spans that had not ended when recording did, and are in no time: {}", spans.open));
+        notes.push(format!("spans still open when recording stopped, not included in times: {}", spans.open));
     }
     if spans.outcome.is_measured() && spans.nodes.is_empty() {
         notes.push(NO_SPANS.to_string());
@@ -339,13 +338,13 @@ fn notes(spans: &Spans, table: &SpanTable) -> Vec<String> {
     if let (false, Some(cost)) = (short.is_empty(), spans.cost) {
         let empty = crate::units::human(cost.empty_ns * 1e-9, "s");
         notes.push(format!(
-            "calls so short that the span itself is a tenth or more of what they read (an empty one reads {empty}): {}",
+            "short calls, of which the span itself is a tenth or more (an empty span measures {empty}): {}",
             short.join(", ")
         ));
     }
     if let Some(share) = table.overhead_share.filter(|share| *share > NOTABLE) {
         let share = crate::units::human(share, "1");
-        notes.push(format!("recording took about {share} of these times; mark larger parts to disturb less"));
+        notes.push(format!("recording took about {share} of these times; use fewer, larger spans"));
     }
     notes
 }

@@ -1,4 +1,4 @@
-//! Speed-up: the ratio of the two times that a table prints, with an interval from the fresh processes of both.
+//! Speed-up: the ratio of two printed times, with an interval from the processes of both.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,22 +7,22 @@ use ellwand_core::record::Sample;
 use ellwand_core::stats::{mean_interval, median, median_interval};
 use serde::Serialize;
 
-/// How many times faster than the baseline.
+/// The speed-up of a row over its baseline.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Speedup {
-    /// The implementation it is stated against.
+    /// Name of the baseline.
     pub baseline: String,
-    /// Whether the row is the baseline itself.
+    /// True if the row is the baseline.
     pub is_baseline: bool,
-    /// Median time of the baseline over the own one; empty when unavailable.
+    /// Median time of the baseline divided by that of the row; empty if unavailable.
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval; empty with too few rounds.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its 95 % interval.
     pub high: Option<f64>,
-    /// Rounds that both were sampled in.
+    /// Rounds in which both were sampled.
     pub pairs: usize,
-    /// Why there is no ratio.
+    /// Why the ratio is unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
 }
@@ -41,13 +41,14 @@ impl Speedup {
     }
 }
 
-/// The speed-up of `own` over the measurement called `baseline` among `peers`, the measurements of the same case in the same run.
+/// The speed-up of `own` over the implementation `baseline` among `peers`, the measurements of the same case in the
+/// same run.
 pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str) -> Speedup {
     let named = || peers.iter().filter(|peer| peer.implementation == baseline);
-    // A baseline of the same name may have run on several devices: the own device comes first.
+    // If the baseline ran on several devices, prefer the device of the row.
     let base = named().find(|peer| peer.device == own.device).or_else(|| named().next());
     let Some(base) = base else {
-        return Speedup::without(baseline, format!("{baseline} is not among the implementations of this case"));
+        return Speedup::without(baseline, format!("{baseline} was not measured at this case"));
     };
     if !own.outcome.is_measured() {
         return Speedup::without(baseline, format!("the row is {}", own.outcome.word()));
@@ -57,17 +58,17 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
     }
     for (measurement, name) in [(own, own.implementation.as_str()), (*base, baseline)] {
         if measurement.below_resolution() {
-            return Speedup::without(baseline, format!("the time of {name} is below resolution"));
+            return Speedup::without(baseline, format!("the time of {name} is below timer resolution"));
         }
     }
-    if let Some(why) = apart(own, base) {
+    if let Some(why) = separate_commands(own, base) {
         return Speedup::without(baseline, why);
     }
     let ratios = paired_ratios(base, own);
     let is_baseline = base.implementation == own.implementation && base.device == own.device;
     let ratio = median(&base.all_seconds()).zip(median(&own.all_seconds())).map(|(base, own)| base / own);
     match ratio.filter(|ratio| ratio.is_finite() && !ratios.is_empty()) {
-        None => Speedup::without(baseline, format!("no round sampled both it and {baseline}")),
+        None => Speedup::without(baseline, format!("no round has samples of both it and {baseline}")),
         Some(ratio) => {
             let interval = interval(base, own).map(|(low, high)| (low.min(ratio), high.max(ratio)));
             Speedup {
@@ -83,9 +84,9 @@ pub(super) fn speedup(own: &Measurement, peers: &[&Measurement], baseline: &str)
     }
 }
 
-/// A 95 % interval for the ratio of times, base over own. With several processes it is Student's interval for the mean of the
-/// logarithms of their ratios, each the median over the rounds of one process: placement in memory differs from process to
-/// process. One process knows nothing of others; there it is the sign-test interval of the median over rounds.
+/// A 95 % interval of the ratio of times, base over own. With several processes it is Student's interval for the mean
+/// log ratio of the processes, since memory placement differs between processes. With one process it is the sign-test
+/// interval of the median over rounds.
 fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f64)> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, ratio) in pairs(base, own) {
@@ -102,30 +103,30 @@ fn interval(base: &Measurement, own: &Measurement) -> Option<(f64, f64)> {
     }
 }
 
-/// Why two measured rows of a case have no rounds in common although the numbers of their rounds are the same.
-fn apart(own: &Measurement, base: &Measurement) -> Option<String> {
+/// Why two measured rows of a case share no rounds although the round numbers are equal.
+fn separate_commands(own: &Measurement, base: &Measurement) -> Option<String> {
     (own.session != base.session).then(|| {
         format!(
-            "{} and {} were measured by different commands of this record (--resume), so that they share no round",
+            "{} and {} were measured by different commands of this record (--resume) and share no round",
             crate::units::clean(&base.implementation),
             crate::units::clean(&own.implementation)
         )
     })
 }
 
-/// What the reader of a row must know about its speed-up, where it would be expected and is none.
+/// Warning for a row that has no speed-up because its baseline was measured by another command.
 pub(super) fn remark(speedup: &Speedup, own: &Measurement, peers: &[&Measurement]) -> Option<String> {
     let why = speedup.unavailable.as_ref()?;
-    let of_apart = peers.iter().any(|peer| apart(own, peer).is_some_and(|apart| apart == *why));
-    of_apart.then(|| format!("no speed-up: {why}; measure them with one command"))
+    let separate = peers.iter().any(|peer| separate_commands(own, peer).is_some_and(|reason| reason == *why));
+    separate.then(|| format!("no speed-up: {why}; measure both with one command"))
 }
 
-/// Ratios of times, base over own, of samples of the same block and round of one command.
+/// Ratios of times, base over own, of the rounds that both were sampled in.
 pub(crate) fn paired_ratios(base: &Measurement, own: &Measurement) -> Vec<f64> {
     pairs(base, own).map(|(_, ratio)| ratio).collect()
 }
 
-/// Block and ratio of every round that both were sampled in.
+/// Block and ratio of each of these rounds.
 fn pairs<'a>(base: &Measurement, own: &'a Measurement) -> impl Iterator<Item = (u32, f64)> + 'a {
     let of_round: HashMap<(u32, u32), f64> =
         base.samples.iter().map(|sample| ((sample.block, sample.round), base.seconds(sample))).collect();

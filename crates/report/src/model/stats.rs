@@ -1,4 +1,4 @@
-//! Metrics of a row: a summary of the samples with its origin, or the reason why there is none.
+//! Metrics of a row: a summary of the samples, or the reason why it is unavailable.
 
 use ellwand_core::stats::{Summary, summary};
 use ellwand_core::{Better, Environment, METRICS, Measurement, Metric, Provenance};
@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use crate::units::below_resolution;
 
-/// What a metric means.
+/// Description of a metric.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct MetricInfo {
     /// Stable key.
     pub id: &'static str,
-    /// Heading.
+    /// Column heading.
     pub title: &'static str,
-    /// Unit of the values.
+    /// Unit of the values (`s`, `1/s`, ..).
     pub unit: &'static str,
-    /// Direction.
+    /// Whether lower or higher values are better.
     pub better: Better,
-    /// Meaning.
+    /// One-line definition.
     pub about: &'static str,
 }
 
-/// Summary of the samples of a row.
+/// Summary of the samples of a row, in the unit of the metric.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct Stats {
     /// Number of samples.
     pub count: usize,
-    /// Smallest.
+    /// Smallest value.
     pub min: f64,
     /// 10th percentile.
     pub p10: f64,
@@ -34,11 +34,11 @@ pub struct Stats {
     pub median: f64,
     /// 90th percentile.
     pub p90: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
     /// Lower end of the 95 % interval of the median over the samples of all blocks; empty with fewer than 6 samples.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub high: Option<f64>,
 }
 
@@ -60,17 +60,17 @@ impl From<Summary> for Stats {
 /// One metric of one row.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct MetricValue {
-    /// Key of the metric.
+    /// Stable key of the metric.
     #[serde(skip)]
     pub id: &'static str,
-    /// Unit.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// Origin.
+    /// Whether the values are measured or derived.
     pub provenance: Provenance,
-    /// The summary; empty when unavailable.
+    /// The summary; empty if unavailable.
     #[serde(flatten)]
     pub stats: Option<Stats>,
-    /// Why it is unavailable.
+    /// The reason, if unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -106,12 +106,12 @@ fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) 
         .filter(|value| value.is_finite())
         .collect();
     match summary(&values) {
-        None if measurement.samples.is_empty() => unavailable("there are no samples".into()),
+        None if measurement.samples.is_empty() => unavailable("no samples".into()),
         None => unavailable(metric.missing.into()),
         Some(summary) => MetricValue {
             id: metric.id,
             unit: metric.unit,
-            // Times are read off a clock; everything else is computed from them.
+            // Only times are measured; everything else is computed from them.
             provenance: if metric.unit == "s" { Provenance::Measured } else { Provenance::Derived },
             stats: Some(summary.into()),
             why: None,

@@ -1,19 +1,19 @@
-//! What the last self-check of a machine says about verdicts made there, in one line.
+//! One line on the last self-check of a machine: how far verdicts made there can be trusted.
 
 use ellwand_core::record::Certificate;
 
 use crate::units::{clean, human};
 
-/// A certificate older than this is old: programs, kernels and neighbours have changed since. In milliseconds.
+/// Age in milliseconds above which a certificate is old, since programs, kernels and neighbours change.
 const OLD_MS: u64 = 30 * DAY_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * 1000;
 
-/// The certificate of a run that began at `started_unix_ms`; or that there is none, and what to do.
+/// The line for a run that began at `started_unix_ms`; without a certificate it says how to make one.
 pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> String {
     let Some(certificate) = certificate else {
-        return "no self-check of this machine is kept, so that nothing is known of its false alarms: `selfcheck --quick` takes a minute"
+        return "this machine has no self-check yet, so its false-positive rate is unknown; run `ellwand selfcheck --quick` (1 min)"
             .into();
     };
     let bound = certificate.bound().map_or_else(String::new, |bound| format!(" (at most {})", human(bound, "1")));
@@ -26,11 +26,11 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
         .iter()
         .map(|slow| format!("{} in {} of {}", kind(&slow.kind), slow.slower, slow.decisions));
     let found: Vec<String> = planted.chain(slow).collect();
-    let found = if found.is_empty() { String::new() } else { format!(", found {}", found.join(", ")) };
+    let found = if found.is_empty() { String::new() } else { format!(", detected {}", found.join(", ")) };
     let age = certificate.age_ms(started_unix_ms);
-    // Only a clock that was set can date what was kept before a run after it.
+    // A certificate later than the run means that the clock was set in between.
     let dated = match certificate.started_unix_ms.checked_sub(started_unix_ms).filter(|ahead| *ahead > 0) {
-        Some(ahead) => format!("dated {} after this run, since the clock on the wall was set", span(ahead)),
+        Some(ahead) => format!("dated {} after this run, since the system clock was set back", span(ahead)),
         None => format!("{} before this run", span(age)),
     };
     let load = match certificate.load {
@@ -39,16 +39,16 @@ pub(super) fn line(certificate: Option<&Certificate>, started_unix_ms: u64) -> S
         [None, None] => " at unknown load".into(),
     };
     let revision = certificate.revision.as_deref().map_or_else(String::new, |at| format!(" ({})", clean(at)));
-    let old = if age > OLD_MS { " · old: `selfcheck` makes a new one" } else { "" };
+    let old = if age > OLD_MS { " · old: run `ellwand selfcheck` again" } else { "" };
     format!(
-        "self-check of this machine: {} false alarms in {} decisions{bound}{found} · {dated}{load} · ellwand {}{revision}{old}",
+        "self-check of this machine: {} false positives in {} decisions{bound}{found} · {dated}{load} · ellwand {}{revision}{old}",
         certificate.false_alarms,
         certificate.decisions,
         clean(&certificate.ellwand),
     )
 }
 
-/// A slow mode in words; a kind of a later version stands for itself.
+/// Name of a slow mode; kinds of later versions keep their key.
 fn kind(kind: &str) -> String {
     match kind {
         "tail" => "tails".into(),
@@ -57,7 +57,7 @@ fn kind(kind: &str) -> String {
     }
 }
 
-/// A span of time in its largest unit.
+/// A duration in its largest whole unit.
 fn span(ms: u64) -> String {
     let (count, unit) = [(DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")]
         .into_iter()
@@ -93,16 +93,16 @@ mod tests {
         };
         assert_eq!(
             line(Some(&certificate), 1_000_000 + 3 * HOUR_MS),
-            "self-check of this machine: 0 false alarms in 400 decisions (at most 0.75 %), found +2 % in 59 of 60, +5 % in 60 of 60, second modes in 40 of 40, tails in 39 of 40 · 3 hours before this run at load 1.25 to 15.00 · ellwand 0.1.0 (0123abc)"
+            "self-check of this machine: 0 false positives in 400 decisions (at most 0.75 %), detected +2 % in 59 of 60, +5 % in 60 of 60, second modes in 40 of 40, tails in 39 of 40 · 3 hours before this run at load 1.25 to 15.00 · ellwand 0.1.0 (0123abc)"
         );
         let old = line(Some(&certificate), 1_000_000 + 31 * DAY_MS);
-        assert!(old.contains("31 days before") && old.ends_with("old: `selfcheck` makes a new one"), "{old}");
+        assert!(old.contains("31 days before") && old.ends_with("old: run `ellwand selfcheck` again"), "{old}");
         let bare =
             Certificate { revision: None, load: [None; 2], planted: Vec::new(), slow_modes: Vec::new(), ..certificate };
         let bare = line(Some(&bare), 0);
         assert!(
             bare.contains(
-                "dated 16 minutes after this run, since the clock on the wall was set at unknown load · ellwand 0.1.0"
+                "dated 16 minutes after this run, since the system clock was set back at unknown load · ellwand 0.1.0"
             ),
             "{bare}"
         );

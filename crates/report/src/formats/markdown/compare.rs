@@ -1,4 +1,4 @@
-//! Tables over all workloads: side by side, and what limits each implementation.
+//! Tables over all workloads: times next to each other, and the limit of each implementation.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, Section};
 use crate::units::{UNAVAILABLE, below_resolution, human};
 
-/// Workloads that sweep the same axes, case by case: time and throughput of each.
+/// Time and throughput of workloads that sweep the same axes, case by case.
 pub(super) fn side_by_side(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for group in comparable(report) {
         let first = group[0];
@@ -79,7 +79,7 @@ fn cell(row: Option<&Row>, section: &Section) -> String {
     format!("{}{rate}", human(time, "s"))
 }
 
-/// One line per workload and implementation at its largest case.
+/// One line per workload and implementation, at its largest case.
 pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let groups = crate::diagnose::groups(report);
     if groups.is_empty() {
@@ -87,8 +87,8 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
     }
     writeln!(
         out,
-        "## What limits each implementation\n\nAt the largest case of each. The reading explains the undisturbed time, which is the processor time of one thread, \
-         or the fast parts of the slots of several: on a busy machine it is shorter than the median.\n"
+        "## What limits each implementation\n\nAt the largest case of each. The diagnosis explains the undisturbed time: the CPU time of one thread, \
+         or the fastest parts of the slots for several threads. On a busy machine it is below the median.\n"
     )?;
     let rows: Vec<(&crate::diagnose::Group<'_>, &Row)> =
         groups.iter().filter_map(|group| Some((group, group.largest()?))).collect();
@@ -105,7 +105,7 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
         column("of ceiling", true, &|_, row| {
             or_unavailable(row.median("roofline-fraction").map(|share| human(share, "1")))
         }),
-        column("what binds the required work", false, &|_, row| {
+        column("limited by", false, &|_, row| {
             or_unavailable(row.roof.as_ref().map(|roof| {
                 if roof.memory_bound {
                     format!("{} bandwidth ({})", roof.ceiling.level, human(roof.ceiling.value, "B/s"))
@@ -118,16 +118,16 @@ pub(super) fn what_limits(report: &Report, out: &mut dyn Write) -> io::Result<()
             }))
         }),
         column("undisturbed time", true, &|_, row| {
-            let told = row.diagnosis.as_ref().filter(|_| !row.below_resolution);
-            or_unavailable(told.map(|d| human(d.time_s, "s")))
+            let diagnosed = row.diagnosis.as_ref().filter(|_| !row.below_resolution);
+            or_unavailable(diagnosed.map(|d| human(d.time_s, "s")))
         }),
-        column("reading", false, &|_, row| verdict(row)),
+        column("diagnosis", false, &|_, row| verdict(row)),
     ];
     markdown(&columns, out)?;
     writeln!(out)
 }
 
-/// What the diagnosis says; where there is none (a device's own clock), what the share of the ceiling says.
+/// The diagnosis of a row; without one (a device's own clock), a statement on the share of the ceiling.
 fn verdict(row: &Row) -> String {
     if let Some(d) = &row.diagnosis {
         return format!("{}: {}", d.label(), d.words());
@@ -135,10 +135,10 @@ fn verdict(row: &Row) -> String {
     let Some(share) = row.median("roofline-fraction") else { return UNAVAILABLE.to_string() };
     let memory = row.roof.as_ref().is_some_and(|roof| roof.memory_bound);
     match share {
-        s if s > 1.05 => "above the ceiling: the ceiling or the work model is at fault",
+        s if s > 1.05 => "above the ceiling: the ceiling or the work model is wrong",
         s if s >= CLOSE && memory => "memory",
         s if s >= CLOSE => "arithmetic",
-        _ => "neither memory nor arithmetic explains most of it",
+        _ => "neither memory nor arithmetic explains most of the time",
     }
     .into()
 }

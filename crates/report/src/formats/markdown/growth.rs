@@ -1,4 +1,4 @@
-//! The sweep read along one axis at a time: how times grow, and what is fastest where.
+//! The sweep along one axis at a time: scaling of the times, and the fastest implementation at each value.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use crate::grid::{Column, markdown};
 use crate::model::{AlongAxis, Section};
 use crate::units::{UNAVAILABLE, human, ratio};
 
-/// More cases than this make a list that nobody reads; the tables by axis count them.
+/// Most cases listed one by one; above that the tables by axis count them.
 const LISTED: usize = 40;
 
 pub(super) fn along_axes(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -22,7 +22,7 @@ fn run_column<T>(rows: &[&T], run: impl Fn(&T) -> usize) -> Column {
     Column::new("run", true, 0, rows.iter().map(|row| (run(row) + 1).to_string()).collect())
 }
 
-/// Exponent by implementation and axis.
+/// Writes the exponents by implementation and axis.
 fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
     if section.growth.is_empty() {
         return Ok(());
@@ -46,16 +46,16 @@ fn exponents(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::
         }),
     ));
     columns.push(Column::new("cases", true, 0, text(&|row| row.cases.to_string())));
-    writeln!(out, "### How the time grows\n")?;
+    writeln!(out, "### Scaling of the time\n")?;
     markdown(&columns, out)?;
     writeln!(
         out,
-        "\nTime follows the axis to this power while the other axes stay: 0 where a fixed cost rules, 1 where each item costs the same, \
-         above 1 where a larger size leaves a cache or the work itself grows faster. A wide interval says that no one power describes the range.\n"
+        "\nTime grows as the axis value to the power of this exponent, with the other axes fixed. 0: a fixed cost dominates; 1: each item costs the same; \
+         above 1: larger sizes leave a cache, or the work itself grows faster. A wide interval means that no single exponent fits the range.\n"
     )
 }
 
-/// Implementations side by side at each value of one axis.
+/// Writes the implementations next to each other at each value of one axis.
 fn by_value(
     axis: &str,
     rows: &[&AlongAxis],
@@ -109,12 +109,12 @@ fn by_value(
     markdown(&columns, out)?;
     writeln!(
         out,
-        "\nGeometric means over the cases in which everything was measured; in brackets the speed-up over {}.\n",
+        "\nGeometric means over the cases in which every implementation was measured; in parentheses the speed-up over {}.\n",
         baselines.join(", ")
     )
 }
 
-/// The fastest implementation of each case, with its lead.
+/// Writes the fastest implementation of each case, with its lead.
 fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> io::Result<()> {
     if section.along_axes.is_empty() || section.implementations.len() < 2 || section.cases.len() > LISTED {
         return Ok(());
@@ -151,8 +151,8 @@ fn best_by_shape(section: &Section, several_runs: bool, out: &mut dyn Write) -> 
             _ => UNAVAILABLE.to_string(),
         }
     };
-    columns.push(Column::new("ahead of the next", true, 0, cases.iter().map(lead).collect()));
-    writeln!(out, "### What is fastest at which shape\n")?;
+    columns.push(Column::new("lead over the next", true, 0, cases.iter().map(lead).collect()));
+    writeln!(out, "### Fastest implementation by case\n")?;
     markdown(&columns, out)?;
     writeln!(out)
 }

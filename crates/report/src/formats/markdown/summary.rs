@@ -1,4 +1,4 @@
-//! The first lines of a report: what is fastest, by how much, and what limits it.
+//! The first lines of a report: the fastest implementations, their speed-ups, and what limits them.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use ellwand_core::stats::geometric_mean;
 use crate::model::{Report, Row, Section};
 use crate::units::{below_resolution, human, ratio};
 
-/// Findings that are worth a line at the top.
+/// Most findings listed at the top.
 const FINDINGS: usize = 5;
 
 pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -21,8 +21,8 @@ pub(super) fn in_short(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The fastest implementation at the largest case: a sweep's best rate may stand at a shape that nobody uses. Of several
-/// cases of the same size, the one with the highest rate.
+/// The fastest implementation at the largest case, since the best rate of a sweep may occur at a shape that is never
+/// used. Among cases of the same size, the one with the highest rate.
 fn line(section: &Section) -> String {
     let best: Vec<&Row> =
         section.cases.iter().filter_map(|case| case.best.row).map(|index| &section.rows[index]).collect();
@@ -30,13 +30,13 @@ fn line(section: &Section) -> String {
     let largest = best.iter().max_by(|a, b| (a.work.items).cmp(&b.work.items).then(rate(a).total_cmp(&rate(b))));
     let Some(row) = largest else {
         let why = section.cases.iter().find_map(|case| case.best.unavailable.as_deref());
-        return format!("no implementation can be called the fastest: {}", why.unwrap_or("nothing was measured"));
+        return format!("the fastest implementation is unknown: {}", why.unwrap_or("nothing was measured"));
     };
     let mut parts = Vec::new();
     if let (Some(rate), Some(item)) = (row.median("throughput"), &section.item) {
         parts.push(format!("{} {item}/s", human(rate, "1/s").replace("/s", "").trim_end()));
     }
-    parts.extend(row.median("time").map(|time| format!("{} a call", human(time, "s"))));
+    parts.extend(row.median("time").map(|time| format!("{} per call", human(time, "s"))));
     parts.extend(row.median("bandwidth").map(|rate| human(rate, "B/s")));
     parts.extend(row.median("roofline-fraction").map(|share| format!("{} of the ceiling", human(share, "1"))));
     if let (Some(speed), false) = (row.speedup.ratio, row.speedup.is_baseline) {
@@ -49,7 +49,7 @@ fn line(section: &Section) -> String {
     format!("{} reaches {} at {place}{}", row.implementation, parts.join(", "), over_all(section, row, best.len()))
 }
 
-/// How the same implementation does over the whole sweep.
+/// How the same implementation performs over the whole sweep.
 fn over_all(section: &Section, row: &Row, cases: usize) -> String {
     if cases < 2 {
         return String::new();
@@ -60,7 +60,7 @@ fn over_all(section: &Section, row: &Row, cases: usize) -> String {
     let ratios: Vec<f64> = mine.iter().filter_map(|row| row.speedup.ratio).collect();
     let mean = match geometric_mean(&ratios) {
         Some(mean) if !row.speedup.is_baseline && ratios.len() > 1 => {
-            format!(", on geometric average {} the speed of {}", ratio(mean), row.speedup.baseline)
+            format!(", in the geometric mean {} the speed of {}", ratio(mean), row.speedup.baseline)
         }
         _ => String::new(),
     };

@@ -1,0 +1,115 @@
+//! House English: messages, comments and documents avoid turns that read like a literal translation.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use super::Sources;
+
+/// The turns to avoid, and the number of lines with one that each folder may still have. Not a source file, so the rule
+/// does not match its own list.
+const TABLE: &str = include_str!("english.txt");
+
+/// No folder has more lines with a banned turn than its ceiling.
+pub(crate) fn plain(sources: &Sources) -> Result<Vec<String>> {
+    let rows = || TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let turns: Vec<(&str, &str)> = rows().filter_map(|row| row.split_once(" => ")).collect();
+    let mut ceilings: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows().filter(|row| !row.contains(" => ")) {
+        let (folder, ceiling) = row.split_once(' ').context("a ceiling is a folder and a number")?;
+        ceilings.insert(folder, ceiling.parse()?);
+    }
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, text) in sources.ending(&[".rs", ".md"]) {
+        let holds = |folder: &str| folder == "." || name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let folder = ceilings.keys().filter(|folder| holds(folder)).max_by_key(|folder| folder.len());
+        let folder = folder.context("the table has a row for the folder .")?;
+        let prose = if name.ends_with(".rs") { prose(text) } else { text.to_string() }.to_lowercase();
+        for (index, (line, original)) in prose.lines().zip(text.lines()).enumerate() {
+            if let Some((turn, better)) = turns.iter().find(|(turn, _)| has(line, turn)) {
+                let (turn, original) = (turn.trim_end_matches('|'), original.trim());
+                let what = format!("{name}:{}: {original}\n    not \"{turn}\", but: {better}", index + 1);
+                found.entry(folder).or_default().push(what);
+            }
+        }
+    }
+    let over = found.iter().filter(|(folder, lines)| lines.len() > ceilings[**folder]);
+    let report = |(folder, lines): (&&str, &Vec<String>)| {
+        let (count, ceiling) = (lines.len(), ceilings[*folder]);
+        format!("{folder}: {count} lines, at most {ceiling} allowed; the first is\n  {}", lines[0])
+    };
+    let broken = over.map(report).collect();
+    for (folder, ceiling) in &ceilings {
+        let count = found.get(folder).map_or(0, Vec::len);
+        if count < *ceiling {
+            println!("english: {folder} has {count} lines, {ceiling} allowed; lower it in xtask/src/tidy/english.txt");
+        }
+    }
+    Ok(broken)
+}
+
+/// True if `line` contains `turn` as whole words; a final `|` also requires that no word follows.
+fn has(line: &str, turn: &str) -> bool {
+    let (words, last) = turn.strip_suffix('|').map_or((turn, false), |words| (words, true));
+    line.match_indices(words).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + words.len()..]);
+        let next = if last { after.trim_start_matches(' ') } else { after };
+        !before.ends_with(char::is_alphanumeric) && !next.starts_with(char::is_alphanumeric)
+    })
+}
+
+/// The comments and string literals of a Rust file; all other characters become spaces, so lines keep their numbers.
+fn prose(text: &str) -> String {
+    let mut prose = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let literal = literal(rest);
+        let (token, after) = rest.split_at(literal.unwrap_or(first.len_utf8()));
+        match literal {
+            Some(_) => prose.push_str(token),
+            None => prose.push(if first == '\n' { '\n' } else { ' ' }),
+        }
+        rest = after;
+    }
+    prose
+}
+
+/// The length of the comment or literal at the start of `rest`.
+fn literal(rest: &str) -> Option<usize> {
+    let end = |from: usize, close: &str| rest[from..].find(close).map_or(rest.len(), |at| from + at + close.len());
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") {
+        return Some(end(1, "\"'"));
+    }
+    if let Some(raw) = rest.strip_prefix('r') {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        return raw[hashes..].starts_with('"').then(|| end(hashes + 2, &format!("\"{}", "#".repeat(hashes))));
+    }
+    let mut escaped = false;
+    let close = rest.strip_prefix('"')?.find(|c| {
+        let closes = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        closes
+    });
+    Some(close.map_or(rest.len(), |at| at + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_found_in_comments_and_strings_only() {
+        let banned = concat!("to", "ld");
+        let text = format!("let {banned} = '\"'; // c\nr#\"a \"b\" {banned}\"#;\nf() // {banned}\n\"\\\"\" {banned}\n");
+        let lines: Vec<bool> = prose(&text).lines().map(|line| has(line, banned)).collect();
+        assert_eq!(lines, [false, true, true, false]);
+        assert!(!has("untold", banned) && has(&format!("it is {banned}."), banned));
+        assert!(has("a core of its, too", "of its|") && !has("a core of its cache", "of its|"));
+        let file = |name: &str| Sources { files: vec![(name.into(), format!("// {banned}\n"))] };
+        let broken = plain(&file("crates/core/src/a.rs")).unwrap();
+        assert!(broken.len() == 1 && broken[0].contains("crates/core/src/a.rs:1: // "), "{broken:?}");
+    }
+}
