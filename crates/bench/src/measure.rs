@@ -372,19 +372,19 @@ impl Runner<'_> {
 }
 
 /// Stands in the record for a device that is not here, under the name of its kind; nothing ever runs on it.
-struct Nowhere(DeviceKind, &'static str);
+struct Nowhere(DeviceKind);
 
 fn nowhere(kind: DeviceKind) -> &'static dyn Device {
     match kind {
-        DeviceKind::Cuda => &Nowhere(DeviceKind::Cuda, "cuda"),
-        DeviceKind::Wgpu => &Nowhere(DeviceKind::Wgpu, "wgpu"),
-        _ => &Nowhere(DeviceKind::Cpu, "cpu"),
+        DeviceKind::Cuda => &Nowhere(DeviceKind::Cuda),
+        DeviceKind::Wgpu => &Nowhere(DeviceKind::Wgpu),
+        _ => &Nowhere(DeviceKind::Cpu),
     }
 }
 
 impl Device for Nowhere {
     fn id(&self) -> &str {
-        self.1
+        self.0.name()
     }
     fn kind(&self) -> DeviceKind {
         self.0

@@ -87,6 +87,17 @@ impl Reading {
     /// Key of [`Reading::threads`].
     pub const THREADS: &str = "threads";
 
+    /// Key of the bytes that an implementation holds beside its inputs and outputs.
+    pub const EXTRA_MEMORY: &str = "extra-memory";
+    /// Key of the launches of kernels that a run makes on a device.
+    pub const LAUNCHES: &str = "launches";
+    /// Key of the bytes that a run brings from the host to the device.
+    pub const CARRIED_IN: &str = "carried-in";
+    /// Key of the bytes that a run brings from the device to the host.
+    pub const CARRIED_OUT: &str = "carried-out";
+    /// Key of the share of a multiprocessor's threads that can be resident at once.
+    pub const OCCUPANCY: &str = "occupancy";
+
     /// A value that could not be had, and why.
     pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
         Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }

@@ -14,6 +14,7 @@ use crate::device::Caches;
 use crate::implementation::Parallelism;
 use crate::reading::Reading;
 use crate::verdict::Verdict;
+use crate::view::View;
 use crate::work::Work;
 
 mod basis;
@@ -56,6 +57,9 @@ pub struct Run {
     /// The last self-check of this machine when the run began; records before it was kept have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// What the measured workloads show beyond the common tables; older records have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<View>,
 }
 
 /// Settings of the instrument, as used.

@@ -3,6 +3,7 @@
 //! Floor 2: nothing here knows how it is timed or reported.
 
 use ellwand_core::Registry;
+use ellwand_core::view::{Implementations, View};
 
 pub mod attention;
 mod buffer;
@@ -28,4 +29,15 @@ pub fn register(registry: &mut Registry) {
     attention::register(registry);
     lattice::register(registry);
     layers::register(registry);
+    registry.views.push(implementations());
+}
+
+/// Implementations that look the same in every plot, and the one that does the work of `parallel` on one thread.
+fn implementations() -> View {
+    let looks = "reference scalar simd parallel cuda fused blocked naive wgpu memory-efficient,,unfused unfused-parallel \
+                 non-temporal,,,,,gemm matrixmultiply";
+    View::Implementations(Implementations {
+        looks: looks.split([' ', ',']).map(String::from).collect(),
+        threaded: vec![("parallel".into(), "simd".into())],
+    })
 }

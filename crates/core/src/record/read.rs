@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Comparison, Measurement, Run, Spans, VERSION};
+use crate::view::View;
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -16,7 +17,7 @@ enum LineOut<'a> {
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its first line.
+    /// Its first line, with the views of commands that went on with the record.
     pub run: Run,
     /// Its measurements. Where a cell stands twice (a resumed run), the last one holds.
     pub measurements: Vec<Measurement>,
@@ -164,6 +165,7 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                 Ok(run) => {
                     record.warnings.extend(set_back(last_start, run.started_unix_ms, number));
                     last_start = run.started_unix_ms;
+                    View::join(&mut record.run.views, &run.views);
                     record.resumed.push(run.command);
                 }
                 Err(error) => {

@@ -35,7 +35,7 @@ pub(super) fn on_request(
     environment: &Environment,
     effort: Effort,
 ) -> Result<Measured, Interrupted> {
-    of_cells(registry, environment, effort, &machine::cells_on_request(registry, environment), &[])
+    of_cells(registry, environment, effort, &machine::cells_on_request(registry), &[])
 }
 
 fn of_cells(

@@ -50,6 +50,7 @@ impl Keeper {
             certificate: certificate::kept(&environment),
             environment,
             settings: arms::settings(),
+            views: Vec::new(),
         };
         let record = Writer::create(&path, &run)?;
         if is_set(matches, "overwrite") {

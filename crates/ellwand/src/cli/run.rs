@@ -104,6 +104,7 @@ pub(super) fn run(registry: &Registry, matches: &ArgMatches, line: Vec<String>) 
         certificate: certificate::kept(&here),
         environment: here,
         settings,
+        views: registry.views_of(plan.cells.iter().map(|cell| cell.workload.name())),
     };
     let (record, finished) = open(&record_path, &this_run, resume, spans)?;
     // Measuring ceilings had words of its own.

@@ -33,6 +33,7 @@ mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
+use ellwand_core::view::{JsonForm, View};
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
@@ -42,8 +43,24 @@ pub(crate) use triton::Triton;
 pub(crate) use wgpu::SOURCE as WGSL;
 pub(crate) use wgpu::Wgpu;
 
-/// Adds the layer workloads and their implementations.
+/// The keys that scripts for layer benchmarks read.
+fn json_form() -> View {
+    let operations = [
+        ("layer-norm", "LayerNorm"),
+        ("gelu", "GELU"),
+        ("swish", "Swish"),
+        ("softmax", "Softmax"),
+        ("mse-loss", "MSELoss"),
+        ("cross-entropy-loss", "CrossEntropyLoss"),
+    ];
+    let axes = [("batch_size", "batch"), ("sequence_length", "sequence"), ("tensor_dimension", "dimension")];
+    let owned = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
+    View::JsonForm(JsonForm { operations: operations.map(owned).into(), axes: axes.map(owned).into() })
+}
+
+/// Adds the layer workloads, their implementations and their view.
 pub fn register(registry: &mut Registry) {
+    registry.views.push(json_form());
     for op in op::Op::ALL {
         registry.workload(workload::Layer::new(op));
         for implementation in job::implementations(op) {
