@@ -7,65 +7,53 @@
 
 use std::collections::BTreeMap;
 
-use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::ceiling::{Ceiling, CeilingCase, CeilingKind};
 use ellwand_core::device::DeviceKind;
-use ellwand_core::implementation::Parallelism;
+use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
 use ellwand_core::record::{Environment, Measurement};
 use ellwand_core::registry::Registry;
 use ellwand_core::stats::quantile;
-use ellwand_core::{Case, Value};
 
-use crate::machine::BYTES_AXIS;
 use crate::plan::Cell;
 
 /// Sizes that are tried, in eighths of the last cache.
 const EIGHTHS: [u64; 8] = [3, 4, 6, 8, 10, 12, 16, 24];
 
-/// The word in the name of an implementation that stores past the caches.
-const PAST: &str = "non-temporal";
-
 /// The cells to measure: copies on all threads of the processor, with both kinds of stores.
 pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let Some(last) = environment.caches.last() else { return Vec::new() };
     let mut cells = Vec::new();
-    for workload in registry.workloads() {
-        let implementations: Vec<_> = registry
-            .implementations(workload.name())
-            .into_iter()
-            .filter(|row| row.parallelism == Parallelism::Many && row.needs == DeviceKind::Cpu)
-            .cloned()
-            .collect();
-        let past = implementations.iter().filter(|row| row.name.contains(PAST)).count();
-        if past == 0 || past == implementations.len() {
-            continue;
-        }
-        for eighths in EIGHTHS {
-            let case = workload.axes().iter().filter_map(|axis| {
-                let value = match axis.name {
-                    BYTES_AXIS => Value::Int((last.bytes / 8 * eighths) as i64),
-                    _ => axis.default.first()?.clone(),
-                };
-                Some((axis.name.to_string(), value))
-            });
-            let case = Case::new(workload.name(), case.collect());
-            if workload.ceiling(&case) == Some(CeilingKind::Copy) {
-                cells.push(Cell { workload: workload.clone(), case, implementations: implementations.clone() });
-            }
+    for (row, past) in rows(registry) {
+        let Some(workload) = registry.find(row.workload) else { continue };
+        let all = registry.implementations(workload.name()).into_iter();
+        let threaded = |one: &&Implementation| one.parallelism == Parallelism::Many && one.needs == DeviceKind::Cpu;
+        let implementations: Vec<_> = all.filter(threaded).cloned().collect();
+        if implementations.len() > 1 && implementations.iter().any(|one| one.name == past) {
+            cells.extend(EIGHTHS.map(|eighths| Cell {
+                workload: workload.clone(),
+                case: row.case(workload.as_ref(), last.bytes / 8 * eighths),
+                implementations: implementations.clone(),
+            }));
         }
     }
     cells
 }
 
+/// Rows of the table of ceilings for this limit, with the implementation whose stores pass the caches.
+fn rows(registry: &Registry) -> impl Iterator<Item = (&CeilingCase, &'static str)> {
+    registry.ceilings.iter().filter_map(|row| Some((row, row.past?)))
+}
+
 /// The crossing as a limit of the machine; `None` where there is none within the sizes.
-pub(crate) fn ceiling(measurements: &[Measurement]) -> Option<Ceiling> {
+pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Option<Ceiling> {
     // The better quartile of each kind by size: [ordinary, non-temporal].
     let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
     let mut implementation = String::new();
     for m in measurements {
         let times: Vec<f64> = m.all_seconds();
         let Some(time) = quantile(&times, 0.25).filter(|time| *time > 0.0) else { continue };
-        let past = m.implementation.contains(PAST);
+        let past = rows(registry).any(|(row, past)| row.workload == m.case.workload && past == m.implementation);
         if past {
             implementation.clone_from(&m.implementation);
         }

@@ -1,10 +1,10 @@
-//! The ceilings of this machine, measured by ordinary workloads that say which limit they measure.
+//! The ceilings of this machine, measured by the ordinary workloads that the table of ceilings of the registry names.
 
 use std::sync::Arc;
 
-use ellwand_core::axis::{Axis, Domain};
+use ellwand_core::axis::Domain;
 use ellwand_core::case::{Case, Value};
-use ellwand_core::ceiling::{Ceiling, CeilingKind};
+use ellwand_core::ceiling::{Ceiling, CeilingCase, CeilingKind, Role};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::implementation::{Implementation, Parallelism};
 use ellwand_core::reading::Provenance;
@@ -17,29 +17,8 @@ use crate::crossing;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
-/// Name of the axis by which a calibration workload says how many bytes it touches in all.
-pub const BYTES_AXIS: &str = "bytes";
-
-/// Name of the axis by which a calibration workload says how often one iteration goes over these bytes.
-pub const PASSES_AXIS: &str = "passes";
-
-/// Name of the axis by which a calibration workload says how many groups of chains are computed side by side.
-pub const GROUPS_AXIS: &str = "groups";
-
-/// Groups that fill a device. The multiprocessors of usual ones (108, 132) divide it, so that none is idle at the end.
-const GROUPS_OF_DEVICE: i64 = 4752;
-
-/// Names of the axes by which a calibration workload says how many tiles of sums are computed side by side, and how many steps
-/// each of them takes.
-pub const TILES_AXIS: &str = "tiles";
-/// See [`TILES_AXIS`].
-pub const STEPS_AXIS: &str = "steps";
-
-/// Tiles for each multiprocessor of a device.
-const TILES_OF_MULTIPROCESSOR: i64 = 4;
-
-/// Seconds that all steps of such tiles take at least: what begins and ends an iteration, some microseconds, is then less than
-/// a hundredth.
+/// Shortest iteration of a limit whose length can be chosen: what begins and ends an iteration, some microseconds, is then less
+/// than a hundredth of it.
 const LONG_S: f64 = 2e-3;
 
 /// Bytes that all threads together move in one iteration at least: handing out the work is a ceiling of its own (waking),
@@ -65,108 +44,102 @@ pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
 
 /// Bytes at which the bandwidth of a device is measured: in its caches, at their edge, and in its memory. The last is several
 /// times what caches of devices hold (60 MB), so that little is left in them between two passes.
-const FOOTPRINTS_OF_DEVICE: [(u64, u64); 3] = [(4 << 20, 1), (32 << 20, 1), (512 << 20, 1)];
+const FOOTPRINTS_OF_DEVICE: [u64; 3] = [4 << 20, 32 << 20, 512 << 20];
 
-/// Of these the one at which the link to a device is measured: half a millisecond and more, and little memory to lock.
-const BYTES_OF_LINK: i64 = 32 << 20;
+/// Bytes at which the link to a device is measured: half a millisecond and more, and little memory to lock.
+const BYTES_OF_LINK: [u64; 1] = [32 << 20];
 
-/// The calibration cells of a registry: every workload that says it measures a ceiling, with every word of its axes, at
-/// every footprint it can take. One thread and all threads are different cells, because all threads have more cache; devices
-/// have footprints and numbers of chains of their own, and no cell where they are not there.
+/// The cells of the table of ceilings, at every footprint. One thread and all threads are different cells, because all threads
+/// have more cache; devices have footprints of their own, and no cell where they are not there.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let mut cells = Vec::new();
     let here = footprints(environment);
-    for workload in registry.workloads() {
+    for (workload, rows) in tables(registry) {
         let all = registry.implementations(workload.name()).into_iter();
         for threads in [Parallelism::Single, Parallelism::Many] {
             let cpu = all.clone().filter(|one| one.needs == DeviceKind::Cpu && one.parallelism == threads);
-            let mut cases = calibration_cases(workload.as_ref(), &here, threads);
-            cases.retain(|case| !workload.ceiling(case).is_some_and(CeilingKind::is_link));
+            let copies = |copies: u64| if threads == Parallelism::Many { copies } else { 1 };
+            let bytes: Vec<u64> = here.iter().map(|(bytes, fit)| bytes * copies(*fit)).collect();
+            let local = rows.iter().filter(|row| !row.kind.is_link());
+            let cases = local.flat_map(|row| cases_here(row, workload.as_ref(), &bytes, threads)).collect();
             add(&mut cells, workload, cases, cpu.cloned().collect());
         }
         // What is found on request may be software on the same processor, and no run without the request has it.
         let there = |one: &&Implementation| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok();
         let devices: Vec<Implementation> = all.filter(there).cloned().collect();
-        let mut cases = calibration_cases(workload.as_ref(), &FOOTPRINTS_OF_DEVICE, Parallelism::Single);
-        if axis(workload, GROUPS_AXIS).is_some() {
-            cases.iter_mut().for_each(|case| case.set(GROUPS_AXIS, Value::Int(GROUPS_OF_DEVICE)));
-        }
         let device = devices.first().and_then(|one| registry.device_for(one).ok());
-        if let (Some(_), Some(count)) = (axis(workload, TILES_AXIS), device.and_then(|device| device.multiprocessors()))
-        {
-            let tiles = TILES_OF_MULTIPROCESSOR * i64::from(count);
-            cases.iter_mut().for_each(|case| case.set(TILES_AXIS, Value::Int(tiles)));
-        }
-        let of_link = |case: &Case| workload.ceiling(case).is_some_and(CeilingKind::is_link);
-        cases.retain(|case| !of_link(case) || case.int(BYTES_AXIS) == Some(BYTES_OF_LINK));
-        add(&mut cells, workload, cases, devices);
+        let multiprocessors = device.and_then(|device| device.multiprocessors());
+        let on_device = rows.iter().flat_map(|row| cases_on_device(row, workload.as_ref(), multiprocessors));
+        add(&mut cells, workload, on_device.collect(), devices);
     }
     cells
 }
 
-fn axis<'a>(workload: &'a Arc<dyn Workload>, name: &str) -> Option<&'a Axis> {
-    workload.axes().iter().find(|axis| axis.name == name)
+/// Workloads of the table of ceilings with their rows, in the order of registration.
+fn tables(registry: &Registry) -> impl Iterator<Item = (&Arc<dyn Workload>, Vec<&CeilingCase>)> {
+    registry.workloads().iter().map(move |workload| {
+        let mine = |row: &&CeilingCase| row.workload == workload.name() && row.past.is_none();
+        (workload, registry.ceilings.iter().filter(mine).collect())
+    })
 }
 
-/// Adds a cell for each case that measures a ceiling, where there is anything to measure it with.
+/// Adds a cell for each case, if there is anything to measure it with.
 fn add(cells: &mut Vec<Cell>, workload: &Arc<dyn Workload>, cases: Vec<Case>, implementations: Vec<Implementation>) {
     if implementations.is_empty() {
         return;
     }
-    let cases = cases.into_iter().filter(|case| workload.ceiling(case).is_some());
     let cell = |case| Cell { workload: workload.clone(), case, implementations: implementations.clone() };
-    cells.extend(cases.map(cell));
+    cells.extend(cases.into_iter().map(cell));
 }
 
 /// Bytes at which devices found on request are measured: more than their caches hold, and what one array may have on all of them.
-const ON_REQUEST: i64 = 128 << 20;
+const ON_REQUEST: u64 = 128 << 20;
 
-/// The calibration cells of devices that are found on request and were looked for: one of each task, out of their memory.
-pub fn cells_on_request(registry: &Registry, environment: &Environment) -> Vec<Cell> {
-    let cell = |workload: &Arc<dyn Workload>| {
+/// The calibration cells of devices that are found on request and were looked for: one of each workload, out of their memory.
+pub fn cells_on_request(registry: &Registry) -> Vec<Cell> {
+    let cell = |(workload, rows): (&Arc<dyn Workload>, Vec<&CeilingCase>)| {
         let all = registry.implementations(workload.name()).into_iter();
         let there = |one: &&_| registry.device_for(one).is_ok_and(|device| device.kind() == DeviceKind::Wgpu);
         let implementations: Vec<_> = all.filter(there).cloned().collect();
-        let footprints = footprints(environment);
-        let mut case = calibration_cases(workload.as_ref(), &footprints, Parallelism::Single).pop()?;
-        case.set(BYTES_AXIS, Value::Int(ON_REQUEST));
-        let measures = !implementations.is_empty() && workload.ceiling(&case).is_some();
-        measures.then(|| Cell { workload: workload.clone(), case, implementations })
+        let case = rows.last()?.case(workload.as_ref(), ON_REQUEST);
+        (!implementations.is_empty()).then(|| Cell { workload: workload.clone(), case, implementations })
     };
-    registry.workloads().iter().filter_map(cell).collect()
+    tables(registry).filter_map(cell).collect()
 }
 
-fn calibration_cases(workload: &dyn Workload, footprints: &[(u64, u64)], threads: Parallelism) -> Vec<Case> {
-    let mut cases = vec![Case::new(workload.name(), Vec::new())];
-    for axis in workload.axes() {
-        let bytes = match &axis.domain {
-            Domain::Int { min, max } if axis.name == BYTES_AXIS => Some((*min, *max)),
-            _ => None,
-        };
-        let values: Vec<Value> = match (bytes, &axis.domain) {
-            (Some((min, max)), _) => footprints
-                .iter()
-                .map(|&(bytes, copies)| bytes * if threads == Parallelism::Many { copies } else { 1 })
-                .map(|bytes| Value::Int((bytes as i64).clamp(min, max)))
-                .collect(),
-            (None, Domain::Choice(_)) => axis.default.clone(),
-            (None, _) => axis.default.first().cloned().into_iter().collect(),
-        };
-        cases = cases.iter().flat_map(|case| values.iter().map(|value| with(case, axis, value))).collect();
-    }
-    if threads == Parallelism::Many && workload.axes().iter().any(|axis| axis.name == PASSES_AXIS) {
+/// The cases of a row: one for each footprint, if it has any.
+fn cases(row: &CeilingCase, workload: &dyn Workload, bytes: &[u64]) -> Vec<Case> {
+    let count = if row.axis_of(Role::Bytes).is_some() { bytes.len() } else { 1 };
+    bytes.iter().take(count).map(|bytes| row.case(workload, *bytes)).collect()
+}
+
+fn cases_here(row: &CeilingCase, workload: &dyn Workload, bytes: &[u64], threads: Parallelism) -> Vec<Case> {
+    let mut cases = cases(row, workload, bytes);
+    if let (Parallelism::Many, Some(passes), Some(axis)) =
+        (threads, row.axis_of(Role::Passes), row.axis_of(Role::Bytes))
+    {
         for case in &mut cases {
-            let bytes = case.int(BYTES_AXIS).unwrap_or(1).max(1) as u64;
-            case.set(PASSES_AXIS, Value::Int(MOVED_BY_ALL.div_ceil(bytes) as i64));
+            let bytes = case.int(axis).unwrap_or(1).max(1) as u64;
+            case.set(passes, Value::Int(MOVED_BY_ALL.div_ceil(bytes) as i64));
         }
     }
     cases
 }
 
-fn with(case: &Case, axis: &Axis, value: &Value) -> Case {
-    let mut params = case.params.clone();
-    params.push((axis.name.to_string(), value.clone()));
-    Case::new(&case.workload, params)
+fn cases_on_device(row: &CeilingCase, workload: &dyn Workload, multiprocessors: Option<u32>) -> Vec<Case> {
+    let bytes: &[u64] = if row.kind.is_link() { &BYTES_OF_LINK } else { &FOOTPRINTS_OF_DEVICE };
+    let mut cases = cases(row, workload, bytes);
+    for (axis, role) in row.axes {
+        let value = match role {
+            Role::OnDevice(value) => Some(*value),
+            Role::EachMultiprocessor(value) => multiprocessors.map(|count| value * i64::from(count)),
+            _ => None,
+        };
+        if let Some(value) = value {
+            cases.iter_mut().for_each(|case| case.set(axis, Value::Int(value)));
+        }
+    }
+    cases
 }
 
 /// The cells that tell from where on non-temporal stores pay.
@@ -193,8 +166,8 @@ pub fn measure(
         let (workload, implementations) = (cell.workload.clone(), cell.implementations.clone());
         let cell = &Cell { workload, case, implementations };
         for measurement in instrument.measure(cell, &mut |_: Event| {})? {
-            if let Some(kind) = cell.workload.ceiling(&cell.case) {
-                ceilings.extend(ceiling(kind, &measurement, environment));
+            if let Some(row) = instrument.registry.ceiling_of(&cell.case) {
+                ceilings.extend(ceiling(row, &measurement, environment));
             }
             measurements.push(measurement);
         }
@@ -204,33 +177,33 @@ pub fn measure(
         on_cell(limits.len() + index, limits.len() + around.len(), cell);
         copies.extend(instrument.measure(cell, &mut |_: Event| {})?);
     }
-    ceilings.extend(crossing::ceiling(&copies));
+    ceilings.extend(crossing::ceiling(instrument.registry, &copies));
     measurements.extend(copies);
     Ok((ceilings, measurements))
 }
 
-/// The case itself, or where it has tiles the one with so many steps that an iteration takes [`LONG_S`]: one device is a hundred
+/// The case itself, or one whose iteration takes [`LONG_S`] where the row lets its length be chosen: one device is a hundred
 /// times as fast as another.
 fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted> {
     let mut case = cell.case.clone();
-    let (Some(_), Some(steps)) = (axis(&cell.workload, TILES_AXIS), axis(&cell.workload, STEPS_AXIS)) else {
-        return Ok(case);
-    };
-    let Domain::Int { max, .. } = steps.domain else { return Ok(case) };
+    let name = instrument.registry.ceiling_of(&case).and_then(|row| row.axis_of(Role::Steps));
+    let axis = name.and_then(|name| cell.workload.axes().iter().find(|axis| axis.name == name));
+    let Some((axis, Domain::Int { max, .. })) = axis.map(|axis| (axis.name, &axis.domain)) else { return Ok(case) };
     let short = instrument.measure(cell, &mut |_: Event| {})?;
     let fastest = short.iter().flat_map(|row| row.all_seconds()).reduce(f64::min);
-    let steps = case.int(STEPS_AXIS).unwrap_or(1);
+    let steps = case.int(axis).unwrap_or(1);
     if let Some(seconds) = fastest.filter(|seconds| *seconds > 0.0 && *seconds < LONG_S) {
         // Rounded up, so that one machine has one number.
-        let wanted = (steps as f64 * LONG_S / seconds).min(max as f64).ceil() as u64;
-        case.set(STEPS_AXIS, Value::Int((wanted.next_power_of_two() as i64).min(max)));
+        let wanted = (steps as f64 * LONG_S / seconds).min(*max as f64).ceil() as u64;
+        case.set(axis, Value::Int((wanted.next_power_of_two() as i64).min(*max)));
     }
     Ok(case)
 }
 
 /// What a measurement says about a limit. A limit is what the machine can do, so the better decile of the slots counts,
 /// not their middle; the interval reaches from the median to the best slot.
-fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
+fn ceiling(row: &CeilingCase, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
+    let kind = row.kind;
     let seconds: Vec<f64> = measurement.all_seconds();
     let work = &measurement.work;
     let of = |p: f64| {
@@ -242,7 +215,7 @@ fn ceiling(kind: CeilingKind, measurement: &Measurement, environment: &Environme
         })
     };
     let placed = kind.unit() == "B/s" || kind == CeilingKind::Latency;
-    let bytes = match measurement.case.value(BYTES_AXIS) {
+    let bytes = match row.axis_of(Role::Bytes).and_then(|axis| measurement.case.value(axis)) {
         Some(Value::Int(bytes)) => bytes.unsigned_abs(),
         _ => work.bytes_total(),
     };

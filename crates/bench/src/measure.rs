@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand_core::case::Case;
-use ellwand_core::device::{Device, DeviceKind};
+use ellwand_core::device::Device;
 use ellwand_core::error::InputError;
 use ellwand_core::implementation::Implementation;
 use ellwand_core::record::{Basis, CaseRecord, Measurement, Outcome, Sample, Settings, Settling};
@@ -173,7 +173,7 @@ impl Instrument<'_> {
     /// Prepares, checks, warms up and calibrates one implementation.
     fn start<'r>(&'r self, task: Task<'r>, expected: &'r Tensors, implementation: &'r Implementation) -> Runner<'r> {
         let (device, state) = match self.device(implementation) {
-            Err(why) => (kind_name(implementation.needs), State::Ended(Outcome::Unsupported { why })),
+            Err(why) => (implementation.needs.name(), State::Ended(Outcome::Unsupported { why })),
             Ok(device) => match self.alive(task, expected, implementation, device) {
                 Ok(alive) => (device.id(), State::Alive(Box::new(alive))),
                 Err(outcome) => (device.id(), State::Ended(outcome)),
@@ -333,14 +333,5 @@ impl<'a> Runner<'a> {
 impl Alive<'_> {
     fn seconds(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()
-    }
-}
-
-/// What the record names for a device that is missing.
-fn kind_name(kind: DeviceKind) -> &'static str {
-    match kind {
-        DeviceKind::Cuda => "cuda",
-        DeviceKind::Wgpu => "wgpu",
-        _ => "cpu",
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ellwand_core::axis::Axis;
 use ellwand_core::case::{Case, Value};
+use ellwand_core::device::DeviceKind;
 use ellwand_core::error::{InputError, nearest};
 use ellwand_core::implementation::Implementation;
 use ellwand_core::registry::{Registry, matches};
@@ -221,7 +222,7 @@ fn check_implementations_known(
 /// Which one, and what there is.
 pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<(), InputError> {
     for device in devices {
-        let kinds = ["cpu", "cuda", "wgpu"];
+        let kinds = DeviceKind::ALL.map(DeviceKind::name);
         // A kind that is not here at all gives rows that say why; a wrong index among devices that are here is a slip.
         let of_kind = device.split_once(':').map(|(kind, _)| {
             let here = registry.devices().iter().map(|known| known.id());

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use common::{Clock, settings};
 use ellwand_bench::measure::Instrument;
 use ellwand_bench::{Cell, machine};
-use ellwand_core::ceiling::Ceiling;
+use ellwand_core::ceiling::{Ceiling, CeilingCase, Role};
 use ellwand_core::record::Environment;
 use ellwand_core::{
     Axis, Case, CeilingKind, CpuScope, Device, DeviceKind, Implementation, InputError, PrepareError, Prepared,
@@ -74,9 +74,6 @@ impl Workload for Counted {
     fn work(&self, case: &Case) -> Work {
         Work::items("steps", 1).flops(1000.0 * sizes(case).iter().product::<u64>() as f64).bf16(true)
     }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::ProductsBf16)
-    }
 }
 
 /// Takes 10 us and so many nanoseconds a step.
@@ -108,6 +105,8 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
     registry.device(Arc::new(Card(clock.clone())));
     let axes = vec![Axis::int("steps", "steps", 1, 9000, 64), Axis::int("tiles", "tiles", 1, 1000, 4)];
     registry.workload(Counted(axes));
+    let axes = &[("tiles", Role::EachMultiprocessor(4)), ("steps", Role::Steps)];
+    registry.ceilings.push(CeilingCase { kind: CeilingKind::ProductsBf16, workload: "counted", axes, past: None });
     for &(name, step_ns) in rows {
         let (clock, asked) = (clock.clone(), asked.clone());
         let row = Implementation::cpu("counted", name, "a toy", move |case, _, _| {
@@ -168,9 +167,6 @@ impl Workload for Crossing {
         let bytes = case.int("bytes").unwrap() as u64;
         Work::items("bytes", bytes).bytes(bytes, 0)
     }
-    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
-        (case.text("memory") == Some("pinned")).then_some(CeilingKind::ToDevice)
-    }
 }
 
 #[test]
@@ -211,6 +207,8 @@ fn a_link_is_measured_once_and_never_on_the_processor() {
         Axis::int("bytes", "bytes", 8, 1 << 34, 64),
         Axis::choice("memory", "the host's side", &["pageable", "pinned"], "pageable").sweep(["pageable", "pinned"]),
     ]));
+    let axes = &[("bytes", Role::Bytes), ("memory", Role::Is("pinned"))];
+    registry.ceilings.push(CeilingCase { kind: CeilingKind::ToDevice, workload: "crossing", axes, past: None });
     for (name, needs) in [("memory", DeviceKind::Cpu), ("cuda", DeviceKind::Cuda)] {
         let clock = clock.clone();
         let row = Implementation::cpu("crossing", name, "a toy", move |case, _, _| {

@@ -19,6 +19,7 @@ fn run() -> Run {
         environment: environment::detect(),
         settings: settings(),
         certificate: None,
+        views: Vec::new(),
     }
 }
 

@@ -4,8 +4,7 @@
 //! allocator gives: at footprints beyond the reach of the address translation caches, their misses are part of the time.
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Dtype, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, Dtype, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -67,9 +66,6 @@ impl Workload for Chase {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::Latency)
     }
     fn baseline(&self) -> &str {
         "scalar"

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors,
-    Tolerance, Work, Workload,
+    Axis, Case, Device, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
 };
 
 use ellwand_simd::isa::{Isa, Set};
@@ -70,9 +70,6 @@ impl Workload for Fma {
     fn tolerance(&self, _: &Case) -> Tolerance {
         // Rounding errors of f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last place.
         Tolerance::Close { absolute: 0.0, relative: 1000.0 * f64::from(f32::EPSILON) }
-    }
-    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
-        Some(if Self::double(case) { CeilingKind::FmaF64 } else { CeilingKind::Fma })
     }
     fn baseline(&self) -> &str {
         "simd"

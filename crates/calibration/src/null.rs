@@ -2,9 +2,7 @@
 
 use std::hint::black_box;
 
-use ellwand_core::{
-    Axis, Case, CeilingKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Work, Workload,
-};
+use ellwand_core::{Axis, Case, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Work, Workload};
 
 struct Null;
 
@@ -32,9 +30,6 @@ impl Workload for Null {
     }
     fn work(&self, _: &Case) -> Work {
         Work::items("calls", 1)
-    }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::Call)
     }
     fn baseline(&self) -> &str {
         "empty"

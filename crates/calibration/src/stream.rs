@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Work, Workload,
+    Axis, Case, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Work,
+    Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -117,13 +117,6 @@ impl Workload for Stream {
     }
     fn tolerance(&self, _: &Case) -> ellwand_core::Tolerance {
         ellwand_core::Tolerance::Exact
-    }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(match self.task {
-            Task::Copy => CeilingKind::Copy,
-            Task::Read => CeilingKind::Read,
-            Task::Fill => CeilingKind::Fill,
-        })
     }
     fn baseline(&self) -> &str {
         "system"

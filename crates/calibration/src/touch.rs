@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance,
-    Work, Workload,
+    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
 };
 
 const PAGE: usize = 4096;
@@ -51,9 +51,6 @@ impl Workload for FirstTouch {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
-        Some(if page(case) == HUGE { CeilingKind::HugePageFault } else { CeilingKind::PageFault })
     }
     fn baseline(&self) -> &str {
         "fresh"

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
-    Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -64,9 +64,6 @@ impl Workload for Triad {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Close { absolute: 0.0, relative: 2.0 * f64::from(f32::EPSILON) }
-    }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::Triad)
     }
     fn baseline(&self) -> &str {
         "simd"

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance,
-    Work, Workload,
+    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
 };
 
 use ellwand_simd::pool;
@@ -52,10 +52,6 @@ impl Workload for Wake {
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
-    }
-    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
-        let cold = case.text("after") == Some("sleep");
-        Some(if cold { CeilingKind::ColdWake } else { CeilingKind::Wake })
     }
     fn baseline(&self) -> &str {
         "team"

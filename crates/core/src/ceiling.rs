@@ -9,11 +9,13 @@ use crate::implementation::Parallelism;
 use crate::reading::Provenance;
 use crate::work::Work;
 
+mod case;
 mod launches;
 mod traffic;
 
 use launches::without_launches;
 
+pub use case::{CeilingCase, Role};
 pub use traffic::{Traffic, bandwidth, fastest_traffic, latency, traffic};
 
 /// The quantity whose limit a calibration case measures.

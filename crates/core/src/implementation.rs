@@ -53,6 +53,9 @@ pub struct Implementation {
 }
 
 impl Implementation {
+    /// Name of the implementation that is the reference of its workload, which judges the others.
+    pub const REFERENCE: &str = "reference";
+
     /// A single-threaded implementation on the CPU.
     pub fn cpu(
         workload: &str,

@@ -85,6 +85,17 @@ impl Reading {
     /// Key of [`Reading::threads`].
     pub const THREADS: &str = "threads";
 
+    /// Id of the bytes that an implementation holds in addition to its inputs and outputs.
+    pub const EXTRA_MEMORY: &str = "extra-memory";
+    /// Id of the number of kernel launches of a run on a device.
+    pub const LAUNCHES: &str = "launches";
+    /// Id of the bytes that a run copies from the host to the device.
+    pub const CARRIED_IN: &str = "carried-in";
+    /// Id of the bytes that a run copies from the device to the host.
+    pub const CARRIED_OUT: &str = "carried-out";
+    /// Id of the share of a multiprocessor's threads that can be resident at once.
+    pub const OCCUPANCY: &str = "occupancy";
+
     /// An unavailable value with the reason.
     pub fn unavailable(id: &str, title: &str, unit: &str, better: Better, why: &str) -> Self {
         Self { provenance: Provenance::Unavailable, value: None, ..Self::measured(id, title, unit, better, 0.0, why) }

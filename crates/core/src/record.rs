@@ -15,6 +15,7 @@ use crate::device::Caches;
 use crate::implementation::Parallelism;
 use crate::reading::Reading;
 use crate::verdict::Verdict;
+use crate::view::View;
 use crate::work::Work;
 
 mod basis;
@@ -57,6 +58,9 @@ pub struct Run {
     /// The machine's last self-check when the run began; `None` if there was none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// What the measured workloads show beyond the common tables; older records have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<View>,
 }
 
 /// The timing settings of a run.

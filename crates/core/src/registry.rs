@@ -2,14 +2,21 @@
 
 use std::sync::Arc;
 
+use crate::case::Case;
+use crate::ceiling::CeilingCase;
 use crate::device::{Device, DeviceKind};
 use crate::error::{InputError, nearest};
 use crate::implementation::Implementation;
+use crate::view::View;
 use crate::workload::Workload;
 
 /// Everything that can be measured. The built-in workloads use only what a user's program can use too.
 #[derive(Default, Clone)]
 pub struct Registry {
+    /// What domains show beyond the common tables.
+    pub views: Vec<View>,
+    /// The table of ceilings.
+    pub ceilings: Vec<CeilingCase>,
     workloads: Vec<Arc<dyn Workload>>,
     implementations: Vec<Implementation>,
     devices: Vec<Arc<dyn Device>>,
@@ -114,6 +121,16 @@ impl Registry {
     /// Workloads in the order of registration.
     pub fn workloads(&self) -> &[Arc<dyn Workload>] {
         &self.workloads
+    }
+
+    /// The views that are about any of these workloads.
+    pub fn views_of<'a>(&self, workloads: impl Iterator<Item = &'a str> + Clone) -> Vec<View> {
+        self.views.iter().filter(|view| workloads.clone().any(|name| view.is_about(name))).cloned().collect()
+    }
+
+    /// The row of the table of ceilings that the case measures.
+    pub fn ceiling_of(&self, case: &Case) -> Option<&CeilingCase> {
+        self.ceilings.iter().find(|row| row.measures(case))
     }
 
     /// Devices in the order of registration.

@@ -3,8 +3,8 @@
 
 use crate::axis::{Axis, Size};
 use crate::case::Case;
-use crate::ceiling::CeilingKind;
 use crate::error::InputError;
+use crate::implementation::Implementation;
 use crate::reading::Reading;
 use crate::tensor::{Dtype, Tensors};
 use crate::verdict::{Tolerance, Verdict, compare};
@@ -134,13 +134,8 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// For calibration workloads: the machine limit that this case measures.
-    fn ceiling(&self, _case: &Case) -> Option<CeilingKind> {
-        None
-    }
-
     /// The default baseline of speed-ups.
     fn baseline(&self) -> &str {
-        "reference"
+        Implementation::REFERENCE
     }
 }

@@ -1,8 +1,8 @@
 //! Records: every version ever written stays readable.
 #![allow(clippy::unwrap_used)]
 
-use ellwand_core::Caches;
 use ellwand_core::record::{self, Certificate, Outcome, RecordError, VERSION};
+use ellwand_core::{Caches, View};
 
 const V1: &str = include_str!("../../../testdata/records/v1.jsonl");
 const COLD: &str = include_str!("../../../testdata/records/v1-cold.jsonl");
@@ -210,4 +210,17 @@ fn spans_are_read_and_written_the_same() {
     assert_eq!(record::parse(&format!("{V1}{SPANS}{SPANS}")).unwrap().spans, record.spans);
     let damaged = SPANS.replacen("\"calls\":2", "\"calls\":-2", 1);
     assert!(matches!(record::parse(&format!("{V1}{damaged}")), Err(RecordError::Damaged { line: 8, .. })));
+}
+
+const VIEWS: &str = include_str!("../../../testdata/records/v1-views.jsonl");
+
+#[test]
+fn views_of_every_command_are_read_and_kinds_of_later_versions_are_none_of_them() {
+    let views = record::parse(VIEWS).unwrap().run.views;
+    assert!(views.len() == 5 && !views.contains(&View::Unknown), "{views:?}");
+    let run = VIEWS.lines().next().unwrap();
+    let later = run.replace(r#""kind":"curve""#, r#""kind":"a-later-one""#);
+    let both = record::parse(&format!("{run}\n{later}\n")).unwrap().run.views;
+    assert_eq!(both, [&views[..], &[View::Unknown]].concat(), "each once");
+    assert!(record::parse(V1).unwrap().run.views.is_empty());
 }

@@ -254,7 +254,7 @@ impl Prepared for Job {
         let launches = (self.times * self.launches.len()) as f64;
         let about =
             "launches of kernels and calls of a library that a run makes, on their own or as parts of one graph";
-        readings.push(Reading::derived("launches", "launches", "", Better::Lower, launches, about));
+        readings.push(Reading::derived(Reading::LAUNCHES, "launches", "", Better::Lower, launches, about));
         if let Some(Carried { ins, outs }) = &self.carried {
             let ins = ins.iter().map(|(_, host)| host.bytes() as u64).sum();
             readings.extend(carried_over([ins, outs.iter().map(|host| host.bytes() as u64).sum()]));
@@ -266,7 +266,7 @@ impl Prepared for Job {
                 told("device-slowed", "device slowed", "", Better::Lower, slowed, why),
             ]);
             let about = "share of a multiprocessor's threads that blocks of its least resident kernel can hold at once";
-            let (id, title) = ("occupancy", "theoretical occupancy");
+            let (id, title) = (Reading::OCCUPANCY, "theoretical occupancy");
             readings.push(match resident {
                 Some(share) => Reading::derived(id, title, "1", Better::Higher, share, about),
                 None => Reading::unavailable(id, title, "1", Better::Higher, "the driver does not tell it here"),
@@ -286,8 +286,8 @@ impl Prepared for Job {
 pub fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
     let told = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
     vec![
-        told("carried-in", "carried to the device", ins, "bytes that a run brings from the host to the device"),
-        told("carried-out", "carried to the host", outs, "bytes that a run brings from the device to the host"),
+        told(Reading::CARRIED_IN, "carried to the device", ins, "bytes that a run brings from the host to the device"),
+        told(Reading::CARRIED_OUT, "carried to the host", outs, "bytes that a run brings from the device to the host"),
     ]
 }
 

@@ -27,6 +27,7 @@ mod scalar_rival;
 mod simd;
 #[cfg(test)]
 mod tests;
+mod views;
 mod wgpu;
 mod workload;
 mod workload_code;
@@ -72,4 +73,5 @@ pub fn register(registry: &mut Registry) {
     workload_dot::register(registry);
     cuda::register(registry);
     wgpu::register(registry);
+    registry.views.extend(views::views());
 }

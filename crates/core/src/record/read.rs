@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Comparison, Measurement, Run, Spans, VERSION};
+use crate::view::View;
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -16,7 +17,7 @@ enum LineOut<'a> {
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The first line.
+    /// The first line, with the views of commands that resumed the record.
     pub run: Run,
     /// The measurements. If a cell occurs twice (a resumed run), only the last one is kept.
     pub measurements: Vec<Measurement>,
@@ -164,6 +165,7 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
                 Ok(run) => {
                     record.warnings.extend(clock_warning(last_start, run.started_unix_ms, number));
                     last_start = run.started_unix_ms;
+                    View::join(&mut record.run.views, &run.views);
                     record.resumed.push(run.command);
                 }
                 Err(error) => {

@@ -47,7 +47,7 @@ pub(super) fn measure(registry: &Registry, environment: &Environment, effort: Ef
 /// Measures those of devices that are found on request and were looked for. They are shown and not kept: a run that asks for
 /// such a device measures on purpose, and one in software has the processor's limits.
 pub(super) fn on_request(registry: &Registry, here: &Environment, effort: Effort) -> Result<Measured, Interrupted> {
-    of_cells(registry, here, effort, &machine::cells_on_request(registry, here), &[])
+    of_cells(registry, here, effort, &machine::cells_on_request(registry), &[])
 }
 
 fn of_cells(

@@ -115,4 +115,3 @@ fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Re
     }
     registry
 }
-

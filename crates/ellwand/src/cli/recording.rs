@@ -22,6 +22,7 @@ pub(super) fn first_line(here: Environment, settings: Settings, seed: u64, start
         certificate: certificate::kept(&here),
         environment: here,
         settings,
+        views: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
-use ellwand_core::record::{Outcome as Fate, Record, Settings};
+use ellwand_core::record::{Outcome as Fate, Record, Run, Settings};
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
@@ -41,7 +41,8 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         }
     })?;
     let settings = Settings { caches: args.caches, ..args.effort.settings() };
-    let this_run = first_line(here, settings, args.chosen.cases.seed(), started, line);
+    let views = registry.views_of(plan.cells.iter().map(|cell| cell.workload.name()));
+    let this_run = Run { views, ..first_line(here, settings, args.chosen.cases.seed(), started, line) };
     let mut record = Recording::open(&dir.join(RECORD), &this_run, args.resume, args.spans)?;
     if args.session.overwrite {
         // The record is another one now, for whose reports those of the old one would pass.

@@ -34,6 +34,7 @@ pub(super) fn plots_of(plan: &Plan, registry: &Registry) -> PlotNames {
         cases().map(|case| case.workload.as_str()),
         plan.cells.iter().flat_map(|cell| cell.workload.axes().iter().map(|axis| axis.name)),
         registry.devices().iter().map(|device| device.id()),
+        &registry.views,
     )
 }
 

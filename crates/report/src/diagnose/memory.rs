@@ -1,6 +1,6 @@
-//! The rule about intermediate results that need not be in memory, such as the scores of attention.
+//! The rule about intermediate results that need not be in memory.
 
-use ellwand_core::{Work, ceiling};
+use ellwand_core::{Reading, Work, ceiling};
 
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
@@ -10,7 +10,7 @@ const FEWER: f64 = 0.1;
 
 /// What an implementation says it holds beside inputs and outputs.
 fn held(row: &Row) -> Option<f64> {
-    row.readings.iter().find(|reading| reading.id == "extra-memory")?.value
+    row.reading(Reading::EXTRA_MEMORY)
 }
 
 /// At the largest case where the intermediate results outweigh inputs and outputs: who does without, and how long it takes to

@@ -7,7 +7,7 @@ const SEVERAL: usize = 3;
 
 /// Makes one finding of those that differ only in where they hold; they come strongest first, and the first speaks for all.
 pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
-    let same = |a: &Finding, b: &Finding| (a.run, a.rule, a.class, &a.title) == (b.run, b.rule, b.class, &b.title);
+    let same = |a: &Finding, b: &Finding| (a.run, &a.rule, a.class, &a.title) == (b.run, &b.rule, b.class, &b.title);
     let often: Vec<bool> = findings.iter().map(|a| findings.iter().filter(|b| same(a, b)).count() >= SEVERAL).collect();
     let mut merged: Vec<Finding> = Vec::new();
     for (finding, often) in findings.into_iter().zip(often) {

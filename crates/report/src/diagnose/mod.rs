@@ -2,6 +2,7 @@
 //!
 //! To add a rule, write a function from the report to findings and add a row to [`RULES`].
 
+use ellwand_core::Implementation;
 use serde::Serialize;
 
 use crate::model::{ONLY, Report, Row, Section};
@@ -90,7 +91,7 @@ impl Evidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// Key of the rule.
-    pub rule: &'static str,
+    pub rule: String,
     /// What sort of statement it is.
     pub class: Class,
     /// The statement.
@@ -189,9 +190,9 @@ pub const RULES: &[Rule] = &[
         apply: quality::page_faults,
     },
     Rule {
-        id: "overloaded",
-        about: "vectors outside the codebook make at least half of the squared error",
-        apply: quality::overloaded,
+        id: "outliers",
+        about: "few items make most of a mean, by the thresholds that their workload states",
+        apply: quality::outliers,
     },
     Rule {
         id: "overhead-bound",
@@ -247,7 +248,7 @@ pub(crate) fn findings(report: &Report) -> Vec<Finding> {
 fn tunes_the_judge(report: &Report, finding: &Finding) -> bool {
     let company = |section: &Section| section.workload == finding.workload && section.implementations.len() > 1;
     matches!(finding.class, Class::Advice | Class::Insight)
-        && finding.implementation.as_deref() == Some("reference")
+        && finding.implementation.as_deref() == Some(Implementation::REFERENCE)
         && report.workloads.iter().any(company)
 }
 
@@ -306,7 +307,7 @@ impl<'a> Group<'a> {
     /// A finding about `row` of this group.
     pub(crate) fn finding(&self, rule: &Rule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
         Finding {
-            rule: rule.id,
+            rule: rule.id.to_string(),
             class,
             title: String::new(),
             workload: self.section.workload.clone(),

@@ -80,12 +80,13 @@ fn rows_of_case<'a>(report: &'a Report, row: &Row, workload: &str) -> Vec<&'a Ro
 
 /// The same way of computing on one thread, with its time: what ran there says the same but for the threads. A fused form
 /// that beats an unfused one says nothing about threads. Of several the fastest.
-fn on_one_thread<'a>(row: &Row, peers: &[&'a Row]) -> Option<(&'a Row, f64)> {
+fn on_one_thread<'a>(report: &Report, row: &Row, peers: &[&'a Row]) -> Option<(&'a Row, f64)> {
     let single =
         peers.iter().copied().filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
     let same = |other: &&Row| {
-        let parallel = row.implementation == "parallel" && other.implementation == "simd";
-        parallel || way(&other.what_ran) == way(&row.what_ran)
+        let pair = |(many, one): &(String, String)| *many == row.implementation && *one == other.implementation;
+        report.implementations().any(|view| view.threaded.iter().any(pair))
+            || way(&other.what_ran) == way(&row.what_ran)
     };
     let timed = single.filter(same).filter_map(|other| Some((other, other.median("time")?)));
     timed.min_by(|a, b| a.1.total_cmp(&b.1))
@@ -108,7 +109,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
         let mut seen = 0;
         for row in group.rows.iter().filter(|row| row.parallelism == Parallelism::Many) {
             let Some(own) = row.median("time") else { continue };
-            let single = on_one_thread(row, &rows_of_case(report, row, &group.section.workload));
+            let single = on_one_thread(report, row, &rows_of_case(report, row, &group.section.workload));
             let Some((single, time)) = single else { continue };
             seen += 1;
             // The 10th percentile of the one above the 90th of the other: not a difference of noise alone.

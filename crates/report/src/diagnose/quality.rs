@@ -2,18 +2,17 @@
 
 use ellwand_core::CeilingKind;
 use ellwand_core::ceiling::cost;
+use ellwand_core::view::{Outliers, View};
 
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
+use crate::units::clean;
 
 const WALL_OVER_CPU: f64 = 1.2;
 const SWITCHED: f64 = 0.5;
 const FAULTS: f64 = 0.5;
 /// A cost of less than this share of the time is not worth a word.
 const WORTH: f64 = 0.01;
-/// Share of the squared error from which on it is that of few, and the share of vectors up to which they are few.
-const OF_FEW: f64 = 0.5;
-const FEW: f64 = 0.2;
 
 pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
@@ -87,34 +86,42 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-/// Few vectors outside the codebook make most of the error: rates and errors of the code are then told by what it was not made for.
-pub(super) fn overloaded(report: &Report, rule: &Rule) -> Vec<Finding> {
-    let read = |row: &Row, id: &str| row.readings.iter().find(|reading| reading.id == id)?.value;
-    // Where vectors may be encoded again at other scales, those outside are the ones that none of these brought in.
-    let outside = |row: &Row| read(row, "lost-rate").or_else(|| read(row, "overload-rate"));
-    let share = |row: &Row| {
-        let (whole, inside, outside) = (read(row, "mse")?, read(row, "mse-inside")?, outside(row)?);
-        let share = 1.0 - inside * (1.0 - outside) / whole;
-        (share.is_finite() && outside <= FEW).then(|| share.clamp(0.0, 1.0))
-    };
-    let one = |group: Group<'_>| {
-        let hit = group.worst(OF_FEW, share)?;
+/// Views of kind `outliers`: few items make most of a mean, which then says little of the others.
+pub(super) fn outliers(report: &Report, rule: &Rule) -> Vec<Finding> {
+    let found = |view: &Outliers, group: Group<'_>| {
+        let outside = |row: &Row| view.share.iter().find_map(|(id, next)| Some((row.reading(id)?, id, next)));
+        let share = |row: &Row| {
+            let (mean, inside, (outside, ..)) = (row.reading(&view.mean)?, row.reading(&view.inside)?, outside(row)?);
+            let share = 1.0 - inside * (1.0 - outside) / mean;
+            (share.is_finite() && outside <= view.few).then(|| share.clamp(0.0, 1.0))
+        };
+        let hit = group.worst(view.most, share)?;
+        let (_, id, next) = outside(hit.row)?;
+        let read = |id: &str| {
+            let reading = hit.row.readings.iter().find(|reading| reading.id == id)?;
+            Some(evidence(clean(&reading.title), reading.value?, &reading.unit))
+        };
+        let mean = read(&view.mean)?;
         Some(Finding {
-            title: "few vectors outside the codebook make most of the error".into(),
+            rule: clean(&view.id),
+            threshold: clean(&view.about),
+            title: clean(&view.title),
             evidence: vec![
-                evidence("their share of the error", hit.value, "1"),
-                evidence("share of vectors outside", outside(hit.row)?, "1"),
-                evidence("MSE", read(hit.row, "mse")?, ""),
-                evidence("MSE of the others", read(hit.row, "mse-inside")?, ""),
+                evidence(format!("their share of {}", mean.name), hit.value, "1"),
+                read(id)?,
+                mean,
+                read(&view.inside)?,
             ],
-            next_experiment: match read(hit.row, "lost-rate") {
-                None => "encode with `--overload retry`, which finds a scale for each of them, or with a larger scale (`--beta`), and compare error and rate",
-                Some(_) => "encode with a larger scale (`--beta`) or more retries, and compare error and rate",
-            }
-            .into(),
+            next_experiment: clean(next),
             confidence: Confidence::High,
             ..group.finding(rule, Class::Advice, hit.row, hit.cases)
         })
     };
-    groups(report).into_iter().filter_map(one).collect()
+    let mut findings = Vec::new();
+    for view in &report.views {
+        let View::Outliers(outliers) = view else { continue };
+        let mine = groups(report).into_iter().filter(|group| view.is_about(&group.section.workload));
+        findings.extend(mine.filter_map(|group| found(outliers, group)));
+    }
+    findings
 }

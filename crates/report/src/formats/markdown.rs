@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{attention, columns, comparisons, readings, spans};
+use super::{columns, comparisons, parts, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
 use crate::model::{Report, Row, RunInfo, Section, settings_line};
@@ -38,7 +38,7 @@ pub(crate) fn with_plots(report: &Report, plots: &[Plot], out: &mut dyn Write) -
     for section in &report.workloads {
         results(report, section, plots, out)?;
     }
-    attention::write_markdown(report, out)?;
+    parts::write_markdown(report, out)?;
     spans::write_markdown(report, out)?;
     // A report of components only has nothing to compare and no result columns to explain.
     if !report.workloads.is_empty() {

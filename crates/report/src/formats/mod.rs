@@ -4,13 +4,13 @@ use std::io::Write;
 
 use crate::{Report, ReportError};
 
-mod attention;
 mod columns;
 mod comparisons;
 mod csv;
 mod json;
 mod jsonl;
 mod markdown;
+mod parts;
 mod readings;
 mod seed_json;
 mod spans;
@@ -66,7 +66,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "seed-json",
         extension: "json",
-        about: "measured rows with the keys of common layer benchmark scripts (operation, batch_size, time_ms, ..)",
+        about: "measured rows with the keys of common benchmark scripts (operation, batch_size, time_ms, ..)",
         write: seed_json::write,
     },
 ];

@@ -1,33 +1,28 @@
-//! JSON rows with the keys of common layer-benchmark scripts (`operation`, `batch_size`, `time_ms`, ..).
+//! JSON rows with the keys that benchmark scripts read (`operation`, `time_ms`, ..), and those that views of kind `json-form`
+//! add for axes.
 //!
 //! Only measured rows are written, because such scripts add up `time_ms`; other formats give the reasons for missing
 //! rows. A missing value is `null`, never 0.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use ellwand_core::View;
+use ellwand_core::record::ParamValue;
+use ellwand_core::view::JsonForm;
 use serde::Serialize;
 
 use crate::ReportError;
 use crate::model::{Report, Row, Section};
 
-/// Operation names in these scripts; other workloads keep their own names.
-const OPERATIONS: &[(&str, &str)] = &[
-    ("layer-norm", "LayerNorm"),
-    ("gelu", "GELU"),
-    ("swish", "Swish"),
-    ("softmax", "Softmax"),
-    ("mse-loss", "MSELoss"),
-    ("cross-entropy-loss", "CrossEntropyLoss"),
-];
-
 #[derive(Serialize)]
 struct SeedRow<'a> {
     operation: &'a str,
     implementation: &'a str,
-    batch_size: Option<i64>,
-    sequence_length: Option<i64>,
-    tensor_dimension: Option<i64>,
-    /// Median time in milliseconds.
+    /// Values of axes: under the keys of the form, otherwise `param_` and the name of the axis.
+    #[serde(flatten)]
+    axes: BTreeMap<String, Option<ParamValue>>,
+    /// Median, in milliseconds.
     time_ms: f64,
     /// Growth of the process's peak memory during the run, in 10^6 bytes.
     memory_mb: Option<f64>,
@@ -43,26 +38,31 @@ struct SeedRow<'a> {
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let rows: Vec<SeedRow<'_>> = report
-        .workloads
-        .iter()
-        .flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(section, row)))
-        .collect();
+    let form = report.views.iter().find_map(|view| match view {
+        View::JsonForm(form) => Some(form),
+        _ => None,
+    });
+    let sections = report.workloads.iter();
+    let rows: Vec<SeedRow<'_>> =
+        sections.flat_map(|section| section.rows.iter().filter_map(move |row| seed_row(section, row, form))).collect();
     serde_json::to_writer_pretty(&mut *out, &rows)?;
     writeln!(out)?;
     Ok(())
 }
 
-fn seed_row<'a>(section: &'a Section, row: &'a Row) -> Option<SeedRow<'a>> {
+fn seed_row<'a>(section: &'a Section, row: &'a Row, form: Option<&'a JsonForm>) -> Option<SeedRow<'a>> {
     let seconds = row.median("time")?;
-    let whole = |axis: &str| row.number(axis).map(|value| value as i64);
-    let name = OPERATIONS.iter().find(|(workload, _)| *workload == section.workload);
+    let whole = |axis: &str| row.number(axis).map(|value| ParamValue::Int(value as i64));
+    let name = form.and_then(|form| form.operations.iter().find(|(workload, _)| *workload == section.workload));
     Some(SeedRow {
         operation: name.map_or(section.workload.as_str(), |(_, operation)| operation),
         implementation: &row.implementation,
-        batch_size: whole("batch"),
-        sequence_length: whole("sequence"),
-        tensor_dimension: whole("dimension"),
+        axes: match form {
+            Some(form) => form.axes.iter().map(|(key, axis)| (key.clone(), whole(axis))).collect(),
+            None => {
+                row.params.iter().map(|param| (format!("param_{}", param.axis), Some(param.value.clone()))).collect()
+            }
+        },
         time_ms: seconds * 1e3,
         memory_mb: row.reading("peak-memory").map(|bytes| bytes / 1e6),
         inference_speed: 1.0 / seconds,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::readings::{self, Block};
-use super::{attention, columns, comparisons, spans};
+use super::{columns, comparisons, parts, spans};
 use crate::diagnose::{Finding, select};
 use crate::grid::{self, Tone, paint, wrap};
 use crate::model::{Report, Section};
@@ -55,7 +55,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportEr
             writeln!(out, "{}", wrap(&format!("! {}{scope}", remark.text), width, 2))?;
         }
     }
-    attention::text(report, out)?;
+    parts::text(report, out)?;
     spans::text(report, out)?;
     for warning in &report.warnings {
         writeln!(out, "{}", wrap(&format!("! {warning}"), width, 2))?;

@@ -6,7 +6,7 @@ use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Param, Record};
 use ellwand_core::stats::median;
-use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading};
+use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading, View};
 
 use super::{
     Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, comparison, growth, spans,
@@ -56,8 +56,10 @@ impl Report {
             findings: Vec::new(),
             warnings: warnings(records),
             limits: limits(records),
+            views: Vec::new(),
             options: options.clone(),
         };
+        records.iter().for_each(|record| View::join(&mut report.views, &record.run.views));
         report.findings = crate::diagnose::findings(&report);
         Ok(report)
     }

@@ -1,6 +1,7 @@
 //! The report model: every number that a format prints, computed once from the records.
 
 use ellwand_core::record::{Basis, Param, Settings, Settling};
+use ellwand_core::view::{Implementations, View};
 use ellwand_core::{Better, Environment, Outcome, Provenance, Reading, Verdict, Work};
 use ellwand_core::{Caches, Parallelism, ceiling::Roof};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -64,9 +65,22 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Limits of what the numbers show.
     pub limits: Vec<String>,
+    /// What the measured workloads show beyond the common tables.
+    #[serde(skip)]
+    pub views: Vec<View>,
     /// The options of the report.
     #[serde(skip)]
     pub options: Options,
+}
+
+impl Report {
+    /// What its views say of implementations.
+    pub(crate) fn implementations(&self) -> impl Iterator<Item = &Implementations> {
+        self.views.iter().filter_map(|view| match view {
+            View::Implementations(known) => Some(known),
+            _ => None,
+        })
+    }
 }
 
 /// The results of one workload.

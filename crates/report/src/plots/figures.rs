@@ -5,8 +5,10 @@ use super::style::Style;
 use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 
-mod quality;
+mod curve;
 mod roofline;
+
+pub(super) use curve::files as curve_files;
 
 /// Panels that one figure has room for.
 const PANELS: usize = 9;
@@ -68,7 +70,8 @@ pub(super) const QUANTITIES: &[Quantity] = &[
 
 /// All figures of a report, those over all workloads first.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
-    let names = looks(report.workloads.iter().flat_map(|section| &section.implementations).map(String::as_str));
+    let all = report.workloads.iter().flat_map(|section| &section.implementations).map(String::as_str);
+    let names = looks(all, &known_looks(report));
     let mut figures: Vec<Figure> = Vec::new();
     figures.extend(overview(report, &names));
     figures.extend(roofline::figures(report, &names));
@@ -77,45 +80,32 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             figures.extend(of_section(report, section, quantity, &names));
         }
     }
-    figures.extend(quality::figures(report));
+    figures.extend(curve::figures(report));
     figures
 }
 
-/// Names that have the same look in every report, those that stand together in different colours; others get one by their
-/// own letters.
-const KNOWN: [(&str, usize); 15] = [
-    ("reference", 0),
-    ("scalar", 1),
-    ("simd", 2),
-    ("parallel", 3),
-    ("cuda", 4),
-    ("fused", 5),
-    ("blocked", 6),
-    ("naive", 7),
-    ("wgpu", 8),
-    ("memory-efficient", 9),
-    ("unfused", 11),
-    ("unfused-parallel", 12),
-    ("non-temporal", 13),
-    ("gemm", 18),
-    ("matrixmultiply", 19),
-];
+/// Names with the looks that a view gives them.
+fn known_looks(report: &Report) -> Vec<(&str, usize)> {
+    let names = report.implementations().flat_map(|view| view.looks.iter().take(LOOKS).enumerate());
+    names.filter(|(_, name)| !name.is_empty()).map(|(look, name)| (name.as_str(), look)).collect()
+}
 
 /// As many looks as colours and forms can tell apart.
 const LOOKS: usize = 42;
 
-/// Implementations with their look, the same in every figure, and in another report unless two there would share one.
-fn looks<'a>(all: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+/// Implementations with their look, the same in every figure: the known one, or one by their own letters, which is the same in
+/// another report unless two there would share it.
+fn looks<'a>(all: impl Iterator<Item = &'a str>, known: &[(&str, usize)]) -> Vec<(String, usize)> {
     let mut names: Vec<(String, usize)> = Vec::new();
     for name in all {
-        if names.iter().any(|(known, _)| known == name) {
+        if names.iter().any(|(seen, _)| seen == name) {
             continue;
         }
-        let known = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, look)| *look);
+        let given = known.iter().find(|(known, _)| *known == name).map(|(_, look)| *look);
         let letters = name.bytes().fold(0, |sum: usize, byte| (31 * sum + usize::from(byte)) % 9973);
-        let free = |look: &usize| KNOWN.iter().all(|(_, own)| own != look) && names.iter().all(|(_, own)| own != look);
+        let free = |look: &usize| known.iter().all(|(_, own)| own != look) && names.iter().all(|(_, own)| own != look);
         let own = || (0..LOOKS).map(|step| (letters + step) % LOOKS).find(free).unwrap_or(letters % LOOKS);
-        let look = known.unwrap_or_else(own);
+        let look = given.unwrap_or_else(own);
         names.push((name.to_string(), look));
     }
     names
@@ -347,14 +337,16 @@ mod tests {
 
     #[test]
     fn an_implementation_looks_the_same_in_every_report() {
-        let (one, other) =
-            (looks(["mine", "simd", "parallel"].into_iter()), looks(["parallel", "reference", "mine"].into_iter()));
+        let known = [("reference", 0), ("simd", 2), ("parallel", 3)];
+        let of = |names: &[&'static str]| looks(names.iter().copied(), &known);
+        let (one, other) = (of(&["mine", "simd", "parallel"]), of(&["parallel", "reference", "mine"]));
         for name in ["mine", "parallel"] {
             assert_eq!(style(&one, name, 0), style(&other, name, 0), "{name}");
         }
+        assert_eq!(style(&one, "parallel", 0).number, 3);
         let many: Vec<String> = (0..20).map(|number| format!("own {number}")).collect();
-        let different: std::collections::BTreeSet<usize> =
-            looks(many.iter().map(String::as_str)).iter().map(|(_, look)| *look).collect();
+        let many = looks(many.iter().map(String::as_str), &known);
+        let different: std::collections::BTreeSet<usize> = many.iter().map(|(_, look)| *look).collect();
         assert_eq!(different.len(), 20);
     }
 }

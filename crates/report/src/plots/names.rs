@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use ellwand_core::View;
 use ellwand_core::record::Record;
 
-use super::figures::{QUANTITIES, file_name};
+use super::figures::{QUANTITIES, curve_files, file_name};
 
-/// The names of all plots that reports of some workloads, axes and devices can have.
+/// The names of all plots that reports of some workloads, axes, devices and views can have.
 #[derive(Debug, Clone, Default)]
 pub struct PlotNames {
     /// Without the number of a part or a run, and without ending.
@@ -19,11 +20,13 @@ impl PlotNames {
         workloads: impl IntoIterator<Item = &'a str>,
         axes: impl IntoIterator<Item = &'a str>,
         devices: impl IntoIterator<Item = &'a str>,
+        views: &[View],
     ) -> Self {
         let ids = || QUANTITIES.iter().map(|quantity| quantity.id);
         let mut stems = BTreeSet::new();
         for workload in workloads {
-            stems.extend(ids().chain(["rate-distortion"]).map(|id| format!("{}-{id}", file_name(workload))));
+            stems.extend(ids().map(|id| format!("{}-{id}", file_name(workload))));
+            stems.extend(curve_files(views, workload));
         }
         for axis in axes {
             stems.extend(ids().map(|id| format!("overview-{id}-{}", file_name(axis))));
@@ -42,6 +45,7 @@ impl PlotNames {
             all().iter().map(|m| m.case.workload.as_str()),
             axes.map(|param| param.axis.as_str()),
             all().iter().map(|m| m.device.as_str()),
+            &record.run.views,
         )
     }
 

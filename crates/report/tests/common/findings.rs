@@ -8,7 +8,7 @@
 )]
 
 use ellwand_core::record::Record;
-use ellwand_core::{Measurement, Work};
+use ellwand_core::{Measurement, View, Work};
 use ellwand_report::{Finding, Options, RULES, Report};
 
 use super::common;
@@ -37,7 +37,9 @@ pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
 }
 
 pub fn of<'a>(rule: &str, findings: &'a [Finding]) -> Option<&'a Finding> {
-    assert!(RULES.iter().any(|known| known.id == rule), "no rule {rule}");
+    let of_view = |view: &View| matches!(view, View::Outliers(outliers) if outliers.id == rule);
+    let known = RULES.iter().any(|known| known.id == rule) || common::views().iter().any(of_view);
+    assert!(known, "no rule {rule}");
     findings.iter().find(|finding| finding.rule == rule)
 }
 

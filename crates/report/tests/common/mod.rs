@@ -5,7 +5,7 @@ use ellwand_core::ceiling::Ceiling;
 use ellwand_core::record::{Cache, CaseRecord, Record, Settings, line, parse};
 use ellwand_core::{
     Better, Case, CeilingKind, Environment, Measurement, Outcome, Parallelism, Provenance, Reading, Run, Sample, Value,
-    Verdict, Work,
+    Verdict, View, Work,
 };
 
 pub fn environment() -> Environment {
@@ -73,7 +73,13 @@ pub fn run() -> Run {
             caches: ellwand_core::Caches::Warm,
         },
         certificate: None,
+        views: views(),
     }
+}
+
+/// The views of a kept record, one of each kind.
+pub fn views() -> Vec<View> {
+    parse(include_str!("../../../../testdata/records/v1-views.jsonl")).unwrap().run.views
 }
 
 /// Twenty samples around `seconds`: a fixed zigzag of -3 % .. +6 %, slower in round 7, in which the processor was lost.
@@ -164,7 +170,7 @@ pub fn quality(batch: i64) -> Vec<Reading> {
         Reading::derived("snr", "SNR", "dB", Higher, 16.81, "10 log10 of power over mean squared error"),
         Reading::measured("overload-rate", "overload", "1", Lower, 0.0125, "share of vectors outside the codebook"),
         Reading::measured("level-1", "level 1 used", "1", Neither, 0.74, "share of vectors that use level 1"),
-        Reading::derived("bits-per-dim", "bits/dim", "bits/dim", Lower, 4.031, "all side information included"),
+        Reading::derived("rate", "bits/dim", "bits/dim", Lower, 4.031, "all side information included"),
         Reading::derived("compression", "compression", "x", Higher, 7.94, "bits of f32 over bits of the code"),
     ]
 }

@@ -6,6 +6,7 @@ mod products;
 mod transfer;
 mod wgpu;
 
+use ellwand_core::ceiling::{CeilingCase, CeilingKind, Role};
 use ellwand_core::{Case, Registry};
 
 use crate::Source;
@@ -20,6 +21,18 @@ pub(crate) fn register(registry: &mut Registry) {
     cuda::register(registry);
     wgpu::register(registry);
     transfer::register(registry);
+    registry.ceilings.extend([
+        row(CeilingKind::ProductsBf16, "products", &[("tiles", Role::EachMultiprocessor(4)), ("steps", Role::Steps)]),
+        row(CeilingKind::ToDevice, "transfer", &[BYTES, ("direction", Role::Is("host-to-device")), PINNED]),
+        row(CeilingKind::FromDevice, "transfer", &[BYTES, ("direction", Role::Is("device-to-host")), PINNED]),
+    ]);
+}
+
+const BYTES: (&str, Role) = ("bytes", Role::Bytes);
+const PINNED: (&str, Role) = ("memory", Role::Is("pinned"));
+
+const fn row(kind: CeilingKind, workload: &'static str, axes: &'static [(&'static str, Role)]) -> CeilingCase {
+    CeilingCase { kind, workload, axes, past: None }
 }
 
 /// The sources of the kernels.

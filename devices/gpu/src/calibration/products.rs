@@ -12,8 +12,8 @@
 //! the reference's own, to the bit.
 
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry,
-    Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
+    Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -133,9 +133,6 @@ impl Workload for Products {
     fn tolerance(&self, _: &Case) -> Tolerance {
         // Nothing is rounded; a sum that is zero may have either sign.
         Tolerance::Close { absolute: 0.0, relative: 0.0 }
-    }
-    fn ceiling(&self, _: &Case) -> Option<CeilingKind> {
-        Some(CeilingKind::ProductsBf16)
     }
     fn baseline(&self) -> &str {
         "cuda"
@@ -277,7 +274,7 @@ mod tests {
         let task = registry.find(NAME).unwrap();
         let work = task.work(&case);
         assert_eq!((work.flops, work.bf16, work.double), (2.0 * 64.0 * 128.0 * 16.0 * 15.0, true, false));
-        assert_eq!(task.ceiling(&case), Some(CeilingKind::ProductsBf16));
+        assert_eq!(registry.ceiling_of(&case).map(|row| row.kind), Some(CeilingKind::ProductsBf16));
     }
 
     #[test]

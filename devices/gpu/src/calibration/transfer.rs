@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, CeilingKind, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Reading,
-    Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Reading, Registry,
+    Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -69,10 +69,6 @@ impl Workload for Transfer {
         Tolerance::Exact
     }
     /// From page-locked memory, which alone reaches what the link can do.
-    fn ceiling(&self, case: &Case) -> Option<CeilingKind> {
-        let kind = if inwards(case) { CeilingKind::ToDevice } else { CeilingKind::FromDevice };
-        pinned(case).then_some(kind)
-    }
     fn baseline(&self) -> &str {
         "memory"
     }

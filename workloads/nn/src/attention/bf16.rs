@@ -134,7 +134,8 @@ impl Prepared for Widened {
         let mut readings = self.inner.readings();
         // The widened arrays are working memory, and so is the result before it is rounded.
         let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
-        if let Some(value) = readings.iter_mut().find(|r| r.id == "extra-memory").and_then(|r| r.value.as_mut()) {
+        if let Some(value) = readings.iter_mut().find(|r| r.id == Reading::EXTRA_MEMORY).and_then(|r| r.value.as_mut())
+        {
             *value += (bytes + 2 * self.output.bytes()) as f64;
         }
         readings

@@ -440,7 +440,7 @@ impl Prepared for Job {
         }
         let bytes = self.buffers.bytes() + self.ops.scratch.bytes() + self.tiles.bytes();
         let about = "working memory that the implementation holds beside its inputs and outputs";
-        vec![Reading::derived("extra-memory", "extra memory", "B", Better::Lower, bytes as f64, about)]
+        vec![Reading::derived(Reading::EXTRA_MEMORY, "extra memory", "B", Better::Lower, bytes as f64, about)]
     }
 }
 

@@ -24,6 +24,7 @@ mod tests;
 mod weigh;
 mod wgpu;
 
+use ellwand_core::view::{Fused, Parts, View};
 use ellwand_core::{
     Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
 };
@@ -232,8 +233,30 @@ impl Workload for Attention {
     }
 }
 
-/// Adds the attention workloads and their implementations.
+/// The table of components, and when the fused implementations are recommended.
+fn components() -> View {
+    let parts = [
+        ("attention-qkv", "QKV projection"),
+        ("attention-scores", "score computation"),
+        ("attention-softmax", "softmax"),
+        ("attention-weighted-sum", "weighted sum"),
+        ("attention-output", "output projection"),
+    ];
+    View::Parts(Parts {
+        title: "attention by component".into(),
+        parts: parts.map(|(workload, title)| (workload.into(), title.into())).into(),
+        fused: Some(Fused {
+            parts: parts[1..4].iter().map(|(workload, _)| (*workload).into()).collect(),
+            worth: 0.05,
+            advice: "use the fused implementation (`attention-core`, `attention`), which never writes the scores"
+                .into(),
+        }),
+    })
+}
+
+/// Adds the attention workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
+    registry.views.push(components());
     for task in Task::ALL {
         let mut axes = shape::axes();
         if task == Task::Core {

@@ -32,14 +32,31 @@ mod wgpu;
 mod workload;
 
 use ellwand_core::Registry;
+use ellwand_core::view::{JsonForm, View};
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
 pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 
-/// Adds the layer workloads and their implementations.
+/// The keys that scripts for layer benchmarks read.
+fn json_form() -> View {
+    let operations = [
+        ("layer-norm", "LayerNorm"),
+        ("gelu", "GELU"),
+        ("swish", "Swish"),
+        ("softmax", "Softmax"),
+        ("mse-loss", "MSELoss"),
+        ("cross-entropy-loss", "CrossEntropyLoss"),
+    ];
+    let axes = [("batch_size", "batch"), ("sequence_length", "sequence"), ("tensor_dimension", "dimension")];
+    let owned = |(a, b): (&str, &str)| (a.to_string(), b.to_string());
+    View::JsonForm(JsonForm { operations: operations.map(owned).into(), axes: axes.map(owned).into() })
+}
+
+/// Adds the layer workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
+    registry.views.push(json_form());
     for op in op::Op::ALL {
         registry.workload(workload::Layer::new(op));
         for implementation in job::implementations(op) {

@@ -5,7 +5,7 @@
 
 use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
-use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance};
+use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance, Reading};
 
 use super::changes::{Change, Lever, Levers};
 use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
@@ -28,13 +28,14 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
     };
 
     let memory = traffic(ceilings, work, all, m.caches);
-    let transfer = over("carried-in", CeilingKind::ToDevice).zip(over("carried-out", CeilingKind::FromDevice));
+    let transfer =
+        over(Reading::CARRIED_IN, CeilingKind::ToDevice).zip(over(Reading::CARRIED_OUT, CeilingKind::FromDevice));
     let mut parts: Vec<Part> = [
         (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
         (Limit::Compute, operations(ceilings, work, all).map(|ceiling| work.flops / ceiling.value)),
         (Limit::Transfer, transfer.map(|(inwards, outwards)| inwards + outwards)),
         // Records from before launches were counted: a run has one at least.
-        (Limit::Launch, of(CeilingKind::Call).map(|each| each * reading("launches").unwrap_or(1.0))),
+        (Limit::Launch, of(CeilingKind::Call).map(|each| each * reading(Reading::LAUNCHES).unwrap_or(1.0))),
     ]
     .into_iter()
     .filter_map(|(limit, seconds)| Some(Part { limit, seconds: seconds? }))
@@ -151,7 +152,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> 
             );
         }
         Limit::Unexplained => {
-            let occupancy = m.reading("occupancy").and_then(|reading| reading.value);
+            let occupancy = m.reading(Reading::OCCUPANCY).and_then(|reading| reading.value);
             let few = occupancy.is_some_and(|occupancy| occupancy < FEW);
             let next = if few {
                 "few warps are resident (theoretical occupancy): give a block fewer registers or less shared memory, or each thread more independent loads"

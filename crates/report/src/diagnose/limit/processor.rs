@@ -2,7 +2,7 @@
 
 use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic};
 use ellwand_core::stats::{median, quantile};
-use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Provenance, Sample};
+use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, Provenance, Reading, Sample};
 
 use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes};
 
@@ -134,7 +134,7 @@ fn classify(
 /// considered last, and only where that many huge pages are no more memory than the work can need.
 fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
     let (faults, each) = (faults?, each?);
-    let extra = m.reading("extra-memory").and_then(|reading| reading.value).unwrap_or(0.0);
+    let extra = m.reading(Reading::EXTRA_MEMORY).and_then(|reading| reading.value).unwrap_or(0.0);
     let most = TIMES_OVER * (m.work.footprint().max(m.work.bytes_total()) as f64 + extra);
     let seconds = faults * each;
     (faults * HUGE_PAGE <= most && (BINDS..=ABOVE).contains(&(seconds / time_s))).then_some(seconds)

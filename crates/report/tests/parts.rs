@@ -1,4 +1,4 @@
-//! The parts of attention side by side.
+//! The parts of a whole side by side: attention, by the view that its records carry.
 #![allow(clippy::unwrap_used)]
 
 mod common;

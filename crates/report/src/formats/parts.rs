@@ -1,0 +1,183 @@
+//! Views of kind `parts`: workloads that make a whole side by side, with time, share of their sum, what bounds each and what
+//! would change most.
+
+use std::io::{self, Write};
+
+use ellwand_core::View;
+use ellwand_core::view::{Fused, Parts};
+
+use crate::Options;
+use crate::diagnose::Limit;
+use crate::grid::{self, Column, Tone, markdown, paint, wrap};
+use crate::model::{Report, Row};
+use crate::units::{UNAVAILABLE, clean, human};
+
+/// The parts of one run, case, implementation and device.
+struct Group<'a> {
+    view: &'a Parts,
+    key: (usize, String, &'a str, &'a str),
+    parts: Vec<Part<'a>>,
+}
+
+/// A measured part.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    workload: &'a str,
+    title: &'a str,
+    row: &'a Row,
+    /// Median time.
+    seconds: f64,
+}
+
+impl<'a> Group<'a> {
+    fn total(&self) -> f64 {
+        self.parts.iter().map(|part| part.seconds).sum()
+    }
+
+    fn longest(&self) -> Option<&Part<'a>> {
+        self.parts.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// The fused form with the share of the total that it can save at most: the traffic of the parts that it replaces, as far
+    /// as it is not hidden by their arithmetic. `None` unless all of them were measured and the share is worth it.
+    fn fused(&self) -> Option<(&'a Fused, f64)> {
+        let fused = self.view.fused.as_ref()?;
+        let mut saved = 0.0;
+        for workload in &fused.parts {
+            let part = self.parts.iter().find(|part| part.workload == workload)?;
+            let d = part.row.diagnosis.as_ref()?;
+            saved += d.seconds(Limit::Memory).min(part.seconds - d.seconds(Limit::Compute)).max(0.0);
+        }
+        Some((fused, saved / self.total())).filter(|(_, share)| *share >= fused.worth)
+    }
+
+    /// What would change most for a part: if traffic bounds it that the fused form does not have, the fused form.
+    fn advice(&self, part: &Part<'_>) -> Option<String> {
+        let bound = part.row.diagnosis.as_ref().is_some_and(|d| d.limit == Limit::Memory);
+        match self.fused() {
+            Some((form, share)) if bound && form.parts.iter().any(|one| one == part.workload) => {
+                Some(fused(form, share))
+            }
+            _ => recommendation(part.row),
+        }
+    }
+
+    /// `batch 1, sequence 256 · simd`.
+    fn title(&self) -> String {
+        let texts = [self.key.1.as_str(), self.key.2].into_iter().filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Which part takes longest, and whether all of them were measured.
+    fn verdict(&self) -> String {
+        let Some(longest) = self.longest() else { return String::new() };
+        let share = human(longest.seconds / self.total(), "1");
+        let mut text = format!("bottleneck: {} ({share})", clean(longest.title));
+        if let Some(advice) = self.advice(longest) {
+            text += &format!("; {advice}");
+        }
+        if let Some((form, share)) = self.fused().filter(|(form, _)| !text.contains(&clean(&form.advice))) {
+            text += &format!("; {}", fused(form, share));
+        }
+        let missing = self.view.parts.iter().filter(|(known, _)| !self.parts.iter().any(|part| part.workload == known));
+        let missing: Vec<String> = missing.map(|(_, title)| clean(title)).collect();
+        if !missing.is_empty() {
+            text += &format!(". Not in this record, and not in the total: {}", missing.join(", "));
+        }
+        text
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let total = self.total();
+        let cells = |of: &dyn Fn(&Part<'_>) -> String, last: String| -> Vec<String> {
+            self.parts.iter().map(of).chain([last]).collect()
+        };
+        let bound =
+            |part: &Part<'_>| part.row.diagnosis.as_ref().map_or_else(|| UNAVAILABLE.to_string(), |d| d.label());
+        let names = cells(&|part| clean(part.title), "total".into());
+        let times = cells(&|part| human(part.seconds, "s"), human(total, "s"));
+        let shares = cells(&|part| human(part.seconds / total, "1"), human(1.0, "1"));
+        let advice = cells(&|part| self.advice(part).unwrap_or_default(), String::new());
+        vec![
+            Column::new("component", false, 0, names),
+            Column::new("time", true, 0, times),
+            Column::new("share", true, 0, shares),
+            Column::new("what bounds it", false, 1, cells(&bound, String::new())),
+            Column::new("recommendation", false, 2, advice),
+        ]
+    }
+}
+
+fn fused(form: &Fused, share: f64) -> String {
+    format!("{} (at most {} of the total less)", clean(&form.advice), human(share, "1"))
+}
+
+/// What would change most, as the diagnosis says.
+fn recommendation(row: &Row) -> Option<String> {
+    let change = row.diagnosis.as_ref()?.changes.first()?;
+    Some(format!("{} (at most {} less)", change.experiment, human(change.saving_upper_bound, "1")))
+}
+
+/// The tables of a report: the title of each view with its groups of at least two parts, in order of first appearance.
+fn tables(report: &Report) -> Vec<(String, Vec<Group<'_>>)> {
+    let parts = report.views.iter().filter_map(|view| match view {
+        View::Parts(parts) => Some((clean(&parts.title), groups(report, parts))),
+        _ => None,
+    });
+    parts.filter(|(_, groups)| !groups.is_empty()).collect()
+}
+
+fn groups<'a>(report: &'a Report, view: &'a Parts) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (workload, title) in &view.parts {
+        for row in report.workloads.iter().filter(|section| section.workload == *workload).flat_map(|s| &s.rows) {
+            let Some(seconds) = row.median("time").filter(|seconds| *seconds > 0.0) else { continue };
+            let params: Vec<String> = row
+                .params
+                .iter()
+                .map(|param| format!("{} {}", param.axis, row.param(&param.axis).unwrap_or_default()))
+                .collect();
+            let key = (row.run, params.join(", "), row.implementation.as_str(), row.device.as_str());
+            let part = Part { workload, title, row, seconds };
+            match groups.iter_mut().find(|group| group.key == key) {
+                Some(group) => group.parts.push(part),
+                None => groups.push(Group { view, key, parts: vec![part] }),
+            }
+        }
+    }
+    groups.retain(|group| group.parts.len() > 1);
+    groups
+}
+
+/// For a terminal.
+pub(super) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let Options { width, color, .. } = report.options;
+    for (title, groups) in tables(report) {
+        for group in groups {
+            let title = wrap(&format!("{title} · {}", group.title()), width, 2);
+            writeln!(out, "\n{}", paint(&title, Tone::Strong, color))?;
+            let mut columns = group.columns();
+            grid::fit(&mut columns, width);
+            grid::write(&columns, color, |_| Tone::Plain, out)?;
+            writeln!(out, "{}", paint(&wrap(&group.verdict(), width, 2), Tone::Faint, color))?;
+        }
+    }
+    Ok(())
+}
+
+/// For the Markdown report.
+pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for (mut title, groups) in tables(report) {
+        if let Some(first) = title.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        writeln!(out, "## {title}\n")?;
+        writeln!(out, "Each part was measured separately, on its own inputs; shares are of the sum.\n")?;
+        for group in groups {
+            writeln!(out, "### {}\n", group.title())?;
+            markdown(&group.columns(), out)?;
+            writeln!(out, "\n{}.\n", group.verdict())?;
+        }
+    }
+    Ok(())
+}
