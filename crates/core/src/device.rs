@@ -25,6 +25,9 @@ impl DeviceKind {
     /// Every kind.
     pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
 
+    /// What a reader must know of measurements on GPUs.
+    pub const EXPERIMENTAL: &str = "GPU devices are experimental: their authors have never run them on hardware.";
+
     /// Name as the command line spells it.
     pub fn name(self) -> &'static str {
         match self {

@@ -36,7 +36,9 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
         let folder = dir.join("plots");
         make_dir(&folder)?;
         for plot in &plots {
-            written.push(write_whole(&folder.join(format!("{}.png", plot.name)), &plot.png)?);
+            if let Some(png) = &plot.png {
+                written.push(write_whole(&folder.join(format!("{}.png", plot.name)), png)?);
+            }
             written.push(write_whole(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?);
         }
     }

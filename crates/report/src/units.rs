@@ -161,6 +161,22 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_string()
 }
 
+/// Formats a Unix time stamp as ISO 8601 UTC (civil-from-days over the 400-year Gregorian cycle).
+pub fn utc(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    // Years count from 1 March 0000, so the leap day is the last day of a year.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +257,14 @@ mod tests {
         fn order_is_kept_within_a_unit(a in 1e-9_f64..1e3, factor in 1.02_f64..1e3) {
             prop_assert!(parse(&human(a, "s")) < parse(&human(a * factor, "s")));
         }
+    }
+
+    #[test]
+    fn dates_of_known_stamps() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_709_251_199_999), "2024-02-29T23:59:59Z");
+        assert_eq!(utc(1_709_251_200_000), "2024-03-01T00:00:00Z");
+        assert_eq!(utc(4_107_542_400_000), "2100-03-01T00:00:00Z");
     }
 }

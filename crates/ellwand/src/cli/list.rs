@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ellwand_bench::plan::{Selection, cases};
 use ellwand_core::workload::{Port, Ports};
-use ellwand_core::{Implementation, Registry, Workload};
+use ellwand_core::{DeviceKind, Implementation, Registry, Workload};
 use serde_json::{Value, json};
 
 use super::args::{Form, ListArgs, defaults, range};
@@ -65,6 +65,10 @@ fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
     }
     for (kind, why) in registry.absences() {
         writeln!(out, "{}", entry(&kind.to_string(), &format!("unavailable: {why}"), output::width()))?;
+    }
+    let others = registry.devices().iter().any(|device| device.kind() != DeviceKind::Cpu);
+    if others || registry.absences().next().is_some() {
+        writeln!(out, "{}", DeviceKind::EXPERIMENTAL)?;
     }
     Ok(())
 }

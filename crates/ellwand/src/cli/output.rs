@@ -148,9 +148,8 @@ pub(super) fn cache(kind: &str, environment: &Environment, value: &impl serde::S
 
 /// Milliseconds since 1970 as `YYYYMMDD-HHMMSS` in UTC.
 pub(super) fn stamp(unix_ms: u64) -> String {
-    let at = time::OffsetDateTime::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
-    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", at.hour(), at.minute(), at.second())
+    let digits: String = ellwand_report::units::utc(unix_ms).chars().filter(char::is_ascii_digit).collect();
+    format!("{}-{}", &digits[..8], &digits[8..])
 }
 
 /// Now, in milliseconds since 1970.

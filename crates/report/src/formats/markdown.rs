@@ -66,7 +66,8 @@ fn numbered(report: &Report, one: &str, many: &str, index: usize) -> String {
 }
 
 fn embed(plot: &Plot, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "![{}](plots/{}.png)\n", plot.title, plot.name)
+    let form = if plot.png.is_some() { "png" } else { "svg" };
+    writeln!(out, "![{}](plots/{}.{form})\n", plot.title, plot.name)
 }
 
 fn pairs(rows: &[(&str, String)], out: &mut dyn Write) -> io::Result<()> {

@@ -6,7 +6,7 @@ use ellwand_core::ceiling::roof;
 use ellwand_core::error::nearest;
 use ellwand_core::record::{Param, Record};
 use ellwand_core::stats::median;
-use ellwand_core::{Better, Environment, Measurement, Parallelism, Reading, View};
+use ellwand_core::{Better, DeviceKind, Environment, Measurement, Parallelism, Reading, View};
 
 use super::{
     Best, CaseInfo, Options, Remark, Report, Row, RunInfo, Section, Settles, Speedup, axes, comparison, growth, spans,
@@ -122,6 +122,10 @@ fn limits(records: &[Record]) -> Vec<String> {
         }
         if measured().any(|measurement| !measurement.caches.is_warm()) {
             limits.push(COLD.into());
+        }
+        let gpus = [DeviceKind::Cuda, DeviceKind::Wgpu].map(DeviceKind::name);
+        if measured().any(|measurement| gpus.iter().any(|gpu| measurement.device.starts_with(gpu))) {
+            limits.push(DeviceKind::EXPERIMENTAL.into());
         }
         if records.iter().any(|record| record.run.environment.ceilings.is_empty()) {
             limits.push(

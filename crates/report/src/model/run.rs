@@ -50,7 +50,7 @@ impl RunInfo {
             id: run.id.clone(),
             command: shell(&run.command),
             resumed: record.resumed.iter().map(|command| shell(command)).collect(),
-            started: utc(run.started_unix_ms),
+            started: crate::units::utc(run.started_unix_ms),
             started_unix_ms: run.started_unix_ms,
             ellwand: run.ellwand.clone(),
             seed: run.seed,
@@ -88,34 +88,9 @@ fn quote(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Formats a Unix time stamp as ISO 8601 UTC (civil-from-days over the 400-year Gregorian cycle).
-fn utc(unix_ms: u64) -> String {
-    let seconds = unix_ms / 1000;
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    // Years count from 1 March 0000, so the leap day is the last day of a year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_of_known_stamps() {
-        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00Z");
-        assert_eq!(utc(1_709_251_199_999), "2024-02-29T23:59:59Z");
-        assert_eq!(utc(1_709_251_200_000), "2024-03-01T00:00:00Z");
-        assert_eq!(utc(4_107_542_400_000), "2100-03-01T00:00:00Z");
-    }
 
     #[test]
     fn commands_are_quoted_for_a_shell() {

@@ -1,7 +1,6 @@
-//! The font of the plots: widths for the layout, outlines for the raster form.
+//! The font of the plots and the widths of its glyphs; `png` draws their outlines.
 
-use tiny_skia::PathBuilder;
-use ttf_parser::{Face, OutlineBuilder};
+use ttf_parser::Face;
 
 use crate::ReportError;
 
@@ -22,7 +21,7 @@ impl Fonts {
         Ok(Self { regular: face(dejavu::sans::regular())?, bold: face(dejavu::sans::bold())? })
     }
 
-    fn face(&self, bold: bool) -> &Face<'static> {
+    pub(super) fn face(&self, bold: bool) -> &Face<'static> {
         if bold { &self.bold } else { &self.regular }
     }
 
@@ -48,59 +47,12 @@ impl Fonts {
         }
         String::new()
     }
-
-    /// Adds the outlines of `text`, whose baseline starts at the origin.
-    pub(super) fn outline(&self, text: &str, size: f32, bold: bool, path: &mut PathBuilder) {
-        let face = self.face(bold);
-        let scale = scale(face, size);
-        let mut x = 0.0;
-        for c in text.chars() {
-            let glyph = face.glyph_index(c).unwrap_or_default();
-            face.outline_glyph(glyph, &mut Pen { path, scale, x });
-            x += f32::from(advance(face, c)) * scale;
-        }
-    }
 }
 
-fn scale(face: &Face<'_>, size: f32) -> f32 {
+pub(super) fn scale(face: &Face<'_>, size: f32) -> f32 {
     size / f32::from(face.units_per_em())
 }
 
-fn advance(face: &Face<'_>, c: char) -> u16 {
+pub(super) fn advance(face: &Face<'_>, c: char) -> u16 {
     face.glyph_hor_advance(face.glyph_index(c).unwrap_or_default()).unwrap_or(0)
-}
-
-/// Font units have y upwards; pictures have it downwards.
-struct Pen<'a> {
-    path: &'a mut PathBuilder,
-    scale: f32,
-    x: f32,
-}
-
-impl Pen<'_> {
-    fn at(&self, x: f32, y: f32) -> (f32, f32) {
-        (self.x + x * self.scale, -y * self.scale)
-    }
-}
-
-impl OutlineBuilder for Pen<'_> {
-    fn move_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.at(x, y);
-        self.path.move_to(x, y);
-    }
-    fn line_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.at(x, y);
-        self.path.line_to(x, y);
-    }
-    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        let ((x1, y1), (x, y)) = (self.at(x1, y1), self.at(x, y));
-        self.path.quad_to(x1, y1, x, y);
-    }
-    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        let ((x1, y1), (x2, y2), (x, y)) = (self.at(x1, y1), self.at(x2, y2), self.at(x, y));
-        self.path.cubic_to(x1, y1, x2, y2, x, y);
-    }
-    fn close(&mut self) {
-        self.path.close();
-    }
 }

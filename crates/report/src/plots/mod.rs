@@ -11,6 +11,7 @@ mod font;
 mod labels;
 mod lines;
 mod names;
+#[cfg(feature = "png")]
 mod png;
 mod scene;
 mod style;
@@ -20,7 +21,8 @@ pub use names::PlotNames;
 
 use crate::{Report, ReportError};
 
-/// Pixels of the raster form a unit of the vector form: sharp on dense screens and in print.
+/// Pixels of the raster form for a unit of the vector form: sharp on dense screens and in print.
+#[cfg(feature = "png")]
 const ZOOM: f32 = 1.5;
 
 /// A finished plot.
@@ -34,8 +36,8 @@ pub struct Plot {
     pub workload: Option<String>,
     /// The vector form.
     pub svg: String,
-    /// The raster form.
-    pub png: Vec<u8>,
+    /// The raster form; none without the feature `png`.
+    pub png: Option<Vec<u8>>,
 }
 
 /// Draws every plot that the report has data for.
@@ -46,8 +48,13 @@ pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
     let fonts = font::Fonts::load()?;
     let one = |figure: chart::Figure| {
         let scene = figure.scene(&fonts);
-        let png = png::png(&scene, &fonts, ZOOM)
-            .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?;
+        #[cfg(feature = "png")]
+        let png = Some(
+            png::png(&scene, &fonts, ZOOM)
+                .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
+        );
+        #[cfg(not(feature = "png"))]
+        let png = None;
         Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
     };
     figures::figures(report).into_iter().map(one).collect()

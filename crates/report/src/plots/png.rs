@@ -1,8 +1,9 @@
 //! PNG, anti-aliased.
 
 use tiny_skia::{FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
+use ttf_parser::OutlineBuilder;
 
-use super::font::Fonts;
+use super::font::{Fonts, advance, scale};
 use super::scene::{Anchor, Color, Scene, Shape};
 
 /// Encodes the scene at `zoom` pixels a unit.
@@ -32,7 +33,7 @@ pub(super) fn png(scene: &Scene, fonts: &Fonts, zoom: f32) -> Result<Vec<u8>, St
             }
             Shape::Text { at, text, size, bold, anchor, color, upwards } => {
                 let mut path = PathBuilder::new();
-                fonts.outline(text, *size, *bold, &mut path);
+                outline(fonts, text, *size, *bold, &mut path);
                 let Some(path) = path.finish() else { continue };
                 let shift = fonts.width(text, *size, *bold)
                     * match anchor {
@@ -73,5 +74,52 @@ fn stroke(width: f32, dash: &[f32]) -> Stroke {
         line_join: LineJoin::Round,
         dash: StrokeDash::new(dash.to_vec(), 0.0),
         ..Stroke::default()
+    }
+}
+
+/// Adds the outlines of `text`, whose baseline starts at the origin.
+fn outline(fonts: &Fonts, text: &str, size: f32, bold: bool, path: &mut PathBuilder) {
+    let face = fonts.face(bold);
+    let scale = scale(face, size);
+    let mut x = 0.0;
+    for c in text.chars() {
+        let glyph = face.glyph_index(c).unwrap_or_default();
+        face.outline_glyph(glyph, &mut Pen { path, scale, x });
+        x += f32::from(advance(face, c)) * scale;
+    }
+}
+
+/// Font units have y upwards; pictures have it downwards.
+struct Pen<'a> {
+    path: &'a mut PathBuilder,
+    scale: f32,
+    x: f32,
+}
+
+impl Pen<'_> {
+    fn at(&self, x: f32, y: f32) -> (f32, f32) {
+        (self.x + x * self.scale, -y * self.scale)
+    }
+}
+
+impl OutlineBuilder for Pen<'_> {
+    fn move_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.at(x, y);
+        self.path.move_to(x, y);
+    }
+    fn line_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.at(x, y);
+        self.path.line_to(x, y);
+    }
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        let ((x1, y1), (x, y)) = (self.at(x1, y1), self.at(x, y));
+        self.path.quad_to(x1, y1, x, y);
+    }
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        let ((x1, y1), (x2, y2), (x, y)) = (self.at(x1, y1), self.at(x2, y2), self.at(x, y));
+        self.path.cubic_to(x1, y1, x2, y2, x, y);
+    }
+    fn close(&mut self) {
+        self.path.close();
     }
 }
