@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-KERNELS = ("sum", "chain")
+KERNELS = ("branches", "l2", "chain")
+NAMES = "|".join(KERNELS)
 
 
 def bench(name, planted, *flags):
@@ -31,7 +32,7 @@ def criterion(planted):
     bench("with_criterion", 0, "--save-baseline", "before", *short)
     words = bench("with_criterion", planted, "--baseline", "before", *short)
     verdicts = {}
-    for kernel, text in re.findall(r"^(sum|chain)\s+time:(.*?)(?=^\S|\Z)", words, re.M | re.S):
+    for kernel, text in re.findall(rf"^({NAMES})\s+time:(.*?)(?=^\S|\Z)", words, re.M | re.S):
         verdicts[kernel] = "slower" if "regressed" in text else "faster" if "improved" in text else "same"
     return verdicts
 
@@ -39,7 +40,7 @@ def criterion(planted):
 def medians(words):
     found = {}
     for line in words.splitlines():
-        match = re.search(r"(sum|chain)\s+(.*)", line)
+        match = re.search(rf"\b({NAMES})\s+(.*)", line)
         if match:
             cells = [cell.split() for cell in match.group(2).split("│")]
             value, unit = cells[2]
@@ -66,21 +67,21 @@ def ellwand(program, decisions):
 
 def main():
     decisions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    print(f"{'harness':10} {'kernel':6} {'planted':>7} {'decisions':>9} {'slower':>6} {'faster':>6} {'same':>4}")
+    print(f"{'harness':10} {'kernel':8} {'planted':>7} {'decisions':>9} {'slower':>6} {'faster':>6} {'same':>4}")
     for name, decide in (("criterion", criterion), ("divan", divan)):
         for planted in (0, 5):
             verdicts = [decide(planted) for _ in range(decisions)]
             for kernel in KERNELS:
                 of = [verdict[kernel] for verdict in verdicts]
                 counts = [of.count(word) for word in ("slower", "faster", "same")]
-                print(f"{name:10} {kernel:6} {'+%d %%' % planted:>7} {decisions:>9} {counts[0]:>6} {counts[1]:>6} {counts[2]:>4}", flush=True)
+                print(f"{name:10} {kernel:8} {'+%d %%' % planted:>7} {decisions:>9} {counts[0]:>6} {counts[1]:>6} {counts[2]:>4}", flush=True)
     here = os.path.dirname(os.path.abspath(__file__))
     program = os.environ.get("ELLWAND") or os.path.join(here, "..", "target", "release", "ellwand")
     if os.path.exists(program):
         for planted, kernel, slower, faster, same in ellwand(program, decisions):
-            print(f"{'ellwand':10} {kernel:6} {'+%d %%' % planted:>7} {decisions:>9} {slower:>6} {faster:>6} {same:>4}", flush=True)
+            print(f"{'ellwand':10} {kernel:8} {'+%d %%' % planted:>7} {decisions:>9} {slower:>6} {faster:>6} {same:>4}", flush=True)
     else:
-        print(f"ellwand left out: {program} is not there; `cargo build --release -p ellwand` makes it")
+        print(f"ellwand left out: {program} is not there; `cargo build --release` makes it")
     print("load average", os.getloadavg()[0])
 
 

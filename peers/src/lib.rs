@@ -4,7 +4,8 @@ use ellwand_bench::{Cpu, selfcheck as kernels};
 use ellwand_core::{Case, Prepared, Registry, Value};
 
 /// Short names of the kernels, and their workloads.
-pub const KERNELS: [(&str, &str); 2] = [("sum", kernels::SUM), ("chain", kernels::CHAIN)];
+pub const KERNELS: [(&str, &str); 3] =
+    [("branches", kernels::BRANCHES), ("l2", kernels::L2), ("chain", kernels::CHAIN)];
 
 /// Per cent of more work that the environment variable `PLANTED` asks for; 0 without it.
 pub fn planted() -> i64 {

@@ -58,7 +58,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         title: "speed-up",
         label: "times the speed of {baseline}",
         unit: "x",
-        marks: "medians of ratios by round, whiskers 95 % interval over rounds",
+        marks: "ratios of the two times, whiskers 95 % interval over processes",
         of: |row| {
             let speedup = &row.speedup;
             let value = speedup.ratio.filter(|_| !speedup.is_baseline)?;
