@@ -70,11 +70,6 @@ mod workload_stream;
 use ellwand_core::Registry;
 use ellwand_gpu::Source;
 
-use cuda::SOURCE as CUDA;
-use cuda_local::SOURCE as CUDA_LOCAL;
-use wgpu::SOURCE as WGSL;
-use wgpu_local::SOURCE as WGSL_LOCAL;
-
 pub use data::{Bandwidth, Spikes, Track};
 pub use error::KdeError;
 pub use local::LocalWorkspace;
@@ -86,7 +81,7 @@ pub use stream::{Arrival, Stream};
 
 /// The sources of all kernels for GPUs, for checks that compile every one.
 pub fn gpu_sources() -> Vec<&'static Source> {
-    vec![&CUDA, &CUDA_LOCAL, &WGSL, &WGSL_LOCAL]
+    vec![&cuda::SOURCE, &cuda_local::SOURCE, &wgpu::SOURCE, &wgpu_local::SOURCE]
 }
 
 /// Adds the decoder's workloads and their implementations.

@@ -12,8 +12,14 @@ const LARGEST: usize = 8;
 /// A module is its path inside the crate, `lib` being the root: `["cli", "run"]`.
 type Module = Vec<String>;
 
-/// Modules of one crate with the paths that each imports.
-type Crate = BTreeMap<Module, Vec<Vec<String>>>;
+/// A path that a module imports; a re-export is no arrow, since nobody must read what it names.
+struct Import {
+    path: Vec<String>,
+    re_export: bool,
+}
+
+/// Modules of one crate with what each imports.
+type Crate = BTreeMap<Module, Vec<Import>>;
 
 /// No circle has more than [`LARGEST`] files.
 pub(crate) fn no_large_circle(sources: &Sources) -> Result<Vec<String>> {
@@ -37,7 +43,7 @@ fn own(mut module: Module) -> Module {
 }
 
 /// Every path that begins with `crate`, `super` or `self`, and for re-exports a child's name; groups are unfolded.
-fn imports(text: &str) -> Vec<Vec<String>> {
+fn imports(text: &str) -> Vec<Import> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let code: String =
         text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect();
@@ -51,17 +57,22 @@ fn imports(text: &str) -> Vec<Vec<String>> {
                 .next()
                 .is_some_and(|before| before.is_empty() || before.starts_with("pub"))
         });
+        let mut paths = Vec::new();
+        let mut re_export = false;
         match import {
-            Some(at) => unfold(&[], &statement[at + 4..], &mut found),
+            Some(at) => {
+                re_export =
+                    statement[..at].trim_end().rsplit('\n').next().is_some_and(|before| before.starts_with("pub"));
+                unfold(&[], &statement[at + 4..], &mut paths);
+            }
             None => {
-                for start in ["crate::", "super::"] {
-                    for (at, _) in statement.match_indices(start) {
-                        let path = statement[at..].split(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).next();
-                        found.push(path.unwrap_or("").split("::").map(str::to_string).collect());
-                    }
+                for (at, _) in ["crate::", "super::"].iter().flat_map(|start| statement.match_indices(start)) {
+                    let path = statement[at..].split(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).next();
+                    paths.push(path.unwrap_or("").split("::").map(str::to_string).collect());
                 }
             }
         }
+        found.extend(paths.into_iter().map(|path| Import { path, re_export }));
     }
     found
 }
@@ -114,9 +125,10 @@ fn defines(modules: &Crate, from: &Module, path: &[String], depth: usize) -> Opt
         here.push(part.clone());
         if !modules.contains_key(&here) {
             here.pop();
-            let again = modules.get(&here)?.iter().find(|import| import.last() == Some(part) && import.len() > 1);
+            let again =
+                modules.get(&here)?.iter().find(|import| import.path.last() == Some(part) && import.path.len() > 1);
             let further = again.filter(|_| depth < 4 && at + 1 == path.len() && here != *from);
-            return further.and_then(|import| defines(modules, &here, import, depth + 1)).or(Some(here));
+            return further.and_then(|import| defines(modules, &here, &import.path, depth + 1)).or(Some(here));
         }
     }
     Some(here)
@@ -126,7 +138,8 @@ fn circles(root: &str, modules: &Crate) -> Vec<String> {
     let arrows: BTreeMap<&Module, BTreeSet<Module>> = modules
         .iter()
         .map(|(module, imports)| {
-            let to = imports.iter().filter_map(|path| defines(modules, module, path, 0)).filter(|to| to != module);
+            let arrows = imports.iter().filter(|import| !import.re_export);
+            let to = arrows.filter_map(|import| defines(modules, module, &import.path, 0)).filter(|to| to != module);
             (module, to.collect())
         })
         .collect();

@@ -16,6 +16,9 @@ pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
     for (name, text) in sources.ending(&[".rs"]) {
         for line in text.lines() {
             let line = line.trim();
+            if let Some(path) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
+                declared.extend(Path::new(name).parent().map(|folder| folder.join(path)));
+            }
             let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
             if let Some(module) = line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) {
                 declared.extend(places(Path::new(name), module));
