@@ -1,7 +1,7 @@
 //! The registry of the program `ellwand`: every built-in workload, and the devices that it looks for.
 
-use ellwand::core::Registry;
-use ellwand::core::view::{Implementations, View};
+use ellwand::Registry;
+use ellwand::internals::core::view::{Implementations, View};
 
 /// The built-in workloads with their implementations, the processor, and how GPUs are found.
 pub fn registry() -> Registry {

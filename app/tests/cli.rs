@@ -276,7 +276,7 @@ fn help_and_version_are_answers() {
     let [run, gelu] = [&["run", "--help"][..], &["run", "gelu", "--help"]].map(|args| here.ok(args).stdout);
     assert!(run.lines().count() <= 60, "{} lines\n{run}", run.lines().count());
     assert!(!run.contains("--dimension") && run.contains("--help` after the name of a workload"), "{run}");
-    for text in ["Axes of gelu:", "--dimension <V,..>", "a whole number from 1 to", "[default: "] {
+    for text in ["Axes of gelu:", "--dimension <V,..>", "an integer from 1 to", "[default: "] {
         assert!(gelu.contains(text), "{text}\n{gelu}");
     }
     assert!(!gelu.contains("--lattice"), "{gelu}");

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ellwand::core::{Device, DeviceKind, Implementation, Registry};
+use ellwand::internals::core::{Device, DeviceKind, Implementation, Registry};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn a_case_that_exhausts_the_device_fails_and_the_next_one_has_its_memory_again()
     let (inner, seen) = (row.prepare.clone(), held.clone());
     let prepare = move |case: &_, inputs: &_, device: &dyn Device| {
         seen.lock().unwrap().push(device.status().memory_bytes);
-        let _limit = (ellwand::core::Case::int(case, "bins") == Some(3200)).then(Limit::here);
+        let _limit = (ellwand::internals::core::Case::int(case, "bins") == Some(3200)).then(Limit::here);
         inner(case, inputs, device)
     };
     let about = "as wgpu, at bins=3200 with next to no memory";

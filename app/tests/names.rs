@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ellwand::core::{DeviceKind, Implementation};
+use ellwand::internals::core::{DeviceKind, Implementation};
 
 /// Names that are also words of the instrument: units of work, keys of its own, columns, and English.
 const WORDS: &str =

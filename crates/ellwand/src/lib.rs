@@ -17,13 +17,9 @@ pub mod arrays;
 mod cli;
 pub mod suite;
 
-pub use ellwand_bench as bench;
-pub use ellwand_core as core;
-pub use ellwand_profile as profile;
-pub use ellwand_report as report;
-
 pub use cli::run;
-pub use core::{Axis, Size, Work};
+pub use ellwand_core::{Axis, Case, Registry, Size, Work};
+pub use ellwand_profile as profile;
 pub use rand;
 pub use std::hint::black_box;
 pub use suite::suite;
@@ -42,21 +38,28 @@ use std::sync::Arc;
 ///         .implementation_mut("shift", |numbers| numbers.iter_mut().for_each(|x| *x <<= 1)),
 /// )
 /// ```
-pub fn main(registry: impl Into<core::Registry>) -> ! {
+pub fn main(registry: impl Into<Registry>) -> ! {
     std::process::exit(run(std::env::args_os(), &registry.into()))
 }
 
 /// The body of a `[[bench]]` target with `harness = false`. `cargo bench -- FILTER` measures what matches with quick
 /// effort and keeps the results in `target/ellwand`; `cargo test --benches` only checks the answers; `--list` and
 /// `--exact` are what nextest asks with.
-pub fn bench_main(registry: impl Into<core::Registry>) -> ! {
+pub fn bench_main(registry: impl Into<Registry>) -> ! {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
     std::process::exit(cli::bench(&args, &registry.into()))
 }
 
 /// A registry with the processor and nothing to measure yet.
-pub fn devices() -> core::Registry {
-    let mut registry = core::Registry::new();
-    registry.device(Arc::new(bench::Cpu::described(cli::cpu_description)));
+pub fn devices() -> Registry {
+    let mut registry = Registry::new();
+    registry.device(Arc::new(ellwand_bench::Cpu::described(cli::cpu_description)));
     registry
+}
+
+/// The crates that this one stands on, for programs that need more than it names. They change from version to version.
+pub mod internals {
+    pub use ellwand_bench as bench;
+    pub use ellwand_core as core;
+    pub use ellwand_report as report;
 }

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use ellwand::core::Registry;
+use ellwand::Registry;
 use ellwand::{Axis, suite};
 
 const TARGET: &str = "ELLWAND_TEST_AS_TARGET";
@@ -70,7 +70,7 @@ fn measures_in_worker_processes() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let dir =
         told.lines().find_map(|line| line.strip_prefix("written to ")).expect("it says where it wrote").to_string();
-    let record = ellwand::bench::writer::read(&std::path::Path::new(&dir).join("record.jsonl")).unwrap();
+    let record = ellwand::internals::bench::writer::read(&std::path::Path::new(&dir).join("record.jsonl")).unwrap();
     assert_eq!(record.measurements.len(), 1);
     let measurement = &record.measurements[0];
     assert_eq!(measurement.implementation, "count");

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use ellwand::core::{
+use ellwand::internals::core::{
     Axis, Case, CpuScope, Device, DeviceKind, DeviceStatus, Implementation, InputError, PrepareError, Prepared,
     Registry, Tensor, Tensors, Timing, Work, Workload,
 };

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use ellwand::bench::{Cell, Effort, Instrument};
-use ellwand::core::record::{Outcome, Settings};
-use ellwand::core::{Case, Registry, Value};
+use ellwand::internals::bench::{Cell, Effort, Instrument};
+use ellwand::internals::core::record::{Outcome, Settings};
+use ellwand::internals::core::{Case, Registry, Value};
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
 use ellwand::{Axis, Work, suite};
@@ -229,7 +229,7 @@ fn the_command_line_serves_a_suite() {
 
 #[test]
 fn an_implementation_says_what_it_is() {
-    use ellwand::core::Parallelism;
+    use ellwand::internals::core::Parallelism;
     let registry = Registry::from(
         numbers()
             .about("the standard library's stable sort")

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use ellwand::bench::environment;
+use ellwand::internals::bench::environment;
 
 /// What binds the kernels, one each.
 pub(crate) const KERNELS: [&str; 7] = ["branches", "l1", "l2", "l3", "dram", "arithmetic", "threads"];

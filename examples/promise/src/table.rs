@@ -3,8 +3,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use ellwand::bench::environment;
-use ellwand::core::stats::median;
+use ellwand::internals::bench::environment;
+use ellwand::internals::core::stats::median;
 use serde_json::Value;
 
 use crate::kernels::{KERNELS, PLANTED};

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ellwand::Axis;
-use ellwand::core::Registry;
+use ellwand::Registry;
 use ellwand::suite;
 
 /// Lengths of an iteration, in microseconds.

@@ -10,7 +10,7 @@
 //!     .work(|case| Work::items("numbers", case.usize("n") as u64))
 //!     .implementation("loop", |numbers| numbers.iter().map(|x| u64::from(*x)).sum::<u64>())
 //!     .implementation("fold", |numbers| numbers.iter().fold(0, |sum, x| sum + u64::from(*x)));
-//! let registry = ellwand::core::Registry::from(sum);
+//! let registry = ellwand::Registry::from(sum);
 //! assert_eq!(ellwand::run(["mine", "check", "sum"], &registry), 0);
 //! ```
 

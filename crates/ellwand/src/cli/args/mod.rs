@@ -219,7 +219,7 @@ mod tests {
         }
         for line in ["run double --help", "apply double -h", "check double --help", "compare double:simd --help"] {
             let shown = help(line).split_whitespace().collect::<Vec<_>>().join(" ");
-            let flag = "--count <V,..> numbers per call (a whole number from 1 to 100, in numbers) [default: 7]";
+            let flag = "--count <V,..> numbers per call (an integer from 1 to 100, in numbers) [default: 7]";
             assert!(shown.contains("Axes of double: ") && shown.contains(flag), "{shown}");
             assert!(shown.contains("--N") && !shown.contains("something else"), "{shown}");
         }
