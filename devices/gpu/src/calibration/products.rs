@@ -221,7 +221,7 @@ mod tests {
 
     fn made(tiles: i64, steps: i64) -> (Registry, Case, Tensors) {
         let mut registry = Registry::new();
-        super::register(&mut registry);
+        crate::calibration::register(&mut registry);
         let axes = vec![("tiles".into(), Value::Int(tiles)), ("steps".into(), Value::Int(steps))];
         let case = Case::new(NAME, axes);
         let inputs = registry.find(NAME).unwrap().inputs(&case, 3).unwrap();
