@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
         let missing = self.view.parts.iter().filter(|(known, _)| !self.parts.iter().any(|part| part.workload == known));
         let missing: Vec<String> = missing.map(|(_, title)| clean(title)).collect();
         if !missing.is_empty() {
-            text += &format!(". Not in this record, and not in the total: {}", missing.join(", "));
+            text += &format!(". Missing from this record and from the total: {}", missing.join(", "));
         }
         text
     }
@@ -102,20 +102,20 @@ impl<'a> Group<'a> {
             Column::new("component", false, 0, names),
             Column::new("time", true, 0, times),
             Column::new("share", true, 0, shares),
-            Column::new("what bounds it", false, 1, cells(&bound, String::new())),
+            Column::new("limit", false, 1, cells(&bound, String::new())),
             Column::new("recommendation", false, 2, advice),
         ]
     }
 }
 
 fn fused(form: &Fused, share: f64) -> String {
-    format!("{} (at most {} of the total less)", clean(&form.advice), human(share, "1"))
+    format!("{} (saves at most {} of the total)", clean(&form.advice), human(share, "1"))
 }
 
 /// What would change most, as the diagnosis says.
 fn recommendation(row: &Row) -> Option<String> {
     let change = row.diagnosis.as_ref()?.changes.first()?;
-    Some(format!("{} (at most {} less)", change.experiment, human(change.saving_upper_bound, "1")))
+    Some(format!("{} (saves at most {})", change.experiment, human(change.saving_upper_bound, "1")))
 }
 
 /// The tables of a report: the title of each view with its groups of at least two parts, in order of first appearance.
@@ -172,7 +172,7 @@ pub(super) fn write_markdown(report: &Report, out: &mut dyn Write) -> io::Result
             first.make_ascii_uppercase();
         }
         writeln!(out, "## {title}\n")?;
-        writeln!(out, "Each part was measured separately, on its own inputs; shares are of the sum.\n")?;
+        writeln!(out, "Each part was measured separately, on its own inputs; shares refer to the sum.\n")?;
         for group in groups {
             writeln!(out, "### {}\n", group.title())?;
             markdown(&group.columns(), out)?;
