@@ -77,6 +77,6 @@ fn literals(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code: Vec<&str> = lines.map(|line| line.split_once(" // ").map_or(line, |(code, _)| code)).collect();
     let plain = code.join("\n").replace("\\\\", "").replace("\\\"", "").replace("'\"'", "");
-    assert!(plain.matches('"').count() % 2 == 0, "a quote that is none: {text}");
+    assert!(plain.matches('"').count().is_multiple_of(2), "an unpaired quote: {text}");
     plain.split('"').skip(1).step_by(2).map(String::from).collect()
 }

@@ -4,7 +4,7 @@
 //! them there for longer than a kernel of ten milliseconds takes: in two slots out of three nothing ran in parallel. Work is
 //! dealt out in several pieces a thread, so that a processor that is taken away for a while delays its own piece only.
 //!
-//! There are two pools: a [`team`] that spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`],
+//! There are two pools: a team that spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`],
 //! [`for_each_part`]) for work of microseconds, and rayon's (`run`, feature `rayon`) for parallel iterators over work of
 //! milliseconds.
 

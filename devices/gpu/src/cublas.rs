@@ -202,7 +202,7 @@ impl Cublas {
         Ok(Self { handle, sgemm, gemm, version, library })
     }
 
-    /// Enqueues on `stream` from here on, with working memory of [`WORKSPACE`] bytes.
+    /// Enqueues on `stream` from here on, with working memory of 32 MiB.
     ///
     /// # Errors
     /// What the library said.
@@ -224,7 +224,7 @@ impl Cublas {
         }
     }
 
-    /// What a job launches to have products made; [`Series::kernel`] says which.
+    /// What a job launches to have products made; the series says which.
     pub fn kernel(&self) -> Kernel {
         let (major, minor) = (self.version / 10_000, self.version / 100 % 100);
         let resources = format!("cuBLAS {major}.{minor}");

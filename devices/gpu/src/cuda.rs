@@ -353,7 +353,7 @@ impl Backend for Cuda {
         let origin = state.modules.get(source.name).map_or("", |(_, origin)| origin.as_str());
         let resources = self.resources(handle).unwrap_or_else(|| "resources unavailable".into());
         let resources = format!("{resources}, {origin}");
-        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns, ..Kernel::default() })
+        Ok(Kernel { name: name.to_string(), handle, resources, compile_ns })
     }
 
     fn capability(&self) -> Option<(i32, i32)> {

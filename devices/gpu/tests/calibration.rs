@@ -1,5 +1,7 @@
 //! The kernels that measure a GPU's limits, judged by their workloads on what the tests have of devices.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use ellwand_core::{Case, Registry, Value};
 use ellwand_gpu_lab::testing::{case, judged_on_wgpu};
 use ellwand_gpu_lab::{a_hopper_is_tested, judge};

@@ -3,6 +3,7 @@
 //! `emulation` compiles CUDA sources for the processor and runs every thread of a block there, in three orders or under a race
 //! detector; `emulation::library` makes a driver of CUDA on top of it, for rehearsals of the whole program. `judge` holds what
 //! kernels make against their workload's reference, on the emulator and on a real GPU if there is one.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "for tests alone")]
 
 use std::sync::Arc;
 
