@@ -63,6 +63,19 @@ fn ctrl_c_keeps_the_record_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_request_to_end_keeps_the_record_as_ctrl_c_does() {
+    for name in ["TERM", "HUP"] {
+        let here = Box::default();
+        let child = begun(&here);
+        signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let rows = kept(&here);
+        assert!((8..64).contains(&rows) && rows.is_multiple_of(4), "{name}: {rows}");
+    }
+}
+
+#[test]
 fn kill_loses_at_most_the_cell_being_measured() {
     let here = Box::default();
     let mut child = begun(&here);
@@ -150,8 +163,8 @@ fn sleeps(id: &str) -> bool {
 
 #[test]
 fn ctrl_c_in_the_first_run_of_a_command_ends_it_with_all_that_it_started() {
-    // Once, and twice in a row: the second one ends the program at once.
-    for times in [1, 2] {
+    // Once, and twice in a row: the second one ends the program at once. Other requests to end do the same.
+    for (name, times) in [("INT", 1), ("INT", 2), ("TERM", 1), ("HUP", 1)] {
         let here = Box::default();
         let command = "sleep 1000 & echo $! > begun; mv begun id; wait";
         let mut child = here
@@ -165,7 +178,7 @@ fn ctrl_c_in_the_first_run_of_a_command_ends_it_with_all_that_it_started() {
         }
         let id = std::fs::read_to_string(here.path("id")).unwrap();
         for _ in 0..times {
-            signal(&child, "INT");
+            signal(&child, name);
         }
         assert_eq!(child.wait().unwrap().code(), Some(130));
         // It was killed; that the kernel takes it away is a matter of moments.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
@@ -95,6 +97,8 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
+    /// Its process group, until it was killed.
+    group: Option<Pid>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
@@ -114,7 +118,8 @@ impl Worker {
         let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (questions @ Some(_), Some(answers), errors) => {
-                Ok(Self { child, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
+                let group = i32::try_from(child.id()).ok().map(Pid::from_raw);
+                Ok(Self { child, group, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
             }
             _ => {
                 let _ = child.kill();
@@ -299,7 +304,10 @@ impl Worker {
         let mut pause = Duration::from_micros(100);
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
+                Ok(Some(status)) => {
+                    self.kill_group();
+                    return Some(status);
+                }
                 Ok(None) if Instant::now() < deadline => {
                     // A worker that writes its last words must not wait for a reader.
                     while self.errors_waiting() {
@@ -320,6 +328,15 @@ impl Worker {
         // Both fail only when it is dead and reaped already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.kill_group();
+    }
+
+    /// Kills what the implementation has forked and left: its process group is the worker's. Once only, right after the worker
+    /// was reaped, because its number may be given to another process later.
+    fn kill_group(&mut self) {
+        if let Some(group) = self.group.take() {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
     }
 }
 

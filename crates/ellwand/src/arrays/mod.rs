@@ -84,6 +84,13 @@ fn read_one(binding: &str) -> Result<Vec<(String, Tensor)>, InputError> {
     }
 }
 
+/// The files that `--input` arguments name.
+pub(crate) fn files(bindings: &[String]) -> Vec<std::path::PathBuf> {
+    let file =
+        |binding: &String| split_member(binding.split_once('=').map_or(binding.as_str(), |(_, file)| file)).0.into();
+    bindings.iter().map(file).collect()
+}
+
 /// The name that a binding states; none where it binds a whole file.
 pub(crate) fn name_of(binding: &str) -> Option<&str> {
     match binding.split_once('=') {

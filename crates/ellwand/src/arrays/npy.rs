@@ -15,15 +15,8 @@ use super::{Element, byte_count, elements};
 /// When it is not a .npy file, holds a type that is not supported, or has more or fewer bytes than its header says.
 pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let mut rest = bytes;
-    // The parser multiplies what the header claims; a header that overflows it must not end the program.
-    let header = ellwand_bench::check::guarded("the .npy header", || NpyHeader::from_reader(&mut rest))
-        .map_err(|_| damaged("its header claims an impossible shape".into()))?
-        .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
-    let (kind, big_endian) = element(argument, &header.dtype())?;
-    let shape: Vec<usize> =
-        header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
-    let expected = byte_count(argument, kind, &shape)?;
+    let Head { header, kind, big_endian, shape, bytes: expected, start } = head(argument, bytes)?;
+    let rest = &bytes[start..];
     if rest.len() != expected {
         let what = if rest.len() < expected { "it is truncated" } else { "bytes follow the array" };
         return Err(damaged(format!(
@@ -37,6 +30,76 @@ pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> 
     }
     elements(argument, kind, big_endian, &shape, rest)
 }
+
+/// Longest header in bytes that is parsed. NumPy writes 128, and refuses more than 10,000 unless asked.
+const LONGEST_HEADER: usize = 10_000;
+
+/// Refuses a header that would take the parser long: a long one, and the description of a structured type, whose nesting
+/// costs exponential time.
+fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
+    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
+    let header = header(bytes).ok_or_else(|| damaged("it has no .npy header".into()))?;
+    if header.len() > LONGEST_HEADER {
+        let problem = format!("its header has {} bytes", header.len());
+        return Err(InputError::new(argument, problem, format!("a header of at most {LONGEST_HEADER} bytes")));
+    }
+    let text = String::from_utf8_lossy(header);
+    let described = text.split_once("descr").and_then(|(_, rest)| rest.split_once(':'));
+    if described.is_some_and(|(_, value)| !value.trim_start().starts_with(['\'', '"'])) {
+        let problem = "it holds a structured type, which is not supported";
+        let error = InputError::new(argument, problem, "float32, float64 or an integer type");
+        return Err(error.help("save one field as a separate array"));
+    }
+    Ok(())
+}
+
+/// The text of the header, as far as it is there.
+fn header(bytes: &[u8]) -> Option<&[u8]> {
+    let rest = bytes.strip_prefix(b"\x93NUMPY")?;
+    let (len, start) = match rest.first()? {
+        1 => (usize::from(u16::from_le_bytes([*rest.get(2)?, *rest.get(3)?])), 4),
+        _ => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 6),
+    };
+    Some(&rest[start..rest.len().min(start.saturating_add(len))])
+}
+
+/// What a header says of the array after it.
+struct Head {
+    header: NpyHeader,
+    kind: Element,
+    big_endian: bool,
+    shape: Vec<usize>,
+    /// Bytes of the array.
+    bytes: usize,
+    /// Where it starts.
+    start: usize,
+}
+
+fn head(argument: &str, file: &[u8]) -> Result<Head, InputError> {
+    check_header(argument, file)?;
+    let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
+    let mut rest = file;
+    // The parser multiplies what the header claims; a header that overflows it must not end the program.
+    let header = ellwand_bench::check::guarded("the .npy header", || NpyHeader::from_reader(&mut rest))
+        .map_err(|_| damaged("its header claims an impossible shape".into()))?
+        .map_err(|error| damaged(format!("its header cannot be read ({error})")))?;
+    let (kind, big_endian) = element(argument, &header.dtype())?;
+    let shape: Vec<usize> =
+        header.shape().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
+    let bytes = byte_count(argument, kind, &shape)?;
+    Ok(Head { header, kind, big_endian, shape, bytes, start: file.len() - rest.len() })
+}
+
+/// Bytes of the whole file that begins with `start`, by its header.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn file_len(argument: &str, start: &[u8]) -> Result<usize, InputError> {
+    head(argument, start).map(|head| head.start.saturating_add(head.bytes))
+}
+
+/// Bytes that hold the header of any file that is read.
+pub(super) const START: usize = LONGEST_HEADER + 12;
 
 fn element(argument: &str, dtype: &DType) -> Result<(Element, bool), InputError> {
     let unsupported = |name: String, help: &str| {

@@ -30,14 +30,19 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
         .into_iter()
         .filter(|name| member.is_none_or(|member| member == name))
         .map(|name| {
-            let entry = archive.by_name(&format!("{name}.npy")).map_err(|error| damaged(format!("{name}: {error}")))?;
-            // What the directory claims is not trusted: reading stops at the limit whatever comes out of the decompressor.
+            let mut entry =
+                archive.by_name(&format!("{name}.npy")).map_err(|error| damaged(format!("{name}: {error}")))?;
+            let argument = format!("{argument} ({name})");
             let mut content = Vec::new();
-            entry
-                .take(LARGEST_FILE)
-                .read_to_end(&mut content)
-                .map_err(|error| damaged(format!("{name} cannot be unpacked ({error})")))?;
-            let tensor = npy::parse(&format!("{argument} ({name})"), &content)?;
+            let mut unpack = |content: &mut Vec<u8>, bytes: u64| {
+                let unpacked = entry.by_ref().take(bytes).read_to_end(content);
+                unpacked.map_err(|error| damaged(format!("{name} cannot be unpacked ({error})")))
+            };
+            // Neither the directory nor the decompressor is trusted: the header of the array says how much is read.
+            unpack(&mut content, npy::START as u64)?;
+            let whole = npy::file_len(&argument, &content)?.min(LARGEST_FILE as usize);
+            unpack(&mut content, (whole.saturating_sub(content.len()) as u64).saturating_add(1))?;
+            let tensor = npy::parse(&argument, &content)?;
             Ok((name, tensor))
         })
         .collect()

@@ -35,8 +35,7 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     let (case, inputs) = workload.adopt(&case, given, Fit::Whole)?;
     workload.check(&case)?;
     check_contradictions(workload.as_ref(), &selection, &case)?;
-    make_room(dir, args.overwrite)?;
-    output::directory("-o", dir)?;
+    let earlier = Earlier::at(dir, args.overwrite)?;
 
     let (what_ran, outputs) = computed(implementation, device, &case, &inputs)?;
     if args.verify {
@@ -52,7 +51,10 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     for remark in workload.remarks(&case) {
         output::note(&format!("note: {remark}"));
     }
+    earlier.check(dir, &outputs, args)?;
+    output::directory("-o", dir)?;
     write(dir, &outputs, &about(&case, implementation, &what_ran, &outputs, &readings, line))?;
+    earlier.remove(dir, &outputs, args);
     print(dir, &outputs, &readings)
 }
 
@@ -103,25 +105,63 @@ fn check_contradictions(workload: &dyn Workload, selection: &Selection, case: &C
     Ok(())
 }
 
-/// Refuses a directory that holds other results, or clears them: arrays of two calls side by side would be taken for one.
-fn make_room(dir: &Path, overwrite: bool) -> Result<(), Failure> {
-    let about = dir.join("apply.json");
-    if !about.exists() {
-        return Ok(());
+/// The results of an earlier call in the output directory: the only files there that a call may replace or remove.
+#[derive(Default)]
+struct Earlier {
+    files: Vec<String>,
+}
+
+impl Earlier {
+    /// Refuses the directory of another call unless it is to be replaced: arrays of two calls would be taken for one.
+    fn at(dir: &Path, overwrite: bool) -> Result<Self, Failure> {
+        let about = dir.join("apply.json");
+        if !about.exists() {
+            return Ok(Self::default());
+        }
+        if !overwrite {
+            let problem = format!("{} holds the arrays of another call", dir.display());
+            return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces them").into());
+        }
+        let known: Json =
+            std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
+        Ok(Self { files: files.filter(|file| !file.contains(['/', '\\'])).map(String::from).collect() })
     }
-    if !overwrite {
-        let problem = format!("{} holds the arrays of another call", dir.display());
-        return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces them").into());
+
+    /// Refuses to replace an input of this call, or a file that no call of this program wrote.
+    fn check(&self, dir: &Path, outputs: &Tensors, args: &ApplyArgs) -> Result<(), InputError> {
+        for file in outputs.iter().map(|(name, _)| array_file(name)) {
+            let path = dir.join(&file);
+            if is_input(&path, args) {
+                let problem = format!("{} is an input of this call and would be replaced", path.display());
+                return Err(InputError::new("-o", problem, "another directory"));
+            }
+            if path.symlink_metadata().is_ok() && !self.files.contains(&file) && !args.overwrite {
+                let problem = format!("{} exists and was not written by `apply`", path.display());
+                return Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"));
+            }
+        }
+        Ok(())
     }
-    // The JSON goes first: a directory without it does not look whole.
-    let known: Json =
-        std::fs::read_to_string(&about).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    std::fs::remove_file(&about)?;
-    let files = known["arrays"].as_object().into_iter().flatten().filter_map(|(_, array)| array["file"].as_str());
-    for file in files.filter(|file| !file.contains(['/', '\\'])) {
-        let _ = std::fs::remove_file(dir.join(file));
+
+    /// Removes what the earlier call wrote and this one did not, now that the new results are there. Inputs stay.
+    fn remove(&self, dir: &Path, outputs: &Tensors, args: &ApplyArgs) {
+        let stale = |file: &&String| outputs.iter().all(|(name, _)| array_file(name) != **file);
+        for path in self.files.iter().filter(stale).map(|file| dir.join(file)) {
+            if !is_input(&path, args) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
-    Ok(())
+}
+
+fn array_file(name: &str) -> String {
+    format!("{name}.npy")
+}
+
+fn is_input(path: &Path, args: &ApplyArgs) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    arrays::files(&args.input).iter().any(|input| input.canonicalize().is_ok_and(|input| input == path))
 }
 
 /// The single case that the flags describe; an axis with several defaults that the arrays decide takes its first.
@@ -185,7 +225,7 @@ fn about(
     line: &[String],
 ) -> Json {
     let array = |(name, tensor): (&str, &Tensor)| {
-        let about = json!({ "file": format!("{name}.npy"), "dtype": tensor.dtype().name(), "shape": tensor.shape() });
+        let about = json!({ "file": array_file(name), "dtype": tensor.dtype().name(), "shape": tensor.shape() });
         (name.to_string(), about)
     };
     let arrays: Map<String, Json> = outputs.iter().map(array).collect();
@@ -203,12 +243,23 @@ fn about(
     })
 }
 
-/// The arrays first, the JSON last: a directory with apply.json is complete.
+/// Writes everything under temporary names before anything is renamed, so that a full disk leaves the earlier results whole.
+/// The JSON comes last: a directory with apply.json is complete.
 fn write(dir: &Path, outputs: &Tensors, about: &Json) -> Result<(), Failure> {
-    for (name, tensor) in outputs.iter() {
-        let path = dir.join(format!("{name}.npy"));
-        arrays::write(&path, tensor)
-            .map_err(|error| anyhow::anyhow!("{} cannot be written: {error}", path.display()))?;
+    let staged = |name: &str| dir.join(format!(".apply-{}-{name}.npy", std::process::id()));
+    let stage = || {
+        outputs.iter().try_for_each(|(name, tensor)| {
+            let path = staged(name);
+            arrays::write(&path, tensor)
+                .map_err(|error| anyhow::anyhow!("{} cannot be written: {error}", dir.join(array_file(name)).display()))
+        })
+    };
+    let placed = stage().and_then(|()| {
+        outputs.iter().try_for_each(|(name, _)| Ok(std::fs::rename(staged(name), dir.join(array_file(name)))?))
+    });
+    if let Err(error) = placed {
+        outputs.iter().for_each(|(name, _)| drop(std::fs::remove_file(staged(name))));
+        return Err(error.into());
     }
     output::text_file(&dir.join("apply.json"), &format!("{about:#}\n"))
 }

@@ -11,7 +11,21 @@ use super::exit::Failure;
 /// Notes to the user, on stderr. A closed or full stderr is no reason to stop.
 pub(super) fn note(text: &str) {
     // One write call, so that a line is not mixed with those of a worker.
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", harmless(text)).as_bytes());
+}
+
+/// Longest message in characters: files and workers may put any text into one.
+const LONGEST: usize = 8_000;
+
+/// `text` without control characters, which could move the cursor or start an escape sequence, and of bounded length.
+fn harmless(text: &str) -> String {
+    let keep = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    let mut kept: String = text.chars().take(LONGEST).map(keep).collect();
+    let more = text.chars().count().saturating_sub(LONGEST);
+    if more > 0 {
+        kept += &format!(".. ({more} more characters)");
+    }
+    kept
 }
 
 /// Writes a result to stdout in one go.
@@ -162,6 +176,12 @@ pub(super) fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_hold_no_escape_sequence_and_end() {
+        assert_eq!(harmless("a\u{1b}[2Jb\nc"), "a [2Jb\nc");
+        assert!(harmless(&"x".repeat(100_000)).ends_with("(92000 more characters)"));
+    }
 
     #[test]
     fn stamps_are_dates() {

@@ -1,4 +1,4 @@
-//! Ctrl-C, and panics that belong to an implementation under measurement.
+//! Ctrl-C, SIGTERM and SIGHUP, and panics that belong to an implementation under measurement.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, Once, PoisonError};
