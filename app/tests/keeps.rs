@@ -93,3 +93,20 @@ fn headers_that_would_hang_exhaust_or_draw_are_refused() {
         assert!(told.stderr.len() < 10_000 && !told.stderr.contains("panicked"), "{}", told.stderr.len());
     }
 }
+
+#[test]
+fn places_that_cannot_hold_results_are_refused_at_once() {
+    let here = here();
+    std::os::unix::fs::symlink("nowhere", here.path("link")).unwrap();
+    let into = |dir| ["apply", "gelu", "--input", "x=x.npy", "-o", dir];
+    here.refused(&into("link"), &["link", "is missing"]);
+    std::fs::create_dir(here.path("piped")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(here.path("piped/record.jsonl")).status().unwrap().success());
+    let run =
+        ["run", "lattice-encode", "--batch", "1", "--effort", "quick", "--no-ceilings", "--no-plot", "-o", "piped"];
+    here.refused(&run, &["piped/record.jsonl", "not a regular file"]);
+    here.refused(&[&run[..], &["--overwrite"]].concat(), &["not a regular file"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let help = here.command(&["--help"]).stdout(full).status().unwrap();
+    assert_eq!(help.code(), Some(1), "help that nobody can read is no success");
+}

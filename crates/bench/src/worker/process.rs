@@ -17,8 +17,20 @@ use nix::unistd::Pid;
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
 
-/// How much of what a worker wrote to stderr is kept.
+/// How much of what a worker wrote to stderr is kept, and how much of that from its beginning: the cause comes before the
+/// backtrace.
 const LAST_WORDS: usize = 2048;
+const FIRST_WORDS: usize = 1024;
+/// Marks the cut.
+const CUT: &[u8] = b"\n[..]\n";
+
+/// Takes the middle out of what is too long.
+fn cut(words: &mut Vec<u8>) {
+    if words.len() > LAST_WORDS {
+        let tail = words.len() - (LAST_WORDS - FIRST_WORDS - CUT.len());
+        words.splice(FIRST_WORDS..tail, CUT.iter().copied());
+    }
+}
 /// Longest answer; anything longer is no answer of ours.
 const LONGEST_ANSWER: usize = 16 << 20;
 /// How long a wait lasts before the interrupt flag is looked at.
@@ -234,8 +246,7 @@ impl Worker {
             Ok(0) => self.errors = None,
             Ok(n) => {
                 self.last_words.extend_from_slice(&buffer[..n]);
-                let surplus = self.last_words.len().saturating_sub(LAST_WORDS);
-                self.last_words.drain(..surplus);
+                cut(&mut self.last_words);
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => self.errors = None,

@@ -63,8 +63,14 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
         Ok(command) => command,
         Err(error) => {
             // Help and version are answers (stdout, 0); the rest are errors of usage (stderr, 2).
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
+            return match error.print() {
+                _ if error.use_stderr() => Exit::Usage.code(),
+                Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => {
+                    output::note(&format!("error: help cannot be written: {refused}"));
+                    Exit::Error.code()
+                }
+                _ => Exit::Ok.code(),
+            };
         }
     };
     let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -109,8 +115,11 @@ fn worker(registry: &Registry) -> Outcome {
 fn with_devices_asked_for(registry: &Registry, line: &[String], all: bool) -> Registry {
     let mut registry = registry.clone();
     registry.look_for(DeviceKind::Cuda);
-    let name = DeviceKind::Wgpu.to_string();
-    if all || line.iter().skip(1).any(|word| word.contains(&name)) {
+    let name = DeviceKind::Wgpu.name();
+    // `--device=wgpu:0`, `-i simd,wgpu`; not a path with these letters.
+    let names =
+        |word: &String| word.split(['=', ',']).any(|part| part == name || part.starts_with(&format!("{name}:")));
+    if all || line.iter().skip(1).any(names) {
         registry.look_for(DeviceKind::Wgpu);
     }
     registry

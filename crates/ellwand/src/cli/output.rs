@@ -101,6 +101,10 @@ pub(super) fn directory(argument: &str, dir: &Path) -> Result<(), Failure> {
     if dir.as_os_str().is_empty() {
         return Err(InputError::new(argument, "the name is empty", "the name of a directory").into());
     }
+    if dir.symlink_metadata().is_ok_and(|about| about.is_symlink()) && !dir.exists() {
+        let problem = format!("{} is a link to a file that is missing", dir.display());
+        return Err(InputError::new(argument, problem, "a directory that can be written").into());
+    }
     std::fs::create_dir_all(dir).map_err(refused)?;
     let probe = dir.join(format!(".ellwand-probe-{}", std::process::id()));
     let written = std::fs::write(&probe, b"x");

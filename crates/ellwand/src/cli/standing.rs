@@ -16,6 +16,10 @@ pub(super) const RECORD: &str = "record.jsonl";
 /// would write. With `overwrite` it returns the record to be replaced.
 pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<Option<Record>, InputError> {
     let path = dir.join(RECORD);
+    if path.exists() && !path.is_file() {
+        let problem = format!("{} is not a regular file", path.display());
+        return Err(InputError::new("-o", problem, "a new directory"));
+    }
     if overwrite {
         return Ok(record(&path));
     }
