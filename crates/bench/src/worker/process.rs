@@ -396,4 +396,18 @@ mod tests {
         assert_eq!(told(123.7), "124 s");
         assert_eq!(told(1200.0), "1200 s");
     }
+
+    #[test]
+    fn long_last_words_keep_the_cause_and_the_end() {
+        let mut words = b"memory allocation of 12 bytes failed\n".to_vec();
+        for _ in 0..3 {
+            words.extend_from_slice(&[b'x'; 4096]);
+            cut(&mut words);
+        }
+        words.extend_from_slice(b"the end");
+        cut(&mut words);
+        let text = String::from_utf8(words).unwrap();
+        assert!(text.len() <= LAST_WORDS && text.starts_with("memory allocation") && text.ends_with("the end"));
+        assert_eq!(text.matches("[..]").count(), 1);
+    }
 }
