@@ -68,7 +68,7 @@ fn write_devices(registry: &Registry, out: &mut dyn Write) -> io::Result<()> {
     }
     let others = registry.devices().iter().any(|device| device.kind() != DeviceKind::Cpu);
     if others || registry.absences().next().is_some() {
-        writeln!(out, "{}", DeviceKind::EXPERIMENTAL)?;
+        writeln!(out, "{}", output::wrapped("", DeviceKind::EXPERIMENTAL, 0, output::width()))?;
     }
     Ok(())
 }
