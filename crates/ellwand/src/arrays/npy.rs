@@ -56,7 +56,7 @@ fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
 /// The text of the header, as far as it is there.
 fn header(bytes: &[u8]) -> Option<&[u8]> {
     let rest = bytes.strip_prefix(b"\x93NUMPY")?;
-    let (len, start) = match rest.first()? {
+    let (len, start): (usize, usize) = match rest.first()? {
         1 => (usize::from(u16::from_le_bytes([*rest.get(2)?, *rest.get(3)?])), 4),
         _ => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 6),
     };

@@ -41,7 +41,8 @@ pub(super) fn parse(argument: &str, bytes: &[u8], member: Option<&str>) -> Resul
             // Neither the directory nor the decompressor is trusted: the header of the array says how much is read.
             unpack(&mut content, npy::START as u64)?;
             let whole = npy::file_len(&argument, &content)?.min(LARGEST_FILE as usize);
-            unpack(&mut content, (whole.saturating_sub(content.len()) as u64).saturating_add(1))?;
+            let left = whole.saturating_sub(content.len()) as u64;
+            unpack(&mut content, left.saturating_add(1))?;
             let tensor = npy::parse(&argument, &content)?;
             Ok((name, tensor))
         })
