@@ -1,5 +1,6 @@
 //! What an output directory already holds, and whose it is: nothing of the user's is replaced or removed unasked.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use ellwand_bench::{Plan, writer};
@@ -16,8 +17,9 @@ pub(super) const RECORD: &str = "record.jsonl";
 /// would write. With `overwrite` it returns the record to be replaced.
 pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<Option<Record>, InputError> {
     let path = dir.join(RECORD);
-    if path.exists() && !path.is_file() {
-        let problem = format!("{} is not a regular file", path.display());
+    // Opening a pipe would wait for a reader.
+    if path.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
+        let problem = format!("{} is a pipe, not a regular file", path.display());
         return Err(InputError::new("-o", problem, "a new directory"));
     }
     if overwrite {

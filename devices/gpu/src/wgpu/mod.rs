@@ -141,7 +141,7 @@ impl Backend for Vulkan {
         let start = Instant::now();
         let handle = self.opened()?.kernel(source, name, &self.info.name)?;
         let compile_ns = Some(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        Ok(Kernel { name: name.into(), handle, resources: source.name.into(), compile_ns, ..Kernel::default() })
+        Ok(Kernel { name: name.into(), handle, resources: source.name.into(), compile_ns })
     }
 
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
@@ -183,6 +183,7 @@ impl Backend for Vulkan {
 
 /// What kernels in WGSL are tested on: the first adapter. `ELLWAND_REQUIRE=vulkan` makes a missing one an error, and so
 /// does `CI=true`, where the adapter in software is installed on purpose.
+#[allow(clippy::print_stderr, reason = "for tests")]
 pub fn test_device() -> Option<super::GpuDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
         || std::env::var("CI").is_ok_and(|ci| ci == "true");

@@ -366,7 +366,7 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
         damaged(&name, cuda::prepare(Task::Decode, false, 32, &case, &inputs, device.as_ref()).unwrap());
     }
     #[cfg(feature = "vulkan")]
-    if let Some(device) = ellwand_gpu_lab::test_adapter() {
+    if let Some(device) = ellwand_gpu::test_adapter() {
         let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
         damaged("wgpu:0", (row.prepare)(&case, &inputs, &device).unwrap());
     }
