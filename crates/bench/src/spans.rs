@@ -250,8 +250,8 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     spans.spans = spans.nodes.iter().map(|node| node.calls).sum();
     spans.dropped = trace.dropped();
     spans.open = trace.open();
-    if trace.dropped_counters() > 0 {
-        let spans_without = trace.dropped_counters();
+    if trace.dropped_details() > 0 {
+        let spans_without = trace.dropped_details();
         spans.warnings.push(format!("{spans_without} spans lost their counters: rates of components are too low"));
     }
 }

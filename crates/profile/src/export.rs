@@ -55,7 +55,7 @@ impl Trace {
     pub fn write_json_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
-            "{{\"kind\":\"trace\",\"version\":{VERSION},\"started_unix_ns\":{},\"wall_ns\":{},\"clock\":{{\"kind\":{},\"ns_per_tick\":{},\"relative_error\":{}}},\"spans\":{},\"open\":{},\"dropped\":{},\"dropped_counters\":{}}}",
+            "{{\"kind\":\"trace\",\"version\":{VERSION},\"started_unix_ns\":{},\"wall_ns\":{},\"clock\":{{\"kind\":{},\"ns_per_tick\":{},\"relative_error\":{}}},\"spans\":{},\"open\":{},\"dropped\":{},\"dropped_details\":{}}}",
             self.started_unix_ns,
             number(self.wall_ns()),
             quoted(self.clock.kind.word()),
@@ -64,7 +64,7 @@ impl Trace {
             self.spans(),
             self.open(),
             self.dropped(),
-            self.dropped_counters(),
+            self.dropped_details(),
         )?;
         for (index, site) in self.sites.iter().enumerate() {
             let (name, file, line) = (quoted(&site.name), quoted(&site.file), site.line);
@@ -103,12 +103,12 @@ impl Trace {
     pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
         write!(
             out,
-            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":\"ellwand\",\"clock\":{},\"started_unix_ns\":\"{}\",\"open\":\"{}\",\"dropped\":\"{}\",\"dropped_counters\":\"{}\"}},\n\"traceEvents\":[\n",
+            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":\"ellwand\",\"clock\":{},\"started_unix_ns\":\"{}\",\"open\":\"{}\",\"dropped\":\"{}\",\"dropped_details\":\"{}\"}},\n\"traceEvents\":[\n",
             quoted(self.clock.kind.word()),
             self.started_unix_ns,
             self.open(),
             self.dropped(),
-            self.dropped_counters(),
+            self.dropped_details(),
         )?;
         let meta = |name: &str, tid: usize, value: &str| {
             let value = quoted(value);

@@ -110,7 +110,7 @@ impl Session {
             sites,
             lanes,
             lost: LOST.load(Relaxed),
-            activities: Vec::new(),
+            ..Trace::in_nanoseconds()
         }
     }
 }

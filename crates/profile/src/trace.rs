@@ -1,9 +1,11 @@
 //! The recording of a session: sites, lanes and their spans.
 
 use crate::activity::Activity;
-
-use crate::clock::Calibration;
+use crate::clock::{Calibration, ClockKind};
+use crate::cost::Cost;
 use crate::counters::Counters;
+use crate::detail::{Detail, Total, Track, Value};
+use crate::kind::{Kind, LaneKind};
 use crate::lane::LaneRead;
 use crate::site::Site;
 
@@ -24,7 +26,7 @@ pub struct Span {
     pub parent: u32,
     /// Correlation number shared with the spans it started on other threads; 0 for none.
     pub corr: u32,
-    /// Index of its counters plus one, 0 for none: [`TraceLane::counters_of`].
+    /// Index of its details plus one, 0 for none: [`TraceLane::detail_of`].
     pub ext: u32,
 }
 
@@ -42,11 +44,13 @@ impl Span {
     }
 }
 
-/// A call site, without its registration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An operation: the name, kind and source location that many spans share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SiteInfo {
     /// Name of its spans.
     pub name: String,
+    /// What its spans spend their time on.
+    pub kind: Kind,
     /// Source file of the call site.
     pub file: String,
     /// Line of the call site, starting at 1.
@@ -55,40 +59,54 @@ pub struct SiteInfo {
 
 impl SiteInfo {
     pub(crate) fn of(site: &Site) -> Self {
-        Self { name: site.name.to_string(), file: site.file.to_string(), line: site.line }
+        Self { name: site.name.to_string(), kind: Kind::Cpu, file: site.file.to_string(), line: site.line }
     }
 }
 
 /// The spans of one thread.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceLane {
-    /// Name of the thread.
+    /// Name of the thread or stream.
     pub name: String,
+    /// Whether this is a thread of the host or a stream of a device.
+    pub kind: LaneKind,
     /// Spans in order of their start; a parent precedes its children.
     pub spans: Vec<Span>,
-    /// Counters, referred to by [`Span::ext`].
-    pub counters: Vec<Counters>,
+    /// Details, referred to by [`Span::ext`].
+    pub details: Vec<Detail>,
+    /// The calling-context tree of spans that were aggregated instead of kept.
+    pub totals: Vec<Total>,
     /// Spans lost because the buffer was full.
     pub dropped: u64,
-    /// Spans whose counters were lost because the buffer was full.
-    pub dropped_counters: u64,
+    /// Spans whose details were lost because the buffer was full.
+    pub dropped_details: u64,
 }
 
 impl TraceLane {
     pub(crate) fn of(name: &str, read: LaneRead) -> Self {
         let LaneRead { spans, counters, dropped, dropped_counters } = read;
-        Self { name: name.to_string(), spans, counters, dropped, dropped_counters }
+        let details = counters.into_iter().map(|counters| Detail { counters, ..Detail::default() }).collect();
+        Self { name: name.to_string(), spans, details, dropped, dropped_details: dropped_counters, ..Self::default() }
     }
 
-    /// The counters of a span, if it has any.
+    /// The details of a span, if it has any.
+    pub fn detail_of(&self, span: &Span) -> Option<&Detail> {
+        self.details.get(span.ext.checked_sub(1)? as usize)
+    }
+
+    /// The counters of a span, if it has details.
     pub fn counters_of(&self, span: &Span) -> Option<&Counters> {
-        self.counters.get(span.ext.checked_sub(1)? as usize)
+        self.detail_of(span).map(|detail| &detail.counters)
     }
 }
 
 /// Everything that a session recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
+    /// Name of the program or of what was recorded; may be empty.
+    pub name: String,
+    /// Facts about the machine and the program, by name.
+    pub environment: Vec<(String, Value)>,
     /// Start in nanoseconds since 1970-01-01 UTC, on the system clock.
     pub started_unix_ns: u64,
     /// Start of the session in ticks.
@@ -103,11 +121,36 @@ pub struct Trace {
     pub lanes: Vec<TraceLane>,
     /// Spans lost because their threads were ending.
     pub lost: u64,
+    /// Outermost spans skipped by sampling, with everything inside them.
+    pub sampled_out: u64,
+    /// Quantities over time.
+    pub tracks: Vec<Track>,
+    /// The cost of a span, measured before or after the recording.
+    pub cost: Option<Cost>,
     /// Activities of a device during the session; their starts count from the start of the session.
     pub activities: Vec<Activity>,
 }
 
 impl Trace {
+    /// An empty trace whose ticks are nanoseconds, for recordings of other programs.
+    pub fn in_nanoseconds() -> Self {
+        Self {
+            name: String::new(),
+            environment: Vec::new(),
+            started_unix_ns: 0,
+            start: 0,
+            end: 0,
+            clock: Calibration { kind: ClockKind::Monotonic, ns_per_tick: 1.0, relative_error: 0.0 },
+            sites: Vec::new(),
+            lanes: Vec::new(),
+            lost: 0,
+            sampled_out: 0,
+            tracks: Vec::new(),
+            cost: None,
+            activities: Vec::new(),
+        }
+    }
+
     /// The call site of a span; `None` if its number is unknown.
     pub fn site(&self, span: &Span) -> Option<&SiteInfo> {
         self.sites.get(span.site.checked_sub(1)? as usize)
@@ -148,8 +191,8 @@ impl Trace {
         self.lost + self.lanes.iter().map(|lane| lane.dropped).sum::<u64>()
     }
 
-    /// Number of spans whose counters were lost.
-    pub fn dropped_counters(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.dropped_counters).sum()
+    /// Number of spans whose details were lost.
+    pub fn dropped_details(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.dropped_details).sum()
     }
 }

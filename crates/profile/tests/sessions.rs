@@ -41,7 +41,7 @@ fn spans_nest_and_carry_their_counters() {
     let trace = session.finish();
     assert_eq!(trace.lanes.len(), 1);
     assert_eq!(paths(&trace, 0), ["layer", "layer/head", "layer/head/softmax", "layer/head", "layer/head/softmax"]);
-    assert_eq!((trace.open(), trace.dropped(), trace.dropped_counters()), (0, 0, 0));
+    assert_eq!((trace.open(), trace.dropped(), trace.dropped_details()), (0, 0, 0));
     let lane = &trace.lanes[0];
     for span in &lane.spans {
         assert!(span.start >= trace.start && span.end >= span.start && span.end <= trace.end);
@@ -138,12 +138,12 @@ fn lost_spans_and_counters_are_counted() {
     }
     let trace = session.finish();
     // The first chunk takes 1024 entries, which leaves 6 rows of counters.
-    assert_eq!((trace.dropped(), trace.dropped_counters()), (0, 0));
+    assert_eq!((trace.dropped(), trace.dropped_details()), (0, 0));
     assert_eq!(trace.summary().rows[0].counters.bytes, 40);
     let session = Session::with_capacity(1024).unwrap();
     drop(span!("counted", bytes = 8));
     let trace = session.finish();
-    assert_eq!((trace.spans(), trace.dropped_counters()), (1, 1));
+    assert_eq!((trace.spans(), trace.dropped_details()), (1, 1));
 }
 
 #[test]

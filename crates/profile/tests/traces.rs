@@ -1,7 +1,6 @@
 //! Summaries and exports of a trace with fixed numbers.
 
-use ellwand_profile::Activity;
-use ellwand_profile::{Calibration, ClockKind, Counters, NONE, SiteInfo, Span, Trace, TraceLane};
+use ellwand_profile::{Activity, Calibration, ClockKind, Counters, Detail, NONE, SiteInfo, Span, Trace, TraceLane};
 use serde_json::Value;
 
 fn span(site: u32, parent: u32, start: u64, end: u64) -> Span {
@@ -9,7 +8,7 @@ fn span(site: u32, parent: u32, start: u64, end: u64) -> Span {
 }
 
 fn site(name: &str, line: u32) -> SiteInfo {
-    SiteInfo { name: name.into(), file: "src/model \"x\".rs".into(), line }
+    SiteInfo { name: name.into(), file: "src/model \"x\".rs".into(), line, ..SiteInfo::default() }
 }
 
 /// Two iterations of 100 and 200 ns with `norm` and `attention`, which calls `softmax`. A worker helps in the second
@@ -31,9 +30,9 @@ fn trace() -> Trace {
     let lane = |name: &str, spans, counters, dropped| TraceLane {
         name: name.into(),
         spans,
-        counters,
+        details: details(counters),
         dropped,
-        dropped_counters: 0,
+        ..TraceLane::default()
     };
     Trace {
         started_unix_ns: 1_795_238_760_000_000_000,
@@ -46,8 +45,12 @@ fn trace() -> Trace {
             lane("wor\nker", worker, Vec::new(), 3),
         ],
         lost: 1,
-        activities: Vec::new(),
+        ..Trace::in_nanoseconds()
     }
+}
+
+fn details(counters: Vec<Counters>) -> Vec<Detail> {
+    counters.into_iter().map(|counters| Detail { counters, ..Detail::default() }).collect()
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn components_add_up_to_their_frames() {
 #[test]
 fn losses_are_counted() {
     let trace = trace();
-    assert_eq!((trace.spans(), trace.open(), trace.dropped(), trace.dropped_counters()), (12, 1, 4, 0));
+    assert_eq!((trace.spans(), trace.open(), trace.dropped(), trace.dropped_details()), (12, 1, 4, 0));
     assert_eq!(trace.since_start_ns(990), -5.0);
 }
 
@@ -179,7 +182,7 @@ fn an_empty_trace_is_valid() {
 #[test]
 fn spans_are_listed_under_linked_spans_of_other_threads() {
     let linked = |corr: u32, span: Span| Span { corr, ..span };
-    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let lane = |spans| TraceLane { name: "x".into(), spans, ..TraceLane::default() };
     let early = vec![linked(2, span(4, NONE, 1400, 1450)), linked(9, span(4, NONE, 1460, 1470))];
     let caller = vec![span(1, NONE, 1100, 1900), linked(2, span(3, 0, 1200, 1800)), linked(3, span(4, 1, 1210, 1220))];
     let late = vec![linked(2, span(4, NONE, 1300, 1500)), span(2, 0, 1310, 1330), linked(3, span(2, NONE, 1600, 1602))];
@@ -209,7 +212,7 @@ fn spans_are_listed_under_linked_spans_of_other_threads() {
 #[test]
 fn circular_links_end() {
     let linked = |corr: u32, span: Span| Span { corr, ..span };
-    let lane = |spans| TraceLane { name: "x".into(), spans, counters: Vec::new(), dropped: 0, dropped_counters: 0 };
+    let lane = |spans| TraceLane { name: "x".into(), spans, ..TraceLane::default() };
     let a = vec![linked(1, span(1, NONE, 1010, 1100)), linked(2, span(2, 0, 1010, 1020))];
     let b = vec![linked(2, span(3, NONE, 1020, 1100)), linked(1, span(4, 0, 1000, 1020))];
     let trace = Trace { lanes: vec![lane(a), lane(b)], ..trace() };

@@ -7,10 +7,13 @@ use super::Sources;
 use crate::root;
 
 /// Floor of each crate of ours. A crate may depend on lower floors only.
-const FLOORS: &[(&str, u32)] = &[
+const FLOORS: &[(&str, i32)] = &[
+    ("ellwand-profile-macros", -1),
     ("ellwand-profile", 0),
     ("ellwand-stats", 0),
     ("ellwand-core", 1),
+    ("ellwand-trace", 1),
+    ("ellwand-page", 2),
     ("ellwand-simd", 2),
     ("ellwand-gpu", 2),
     ("ellwand-bench", 3),
@@ -38,7 +41,7 @@ fn metadata() -> Result<Metadata> {
     Ok(MetadataCommand::new().manifest_path(root()?.join("Cargo.toml")).exec()?)
 }
 
-fn floor(name: &str) -> Option<u32> {
+fn floor(name: &str) -> Option<i32> {
     FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
 }
 

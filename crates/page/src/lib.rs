@@ -1,0 +1,1 @@
+//! One offline HTML file that shows a profile or a record.

@@ -1,0 +1,1 @@
+//! The attribute `#[profile]` of `ellwand-profile`.

@@ -1,0 +1,80 @@
+//! What a span may carry beside its times.
+
+use crate::counters::Counters;
+
+/// Optional facts about one span.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Detail {
+    /// Work declared by the code.
+    pub counters: Counters,
+    /// CPU time of the thread, in nanoseconds.
+    pub cpu_ns: Option<u64>,
+    /// What the thread allocated, if the program uses [`alloc::Counting`](crate::alloc::Counting).
+    pub memory: Option<MemoryUse>,
+    /// Resident memory of the process at the end of the span, in bytes.
+    pub rss_bytes: Option<u64>,
+    /// Further values by name.
+    pub args: Vec<(String, Value)>,
+}
+
+/// Allocations of a thread during a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUse {
+    /// Calls that allocated or resized a block.
+    pub allocations: u64,
+    /// Bytes requested.
+    pub allocated_bytes: u64,
+    /// Bytes freed.
+    pub freed_bytes: u64,
+    /// Most bytes allocated and not yet freed at one time, counted from the start of the span.
+    pub peak_bytes: u64,
+}
+
+/// The value of an argument.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// Yes or no.
+    Bool(bool),
+    /// Text.
+    Text(String),
+}
+
+/// A node of the calling-context tree of spans that were aggregated instead of kept.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Total {
+    /// Index of the node around it on the same lane, or [`NONE`](crate::NONE); a parent precedes its children.
+    pub parent: u32,
+    /// Number of its call site: [`Trace::sites`](crate::Trace::sites), from 1.
+    pub site: u32,
+    /// Spans that ended.
+    pub count: u64,
+    /// Spans that were open when the recording ended.
+    pub open: u64,
+    /// Nanoseconds inside.
+    pub total_ns: f64,
+    /// Nanoseconds inside but not in a nested span.
+    pub self_ns: f64,
+    /// Shortest span in nanoseconds.
+    pub min_ns: f64,
+    /// Longest span in nanoseconds.
+    pub max_ns: f64,
+    /// Sum of the squared durations, in square nanoseconds.
+    pub square_ns2: f64,
+    /// Number of spans by the power of two of their nanoseconds: `(k, n)` counts durations from 2^k to 2^(k+1).
+    pub histogram: Vec<(u8, u64)>,
+}
+
+/// A quantity over time, such as the bytes of the heap.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Track {
+    /// Name, such as `heap`.
+    pub name: String,
+    /// Unit of the values, such as `B`.
+    pub unit: String,
+    /// Ticks and value, in order of time; a value holds until the next.
+    pub points: Vec<(u64, f64)>,
+}
