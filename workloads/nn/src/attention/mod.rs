@@ -21,6 +21,7 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod way;
 mod weigh;
 mod wgpu;
 
@@ -136,7 +137,7 @@ impl Workload for Attention {
         }
     }
     fn footprint(&self, case: &Case) -> u64 {
-        let names = job::ways(self.task).into_iter().map(|(name, ..)| self.footprint_of(case, name));
+        let names = way::ways(self.task).iter().map(|way| self.footprint_of(case, way.name));
         names.max().unwrap_or(0)
     }
     fn footprint_of(&self, case: &Case, implementation: &str) -> u64 {
@@ -145,7 +146,7 @@ impl Workload for Attention {
         // Of bf16 the widened arrays count, of which the reference and a job hold their own. Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
         let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
         // The working memory of a device is its own.
-        let way = job::ways(self.task).into_iter().find(|(name, ..)| *name == implementation).map(|(.., way)| way);
+        let way = way::ways(self.task).iter().find(|way| way.name == implementation);
         arrays.saturating_add(way.map_or(0, |way| job::extra(self.task, way, &s)))
     }
     fn ports(&self, case: &Case) -> Ports {
