@@ -21,14 +21,17 @@ pub(crate) enum Proof {
     Races,
     /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
+    /// The thread team, buffers, spans and statistics run under Miri, which finds undefined behaviour.
+    Miri,
 }
 
-const PROOFS: [(&str, Proof); 5] = [
+const PROOFS: [(&str, Proof); 6] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
     ("races", Proof::Races),
     ("vulkan", Proof::Vulkan),
+    ("miri", Proof::Miri),
 ];
 
 /// Proofs by their names, separated by commas.
@@ -59,6 +62,7 @@ fn prove(proof: Proof) -> Result<()> {
             needs_compiler()?;
             emulated("races")
         }
+        Proof::Miri => miri(),
         Proof::Vulkan => {
             let with =
                 [&PACKAGES_WITH_KERNELS[..], &["-p", "ellwand-gpu-lab", "-p", "ellwand-cli", "--features", VULKAN]];
@@ -73,6 +77,38 @@ fn prove(proof: Proof) -> Result<()> {
         }
     }
 }
+
+/// Runs the code with `unsafe` that Miri can run: no vector instructions, no system calls that it does not know. Floats are
+/// exact, so that tests about their laws hold.
+fn miri() -> Result<()> {
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-deterministic-floats";
+    for (package, tests) in MIRI {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo", "miri", "test", "--quiet", "-p", package, "--lib", "--"]).args(*tests);
+        // Variables that name the toolchain of this program.
+        command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+        let status = command
+            .current_dir(root()?)
+            .env("MIRIFLAGS", flags)
+            .env("PROPTEST_CASES", "2")
+            .status()
+            .context("Miri needs rustup: rustup component add miri rust-src --toolchain nightly")?;
+        if !status.success() {
+            bail!("Miri on {package} ended with {status}");
+        }
+    }
+    Ok(())
+}
+
+/// What runs under Miri: packages, and which of their tests.
+const MIRI: &[(&str, &[&str])] = &[
+    ("ellwand-simd", &["pool::team", "pool::slices", "buffer"]),
+    ("ellwand-profile", &[]),
+    (
+        "ellwand-stats",
+        &["blocks::tests::a_", "blocks::tests::the_", "describe::tests::quantiles", "ebh", "evidence", "verdict"],
+    ),
+];
 
 /// The crates with kernels for GPUs, as arguments of cargo.
 const PACKAGES_WITH_KERNELS: [&str; 8] =
