@@ -86,7 +86,7 @@ impl Scene {
         self.styled(at, text, size, Anchor::Middle, INK, false, true);
     }
 
-    #[allow(clippy::too_many_arguments)] // All parts of a text; the methods above are the shorthands.
+    #[allow(clippy::too_many_arguments)] // All parts of a text; the methods above are shorthands.
     fn styled(
         &mut self,
         at: (f32, f32),
