@@ -1,4 +1,4 @@
-//! Hands the compiler's version to the program, because a record says what built the code it measured.
+//! Passes the compiler version to the crate: a record names the compiler that built the measured code.
 
 use std::process::Command;
 

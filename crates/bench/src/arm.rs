@@ -1,8 +1,9 @@
-//! One implementation from its preparation to its last judgement, wherever it is measured: in this process, in a worker, or
-//! with spans.
+//! One implementation from preparation to final check, wherever it is measured: in this process, in a worker, or with
+//! spans.
 //!
-//! Two invariants are kept here and nowhere else. Nothing is timed before its answer was judged, and it is judged again
-//! after, with outputs poisoned in between. Only `run` and `sync` lie between two clock readings ([`sample::slot`]).
+//! This module alone upholds two invariants. Nothing is timed before its answer has been checked, and the answer is
+//! checked again afterwards, with the outputs poisoned in between. Only `run` and `sync` lie between two clock readings
+//! ([`sample::slot`]).
 
 use std::borrow::Cow;
 
@@ -20,27 +21,27 @@ use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
 use crate::worker::protocol::{Judged, Opened};
 
-/// An implementation that answered right once.
+/// An implementation whose first answer was correct.
 pub(crate) struct Arm<'a> {
     task: Task<'a>,
     device: &'a dyn Device,
     parallelism: Parallelism,
     judge: Judge<'a>,
     prepared: Box<dyn Prepared>,
-    /// The shape of its slots.
+    /// The current shape of its slots.
     pub(crate) slot: Slot,
-    /// Whether its slots begin settled.
+    /// Detects slots that start before the arm has settled.
     drift: Drift,
-    /// Whether the outputs were poisoned before the last slot.
+    /// True if the outputs were poisoned before the last slot.
     poisoned: bool,
 }
 
 impl<'a> Arm<'a> {
-    /// Prepares an implementation, poisons its outputs, runs it once and judges the answer. `cold`: probes around
-    /// preparation and first run. Slots have no shape yet.
+    /// Prepares an implementation, poisons its outputs, runs it once and checks the answer. `cold` are the probes read
+    /// around preparation and first run. The slot shape is still unset.
     ///
     /// # Errors
-    /// The outcome when it is unsupported, breaks, or answers wrong.
+    /// The outcome if the implementation is unsupported, fails or gives a wrong answer.
     pub(crate) fn prepare(
         task: Task<'a>,
         implementation: &Implementation,
@@ -78,20 +79,20 @@ impl<'a> Arm<'a> {
         self.parallelism.scope()
     }
 
-    /// The implementation, for runs that no slot times.
+    /// The prepared implementation, for untimed runs.
     pub(crate) fn prepared(&mut self) -> &mut dyn Prepared {
         self.prepared.as_mut()
     }
 
-    /// Most iterations that it can be loaded for.
+    /// The largest number of iterations that can be loaded at once.
     pub(crate) fn most_iterations(&self) -> u64 {
         self.prepared.most_iterations()
     }
 
-    /// Warms it up and finds a first shape for its slots.
+    /// Warms up and finds an initial slot shape.
     ///
     /// # Errors
-    /// The outcome when it breaks.
+    /// The outcome if a run fails.
     pub(crate) fn calibrate(&mut self, effort: Effort) -> Result<(), Outcome> {
         let prepared = self.prepared.as_mut();
         let shaped = guarded("run", || calibrate::shape(self.device, self.parallelism, prepared, effort));
@@ -99,10 +100,10 @@ impl<'a> Arm<'a> {
         Ok(())
     }
 
-    /// Takes slots of a known shape until `warm_up_ns` have passed.
+    /// Takes slots of the given shape for `warm_up_ns`.
     ///
     /// # Errors
-    /// The outcome when it breaks.
+    /// The outcome if a run fails.
     pub(crate) fn warm_up(&mut self, shape: Slot, warm_up_ns: u64) -> Result<(), Outcome> {
         self.slot = shape;
         let mut spent = 0;
@@ -112,10 +113,10 @@ impl<'a> Arm<'a> {
         Ok(())
     }
 
-    /// Takes one turn of its settling curve.
+    /// Records one turn of the settling curve.
     ///
     /// # Errors
-    /// The outcome when it breaks.
+    /// The outcome if a run fails.
     pub(crate) fn turn(&mut self, steps: Steps) -> Result<Curve, Outcome> {
         let (scope, prepared) = (self.scope(), self.prepared.as_mut());
         let taken = guarded("run", || settle::turn(self.device, scope, prepared, steps));
@@ -134,23 +135,23 @@ impl<'a> Arm<'a> {
         taken.and_then(|taken| taken).map_err(failed)
     }
 
-    /// Takes one slot; `last`: its answer is judged next, so that its outputs are poisoned first.
+    /// Takes one slot. If `last`, poisons the outputs first, because this slot's answer is checked next.
     ///
     /// # Errors
-    /// The outcome when it breaks.
+    /// The outcome if a run fails.
     pub(crate) fn sample(&mut self, last: bool) -> Result<Sample, Outcome> {
         let taken = self.timed(last)?;
         self.drift.saw(&taken.parts_ns);
         Ok(Sample { state: sample::state(self.device), ..sample::sample(self.slot, &taken) })
     }
 
-    /// Judges once more what was timed, and reads what there is to read at the end.
+    /// Checks the answer again and reads the final probes.
     ///
     /// # Errors
-    /// The outcome when it breaks or answers wrong.
+    /// The outcome if a run fails or the answer is wrong.
     pub(crate) fn again(&mut self, probes: &[Probe]) -> Result<Judged, Outcome> {
         let mut readings = self.steady(probes);
-        // The run that the probes read is as good as the slot: both came after the outputs were poisoned.
+        // The run under the probes is as good as the slot: both followed the poisoning.
         let output = if std::mem::take(&mut self.poisoned) {
             check::output(self.prepared.as_mut())?
         } else {
@@ -168,12 +169,13 @@ impl<'a> Arm<'a> {
         Ok(Judged { digest, readings, warnings, unsettled: self.drift.is_unsettled() })
     }
 
-    /// Probes around one run in steady state. The judgement finds a failure here again, and reports it.
+    /// Reads probes around one steady-state run. A failure here is ignored: the check that follows hits it again and
+    /// reports it.
     fn steady(&mut self, probes: &[Probe]) -> Vec<Reading> {
         if probes.is_empty() {
             return Vec::new();
         }
-        // It begins as slots do.
+        // Start from the same cache state as a slot.
         let _ = check::cooled(self.device, self.slot.caches());
         let running = probe::begin(probes, Span::Steady);
         let ran = guarded("run", || {
@@ -185,19 +187,19 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// Judges outputs, and computes the reference only for an answer whose bits were not judged yet.
+/// Checks outputs; computes the reference only for outputs whose bits it has not seen before.
 pub(crate) struct Judge<'a> {
     known_right: Vec<u64>,
     expected: Option<Cow<'a, Tensors>>,
 }
 
 impl<'a> Judge<'a> {
-    /// Against known outputs of the reference.
+    /// Checks against known reference outputs.
     pub(crate) fn against(expected: &'a Tensors) -> Self {
         Self { known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)) }
     }
 
-    /// With digests of answers that were judged right before; the reference is computed if it is needed.
+    /// Checks against digests of correct outputs first, and computes the reference only if needed.
     pub(crate) fn knowing(known_right: Vec<u64>) -> Self {
         Self { known_right, expected: None }
     }

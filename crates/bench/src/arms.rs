@@ -1,4 +1,4 @@
-//! The arms of a comparison in worker processes: block after block, each arm in a fresh one.
+//! The arms of a comparison in worker processes: in every block, each arm runs in a fresh process.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -20,34 +20,36 @@ use crate::settle;
 use crate::shapes::{self, Seen};
 use crate::worker::{Limits, Opened};
 
-/// Warm-up of an arm, in nanoseconds. Page tables are warm after a few runs, and the preparation raised the clock rate; what a turn
-/// disturbs is settled at the head of each slot.
+/// Warm-up per arm, in nanoseconds. A few runs warm the page tables, preparation has already raised the clock rate, and
+/// the head of each slot absorbs what a turn disturbs.
 pub const WARM_UP_NS: u64 = 1_000_000;
-/// What starting the processes of a block takes, judging them included, until a block has shown it, in seconds.
+/// Initial estimate, in seconds, of the cost of starting a block's processes and checking their answers; the first
+/// block replaces it with a measurement.
 const START_S: f64 = 0.016;
-/// What a turn takes beside its slot and its head (messages, switches, counters), in seconds: a guess that is on the large side.
+/// Cost of a turn besides its slot and head (messages, context switches, counters), in seconds. A deliberately high
+/// estimate.
 const SWITCH_S: f64 = 1e-4;
-/// Rounds of a block: at least as many as make a median, at most as many as pay.
+/// Fewest and most rounds per block: enough for a median, and no more than pay off.
 const ROUNDS: (u64, u64) = (6, 24);
-/// How many times as many rounds a longer block may have: a rare slow mode shows in nearly every one then.
+/// Factor on the maximum number of rounds in a long block: enough that a rare slow mode shows up in nearly every block.
 const LONGER: u64 = 4;
-/// How many times as many rounds as usual such a block has. What is still to be told is how often something happens, which many
-/// slots tell and many processes do not.
+/// Factor on the usual number of rounds in a long block. How often something rare happens is learned from many slots,
+/// not from many processes.
 const MANY: u64 = 8;
-/// Rounds of a block of long runs: with the first run of each process and its judgement, which take as long as a slot, more
-/// rounds would cost more than further processes tell.
+/// Rounds per block of long runs. The first run of each process and its check take as long as a slot, so beyond this a
+/// further process says more than a further round.
 const LONG_ROUNDS: u64 = 3;
-/// Rounds after which a block that takes long ends: on a busy machine waiting for the processor between slots costs more
-/// than the slots, and rounds of one block replicate nothing.
+/// Rounds after which a slow block ends. On a busy machine, waiting for the processor between slots costs more than the
+/// slots, and rounds within one block are not replicates.
 const ENOUGH_ROUNDS: u64 = 6;
-/// How long that is.
+/// Duration beyond which a block counts as slow.
 const LONG_BLOCK: Duration = Duration::from_millis(60);
-/// The same of a longer block.
+/// The same limit for long blocks.
 const LONGEST_BLOCK: Duration = Duration::from_millis(480);
-/// From this time of an iteration on the first run of a process is all the warm-up it gets.
+/// Iterations of at least this duration get no warm-up besides the first run of their process.
 pub const LONG_RUN_NS: u64 = (LONG_RUN_S * 1e9) as u64;
 
-/// How an arm of a comparison is sampled in each of its blocks, as a record says it.
+/// Sampling settings of each arm and block, as written to the record.
 pub fn settings() -> Settings {
     Settings {
         slot_min_ns: SLOT_NS,
@@ -59,22 +61,22 @@ pub fn settings() -> Settings {
     }
 }
 
-/// What is compared.
+/// The two sides of a comparison.
 #[derive(Debug, Clone)]
 pub struct Sides {
     /// The baseline.
     pub baseline: Spec,
     /// The candidate.
     pub candidate: Spec,
-    /// Threads of the baseline and of the candidate.
+    /// Thread counts of baseline and candidate.
     pub parallelism: [Parallelism; 2],
 }
 
-/// Compares two implementations until the verdict stands or the blocks are used up. `on_block` hears how many blocks are
-/// done, of how many at most.
+/// Compares two implementations until the verdict is final or the blocks are used up. Calls `on_block` with the number
+/// of finished blocks and the maximum.
 ///
 /// # Errors
-/// See [`NoDecision`]; every worker is dead by then.
+/// See [`NoDecision`]; all workers have ended by then.
 pub fn compare(
     sides: &Sides,
     terms: &Terms,
@@ -102,7 +104,7 @@ pub fn compare(
 struct Arms<'a> {
     sides: &'a Sides,
     known: Known,
-    /// What starting and ending the processes of a block took so far, in seconds (mean).
+    /// Mean time to start and end the processes of a block so far, in seconds.
     start_s: f64,
     blocks: u32,
     limits: Limits,
@@ -113,9 +115,9 @@ struct Arms<'a> {
 }
 
 impl Arms<'_> {
-    /// The next block that counts. Where no settling curves were recorded, the first block tells whether both sides are asked alike;
-    /// if not, it does not count and they are from then on. That depends on who is faster by how much, and not on who is called
-    /// the candidate: the coin stays fair.
+    /// Takes the next block that counts. Without settling curves, the first block shows whether both sides have
+    /// comparable slot shapes; if not, it is discarded and both get new shapes. The decision depends on the speed ratio
+    /// but not on which side is the candidate, so the coin stays fair.
     fn block(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds) -> Result<Taken, NoDecision> {
         let (taken, opened) = self.take(coin, wanted)?;
         if self.blocks > 1 || self.settling.iter().any(Option::is_some) {
@@ -130,21 +132,21 @@ impl Arms<'_> {
         Ok(self.take(coin, wanted)?.0)
     }
 
-    /// Gives both sides slots of these shapes in the blocks that follow.
+    /// Sets the slot shapes of both sides for the following blocks.
     fn keep(&mut self, shapes: [Slot; 2]) {
         for (spec, slot) in [&self.sides.baseline, &self.sides.candidate].into_iter().zip(shapes) {
             self.known.slots.insert(spec.key(), slot);
         }
     }
 
-    /// Records settling curves in the first block, and gives all arms slots that treat them alike.
+    /// Records settling curves in the first block and gives all arms comparable slots.
     fn settle(&mut self, block: &mut Block, specs: &[Spec; 3], coin: &mut ChaCha8Rng) -> Result<(), NoDecision> {
         let learnt = block.settle(specs, &mut self.known, coin, SLOT_NS)?;
         let [Some(baseline), Some(candidate), Some(control)] = &learnt[..] else { return Ok(()) };
         let longest = |arm: &Settling, other: &Settling| {
             if arm.untimed >= other.untimed { arm.clone() } else { other.clone() }
         };
-        // Both copies of the baseline are one arm.
+        // Both copies of the baseline count as one arm.
         let mut settling = [longest(baseline, control), candidate.clone()];
         let own = |arm: usize, settling: &Settling| {
             let opened = block.state(arm).map_err(|outcome| ended(ARMS[arm], outcome))?;
@@ -189,7 +191,7 @@ impl Arms<'_> {
         }
         let long = slots.iter().all(|slot| slot.cost_ns >= LONG_RUN_NS);
         let fewest = if long { LONG_ROUNDS } else { ROUNDS.0 };
-        // As many rounds as it takes until more than half of the block is timed.
+        // Enough rounds that more than half of the block is timed.
         let gained_s = |slot: &Slot| 1e-9 * (slot.cost_ns as f64 - 1.2 * slot.untimed_ns()) - SWITCH_S;
         let round_s = slots.iter().map(gained_s).sum::<f64>();
         let half_timed = if round_s > 0.0 { (1.2 * self.start_s / round_s).ceil() as u64 } else { fewest };
@@ -209,7 +211,7 @@ impl Arms<'_> {
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
-                // The last of few long runs is the one that is judged afterwards.
+                // Long runs are few, so the last one also serves for the final check.
                 let judged = long && round + 1 == rounds;
                 match block.slot(arm, judged)? {
                     Some(sample) => {
@@ -225,7 +227,7 @@ impl Arms<'_> {
             return Err(now_ended(&block, gone, ARMS[gone]));
         }
         if judged.iter().flatten().filter(|judged| judged.unsettled).count() >= 2 {
-            // One arm alone may have met a neighbour. All arms get the same.
+            // A single unsettled arm may have had a noisy neighbour. All arms get the same new shape.
             self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
         }
         block.close();
@@ -236,7 +238,7 @@ impl Arms<'_> {
     }
 }
 
-/// What is known of an arm. A program that is older than the limits of shapes is not asked for more than it chose.
+/// What is known about an arm. Older programs do not report a limit, so theirs is the count they chose themselves.
 fn seen(opened: &Opened, slot: Slot, iteration_ns: f64) -> Seen {
     let most = opened.most_iterations.unwrap_or(opened.slot.iterations);
     Seen { slot, iteration_ns, most, finest_part_ns: opened.finest_part_ns }

@@ -1,15 +1,17 @@
-//! The side questions of a comparison: does something differ that the fastest time of a slot cannot see?
+//! The side questions of a comparison: is there a difference that the fastest time of a slot cannot show?
 //!
-//! A minimum hides a second mode, a tail, a pause now and then. So the median, the 90th percentile and the mean of a block's
-//! whole slots are asked the main question too; together they may be wrong once more with the probability that it may.
+//! A minimum hides a second mode, a tail or an occasional pause. The main question is therefore also asked of the
+//! median, the 90th percentile and the mean of a block's whole slots. Together these side questions get the same error
+//! probability once more.
 //!
-//! A rare slow slot shows late: with one slot in twenty that takes twice as long, three blocks of 24 rounds in ten hold none
-//! of them in the candidate. So "the same" waits while a side question is suspicious, and blocks that are taken meanwhile
-//! have more rounds, and count by them. That plan may depend on blocks seen before: the sign of the next block is a fair coin given them.
+//! A rare slow slot shows up late: if one slot in twenty takes twice as long, three in ten blocks of 24 rounds contain
+//! no slow candidate slot. "The same" therefore waits while a side question is suspicious, and the blocks taken
+//! meanwhile have more rounds and more weight. This plan may depend on earlier blocks: given them, the sign of the next
+//! block is still a fair coin.
 //!
-//! To wait costs time, and equal things must rarely wait. A question is suspicious when its estimate lies beyond the region
-//! of equivalence *and* a test says so at a level that true nulls seldom reach. Blocks count by their rounds there, so that
-//! a long block which finds nothing quickly clears what a short one raised.
+//! Waiting costs time, so equal code must rarely wait. A question is suspicious if its estimate lies beyond the region
+//! of equivalence *and* a test rejects at a level that true nulls seldom reach. The test weights blocks by their
+//! rounds, so a long block without slow slots quickly clears a suspicion raised by a short one.
 
 use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
 use ellwand_core::stats::{
@@ -18,39 +20,40 @@ use ellwand_core::stats::{
 
 use crate::compare::{BASELINE, CANDIDATE};
 
-/// Capital of a side question from which on it is suspicious. By chance it is reached in at most one of eight comparisons.
+/// A side question with at least this capital is suspicious. Chance alone gets there in at most one comparison in
+/// eight.
 const SUSPICION: f64 = 8.0;
-/// A slot is slow when it takes so many times the median of its process in that block: what neighbours do to processor time
-/// rarely reaches it (0.1 to 1 % of slots beside compilers), and a run that takes twice as long does.
+/// A slot is slow if it takes more than this many times the median of its process in that block. Neighbours rarely
+/// cause that (0.1 to 1 % of slots next to running compilers); a run that takes twice as long does.
 const SLOW: f64 = 1.5;
-/// Level of the test that the candidate has more slow slots than its share.
+/// Level of the test for an excess of slow slots in the candidate.
 const SLOW_LEVEL: f64 = 0.05;
 
-/// A side question's answer.
+/// The answer to one side question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Side {
     /// `median`, `p90`, `mean`.
     pub name: &'static str,
     /// The answer.
     pub change: Change,
-    /// Whether the candidate may well be slower in this respect, so that more blocks are worth their time.
+    /// True if the candidate may well be slower in this respect, so that more blocks are worth their time.
     pub suspicious: bool,
-    /// Capital against "not slower beyond the region of equivalence", an e-value.
+    /// Capital against "not slower beyond the region of equivalence": an e-value.
     pub evidence: f64,
 }
 
-/// A side question.
+/// A side question: a statistic and when it is suspicious.
 pub(crate) struct Question {
     name: &'static str,
-    /// What it asks of the slots of one arm in one block.
+    /// Statistic over the slots of one arm in one block.
     statistic: fn(&[f64]) -> Option<f64>,
-    /// Level of the one-sided test (Student, blocks weighted by their rounds) from which on it is suspicious. The mean is
-    /// the only one to see a rare tail, whose own scatter is as large as its size in the first blocks: there it has a one in
-    /// fifty to miss one in twenty slots that takes twice as long, and the count of slow slots watches beside it.
+    /// Level of the one-sided t-test (blocks weighted by rounds) at which it becomes suspicious. Only the mean sees a
+    /// rare tail, and in the first blocks its scatter is as large as the effect: its level leaves a 1 in 50 chance to
+    /// miss a doubled time in one slot of twenty. The count of slow slots is a second detector.
     level: f64,
 }
 
-/// The questions.
+/// All side questions, in report order.
 pub(crate) const QUESTIONS: [Question; 3] = [
     Question { name: "median", statistic: median, level: 0.05 },
     Question { name: "p90", statistic: |slots| quantile(slots, 0.9), level: 0.05 },
@@ -61,19 +64,19 @@ pub(crate) const QUESTIONS: [Question; 3] = [
     },
 ];
 
-/// What is kept of the blocks for the side questions.
+/// What the side questions need from the blocks so far.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
-    /// A value a question, for every block: logarithms of the candidate's statistic over the baseline's.
+    /// For every block and question, the logarithm of the candidate's statistic over the baseline's.
     values: Vec<[f64; QUESTIONS.len()]>,
-    /// Rounds of every block.
+    /// Rounds in each block.
     rounds: Vec<f64>,
-    /// Slow slots of each arm.
+    /// Number of slow slots in each arm.
     slow: [u64; 3],
 }
 
 impl Beside {
-    /// Adds a block, given the slots of its arms; returns its values.
+    /// Adds a block, given the slots of its arms, and returns its values.
     pub(crate) fn add(&mut self, slots: &[Vec<f64>]) -> Result<[f64; QUESTIONS.len()], StatsError> {
         let values = block_values(&slots[BASELINE], &slots[CANDIDATE])?;
         self.values.push(values);
@@ -84,13 +87,13 @@ impl Beside {
         Ok(values)
     }
 
-    /// Answers every question from the blocks so far.
+    /// Answers all questions from the blocks so far.
     pub(crate) fn answers(&self, rule: &Rule) -> Result<Vec<Side>, StatsError> {
         let rare = more_slow_slots(self.slow);
         let mut sides = Vec::new();
         for (index, question) in QUESTIONS.iter().enumerate() {
             let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
-            // A slow slot now and then is a longer mean.
+            // An excess of slow slots raises the mean.
             let suspicious =
                 (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope(), question.level)?;
             let evidence = weighted_evidence(&values, &self.rounds, rule.rope())?.slower.now;
@@ -110,13 +113,13 @@ fn block_values(baseline: &[f64], candidate: &[f64]) -> Result<[f64; QUESTIONS.l
     Ok(values)
 }
 
-/// Slots that take much longer than the median of their own process: the placement of its pages does not count.
+/// Counts slots much slower than the median of their own process, so that page placement plays no role.
 fn slow(slots: &[f64]) -> u64 {
     let middle = median(slots).unwrap_or(f64::INFINITY);
     slots.iter().filter(|slot| **slot > SLOW * middle).count() as u64
 }
 
-/// Whether the candidate has more of the slow slots than the third that falls to it if all arms are the same.
+/// True if the candidate has significantly more slow slots than the third it would have if all arms were equal.
 fn more_slow_slots(slow: [u64; 3]) -> bool {
     let ours = slow[CANDIDATE];
     ours >= 2 && binomial_upper_tail(ours, slow.iter().sum(), 1.0 / 3.0) < SLOW_LEVEL
@@ -129,7 +132,7 @@ fn suspicious(values: &[f64], rounds: &[f64], rope: f64, level: f64) -> Result<b
     let all: f64 = rounds.iter().sum();
     let weights: Vec<f64> = rounds.iter().map(|rounds| rounds / all).collect();
     let mean: f64 = weights.iter().zip(values).map(|(weight, value)| weight * value).sum();
-    // As many blocks of equal weight would tell as much (Kish 1965).
+    // Effective number of blocks with equal weight (Kish 1965).
     let blocks = 1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>();
     let squares: f64 = weights.iter().zip(values).map(|(weight, value)| (weight * (value - mean)).powi(2)).sum();
     let standard_error = (squares * blocks / (blocks - 1.0)).sqrt();
@@ -137,18 +140,18 @@ fn suspicious(values: &[f64], rounds: &[f64], rope: f64, level: f64) -> Result<b
     Ok(mean > rope.ln_1p() && certain)
 }
 
-/// The suspicious question, if any, by which the candidate is slowest.
+/// The suspicious question, if any, in which the candidate is slowest.
 pub(crate) fn most_suspicious(sides: &[Side]) -> Option<&Side> {
     let suspicious = sides.iter().filter(|side| side.suspicious);
     suspicious.max_by(|a, b| a.change.ratio.total_cmp(&b.change.ratio))
 }
 
-/// The question, if any, that is answered by "slower".
+/// The first question, if any, answered with "slower".
 pub(crate) fn slower(sides: &[Side]) -> Option<&'static str> {
     sides.iter().find(|side| side.change.difference == Difference::Slower).map(|side| side.name)
 }
 
-/// The e-value against "slower in no respect": the mean of the questions' own.
+/// The e-value against "slower in no respect": the mean over the questions.
 pub(crate) fn all_evidence(sides: &[Side]) -> f64 {
     sides.iter().map(|side| side.evidence).sum::<f64>() / sides.len().max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! A block: the arms of a comparison, each in a fresh process, opened one after the other and asked in turns.
+//! A block: all arms of a comparison, each in a fresh process, started and then sampled in turns.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,23 +15,23 @@ use crate::sample::Slot;
 use crate::settle;
 use crate::worker::{Answer, Ask, Judged, Launch, Limits, Lost, Open, Opened, Worker};
 
-/// Most bytes added to the environment of a worker, to its heap and to its mappings.
+/// Upper bounds of the random padding of a worker's environment, heap and mappings, in bytes.
 const PADDING: [u64; 3] = [4 << 10, 64 << 10, 4 << 20];
 
-/// What an arm runs. The padding and what is known of outputs and slots are filled in by the block.
+/// How to run one arm. The block fills in the padding, the digests of known correct outputs and the known slots.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The program.
+    /// The program to start.
     pub launch: Launch,
-    /// What it makes ready.
+    /// The question that opens it.
     pub open: Open,
-    /// Whether it may be made ready at the same time as the others, once its slots have a shape: nobody reads how long its
-    /// preparation takes, and on a busy machine three processes that wait together wait a third as long.
+    /// True if the arm may be prepared in parallel with the others once its slot shape is known. Its preparation time
+    /// is not reported then, and on a busy machine three processes that wait in parallel take a third of the time.
     pub together: bool,
 }
 
 impl Spec {
-    /// By which what is known about its slots is found again.
+    /// Key under which [`Known`] keeps the slots of this arm.
     pub(crate) fn key(&self) -> (PathBuf, String) {
         (self.launch.program.clone(), self.open.asked.implementation.clone())
     }
@@ -48,22 +48,22 @@ impl Spec {
     }
 }
 
-/// What earlier processes of the same cell found out, by program: it is not found out again.
+/// What earlier processes of the same cell learned, by program, so that later ones need not repeat it.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Outputs that were judged right, by digest.
+    /// Verdicts on outputs known to be correct, by digest.
     pub right: BTreeMap<(PathBuf, u64), Verdict>,
-    /// Shapes of slots, by implementation.
+    /// Slot shapes, by implementation.
     pub slots: BTreeMap<(PathBuf, String), Slot>,
-    /// How implementations settle.
+    /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
 }
 
-/// The arms of one block.
+/// The running arms of one block.
 #[derive(Debug)]
 pub struct Block<'a> {
     arms: Vec<Arm>,
-    /// Whether they were made ready side by side.
+    /// True if the arms were prepared in parallel.
     together: bool,
     limits: Limits,
     interrupt: &'a AtomicBool,
@@ -76,11 +76,11 @@ struct Arm {
 }
 
 impl<'a> Block<'a> {
-    /// Starts a process for each spec, in an order drawn by a coin and with random padding of environment, heap and
-    /// mappings, and makes each ready. One that fails has its outcome in [`Block::state`] and hinders nobody.
+    /// Starts a process for each spec, in random order and with random padding of environment, heap and mappings, and
+    /// prepares it. An arm that fails keeps its outcome in [`Block::state`] and does not affect the others.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn open(
         specs: &[Spec],
         known: &mut Known,
@@ -102,8 +102,8 @@ impl<'a> Block<'a> {
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             let (spec, mut arm) = (&specs[*index], Arm::new(spawned[*index].take()));
             arm.put(spec.ask(padding, core, known));
-            // Otherwise one after the other: two preparations at once would disturb each other's first run, and what the
-            // first learns about right answers spares the second the reference.
+            // Otherwise one by one: parallel preparations would disturb each other's first run, and a digest learned
+            // from the first spares the second the reference.
             if !together {
                 arm.opened(spec, known, limits, interrupt)?;
             }
@@ -119,11 +119,11 @@ impl<'a> Block<'a> {
         Ok(Self { arms: arms.into_iter().flatten().collect(), together, limits, interrupt })
     }
 
-    /// Records the settling curves of all arms unless earlier processes did, and shapes slots of at least `slot_ns` by them.
-    /// Returns the curves that are new; none of an arm whose device or program cannot record one.
+    /// Records the settling curves of all arms, unless earlier processes did, and shapes slots of at least `slot_ns` by
+    /// them. Returns the new curves: none for an arm whose device or program cannot record one.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn settle(
         &mut self,
         specs: &[Spec],
@@ -155,7 +155,7 @@ impl<'a> Block<'a> {
         Ok(learnt)
     }
 
-    /// Gives the slots of an arm another shape.
+    /// Changes the slot shape of an arm.
     pub fn shape(&mut self, arm: usize, slot: Slot) {
         if let Ok(opened) = &mut self.arms[arm].state
             && opened.slot != slot
@@ -165,26 +165,26 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What an arm found when it was made ready, or how it ended.
+    /// What an arm reported when it was ready, or how it ended.
     pub fn state(&self, arm: usize) -> Result<&Opened, &Outcome> {
         self.arms[arm].state.as_ref()
     }
 
-    /// Whether an arm can take slots.
+    /// True if the arm can take slots.
     pub fn alive(&self, arm: usize) -> bool {
         self.arms[arm].state.is_ok()
     }
 
-    /// Process ids of the arms that live.
+    /// Process ids of the arms that are alive.
     pub fn processes(&self) -> Vec<u32> {
         self.arms.iter().filter_map(|arm| arm.worker.as_ref().map(Worker::id)).collect()
     }
 
-    /// Takes one slot of an arm; `None` when the arm has ended. If it is to be judged, outputs are spoilt before it, and
-    /// [`Block::again`] judges what it answers.
+    /// Takes one slot of an arm; `None` if the arm has ended. If `judged`, the worker poisons the outputs first, and
+    /// [`Block::again`] checks this slot's answer.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn slot(&mut self, arm: usize, judged: bool) -> Result<Option<Sample>, Interrupted> {
         let Ok(opened) = &self.arms[arm].state else { return Ok(None) };
         let limit = self.limits.slot(opened.slot.turn_ns());
@@ -194,20 +194,21 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Judges an arm again: the last slot if it was taken for that, otherwise it spoils the outputs and runs once more; `None` when the arm has ended or ends so.
+    /// Checks an arm's answer again: that of the last slot if it was taken with `judged`, otherwise that of one more
+    /// run on poisoned outputs. `None` if the arm has ended or ends now.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn again(&mut self, arm: usize) -> Result<Option<Judged>, Interrupted> {
         let arm = &mut self.arms[arm];
         arm.put(Ask::Again);
         arm.judged(self.limits.open, self.interrupt)
     }
 
-    /// Judges every arm again as [`Block::again`] does; where the arms were made ready side by side, they are judged so too.
+    /// Checks every arm again, as [`Block::again`] does, in parallel if the arms were prepared in parallel.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn all_again(&mut self) -> Result<Vec<Option<Judged>>, Interrupted> {
         let (limit, together) = (self.limits.open, self.together);
         if !together {
@@ -220,7 +221,7 @@ impl<'a> Block<'a> {
 
     /// Ends every process.
     pub fn close(mut self) {
-        // All are told before any is waited for, so that they end side by side.
+        // Ask all workers to close before waiting for any, so that they end in parallel.
         for worker in self.arms.iter_mut().filter_map(|arm| arm.worker.as_mut()) {
             let _ = worker.put(&Ask::Close);
         }
@@ -228,7 +229,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Processors that this process, and so its workers, may use.
+/// Processors available to this process, and so to its workers.
 pub(crate) fn allowed_cores() -> Vec<u32> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
@@ -238,7 +239,8 @@ pub(crate) fn allowed_cores() -> Vec<u32> {
     Vec::new()
 }
 
-/// Keeps the calling thread on one processor. Where that is refused (a container with fewer processors) the scheduler decides, as without it.
+/// Pins the calling thread to one processor. If the system refuses (a container with fewer processors), the scheduler
+/// decides as usual.
 pub(crate) fn stay_on(core: u32) {
     #[cfg(target_os = "linux")]
     {
@@ -262,14 +264,14 @@ impl Arm {
         }
     }
 
-    /// Asks without waiting; how a worker that is gone ended is noted.
+    /// Sends a question without waiting. If the worker is gone, records how it ended.
     fn put(&mut self, ask: Ask) {
         if let Some(Err(lost)) = self.worker.as_mut().map(|worker| worker.put(&ask)) {
             self.end(Outcome::Failed { error: lost.to_string() });
         }
     }
 
-    /// Waits until it is ready, or has ended.
+    /// Waits until the worker is ready or has ended.
     fn opened(
         &mut self,
         spec: &Spec,
@@ -291,7 +293,7 @@ impl Arm {
         Ok(())
     }
 
-    /// Waits for what a second judgement says; `None` when it has ended or ends so.
+    /// Waits for the result of a second check; `None` if the arm has ended or ends now.
     fn judged(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Judged>, Interrupted> {
         match self.hear(limit, interrupt)? {
             Some(Answer::Judged(judged)) => Ok(Some(*judged)),
@@ -299,7 +301,7 @@ impl Arm {
         }
     }
 
-    /// Asks a living worker; how it ended is noted.
+    /// Asks a live worker; if it is gone, records how it ended.
     fn ask(
         &mut self,
         ask: &Ask,
@@ -310,7 +312,7 @@ impl Arm {
         self.hear(limit, interrupt)
     }
 
-    /// Waits for the answer of a living worker; how it ended is noted.
+    /// Waits for the answer of a live worker; if it is gone, records how it ended.
     fn hear(&mut self, limit: std::time::Duration, interrupt: &AtomicBool) -> Result<Option<Answer>, Interrupted> {
         let Some(worker) = &mut self.worker else { return Ok(None) };
         match worker.hear(limit, interrupt) {
@@ -323,7 +325,7 @@ impl Arm {
         }
     }
 
-    /// Any answer but the one asked for ends the arm.
+    /// Ends the arm: the answer does not match the question.
     fn unexpected<T>(&mut self, answer: Option<Answer>) -> Result<Option<T>, Interrupted> {
         match answer {
             None => {}

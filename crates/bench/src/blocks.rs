@@ -1,5 +1,6 @@
-//! A cell measured over process blocks: in each block every implementation runs in a fresh process, they take slots in
-//! turns, and each is judged again at the end. What the blocks saw becomes one measurement an implementation.
+//! Measures a cell over process blocks. In each block every implementation runs in a fresh process, the implementations
+//! take slots in turn, and each answer is checked again at the end. The blocks of an implementation become one
+//! measurement.
 
 use ellwand_core::case::Case;
 use ellwand_core::error::InputError;
@@ -19,35 +20,35 @@ use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
 
 /// Measures cells over blocks of worker processes.
 pub struct Blocks<'a> {
-    /// Settings, seed, interrupt flag; the registry that tells what the workers will find too.
+    /// Settings, seed and interrupt flag, and the registry that the workers share.
     pub instrument: &'a Instrument<'a>,
     /// How workers are started.
     pub launch: Launch,
-    /// Fresh processes of each implementation.
+    /// Number of fresh processes for each implementation.
     pub blocks: u32,
-    /// How long answers may take.
+    /// Time limits for answers.
     pub limits: Limits,
-    /// Arrays of the user, as the command line names them, for the workers to read.
+    /// Arrays given by the user, as named on the command line; the workers read them.
     pub given: Vec<String>,
 }
 
-/// What became of an implementation so far.
+/// The state of one implementation across blocks.
 #[derive(Default)]
 struct Row {
     opened: Option<Opened>,
     judged: Option<Judged>,
     samples: Vec<Sample>,
     settling: Option<Settling>,
-    /// Whether slots of its last process began slow although they were known to.
+    /// True if slots of its last process still started slow although the settling time was known.
     unsettled: bool,
     ended: Option<Outcome>,
 }
 
 impl Blocks<'_> {
-    /// Measures one cell: a measurement for each of its implementations, in their order.
+    /// Measures one cell and returns one measurement for each of its implementations, in order.
     ///
     /// # Errors
-    /// When the user interrupts; every worker is dead by then.
+    /// If the user interrupts; all workers have ended by then.
     pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
         let (case, mut known) = match self.known(cell) {
             Ok(known) => known,
@@ -68,8 +69,8 @@ impl Blocks<'_> {
         Ok(cell.implementations.iter().zip(rows).map(|(of, row)| self.finish(cell, &case, of, row)).collect())
     }
 
-    /// The case as measured, and the digest of the only right answer where there is but one: then no worker needs to
-    /// compute the reference.
+    /// The case as measured and, if only one output is correct, its digest, so that no worker needs to compute the
+    /// reference.
     fn known(&self, cell: &Cell) -> Result<(Case, Known), String> {
         let workload = cell.workload.as_ref();
         let mut known = Known::default();
@@ -158,7 +159,7 @@ impl Blocks<'_> {
         Ok(())
     }
 
-    /// A failure that some processes met and others did not says so.
+    /// Notes the block in a failure that only some processes hit.
     fn in_block(&self, block: u32, outcome: &Outcome) -> Outcome {
         match outcome {
             Outcome::Failed { error } if block > 0 => {

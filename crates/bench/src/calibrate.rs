@@ -1,4 +1,4 @@
-//! Warm-up, and how many iterations make a slot.
+//! Warm-up, and the number of iterations per slot.
 
 use ellwand_core::device::{Caches, CpuScope, Device, DeviceKind, Timing};
 use ellwand_core::implementation::{Parallelism, Prepared};
@@ -6,36 +6,37 @@ use ellwand_core::record::Settings;
 
 use crate::sample::{Slot, slot};
 
-/// Most iterations a slot may hold; beyond this the loop itself is all there is to see.
+/// Upper bound on the iterations of a slot; beyond it the loop overhead dominates.
 const MOST_ITERATIONS: u64 = 1 << 24;
 
-/// What is asked of slots.
+/// Requirements on slots and warm-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
-    /// What they are to find in the caches.
+    /// Cache state at the start of a slot.
     pub(crate) caches: Caches,
-    /// How long they are to be, where several iterations make one.
+    /// Shortest duration of a slot that holds several iterations.
     pub(crate) slot_min_ns: u64,
-    /// How long to warm up.
+    /// Duration of the warm-up.
     pub(crate) warm_up_ns: u64,
 }
 
 impl Effort {
-    /// What the settings ask.
+    /// The requirements in `settings`.
     pub(crate) fn of(settings: &Settings) -> Self {
         let Settings { caches, slot_min_ns, warm_up_ns, .. } = *settings;
         Self { caches, slot_min_ns, warm_up_ns }
     }
 }
 
-/// How many times the warm-up may be spent on slots in which threads waited for a processor, before one of them is believed.
+/// Factor on the warm-up time that may go into starved slots before a starved slot is accepted.
 const PATIENCE: u64 = 100;
-/// Processor time, in slots, beyond which a job is long whatever disturbed it: far more than a thread spins for another.
+/// CPU time, in units of the slot length, beyond which a job counts as long whatever disturbed it: far more than a
+/// thread spends spinning.
 const LONG: u64 = 50;
 
-/// Whether a slot of several threads was spent waiting for a processor rather than working: one was taken away, and for most
-/// of the slot there was none. Beside other programs a job of a microsecond then takes as long as the scheduler takes to get
-/// to its second thread, which says nothing of how many of them fill a slot.
+/// True if a multithreaded slot mostly waited for a processor: a thread was preempted and the slot was idle for most of
+/// its time. On a busy machine, a job of 1 us then takes as long as the scheduler needs to start its second thread,
+/// which says nothing about how many iterations fill a slot.
 fn starved(parallelism: Parallelism, timing: &Timing, slot_ns: u64) -> bool {
     let cpu_ns = timing.cpu_ns.unwrap_or(u64::MAX);
     parallelism == Parallelism::Many
@@ -44,10 +45,10 @@ fn starved(parallelism: Parallelism, timing: &Timing, slot_ns: u64) -> bool {
         && cpu_ns < LONG * slot_ns
 }
 
-/// Warms up, and finds the shape of slots.
+/// Warms up and finds the slot shape.
 ///
 /// # Errors
-/// When the work fails on its device, or its caches cannot be flushed.
+/// If the work fails on its device or the caches cannot be flushed.
 pub(crate) fn shape(
     device: &dyn Device,
     parallelism: Parallelism,
@@ -62,19 +63,19 @@ pub(crate) fn shape(
     }
 }
 
-/// How many times as long slots and warm-up are on a device with a clock of its own: its events resolve half a microsecond and
-/// stand a microsecond or two before the first kernel and behind the last one, and it raises its clock rate only some time after
-/// work has come. Who hands on launches one by one limits them to what its queue holds ([`Prepared::most_iterations`]).
+/// Factor on slot and warm-up time for a device with its own clock. Its events have a resolution of 0.5 us and lie 1 to
+/// 2 us outside the first and last kernel, and its clock rate rises only some time after work arrives. A launch queue
+/// limits the iterations ([`Prepared::most_iterations`]).
 const LONGER_ON_DEVICES: u64 = 10;
 
-/// Fewest slots by which a cold one is known, and most that warm it up, whatever the clock says.
+/// Fewest slots that determine the cost of a cold slot, and most that warm up, whatever the clock says.
 const COLD_SLOTS: [u64; 2] = [3, 1000];
 
-/// Takes slots out of cold caches for at least `warm_up_ns` (so that the clock of the device is up, and pages have been touched)
-/// and finds what they and the flush before them take.
+/// Takes cold-cache slots for at least `warm_up_ns`, which raises the device's clock rate and touches all pages, and
+/// measures the time of a slot and of the flush before it.
 ///
 /// # Errors
-/// When the work fails on its device, or its caches cannot be flushed.
+/// If the work fails on its device or the caches cannot be flushed.
 fn cold(
     device: &dyn Device,
     parallelism: Parallelism,
@@ -96,11 +97,11 @@ fn cold(
     Ok(Slot::cold(fastest, flush_ns))
 }
 
-/// Slots that take longer than this touch more than any cache holds, or compute so much that the caches do not matter.
+/// Slots longer than this either exceed every cache or are compute-bound, so cache state does not matter.
 const LONG_SLOT_NS: u64 = 20_000_000;
 
-/// Untimed iterations at the head of slots until a settling curve says better (`settle.rs`), and for good on a device whose
-/// clock cannot record one: a twentieth of the slot, and at least one unless the slot is long.
+/// Untimed iterations at the head of a slot while there is no settling curve (`settle.rs`), or if the device cannot
+/// record one: a twentieth of the slot, and at least one unless the slot is long.
 fn unlearnt(slot: Slot) -> u64 {
     if slot.iterations >= 20 { slot.iterations / 20 } else { u64::from(slot.cost_ns <= LONG_SLOT_NS) }
 }
@@ -108,7 +109,7 @@ fn unlearnt(slot: Slot) -> u64 {
 /// Warms up for at least `warm_up_ns` and finds how many iterations fill a slot of `slot_ns`.
 ///
 /// # Errors
-/// When the work fails on its device.
+/// If the work fails on its device.
 fn warm(
     device: &dyn Device,
     parallelism: Parallelism,
@@ -119,8 +120,8 @@ fn warm(
     let most = prepared.most_iterations().clamp(1, MOST_ITERATIONS);
     let mut iterations = 1_u64;
     let mut spent = 0_u64;
-    // The fastest slot at the current size: one preempted slot must not end the search early, so that a slot which is
-    // long enough is confirmed by a second one, unless it is so long that no preemption explains it.
+    // The fastest slot at the current size. One preempted slot must not end the search early, so a second slot confirms
+    // that the size is large enough, unless no preemption could explain the duration.
     let mut fastest = u64::MAX;
     let (mut tries, mut starved_ns) = (0, 0_u64);
     loop {
@@ -150,7 +151,7 @@ fn warm(
 mod tests {
     use super::*;
 
-    /// Counts runs that found nothing loaded for them.
+    /// Counts runs that were not loaded in advance.
     struct Loaded {
         left: u64,
         starved: u64,

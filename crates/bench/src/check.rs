@@ -1,4 +1,4 @@
-//! Preparing an implementation and judging its answer, whatever it does: errors and panics become outcomes.
+//! Prepares an implementation and checks its answer. Errors and panics become outcomes.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,37 +12,37 @@ use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
 use ellwand_core::workload::Workload;
 
-/// A task at a case with its inputs.
+/// A workload at a case, with its inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
-    /// The task.
+    /// The workload.
     pub(crate) workload: &'a dyn Workload,
-    /// The parameter point.
+    /// The case.
     pub(crate) case: &'a Case,
-    /// Its inputs.
+    /// The inputs of the case.
     pub(crate) inputs: &'a Tensors,
 }
 
-/// The outcome of an error.
+/// Turns an error into an outcome.
 pub(crate) fn failed(error: String) -> Outcome {
     Outcome::Failed { error }
 }
 
-/// An implementation that ran once, not yet judged.
+/// An implementation that has run once; its answer is not yet checked.
 pub(crate) struct Ran {
-    /// It.
+    /// The prepared implementation.
     pub(crate) prepared: Box<dyn Prepared>,
-    /// Time to prepare it.
+    /// Preparation time.
     pub(crate) prepare_ns: u64,
-    /// Time of its first run on the wall: what it loads and compiles then is waited for too.
+    /// Wall time of the first run, including whatever it loads and compiles.
     pub(crate) first_run_ns: u64,
 }
 
-/// Flushes the caches of a device where slots are to find them cold: before the first of them too, so that a device which
-/// cannot is told from one that fails later.
+/// Flushes the device's caches if slots must start cold. Also called before the first slot, so that a device that
+/// cannot flush is distinguished from one that fails later.
 ///
 /// # Errors
-/// Why it cannot.
+/// Why the caches cannot be flushed.
 pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> {
     match caches {
         Caches::Warm => Ok(()),
@@ -50,10 +50,10 @@ pub(crate) fn cooled(device: &dyn Device, caches: Caches) -> Result<(), String> 
     }
 }
 
-/// Prepares an implementation on its device and runs it once with spoiled outputs.
+/// Prepares an implementation on its device and runs it once on poisoned outputs.
 ///
 /// # Errors
-/// The outcome when it is unsupported or breaks.
+/// The outcome if the implementation is unsupported or fails.
 pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &dyn Device) -> Result<Ran, Outcome> {
     let mut made = None;
     let prepare = device.time(CpuScope::Process, &mut || {
@@ -78,10 +78,10 @@ pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &d
     Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.wall_ns })
 }
 
-/// Spoils the outputs, runs once more and returns what it answers now.
+/// Poisons the outputs, runs once more and returns the new outputs.
 ///
 /// # Errors
-/// The outcome when it breaks.
+/// The outcome if a step fails.
 pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     flatten(guarded("run", || {
         prepared.poison();
@@ -91,18 +91,18 @@ pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     output(prepared)
 }
 
-/// The outputs of the last run.
+/// Downloads the outputs of the last run.
 ///
 /// # Errors
-/// The outcome when they cannot be had.
+/// The outcome if they cannot be read.
 pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     guarded("output", || prepared.output()).and_then(|output| output).map_err(|error| Outcome::Failed { error })
 }
 
-/// Judges outputs.
+/// Checks outputs against the expected ones.
 ///
 /// # Errors
-/// [`Outcome::Wrong`] when they are wrong, [`Outcome::Failed`] when the judge breaks.
+/// [`Outcome::Wrong`] if they are wrong, [`Outcome::Failed`] if the workload's judge fails.
 pub(crate) fn judge(task: &Task, expected: &Tensors, output: &Tensors) -> Result<Verdict, Outcome> {
     let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output))
         .map_err(|error| Outcome::Failed { error })?;
@@ -117,15 +117,15 @@ thread_local! {
     static GUARDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside [`guarded`], so that a panic hook can stay silent about what becomes a row anyway.
+/// True while this thread is inside [`guarded`]: a panic hook can stay silent then, because the panic becomes a row.
 pub fn guarding() -> bool {
     GUARDING.get()
 }
 
-/// Calls `body`; a panic becomes an error with its message.
+/// Calls `body` and turns a panic into an error.
 ///
 /// # Errors
-/// What the panic said, and in which step.
+/// The step and the panic message.
 pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
     let outer = GUARDING.replace(true);
     let caught = catch_unwind(AssertUnwindSafe(body));

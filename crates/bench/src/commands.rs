@@ -1,8 +1,8 @@
-//! Whole processes against each other: any two shell commands, run in turns.
+//! Compares any two shell commands as whole processes, run in turns.
 //!
-//! A block holds a few runs of each command in an order drawn by a coin; the shortest of each counts, since whatever else
-//! happens on a machine only ever makes a process slower. That the commands end well is judged at every run; what they
-//! print only where that is asked for, in a run of its own before and after the timed ones.
+//! A block holds a few runs of each command in random order. The shortest run of each counts, because disturbances only
+//! ever make a process slower. Every run must exit successfully. The output is compared only on request, in separate
+//! runs before and after the timed ones.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -20,16 +20,15 @@ use rand::seq::SliceRandom;
 use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Taken, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 
-/// How often the interrupt flag is looked at while a command runs.
+/// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Runs of each command in a block.
+/// Runs of each command per block.
 const RUNS: usize = 5;
 
-/// Compares two shell commands: baseline, then candidate. With `same_output` both must print the same to stdout, and
-/// something.
+/// Compares two shell commands, baseline first. With `same_output`, both must print the same non-empty text to stdout.
 ///
 /// # Errors
-/// See [`NoDecision`]; a command that fails, or prints something else, ends the comparison.
+/// See [`NoDecision`]. A command that fails or prints different output ends the comparison.
 pub fn compare(
     commands: [&str; 2],
     same_output: bool,
@@ -59,8 +58,8 @@ pub fn compare(
     Ok(decision)
 }
 
-/// One run of each that is not timed: files come into the page cache, a command that cannot work says why, and what both
-/// print is held against each other where that is asked for.
+/// Runs each command once without timing it: this loads its files into the page cache, reports a command that cannot
+/// work and, on request, compares the outputs.
 fn judged(commands: [&str; 2], same_output: bool, limit: Duration, interrupt: &AtomicBool) -> Result<(), NoDecision> {
     let mut printed = [Vec::new(), Vec::new()];
     for (arm, printed) in printed.iter_mut().enumerate() {
@@ -81,7 +80,7 @@ fn judged(commands: [&str; 2], same_output: bool, limit: Duration, interrupt: &A
     }
 }
 
-/// The first line in which two outputs differ, in words.
+/// Describes the first line in which two outputs differ.
 fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     if baseline == candidate {
         return None;
@@ -110,7 +109,7 @@ fn shell(command: &str) -> Command {
     shell
 }
 
-/// What a run prints to stdout.
+/// Runs a command and returns its stdout.
 fn warm_up(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Vec<u8>, String> {
     let output = run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()), limit, interrupt)?;
     if output.status.success() {
@@ -128,7 +127,7 @@ fn end(status: ExitStatus) -> String {
     }
 }
 
-/// Start to end of one process, with the processor time of it and its children.
+/// Wall time of one process, with the CPU time of it and its children.
 fn timed(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Sample, String> {
     let mut ended = Err("it was not started".to_string());
     let before = children_cpu_ns();
@@ -144,11 +143,11 @@ fn timed(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Sampl
     Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
 }
 
-/// The process group of the command that runs at this moment; 0 when none does.
+/// Process group of the running command; 0 if no command runs.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// Ends the command that runs at this moment with all that it has started: for a program that is about to exit in the middle
-/// of a run, since a group of its own hears nothing of its parent's end.
+/// Kills the running command and everything it started. For a program about to exit in the middle of a run: a separate
+/// process group gets no signal when its parent ends.
 pub fn end_running() {
     let group = RUNNING.swap(0, SeqCst);
     if group > 0 {
@@ -156,15 +155,15 @@ pub fn end_running() {
     }
 }
 
-/// Start to end of a command, which is killed with all that it has started when its time is up or the user stops.
+/// Runs a command to its end. Kills it, with everything it started, at the time limit or if the user interrupts.
 fn run(command: &mut Command, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
-    // A group of its own, so that what it started can be ended with it.
+    // A separate process group, so that the command's children can be killed with it.
     let child = command.process_group(0).spawn().map_err(|error| format!("sh could not be started: {error}"))?;
     let group = i32::try_from(child.id()).unwrap_or(0);
     RUNNING.store(group, SeqCst);
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
-        // Sleeps until the command ends, which is when `done` is dropped; kills it when its time is up or the user stops.
+        // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
         let watch = scope.spawn(move || {
             let mut left = limit;
             while waiting.recv_timeout(left.min(GLANCE)) == Err(RecvTimeoutError::Timeout) {

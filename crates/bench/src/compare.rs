@@ -1,11 +1,11 @@
-//! Baseline against candidate over process blocks.
+//! Compares a baseline with a candidate over process blocks.
 //!
-//! Three arms run in each block: the baseline, the candidate, and the baseline a second time, each in a fresh process. In
-//! every round each takes one slot, in an order drawn by a coin. A block gives one number a question: the median over its
-//! rounds of the logarithm of the candidate's time over the baseline's. Only blocks are counted.
+//! Three arms run in each block: the baseline, the candidate, and the baseline a second time, each in a fresh process.
+//! In every round each takes one slot, in random order. A block yields one number per question: the median over its
+//! rounds of the logarithm of the candidate's time over the baseline's. Only blocks count as replicates.
 //!
-//! The second copy of the baseline is a live control: where it differs from the first, the machine (or the program) does not
-//! hold still enough for any verdict, and none is given.
+//! The second copy of the baseline is a live control. If it differs from the first, the machine or the program is too
+//! unstable for any verdict, and the verdict is withheld.
 
 use std::time::Instant;
 
@@ -28,34 +28,34 @@ use crate::worker::Limits;
 pub(crate) const BASELINE: usize = 0;
 pub(crate) const CANDIDATE: usize = 1;
 pub(crate) const CONTROL: usize = 2;
-/// Names of the arms.
+/// Names of the arms in messages.
 pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second copy of the baseline"];
 
-/// Step of the clock of a device, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime API,
-/// `cudaEventElapsedTime`).
+/// Resolution of a device clock, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime
+/// API, `cudaEventElapsedTime`).
 const DEVICE_STEP_NS: f64 = 500.0;
 
-/// How a comparison is made; fixed before its first block.
+/// The rules of a comparison, fixed before its first block.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// Region of practical equivalence, probability of a wrong verdict, looks.
+    /// Region of practical equivalence, probability of a wrong verdict, and looks.
     pub rule: Rule,
     /// The same for the side questions, which share that probability once more.
     side_rule: Rule,
-    /// How long answers may take.
+    /// Time limits for answers.
     pub limits: Limits,
-    /// Seed of every coin.
+    /// Seed of all random choices.
     pub coin: u64,
-    /// Cases of the report, this one among them.
+    /// Number of cases in the report, including this one.
     cases: usize,
 }
 
 impl Terms {
-    /// Terms with a region of equivalence of `rope` (0.01 for 1 %), a probability `alpha` of a wrong verdict and at most
+    /// Terms with region of equivalence `rope` (0.01 for 1 %), probability `alpha` of a wrong verdict and at most
     /// `most` blocks.
     ///
     /// # Errors
-    /// When they make no plan.
+    /// If they do not form a valid plan.
     pub fn new(rope: f64, alpha: f64, most: Option<usize>, limits: Limits, coin: u64) -> Result<Self, StatsError> {
         let looks = looks(most);
         let rule = Rule::new(rope, alpha, &looks)?;
@@ -63,22 +63,22 @@ impl Terms {
         Ok(Self { rule, side_rule, limits, coin, cases: 1 })
     }
 
-    /// The same for one of `cases` that a report is about: a difference is called when its evidence holds among so many
-    /// even where no other case differs, so that e-BH over the report takes nothing back.
+    /// These terms for one of `cases` in a report. A difference is called only if its evidence survives e-BH over all
+    /// cases even when no other case differs, so that the report never takes it back.
     #[must_use]
     pub fn among(self, cases: usize) -> Self {
         Self { cases: cases.max(1), ..self }
     }
 
-    /// Evidence that a call takes which nobody takes back (`stats::ebh` with a single call among the cases); alone a case
-    /// takes none beside that of its verdict.
+    /// The e-value needed for a final call (`stats::ebh` with a single discovery among the cases). A single case needs
+    /// no evidence beyond its verdict.
     fn bar(&self) -> f64 {
         if self.cases == 1 { 0.0 } else { self.cases as f64 / self.rule.spending().alpha() }
     }
 }
 
-/// The usual looks up to `most` blocks; `most` itself is the last one. Beyond the usual ones every further one comes after a
-/// third more blocks.
+/// The default looks up to `most` blocks, with `most` as the last. After the default ones, each look comes a third more
+/// blocks later.
 fn looks(most: Option<usize>) -> Vec<usize> {
     let Some(most) = most else { return LOOKS.to_vec() };
     let mut looks: Vec<usize> = LOOKS.iter().copied().filter(|look| *look < most).collect();
@@ -89,7 +89,7 @@ fn looks(most: Option<usize>) -> Vec<usize> {
     looks
 }
 
-/// What the reading of a slot's time spans, in nanoseconds: several iterations.
+/// Time spanned by the reading that a slot's time comes from, in nanoseconds; covers several iterations.
 fn span_ns(basis: Basis, sample: &Sample) -> f64 {
     let parts = match basis {
         Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
@@ -98,84 +98,85 @@ fn span_ns(basis: Basis, sample: &Sample) -> f64 {
     basis.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
 }
 
-/// The numbers of one block: natural logarithms of candidate over baseline.
+/// The values of one block: natural logarithms of candidate over baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockValue {
-    /// By the basis of the verdict.
+    /// Ratio by the basis of the verdict.
     pub main: f64,
-    /// The second copy of the baseline over the first, by the same basis.
+    /// Second copy of the baseline over the first, on the same basis.
     pub control: f64,
-    /// Median slot over median slot.
+    /// Ratio of the median slots.
     pub median: f64,
-    /// Nine tenths of the slots are faster, over the same.
+    /// Ratio of the 90th percentiles of the slots.
     pub p90: f64,
-    /// Mean slot over mean slot.
+    /// Ratio of the mean slots.
     pub mean: f64,
 }
 
-/// What the comparison says.
+/// The overall answer of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// As the main question answers.
+    /// The answer to the main question.
     As(Difference),
-    /// The fastest times are not slower, and yet a side question says that the candidate is: a slow mode or a longer tail.
+    /// The fastest times are not slower, but the named side question is answered "slower": a slow mode or a longer
+    /// tail.
     SlowerBeside(&'static str),
-    /// The time is the same, and the side question named was suspicious to the last block without an answer.
+    /// The time is the same, but the named side question was still suspicious and unanswered at the last block.
     Unsettled(&'static str),
-    /// The two copies of the baseline differ: nothing can be said here and now.
+    /// The two copies of the baseline differ, so no verdict is possible here and now.
     Withheld,
 }
 
-/// A comparison so far.
+/// The state of a comparison after its last look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What it says.
+    /// The overall answer.
     pub call: Call,
-    /// The main question.
+    /// Answer to the main question.
     pub change: Change,
-    /// The control.
+    /// Answer for the control.
     pub control: Change,
-    /// The side questions.
+    /// Answers to the side questions.
     pub sides: Vec<Side>,
-    /// Which time was judged.
+    /// Which time the verdict is based on.
     pub basis: Basis,
-    /// Median over all slots of the time of an iteration by that basis, in seconds: baseline, candidate.
+    /// Median time of an iteration over all slots on that basis, in seconds: baseline, candidate.
     pub seconds: [f64; 2],
-    /// Capital of the better-supported direction: an e-value, for several cases at once.
+    /// Capital of the better-supported direction: an e-value, to combine several cases.
     pub evidence: f64,
-    /// An e-value against "slower in none of the side questions".
+    /// E-value against "slower in none of the side questions".
     pub side_evidence: f64,
-    /// Step of the clock over the shorter of the two times that were read: no block knows its ratio better.
+    /// Clock step over the shorter of the two measured times: no block knows its ratio more precisely.
     pub grain: f64,
     /// The values of the blocks.
     pub blocks: Vec<BlockValue>,
-    /// Share of the slots that met an involuntary context switch.
+    /// Share of the slots with an involuntary context switch.
     pub disturbed: f64,
-    /// What ran: baseline, candidate; empty where that is not known.
+    /// The code that ran: baseline, candidate; empty if unknown.
     pub what_ran: [String; 2],
-    /// Values of probes in the first block, where they were asked for: baseline, candidate.
+    /// Probe readings of the first block, if requested: baseline, candidate.
     pub readings: [Vec<Reading>; 2],
-    /// How the times settle after the other arms used the processor, where that was recorded: baseline, candidate.
+    /// Settling curves after other arms used the processor, if recorded: baseline, candidate.
     pub settling: [Option<Settling>; 2],
     /// The raw samples: baseline, candidate, second copy of the baseline.
     pub samples: [Vec<Sample>; 3],
-    /// Elapsed seconds.
+    /// Duration of the comparison, in seconds.
     pub elapsed_s: f64,
 }
 
-/// Why there is no comparison.
+/// Why a comparison has no decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoDecision {
     /// The user interrupted.
     Interrupted,
-    /// An arm was wrong, failed or is unsupported.
+    /// An arm gave a wrong answer, failed or is unsupported.
     Ended {
-        /// Which.
+        /// Name of the arm.
         arm: &'static str,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// The statistics refuse.
+    /// The statistics rejected the values.
     Stats(StatsError),
 }
 
@@ -191,22 +192,22 @@ impl From<StatsError> for NoDecision {
     }
 }
 
-/// What a block gave.
+/// The samples of one block.
 pub(crate) struct Taken {
     /// The samples of each arm, round by round.
     pub(crate) samples: [Vec<Sample>; 3],
-    /// Which times are judged; the same in every block.
+    /// How to choose the judged times; the same in every block.
     pub(crate) basis: Choice,
-    /// Seconds outside of its rounds (processes start, are judged and end), and in them; zeros where that is not told.
+    /// Seconds outside the rounds (starting, checking and ending processes), and in them; zeros if not measured.
     pub(crate) spent_s: [f64; 2],
 }
 
-/// How the times that are judged are chosen.
+/// How the judged times are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Choice {
-    /// Beforehand: for the main question, for the side questions.
+    /// In advance, for the main question and for the side questions.
     Fixed(Basis, Basis),
-    /// From all samples so far of sides with this parallelism. They are chosen alike for all arms, so that the sign of a block
+    /// From all samples so far, for sides with this parallelism. All arms get the same choice, so the sign of a block
     /// stays a fair coin.
     BySamples([Parallelism; 2]),
 }
@@ -224,35 +225,36 @@ impl Choice {
 /// How many rounds the next block should have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rounds {
-    /// As many as make the start of processes and the slots take as long as each other on a quiet machine.
+    /// Enough that slots take about as long as starting the processes on a quiet machine.
     Usual,
-    /// Many, to see what is rare.
+    /// Many, to catch rare events.
     Many,
-    /// About so many, since rounds scatter.
+    /// About this many, because the rounds scatter.
     About(f64),
 }
 
-/// What is carried from block to block.
+/// The state carried from block to block.
 struct Sofar {
-    /// Which times are judged: by the main question, by the side questions.
+    /// Which times are judged, by the main question and by the side questions.
     basis: (Basis, Basis),
     blocks: Vec<BlockValue>,
     beside: Beside,
     samples: [Vec<Sample>; 3],
     times: [Vec<f64>; 2],
     disturbed: [u64; 2],
-    /// What the value of each block owes to its rounds ([`block_scatter`]), where it has enough of them, and how many those were.
+    /// For each block with enough rounds, how much its value scatters because of them ([`block_scatter`]), and their
+    /// number.
     scatter: Vec<(f64, f64)>,
-    /// Seconds outside of the rounds of all blocks, and in them; and the rounds.
+    /// Seconds outside the rounds of all blocks, in them, and the number of rounds.
     spent_s: [f64; 2],
     rounds: usize,
 }
 
-/// What is worth the change of a plan: so many times as many rounds as blocks had so far.
+/// Take more rounds only if the best number exceeds the mean so far by more than this factor.
 const WORTH: f64 = 1.5;
 
-/// Decides over blocks that `take` provides, until the verdict stands or the blocks are used up. `take` hears how many
-/// rounds the block should have: more where slow modes are suspected, or where blocks scatter because their rounds do.
+/// Decides over the blocks that `take` provides until the verdict is final or the blocks are used up. `take` receives
+/// the number of rounds wanted: more if a slow mode is suspected, or if blocks scatter because their rounds do.
 pub(crate) fn over_blocks(
     terms: &Terms,
     on_block: &mut dyn FnMut(usize, usize),
@@ -292,7 +294,7 @@ pub(crate) fn over_blocks(
 }
 
 impl Decision {
-    /// Whether more blocks would not change what is said, where a difference takes evidence of `bar`.
+    /// True if more blocks would not change the answer, given that a difference needs evidence of `bar`.
     fn stands(&self, bar: f64) -> bool {
         match self.call {
             Call::As(Difference::Undecided { .. }) | Call::Withheld | Call::Unsettled(_) => false,
@@ -302,27 +304,27 @@ impl Decision {
         }
     }
 
-    /// Whether a side question is suspicious of what the main question does not show. Where even the fastest times are slower by
-    /// more than the region, so are all others: what is missing is evidence of the main question, which takes blocks, not rounds.
+    /// True if a side question suspects something that the main question does not show. If even the fastest times are
+    /// slower by more than the region, all others are too: the main question then lacks evidence, which takes blocks,
+    /// not rounds.
     fn suspicious(&self, rope: f64) -> bool {
         self.change.ratio <= 1.0 + rope && self.sides.iter().any(|side| side.suspicious)
     }
 }
 
 impl Sofar {
-    /// Whether other rounds a block than before would decide sooner than as many blocks: nothing is decided, and what blocks
-    /// scatter by is the scatter of their own rounds (neighbours that want the same memory) more than that of processes, for
-    /// what each costs here and now. This may depend on the blocks so far, as the weights of the side questions do: the sign of
-    /// the next block is a fair coin given them.
+    /// Chooses the number of rounds that decides soonest. More rounds help while nothing is decided and blocks scatter
+    /// more because of their own rounds (neighbours competing for memory) than between processes, given what each
+    /// costs. The choice may depend on earlier blocks: given them, the sign of the next block is still a fair coin.
     fn worth(&self, change: &Change, rope: f64) -> Rounds {
-        // What lies beyond the region already wants evidence, which blocks bring and rounds do not.
+        // A ratio already beyond the region only lacks evidence, which comes from blocks, not rounds.
         let shown = change.low > 1.0 + rope || change.high < 1.0 / (1.0 + rope);
         if !matches!(change.difference, Difference::Undecided { .. }) || shown || self.scatter.is_empty() {
             return Rounds::Usual;
         }
         let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
         let blocks = main.len() as f64;
-        // Of any confidence: only the deviation is read.
+        // Any confidence level will do: only the standard deviation is used.
         let all = mean_interval(&main, 0.99).map_or(f64::NAN, |interval| interval.sd.powi(2));
         let count = self.scatter.len() as f64;
         let of_rounds = self.scatter.iter().map(|(scatter, _)| scatter * scatter).sum::<f64>() / count;
@@ -346,7 +348,7 @@ impl Sofar {
         if basis == self.basis {
             self.value(samples)?;
         } else {
-            // Blocks that were valued by another time are valued again.
+            // The basis changed: recompute all blocks on the new one.
             self.basis = basis;
             (self.blocks, self.beside, self.times, self.scatter) = Default::default();
             for block in 0..=block {
@@ -362,7 +364,7 @@ impl Sofar {
         Ok(())
     }
 
-    /// Values the samples of one block.
+    /// Computes the values of one block.
     fn value(&mut self, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
         let (basis, beside) = self.basis;
         let main = samples.each_ref().map(|samples| basis.values(samples));
@@ -383,8 +385,8 @@ impl Sofar {
         Ok(())
     }
 
-    /// A time of some steps of the clock is known to one of them, in every block to the same one: the fastest of several parts
-    /// nearly always begins and ends where the step is rounded in its favour.
+    /// A time of a few clock steps is known only to one step, with the same bias in every block: the fastest of several
+    /// parts nearly always starts and ends where rounding favours it.
     fn grain(&self) -> f64 {
         let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
         let grains = self.samples.iter().filter_map(|samples| {

@@ -1,17 +1,18 @@
-//! Counters of processor and kernel (perf_event_open(2)) over all threads that this process has when counting begins.
+//! Processor and kernel counters (perf_event_open(2)) over all threads that exist when counting starts.
 //!
-//! A virtual machine often has no performance monitoring unit, and the kernel may forbid counting: then a counter says why.
+//! A virtual machine often has no performance monitoring unit, and the kernel may forbid counting; [`why`] then gives
+//! the reason.
 
-/// What is counted, in user mode.
+/// Events that can be counted, in user mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Processor cycles.
+    /// CPU cycles.
     Cycles,
     /// Instructions retired.
     Instructions,
-    /// Misses of the last-level cache, as the kernel maps them to this processor.
+    /// Last-level cache misses, as the kernel maps them to this processor.
     CacheMisses,
-    /// Page faults, which the kernel counts without any hardware.
+    /// Page faults, counted by the kernel without hardware.
     Faults,
 }
 
@@ -29,7 +30,7 @@ mod linux {
 
     use super::Kind;
 
-    /// Counters that count, one for each thread.
+    /// Running counters, one per thread.
     static RUNNING: Mutex<Vec<(Kind, Vec<Counter>)>> = Mutex::new(Vec::new());
 
     fn builder(kind: Kind) -> Builder<'static> {
@@ -48,26 +49,26 @@ mod linux {
 
     fn open(kind: Kind) -> io::Result<Vec<Counter>> {
         let one = |thread| builder(kind).observe_pid(thread).any_cpu().build();
-        // A thread that has ended since it was listed has nothing to count.
+        // The thread ended after it was listed, so there is nothing to count.
         let ended = |made: &io::Result<Counter>| {
             made.as_ref().is_err_and(|error| error.raw_os_error().map(Errno::from_raw) == Some(Errno::ESRCH))
         };
         let made = threads()?.into_iter().map(one).filter(|made| !ended(made));
         let mut counters = made.collect::<io::Result<Vec<_>>>()?;
-        // Begun together, so that opening one is not in the count of another.
+        // Enable them together, so that opening one is not counted by another.
         counters.iter_mut().try_for_each(Counter::enable)?;
         Ok(counters)
     }
 
-    /// Begins to count from 0; `None` where it cannot.
+    /// Starts counting from 0; `None` if that is not possible.
     pub(crate) fn start(kind: Kind) -> Option<u64> {
         let counters = open(kind).ok()?;
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push((kind, counters));
         Some(0)
     }
 
-    /// What was counted since, and ends it. `None` where the processor had too few counters and took turns: a part scaled up
-    /// is no measurement.
+    /// Stops counting and returns the count. `None` if the processor multiplexed its counters: a scaled-up part is not
+    /// a measurement.
     pub(crate) fn stop(kind: Kind) -> Option<u64> {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let at = running.iter().rposition(|(own, _)| *own == kind)?;
@@ -78,7 +79,7 @@ mod linux {
         })
     }
 
-    /// Why it cannot be counted here.
+    /// The reason why `kind` cannot be counted here.
     pub(crate) fn why(kind: Kind) -> String {
         let error = match open(kind) {
             Ok(_) => return "the processor has too few counters for all that was asked of it".into(),
@@ -114,7 +115,7 @@ mod linux {
             let touched: u64 = fresh.iter().step_by(4096).map(|byte| u64::from(std::hint::black_box(*byte))).sum();
             let faults = stop(Kind::Faults).unwrap();
             assert_eq!(touched, 0);
-            // Huge pages fault once in 2 MB.
+            // A huge page faults once per 2 MB.
             assert!(faults >= 32, "{faults}");
             assert!(stop(Kind::Faults).is_none(), "it ended");
         }

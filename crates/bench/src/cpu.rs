@@ -1,4 +1,4 @@
-//! The processor as a device: its clocks and the counters the kernel keeps about us.
+//! The CPU as a device: its clocks, and the kernel's counters for this process.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::environment;
 use crate::flush::Flush;
 
-/// The processor this program runs on.
+/// The CPU this program runs on.
 #[derive(Debug, Clone, Default)]
 pub struct Cpu {
     about: About,
@@ -32,18 +32,18 @@ impl Default for About {
 }
 
 impl Cpu {
-    /// The processor, described by what the system says of it.
+    /// A CPU with the given description.
     pub fn new(about: impl Into<String>) -> Self {
         Self { about: About::Text(about.into()), ..Self::default() }
     }
 
-    /// The processor, described when somebody asks: a worker that nobody asks need not look.
+    /// A CPU whose description is computed on demand, because most workers never need it.
     pub fn described(about: fn() -> String) -> Self {
         Self { about: About::Asked(about), ..Self::default() }
     }
 }
 
-/// Processor time spent so far by the scope; `None` where the system does not tell.
+/// CPU time used so far in `scope`; `None` if the system does not report it.
 fn cpu_time_ns(scope: CpuScope) -> Option<u64> {
     let clock = match scope {
         CpuScope::Thread => ClockId::CLOCK_THREAD_CPUTIME_ID,
@@ -53,11 +53,11 @@ fn cpu_time_ns(scope: CpuScope) -> Option<u64> {
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Clocks of the threads of this process, the caller's left out.
+/// CPU clocks of all threads of this process except the caller.
 ///
-/// The clock of the process adds up what the scheduler last wrote down for each thread, and for one that is running that may
-/// be a tick (4 ms) ago: of a slot of 5 ms nearly half of what the other threads did was missing, and they looked idle.
-/// Reading a thread's own clock makes the scheduler write down what it has done up to now, for the process's clock too.
+/// The process clock sums what the scheduler last recorded for each thread, which for a running thread can be a tick (4
+/// ms) old. A 5 ms slot can miss nearly half of what the other threads did, so they look idle. Reading a thread's own
+/// clock makes the scheduler bring its record up to date, which also updates the process clock.
 #[derive(Default)]
 struct Threads(Vec<ClockId>);
 
@@ -67,7 +67,7 @@ impl Threads {
         let me = nix::unistd::gettid().as_raw();
         let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Self::default() };
         let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
-        // Linux's name of the clock of a thread (MAKE_THREAD_CPUCLOCK): its complement, and CPUCLOCK_SCHED for a thread.
+        // Linux's clock id of a thread (MAKE_THREAD_CPUCLOCK): the complement of its id, and CPUCLOCK_SCHED per thread.
         Self(ids.filter(|id| *id != me).map(|id| ClockId::from_raw((!id << 3) | 0b110)).collect())
     }
 
@@ -76,10 +76,10 @@ impl Threads {
         Self::default()
     }
 
-    /// Brings the clock of the process up to now.
+    /// Brings the process clock up to date.
     fn settle(&self) {
         for clock in &self.0 {
-            // A thread that has ended has settled its account.
+            // An error means that the thread has ended, so its time is already recorded.
             let _ = clock_gettime(*clock);
         }
     }
@@ -93,19 +93,19 @@ fn usage(scope: CpuScope) -> Option<Usage> {
     getrusage(who).ok()
 }
 
-/// Processor time, in user and system, of all children that have ended and were waited for.
+/// User and system CPU time of all children that have ended and been waited for.
 pub(crate) fn children_cpu_ns() -> Option<u64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
     let time = |time: nix::sys::time::TimeVal| (time.tv_sec() as u64) * 1_000_000_000 + (time.tv_usec() as u64) * 1000;
     Some(time(usage.user_time()) + time(usage.system_time()))
 }
 
-/// Processor time of all threads of this process.
+/// CPU time of all threads of this process.
 pub(crate) fn own_cpu_ns() -> Option<u64> {
     cpu_time_ns(CpuScope::Process)
 }
 
-/// What the system counts for a scope, read on both sides of a slot.
+/// Counters of a scope, read before and after a slot.
 struct Counters {
     cpu_ns: Option<u64>,
     process_ns: Option<u64>,
@@ -113,7 +113,7 @@ struct Counters {
 }
 
 impl Counters {
-    /// The clock that the slot is charged to is read innermost, so that the other system calls are not in it.
+    /// Reads the CPU clock last, so that it does not include the other system calls.
     fn before(scope: CpuScope, threads: &Threads) -> Self {
         let usage = usage(scope);
         threads.settle();
@@ -121,7 +121,7 @@ impl Counters {
         Self { usage, process_ns, cpu_ns: if scope == CpuScope::Process { process_ns } else { cpu_time_ns(scope) } }
     }
 
-    /// Threads that began in between are counted as far as the scheduler has written down what they did.
+    /// For threads started in between, the time is only as recent as the scheduler's record.
     fn after(scope: CpuScope, threads: &Threads) -> Self {
         let thread_ns = if scope == CpuScope::Thread { cpu_time_ns(scope) } else { None };
         threads.settle();
@@ -178,8 +178,8 @@ impl Device for Cpu {
         self.time_parts(scope, 1, &mut only).0
     }
 
-    /// The readings of the wall clock lie innermost: the system calls (some 3 us a slot) are not in any time. Nothing that takes
-    /// longer lies between the head and the timed parts.
+    /// The wall clock is read innermost, so no time includes the system calls (about 3 us per slot). Nothing slower
+    /// lies between the head and the timed parts.
     fn time_parts(&self, scope: CpuScope, parts: u64, body: &mut dyn FnMut(Part)) -> (Timing, Vec<u64>) {
         let mut ends = Vec::with_capacity(usize::try_from(parts).unwrap_or(0));
         let threads = if scope == CpuScope::Process { Threads::others() } else { Threads::default() };
@@ -197,7 +197,7 @@ impl Device for Cpu {
         (after.since(&before, scope, last - start), took)
     }
 
-    /// A pair of readings costs some 50 ns: at most half a per cent of such a part.
+    /// A pair of readings costs about 50 ns: at most 0.5 % of such a part.
     fn finest_part_ns(&self) -> Option<u64> {
         Some(10_000)
     }
@@ -212,16 +212,16 @@ impl Device for Cpu {
     }
 }
 
-/// What the clock costs and how fine it is.
+/// Cost and resolution of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockQuality {
-    /// A pair of readings, in nanoseconds (median of many).
+    /// Cost of a pair of readings, in nanoseconds (median of many).
     pub cost_ns: f64,
-    /// The step by which it goes on, in nanoseconds.
+    /// Step of the clock, in nanoseconds.
     pub step_ns: f64,
 }
 
-/// Measures the wall clock against itself.
+/// Measures the wall clock with itself.
 pub fn clock_quality() -> ClockQuality {
     const PAIRS: u32 = 64;
     let (mut costs, mut waits) = (Vec::new(), Vec::new());
@@ -244,36 +244,36 @@ pub fn clock_quality() -> ClockQuality {
     ClockQuality { cost_ns: ellwand_core::stats::median(&costs).unwrap_or(f64::NAN), step_ns: step_of(&waits) }
 }
 
-/// The step of a clock of which any two readings that differ are so far apart. They are whole steps, rounded to nanoseconds, and
-/// at least what a reading costs: a clock that goes on by 10 ns and takes 25 to read shows 20, 21, 30 and 31.
+/// Finds the step of a clock from the differences between successive, distinct readings. A difference is a whole number
+/// of steps, rounded to nanoseconds, and at least the cost of a reading: with a step of 10 ns and a cost of 25 ns, the
+/// differences are 20, 21, 30 and 31.
 fn step_of(waits: &[u64]) -> f64 {
     let mut counts = std::collections::BTreeMap::new();
     for wait in waits {
         *counts.entry(*wait).or_insert(0_usize) += 1;
     }
-    // What came between two readings tells nothing of the clock.
+    // Drop rare differences: they come from interruptions, not from the clock.
     let often: Vec<u64> =
         counts.iter().filter(|(_, count)| **count * 200 >= waits.len()).map(|(wait, _)| *wait).collect();
-    // A step is rounded up or down: neighbours are the same number of steps.
+    // Rounding can go either way, so adjacent values are the same number of steps.
     let groups: Vec<&[u64]> = often.chunk_by(|a, b| b - a <= 1).collect();
     let middle = |group: &&[u64]| group.iter().sum::<u64>() as f64 / group.len().max(1) as f64;
     match groups.as_slice() {
-        // As good as any number of nanoseconds occurs.
+        // Every number of nanoseconds occurs, so the step is at most 1 ns.
         [group, ..] if group.len() > 2 => 1.0,
         [group, ..] => groups.windows(2).map(|pair| middle(&pair[1]) - middle(&pair[0])).fold(middle(group), f64::min),
         [] => counts.first_key_value().map_or(f64::NAN, |(least, _)| *least as f64),
     }
 }
 
-/// The step of the wall clock of this process's system, in nanoseconds; measured once.
+/// Step of the wall clock, in nanoseconds; measured once per process.
 pub(crate) fn clock_step_ns() -> f64 {
     static STEP: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
     *STEP.get_or_init(|| clock_quality().step_ns)
 }
 
-/// What taking one slot costs beside what runs in it, in nanoseconds: the readings of the clocks and counters around a slot cut
-/// into `parts`. Median of many empty slots, timed from outside; no time of any sample holds more of it than one reading of the
-/// wall clock a part.
+/// Overhead of taking a slot cut into `parts`, in nanoseconds: the clock and counter readings around it. Median over
+/// many empty slots, timed from outside. A sample's time contains no more of this than one wall-clock reading per part.
 pub fn slot_cost_ns(device: &dyn Device, parts: u64) -> f64 {
     const SLOTS: u32 = 64;
     let mut nothing = |part| {
@@ -352,7 +352,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_another_thread_does_is_counted_while_it_still_runs() {
         use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-        // Well below a tick of the scheduler, and no system call in it: those would bring its account up to date.
+        // Well below a scheduler tick and without system calls, which would update the scheduler's record.
         let work = || (0..200_000_u64).fold(1, |x: u64, i| std::hint::black_box(x.wrapping_mul(i | 1)));
         let cost = || {
             Cpu::new("test").time(CpuScope::Thread, &mut || assert_ne!(std::hint::black_box(work()), 0)).cpu_ns.unwrap()
@@ -373,7 +373,7 @@ mod tests {
                 .map(|round| {
                     let timing = Cpu::new("test").time(CpuScope::Process, &mut || {
                         asked.store(round, SeqCst);
-                        // Asleep, so that what is counted is the other's.
+                        // Asleep, so that only the other thread's time counts.
                         while done.load(SeqCst) < round {
                             std::thread::sleep(Duration::from_micros(50));
                         }
@@ -400,7 +400,7 @@ mod tests {
     fn touching_fresh_pages_counts_faults() {
         let timing = Cpu::new("test").time(CpuScope::Thread, &mut || {
             let fresh = vec![0_u8; 256 << 20];
-            // One write a page of a mapping that the allocator took from the system: at least a huge page each 2 MiB faults.
+            // One write per page of a fresh mapping: at least one fault per 2 MiB huge page.
             let mut fresh = std::hint::black_box(fresh);
             for at in (0..fresh.len()).step_by(4096) {
                 fresh[at] = 1;

@@ -1,9 +1,9 @@
-//! From which size on non-temporal stores pay on this machine: a copy with them against one without, around the size of the
-//! last cache, in interleaved rounds.
+//! The size from which non-temporal stores pay on this machine: copies with and without them, at sizes around that of
+//! the last-level cache, in interleaved rounds.
 //!
-//! The sizes stand close to each other, because the answer decides by a factor of 1.5 how fast a kernel is. Near the
-//! crossing the two differ by less than the noise, so that not the first size decides at which one is ahead: the threshold
-//! is the one that costs least over all sizes, and lies between two of them where their ratios say.
+//! The sizes are close together, because the threshold changes a kernel's speed by up to a factor of 1.5. Near the
+//! crossing the difference is below the noise, so the first size at which one variant is ahead decides nothing: the
+//! threshold is the one that costs least over all sizes, interpolated between its two neighbours.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use ellwand_core::stats::quantile;
 
 use crate::plan::Cell;
 
-/// Sizes that are tried, in eighths of the last cache.
+/// Copy sizes, in eighths of the last-level cache.
 const EIGHTHS: [u64; 8] = [3, 4, 6, 8, 10, 12, 16, 24];
 
-/// The cells to measure: copies on all threads of the processor, with both kinds of stores.
+/// The cells to measure: copies on all CPU threads with both kinds of stores.
 pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let Some(last) = environment.caches.last() else { return Vec::new() };
     let mut cells = Vec::new();
@@ -40,14 +40,14 @@ pub(crate) fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell>
     cells
 }
 
-/// Rows of the table of ceilings for this limit, with the implementation whose stores pass the caches.
+/// Rows of the ceiling table for this threshold, each with the implementation that bypasses the caches.
 fn rows(registry: &Registry) -> impl Iterator<Item = (&CeilingCase, &'static str)> {
     registry.ceilings.iter().filter_map(|row| Some((row, row.past?)))
 }
 
-/// The crossing as a limit of the machine; `None` where there is none within the sizes.
+/// The crossing as a ceiling; `None` if no crossing lies within the sizes.
 pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Option<Ceiling> {
-    // The better quartile of each kind by size: [ordinary, non-temporal].
+    // Lower quartile of the time of each kind, by size: [ordinary, non-temporal].
     let mut seconds: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
     let mut implementation = String::new();
     for m in measurements {
@@ -80,10 +80,10 @@ pub(crate) fn ceiling(registry: &Registry, measurements: &[Measurement]) -> Opti
     })
 }
 
-/// The sizes on either side of the crossing and, between them, the crossing itself, from the logarithm of what the stores
-/// gain at each size, in ascending order.
+/// The sizes on either side of the crossing and the crossing between them. `gains` holds the logarithm of the gain from
+/// non-temporal stores at each size, in ascending order of size.
 fn crossing(gains: &[(u64, f64)]) -> Option<(f64, f64, f64)> {
-    // What is lost by storing ordinarily below the size at `first` and past the caches from there on.
+    // Loss from ordinary stores below index `first` and non-temporal ones from there on.
     let lost = |first: usize| -> f64 {
         let (below, above) = gains.split_at(first);
         let missed: f64 = below.iter().map(|(_, gain)| gain.max(0.0)).sum();

@@ -1,4 +1,4 @@
-//! What machine this is, as far as it tells.
+//! Describes the machine, as far as the system reports it.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use ellwand_core::record::{Cache, Environment};
 use crate::cpu::{Cpu, clock_quality, slot_cost_ns};
 use crate::sample::MOST_PARTS;
 
-/// Looks at the machine. Ceilings are left empty: they are measured by [`crate::machine`].
+/// Describes this machine. The ceilings stay empty: [`crate::machine`] measures them.
 pub fn detect() -> Environment {
     let clock = clock_quality();
     Environment {
@@ -18,8 +18,8 @@ pub fn detect() -> Environment {
     }
 }
 
-/// What can be read without measuring: everything but what clocks and slots cost, whose measurement takes longer than the
-/// start of a worker. Of the same machine as [`detect`] by its fingerprint.
+/// Everything that needs no measuring. Clock and slot costs are missing, because measuring them takes longer than
+/// starting a worker. The fingerprint equals that of [`detect`].
 pub fn facts() -> Environment {
     Environment {
         os: format!("{} {}", std::env::consts::OS, text("/proc/sys/kernel/osrelease").unwrap_or_default())
@@ -44,12 +44,12 @@ pub fn facts() -> Environment {
     }
 }
 
-/// Load average over the last minute.
+/// Load average over one minute.
 pub fn load() -> Option<f64> {
     text("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory that can be had without swapping, in bytes.
+/// Memory available without swapping, in bytes.
 pub fn available_memory() -> Option<u64> {
     meminfo("MemAvailable:")
 }
@@ -71,7 +71,7 @@ fn cpu_name() -> String {
     }
 }
 
-/// The extensions that kernels choose by, out of those the system shows.
+/// The instruction set extensions that kernels select by, if the CPU has them.
 fn features() -> Vec<String> {
     const OF_INTEREST: [&str; 14] = [
         "sse4_2",
@@ -100,7 +100,7 @@ fn meminfo(key: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Data and unified caches of the first processor.
+/// Data and unified caches of the first CPU core.
 pub(crate) fn caches() -> Vec<Cache> {
     let mut caches: Vec<Cache> = (0..10)
         .filter_map(|index| {
@@ -119,7 +119,7 @@ pub(crate) fn caches() -> Vec<Cache> {
     caches
 }
 
-/// `32K` in bytes.
+/// Parses a size such as `32K` into bytes.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.chars().last()? {
@@ -131,7 +131,7 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok().map(|number| number * unit)
 }
 
-/// Number of processors in a list such as `0-3,8`.
+/// Counts the processors in a list such as `0-3,8`.
 fn listed(list: &str) -> u32 {
     list.split(',')
         .map(|part| match part.split_once('-') {
@@ -144,7 +144,7 @@ fn listed(list: &str) -> u32 {
         .sum()
 }
 
-/// The word in brackets: `always [madvise] never`.
+/// The selected word of a list: `madvise` in `always [madvise] never`.
 fn bracketed(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }

@@ -1,5 +1,5 @@
-//! Error rates of whole comparisons on synthetic slots with fixed seeds: what is called by chance, and what is found. Test
-//! code only.
+//! Error rates of whole comparisons on synthetic slots with fixed seeds: false positives and detections. Test code
+//! only.
 
 use ellwand_core::record::Sample;
 use ellwand_core::stats::{Difference, Rule, decide, proportion_lower_bound, special};
@@ -9,15 +9,15 @@ use rand_chacha::ChaCha8Rng;
 use crate::compare::{Basis, Call, Choice, Decision, Rounds, Taken, Terms, over_blocks};
 use crate::worker::Limits;
 
-/// What the slots of an arm do now and then.
+/// How some slots of an arm are slowed down.
 #[derive(Debug, Clone, Copy)]
 enum Slow {
     Never,
     /// One slot in twenty takes twice as long.
     Tail,
-    /// Every second slot takes a tenth longer.
+    /// Every second slot takes 10 % longer.
     Modes,
-    /// One slot in ten is hit by a neighbour and takes up to half as long again.
+    /// One slot in ten meets a noisy neighbour and takes up to 50 % longer.
     Neighbours,
 }
 
@@ -27,8 +27,8 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// Slots of one process: a placement that scatters by 0.33 % and slots by 0.38 %, as measured for a memory-bound kernel on a
-/// busy machine. A slot has ten parts, and its fastest one does not know of what is slow.
+/// Slots of one process. Processes scatter by 0.33 % and slots by 0.38 %, as measured for a memory-bound kernel on a
+/// busy machine. A slot has ten parts, and slow moments do not affect its fastest part.
 fn slots(slow: Slow, rounds: usize, random: &mut ChaCha8Rng) -> Vec<Sample> {
     let process = 0.0033 * normal(random);
     (0..rounds)
@@ -53,7 +53,7 @@ fn slots(slow: Slow, rounds: usize, random: &mut ChaCha8Rng) -> Vec<Sample> {
         .collect()
 }
 
-/// A comparison of arms that are slow now and then, in rounds as real blocks have them.
+/// Compares two arms with occasional slow slots, with as many rounds as real blocks have.
 fn compare(arms: [Slow; 2], seed: u64) -> Decision {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let terms = Terms::new(0.01, 0.01, None, Limits::default(), seed).unwrap();
@@ -76,7 +76,7 @@ fn slower(decision: &Decision) -> bool {
 
 #[test]
 fn equal_things_are_rarely_called_different_however_their_slots_scatter() {
-    // One per cent for the time and one more for the side questions together.
+    // One per cent for the time and one per cent for all side questions together.
     let (promised, trials) = (0.02, 150);
     for slow in [Slow::Never, Slow::Tail, Slow::Modes, Slow::Neighbours] {
         let alarms = (0..trials)
@@ -95,12 +95,12 @@ fn what_is_slow_now_and_then_is_found() {
         let found = decisions.iter().filter(|decision| slower(decision)).count() as u64;
         let least = proportion_lower_bound(found, 100, 0.95).unwrap();
         assert!(found >= 95 && least > 0.89, "{slow:?}: {found} of 100");
-        // And the time itself is not what is blamed.
+        // The slow slots must not count as a difference in time.
         assert!(decisions.iter().all(|decision| decision.call != Call::As(Difference::Slower)), "{slow:?}");
     }
 }
 
-/// What waiting costs: where the time is the same, that is nearly always said at once, also where neighbours scatter slots.
+/// The cost of waiting: if the time is the same, nearly all comparisons say so at once, also with noisy neighbours.
 #[test]
 fn equal_things_rarely_wait_for_slow_moments() {
     let rule = Rule::default();
@@ -121,7 +121,7 @@ fn equal_things_rarely_wait_for_slow_moments() {
     }
 }
 
-/// Where a tail is too rare for the blocks that there are, "the same" does not hide that it was suspected.
+/// If a tail is too rare for the available blocks, the answer "the same" still mentions the suspicion.
 #[test]
 fn a_tail_that_is_not_settled_at_the_last_block_is_said() {
     let mut random = ChaCha8Rng::seed_from_u64(5);

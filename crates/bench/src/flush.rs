@@ -1,20 +1,22 @@
-//! Driving everything out of the processor's caches: every processor that this process may use reads a buffer of its own, all
-//! of them together several times what the last caches hold.
+//! Flushes the CPU caches: every processor available to this process reads its own buffer; together the buffers hold
+//! several times the size of the last-level caches.
 //!
-//! Read and not written: lines that were written would have to go back to memory while the next slot is timed. What slots
-//! wrote goes back now. The buffers are written once, when they are made, or all their pages would be the same page of zeros.
+//! Buffers are read, not written: dirty lines would be written back to memory during the next timed slot. Lines that
+//! the slots left dirty are written back now. Each buffer is written once when it is made; otherwise all its pages
+//! would map to the same zero page.
 
 use ellwand_core::record::Cache;
 
-/// How many times the last caches hold the buffers of all processors together, and its own caches hold that of each. One pass
-/// over as much as fits leaves lines behind in caches that do not replace the oldest line first.
+/// Size of all buffers together relative to the last-level caches, and of each buffer relative to a core's private
+/// cache. A single pass over exactly the cache size leaves lines behind in caches that do not replace the oldest line
+/// first.
 const TIMES: u64 = 4;
-/// What caches are taken for where the system does not tell: 2 MiB for each processor, 64 MiB for all.
+/// Assumed cache sizes if the system reports none: 2 MiB per core, 64 MiB shared by all.
 const UNKNOWN: [u64; 2] = [2 << 20, 64 << 20];
-/// Words of a cache line.
+/// 64-bit words per cache line.
 const LINE: usize = 8;
 
-/// The buffers, one for each processor.
+/// The flush buffers, one per processor.
 #[derive(Debug, Default)]
 pub(crate) struct Flush {
     buffers: Vec<Buffer>,
@@ -22,23 +24,23 @@ pub(crate) struct Flush {
 
 #[derive(Debug)]
 struct Buffer {
-    /// The processor, where threads can be told where to run.
+    /// The processor to run on, if threads can be pinned.
     core: Option<u32>,
     words: Vec<u64>,
 }
 
-/// Bytes of the buffer of each of `cores` processors.
+/// Buffer size for each of `cores` processors, in bytes.
 fn share(caches: &[Cache], cores: u64) -> u64 {
     let Some(last) = caches.last() else { return TIMES * UNKNOWN[0].max(UNKNOWN[1].div_ceil(cores)) };
     let shared_by = u64::from(last.shared_by).max(1);
-    // Processors that share a last cache flush it together; fewer of them have to read more each.
+    // Processors that share a last-level cache flush it together; if fewer are available, each reads more.
     let together = cores.min(shared_by);
-    // The middle caches are their own, or shared with a neighbour.
+    // The mid-level cache is private to a core or shared with one neighbour.
     let own = caches.iter().rev().nth(1).map_or(0, |cache| cache.bytes);
     TIMES * last.bytes.div_ceil(together).max(own)
 }
 
-/// Bytes that each process holds once it has flushed the processor's caches.
+/// Memory that each process holds after its first flush of the CPU caches, in bytes.
 pub fn flush_bytes() -> u64 {
     held(&crate::environment::caches())
 }
@@ -49,10 +51,10 @@ fn held(caches: &[Cache]) -> u64 {
 }
 
 impl Flush {
-    /// Drives everything out. The first call makes the buffers.
+    /// Flushes all caches. The first call allocates the buffers.
     ///
     /// # Errors
-    /// When there is not enough memory, or no thread can be started.
+    /// If memory runs out or a thread cannot be started.
     pub(crate) fn run(&mut self, caches: &dyn Fn() -> Vec<Cache>) -> Result<(), String> {
         let cores = cores();
         if self.buffers.iter().map(|buffer| buffer.core).ne(cores.iter().copied()) {
@@ -79,7 +81,7 @@ impl Buffer {
     }
 }
 
-/// The processors that this thread may use; none of them by name where it cannot be told to stay on one.
+/// Processors available to this thread; unnamed if it cannot be pinned.
 fn cores() -> Vec<Option<u32>> {
     let allowed: Vec<Option<u32>> = crate::block::allowed_cores().into_iter().map(Some).collect();
     if allowed.is_empty() {
@@ -88,7 +90,7 @@ fn cores() -> Vec<Option<u32>> {
     allowed
 }
 
-/// Does something with each buffer, on the processor that it belongs to, all at the same time.
+/// Applies `what` to all buffers in parallel, each on its own processor.
 fn on_each(buffers: &mut [Buffer], what: &(dyn Fn(&mut Buffer) + Sync)) -> Result<(), String> {
     std::thread::scope(|scope| {
         let started = buffers.iter_mut().map(|buffer| {

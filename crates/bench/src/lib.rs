@@ -1,7 +1,7 @@
-//! The instrument: it checks implementations against the reference, times them in interleaved rounds and writes down
-//! what it saw. It does not know what it times.
+//! The instrument: checks implementations against the reference, times them in interleaved rounds and writes the
+//! record. It does not know what it times.
 //!
-//! Floor 3: it sees the vocabulary and the memory accounting; workloads and reports are its siblings and unknown to it.
+//! Floor 3: it uses the core vocabulary and the memory accounting, and knows neither workloads nor reports.
 
 mod arm;
 pub mod arms;

@@ -1,4 +1,4 @@
-//! The ceilings of this machine, measured by the ordinary workloads that the table of ceilings of the registry names.
+//! The ceilings of this machine, measured by ordinary workloads that the registry's ceiling table names.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::crossing;
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
-/// Shortest iteration of a limit whose length can be chosen: what begins and ends an iteration, some microseconds, is then less
-/// than a hundredth of it.
+/// Shortest iteration where its length can be chosen: starting and ending an iteration takes some microseconds, less
+/// than 1 % of this.
 const LONG_S: f64 = 2e-3;
 
-/// Bytes that all threads together move in one iteration at least: handing out the work is a ceiling of its own (waking),
-/// and must not hide the bandwidth of small caches.
+/// Least number of bytes that all threads together move in one iteration. Distributing the work has a ceiling of its
+/// own (waking), which must not hide the bandwidth of small caches.
 const MOVED_BY_ALL: u64 = 4 << 20;
 
-/// Footprints at which bandwidth is measured, each with how many times it fits into the machine: the middle of each cache
-/// level (once for every cache of that level that the processors do not share), the upper part of the last one, and main memory.
+/// Footprints for bandwidth measurements, each with the number of copies that fit into the machine: the middle of each
+/// cache level (one copy for each cache of that level), the upper part of the last level, and main memory.
 pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
     let copies = |cache: &Cache| u64::from(environment.cores / cache.shared_by.max(1)).max(1);
     let mut footprints: Vec<(u64, u64)> = environment.caches.iter().map(|c| (c.bytes / 2, copies(c))).collect();
     if let Some(last) = environment.caches.last() {
         footprints.push((last.bytes / 8, copies(last)));
-        // Four times the last cache: what is left of it between two passes is below a quarter.
+        // Four times the last-level cache: less than a quarter survives there between two passes.
         footprints.push(((4 * last.bytes).clamp(64 << 20, 512 << 20), 1));
     } else {
         footprints.extend([(16 << 10, 1), (512 << 10, 1), (128 << 20, 1)]);
@@ -42,15 +42,15 @@ pub fn footprints(environment: &Environment) -> Vec<(u64, u64)> {
     footprints
 }
 
-/// Bytes at which the bandwidth of a device is measured: in its caches, at their edge, and in its memory. The last is several
-/// times what caches of devices hold (60 MB), so that little is left in them between two passes.
+/// Footprints for the bandwidth of a device, in bytes: in its caches, at their edge and in its memory. The last is
+/// several times the size of device caches (60 MB), so little survives there between two passes.
 const FOOTPRINTS_OF_DEVICE: [u64; 3] = [4 << 20, 32 << 20, 512 << 20];
 
-/// Bytes at which the link to a device is measured: half a millisecond and more, and little memory to lock.
+/// Bytes for measuring the link to a device: enough for at least 0.5 ms, with little pinned memory.
 const BYTES_OF_LINK: [u64; 1] = [32 << 20];
 
-/// The cells of the table of ceilings, at every footprint. One thread and all threads are different cells, because all threads
-/// have more cache; devices have footprints of their own, and no cell where they are not there.
+/// Cells for all rows of the ceiling table at every footprint. One thread and all threads get different cells, because
+/// all threads have more cache. Devices have separate footprints and get cells only if present.
 pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     let mut cells = Vec::new();
     let here = footprints(environment);
@@ -64,7 +64,7 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
             let cases = local.flat_map(|row| cases_here(row, workload.as_ref(), &bytes, threads)).collect();
             add(&mut cells, workload, cases, cpu.cloned().collect());
         }
-        // What is found on request may be software on the same processor, and no run without the request has it.
+        // Devices found on request may be software on the same CPU, and runs use them only on request.
         let there = |one: &&Implementation| one.needs == DeviceKind::Cuda && registry.device_for(one).is_ok();
         let devices: Vec<Implementation> = all.filter(there).cloned().collect();
         let device = devices.first().and_then(|one| registry.device_for(one).ok());
@@ -75,7 +75,7 @@ pub fn cells(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     cells
 }
 
-/// Workloads of the table of ceilings with their rows, in the order of registration.
+/// Workloads that have rows in the ceiling table, in order of registration.
 fn tables(registry: &Registry) -> impl Iterator<Item = (&Arc<dyn Workload>, Vec<&CeilingCase>)> {
     registry.workloads().iter().map(move |workload| {
         let mine = |row: &&CeilingCase| row.workload == workload.name() && row.past.is_none();
@@ -83,7 +83,7 @@ fn tables(registry: &Registry) -> impl Iterator<Item = (&Arc<dyn Workload>, Vec<
     })
 }
 
-/// Adds a cell for each case, if there is anything to measure it with.
+/// Adds a cell for each case, unless there are no implementations.
 fn add(cells: &mut Vec<Cell>, workload: &Arc<dyn Workload>, cases: Vec<Case>, implementations: Vec<Implementation>) {
     if implementations.is_empty() {
         return;
@@ -92,10 +92,10 @@ fn add(cells: &mut Vec<Cell>, workload: &Arc<dyn Workload>, cases: Vec<Case>, im
     cells.extend(cases.into_iter().map(cell));
 }
 
-/// Bytes at which devices found on request are measured: more than their caches hold, and what one array may have on all of them.
+/// Footprint for devices found on request: more than their caches hold, and within the array limit of all of them.
 const ON_REQUEST: u64 = 128 << 20;
 
-/// The calibration cells of devices that are found on request and were looked for: one of each workload, out of their memory.
+/// Calibration cells for devices found on request, if that was requested: one per workload, with data in device memory.
 pub fn cells_on_request(registry: &Registry) -> Vec<Cell> {
     let cell = |(workload, rows): (&Arc<dyn Workload>, Vec<&CeilingCase>)| {
         let all = registry.implementations(workload.name()).into_iter();
@@ -107,7 +107,7 @@ pub fn cells_on_request(registry: &Registry) -> Vec<Cell> {
     tables(registry).filter_map(cell).collect()
 }
 
-/// The cases of a row: one for each footprint, if it has any.
+/// Cases of a row: one per footprint if the row has a byte axis, otherwise one.
 fn cases(row: &CeilingCase, workload: &dyn Workload, bytes: &[u64]) -> Vec<Case> {
     let count = if row.axis_of(Role::Bytes).is_some() { bytes.len() } else { 1 };
     bytes.iter().take(count).map(|bytes| row.case(workload, *bytes)).collect()
@@ -142,16 +142,16 @@ fn cases_on_device(row: &CeilingCase, workload: &dyn Workload, multiprocessors: 
     cases
 }
 
-/// The cells that tell from where on non-temporal stores pay.
+/// The cells that locate the crossing from which non-temporal stores pay.
 pub fn cells_of_crossing(registry: &Registry, environment: &Environment) -> Vec<Cell> {
     crossing::cells(registry, environment)
 }
 
-/// Measures calibration cells: `limits`, and those `around` the crossing of stores, of which there may be none. Returns the
-/// ceilings and the measurements they come from.
+/// Measures calibration cells: `limits`, and `around` the crossing of stores, which may be empty. Returns the ceilings
+/// and the measurements that support them.
 ///
 /// # Errors
-/// When the user interrupts.
+/// If the user interrupts.
 pub fn measure(
     instrument: &Instrument,
     environment: &Environment,
@@ -182,8 +182,8 @@ pub fn measure(
     Ok((ceilings, measurements))
 }
 
-/// The case itself, or one whose iteration takes [`LONG_S`] where the row lets its length be chosen: one device is a hundred
-/// times as fast as another.
+/// The case, adjusted so that an iteration takes [`LONG_S`] if the row allows it: devices differ in speed by a factor
+/// of 100.
 fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted> {
     let mut case = cell.case.clone();
     let name = instrument.registry.ceiling_of(&case).and_then(|row| row.axis_of(Role::Steps));
@@ -193,15 +193,15 @@ fn long_enough(instrument: &Instrument, cell: &Cell) -> Result<Case, Interrupted
     let fastest = short.iter().flat_map(|row| row.all_seconds()).reduce(f64::min);
     let steps = case.int(axis).unwrap_or(1);
     if let Some(seconds) = fastest.filter(|seconds| *seconds > 0.0 && *seconds < LONG_S) {
-        // Rounded up, so that one machine has one number.
+        // Rounded up to a power of two, so that repeated runs on one machine use the same number.
         let wanted = (steps as f64 * LONG_S / seconds).min(*max as f64).ceil() as u64;
         case.set(axis, Value::Int((wanted.next_power_of_two() as i64).min(*max)));
     }
     Ok(case)
 }
 
-/// What a measurement says about a limit. A limit is what the machine can do, so the better decile of the slots counts,
-/// not their middle; the interval reaches from the median to the best slot.
+/// The ceiling that a measurement shows. A ceiling is what the machine can do, so the best decile of the slots counts,
+/// not the median; the interval reaches from the median to the best slot.
 fn ceiling(row: &CeilingCase, measurement: &Measurement, environment: &Environment) -> Option<Ceiling> {
     let kind = row.kind;
     let seconds: Vec<f64> = measurement.all_seconds();

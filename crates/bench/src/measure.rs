@@ -1,7 +1,7 @@
-//! The instrument itself: one cell in, its measurements out.
+//! Measures one cell in this process.
 //!
-//! For each implementation: prepare, poison, run, judge. Then all that answered right are warmed up and sampled in
-//! interleaved rounds, the order of each round drawn by a coin, until a stop rule fires. Then each is judged again.
+//! For each implementation: prepare, poison, run, check. All that pass are warmed up and sampled in interleaved rounds,
+//! in random order within each round, until a stop rule fires. Then each is checked again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,17 +29,17 @@ use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
 use crate::worker::protocol::Opened;
 
-/// The user asked to stop; the cell being measured is lost, everything before it is written.
+/// The user interrupted: the cell being measured is lost; all earlier ones are already written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// What the instrument says while it works, always between slots and never inside one.
+/// Progress events, sent between slots and never inside one.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It turns to an implementation for preparation and check.
+    /// Preparation and check of the named implementation begin.
     Checking(&'a str),
-    /// So many of the planned rounds are done.
+    /// Some of the planned rounds are done.
     Sampled {
         /// Rounds done.
         rounds: u32,
@@ -48,37 +48,37 @@ pub enum Event<'a> {
     },
 }
 
-/// Takes measurements with fixed settings.
+/// The instrument with its settings.
 pub struct Instrument<'a> {
-    /// Devices are looked up here.
+    /// Registry in which devices are looked up.
     pub registry: &'a Registry,
-    /// Settings, as they go into the record.
+    /// Settings, as written to the record.
     pub settings: Settings,
-    /// Seed of inputs and orders.
+    /// Seed of inputs and sampling orders.
     pub seed: u64,
-    /// Probes read around runs.
+    /// Probes to read around runs.
     pub probes: &'a [Probe],
-    /// Set to stop between two rounds.
+    /// Set to stop after the current round.
     pub interrupt: &'a AtomicBool,
-    /// Arrays the user gave in place of generated inputs.
+    /// Arrays given by the user instead of generated inputs.
     pub given: Option<&'a Tensors>,
-    /// Shortest time that can be told from nothing, by device ([`resolutions`]).
+    /// Timer resolution by device, in nanoseconds ([`resolutions`]).
     pub resolutions: BTreeMap<String, f64>,
 }
 
-/// Measures, on each device, the shortest time of an iteration that can be told from nothing: twice that of nothing, in nanoseconds.
+/// Measures the timer resolution of each device: twice the time of an empty iteration, in nanoseconds.
 pub fn resolutions(registry: &Registry, settings: &Settings) -> BTreeMap<String, f64> {
     let of = |device: &dyn Device| Some(2.0 * sample::empty_iteration_ns(device, settings).ok()?);
     registry.devices().iter().filter_map(|device| Some((device.id().to_string(), of(device.as_ref())?))).collect()
 }
 
-/// Who takes a slot in `round`: an implementation with a share of the `planned` rounds takes part in every n-th.
+/// The implementations that take a slot in `round`: one with a share of the `planned` rounds takes every n-th.
 pub(crate) fn turns(round: u32, planned: u32, shares: &[Option<u32>]) -> Vec<usize> {
     let takes = |share: &Option<u32>| share.is_some_and(|share| round.is_multiple_of((planned / share.max(1)).max(1)));
     (0..shares.len()).filter(|index| takes(&shares[*index])).collect()
 }
 
-/// An implementation on its way through a cell.
+/// The progress of one implementation through a cell.
 struct Runner<'a> {
     implementation: &'a Implementation,
     device: &'a str,
@@ -88,7 +88,7 @@ struct Runner<'a> {
 enum State<'a> {
     /// Being sampled.
     Alive(Box<Alive<'a>>),
-    /// Over.
+    /// Ended early.
     Ended(Outcome),
 }
 
@@ -100,10 +100,10 @@ struct Alive<'a> {
 }
 
 impl Instrument<'_> {
-    /// Measures one cell: a measurement for each of its implementations, in their order.
+    /// Measures one cell and returns one measurement for each of its implementations, in order.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn measure(&self, cell: &Cell, on_event: &mut dyn FnMut(Event)) -> Result<Vec<Measurement>, Interrupted> {
         let workload = cell.workload.as_ref();
         let (case, inputs, expected) = match self.made(cell) {
@@ -123,10 +123,10 @@ impl Instrument<'_> {
         Ok(runners.into_iter().map(|runner| self.finish(task, runner)).collect())
     }
 
-    /// Case, inputs and the reference's outputs of a cell.
+    /// Case, inputs and reference outputs of a cell.
     ///
     /// # Errors
-    /// Why they cannot be made; a panic of the workload is such an error.
+    /// Why they cannot be made; this includes panics of the workload.
     pub fn made(&self, cell: &Cell) -> Result<(Case, Tensors, Tensors), String> {
         check::guarded("the workload's inputs and reference", || {
             let (case, inputs) = self.inputs(cell.workload.as_ref(), &cell.case)?;
@@ -136,10 +136,10 @@ impl Instrument<'_> {
         .map_err(|error| error.to_string())
     }
 
-    /// The inputs of a case: generated from the seed and the case's identity, or the user's arrays cut to the case.
+    /// The inputs of a case: generated from the seed and the case id, or cut from the user's arrays.
     ///
     /// # Errors
-    /// When there can be none.
+    /// If the arrays do not fit the case, or no inputs can be generated.
     pub fn inputs(&self, workload: &dyn Workload, case: &Case) -> Result<(Case, Tensors), InputError> {
         match self.given {
             Some(given) => workload.adopt(case, given.clone(), Fit::Case),
@@ -147,10 +147,10 @@ impl Instrument<'_> {
         }
     }
 
-    /// Runs an implementation once on what [`Instrument::made`] made and judges its answer; nothing is timed.
+    /// Runs an implementation once on the output of [`Instrument::made`] and checks its answer; nothing is timed.
     ///
     /// # Errors
-    /// The outcome when it is unsupported, breaks, or answers wrong.
+    /// The outcome if the implementation is unsupported, fails or gives a wrong answer.
     pub fn judged(
         &self,
         cell: &Cell,
@@ -195,7 +195,7 @@ impl Instrument<'_> {
         Ok(Alive { arm, opened, settling: None, samples: Vec::new() })
     }
 
-    /// Learns how long each implementation takes to settle beside the others, and shapes its slots by that.
+    /// Measures how long each implementation takes to settle next to the others, and shapes its slots accordingly.
     fn settle(&self, runners: &mut [Runner], coin: &mut ChaCha8Rng) -> Result<(), Interrupted> {
         let settles = |runner: &Runner| runner.alive().filter(|one| one.opened.settles).map(|one| one.arm.slot);
         let shapes: Vec<Option<Slot>> = runners.iter().map(settles).collect();
@@ -213,14 +213,14 @@ impl Instrument<'_> {
         Ok(())
     }
 
-    /// Samples of one implementation that fill its share of the time.
+    /// Number of samples of one implementation that fill its share of the time.
     pub(crate) fn share(&self, slot: Slot) -> u32 {
         let fits = self.settings.case_budget_ns / slot.turn_ns().max(1);
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(self.settings.samples_min.max(1), self.settings.rounds_max.max(1))
     }
 
-    /// Interleaved rounds. A slow implementation takes part in every n-th round only, so that it gets its share of the
-    /// time and no more; those that take part in a round are adjacent in time.
+    /// Samples in interleaved rounds. A slow implementation takes part in every n-th round only, so that it gets no
+    /// more than its share of the time. All slots of a round are adjacent in time.
     fn sample(
         &self,
         runners: &mut [Runner],
@@ -253,7 +253,7 @@ impl Instrument<'_> {
         Ok(())
     }
 
-    /// Judges again, reads the last probes and writes the measurement.
+    /// Checks again, reads the last probes and completes the measurement.
     fn finish(&self, task: Task, runner: Runner) -> Measurement {
         let mut measurement = self.blank(task.workload, task.case, runner.implementation);
         measurement.device = runner.device.to_string();
@@ -323,7 +323,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Does something with an implementation that is alive; a failure ends it and no other.
+    /// Calls `body` if the implementation is alive; a failure ends this implementation only.
     fn with<T>(&mut self, body: impl FnOnce(&mut Alive<'a>) -> Result<T, Outcome>) -> Option<T> {
         let State::Alive(one) = &mut self.state else { return None };
         body(one).map_err(|outcome| self.state = State::Ended(outcome)).ok()

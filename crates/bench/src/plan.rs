@@ -1,4 +1,4 @@
-//! The plan: which cases of which workloads are measured with which implementations, in which order.
+//! Expands a selection into cases, and chooses the implementations and the order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,51 +11,51 @@ use ellwand_core::implementation::Implementation;
 use ellwand_core::registry::{Registry, matches};
 use ellwand_core::workload::Workload;
 
-/// What the user asked for.
+/// The user's selection.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Workloads, groups or patterns.
+    /// Names, groups or patterns of workloads.
     pub workloads: Vec<String>,
     /// Axis values as text, by axis name or alias.
     pub axes: BTreeMap<String, String>,
-    /// A named size.
+    /// Name of a size.
     pub size: Option<String>,
-    /// Implementations or patterns; empty means all.
+    /// Names or patterns of implementations; empty for all.
     pub implementations: Vec<String>,
-    /// Kinds or ids of devices; empty means all.
+    /// Kinds or ids of devices; empty for all.
     pub devices: Vec<String>,
 }
 
 impl Selection {
-    /// Whether an implementation runs on a device of a kind that was asked for; where none was asked for, any will do.
+    /// True if the implementation runs on a selected kind of device; with no selection, any kind will do.
     pub fn on_device(&self, implementation: &Implementation) -> bool {
         let kind = implementation.needs.to_string();
         self.devices.is_empty() || self.devices.iter().any(|device| device.split(':').next() == Some(&kind))
     }
 }
 
-/// One case and everything that is measured at it, interleaved: the unit that is written, resumed or lost as a whole.
+/// One case with the implementations to interleave: the unit that is written, resumed or lost as a whole.
 pub struct Cell {
-    /// The task.
+    /// The workload.
     pub workload: Arc<dyn Workload>,
-    /// The parameter point.
+    /// The case.
     pub case: Case,
-    /// Who computes it.
+    /// The implementations to measure.
     pub implementations: Vec<Implementation>,
 }
 
-/// An ordered list of cells.
+/// The cells to measure, in order.
 #[derive(Default)]
 pub struct Plan {
-    /// The cells.
+    /// The cells, in order.
     pub cells: Vec<Cell>,
 }
 
 impl Plan {
-    /// Expands a selection into cells: workloads in the order of registration, cases in the order of their axes.
+    /// Expands a selection into cells: workloads in order of registration, cases in the order of their axes.
     ///
     /// # Errors
-    /// When a name, an axis or a value is unknown, a case makes no sense, or nothing is left to measure.
+    /// If a name, axis or value is unknown, a case is invalid, or nothing is left to measure.
     pub fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
         let workloads = registry.select(&selection.workloads)?;
         check_axes_known(&workloads, selection)?;
@@ -94,7 +94,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Axes that were given and that some of the workloads here do not have, each with these: they are measured as always.
+    /// Selected axes that some workloads of the plan lack, with the names of these workloads: they keep their usual
+    /// cases.
     pub fn left_alone<'a>(&self, selection: &'a Selection) -> Vec<(&'a str, Vec<String>)> {
         let mut workloads: Vec<&dyn Workload> = Vec::new();
         for cell in &self.cells {
@@ -113,10 +114,10 @@ impl Plan {
     }
 }
 
-/// The cases of one workload: the product of its axes, each at the values asked for.
+/// The cases of one workload: the product of its axes at the selected values.
 ///
 /// # Errors
-/// When a value is not of its axis.
+/// If a value is invalid for its axis.
 pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>, InputError> {
     let size = selection.size.as_deref().and_then(|name| workload.sizes().iter().find(|size| size.name == name));
     let mut cases = vec![Vec::new()];
@@ -132,7 +133,7 @@ pub fn cases(workload: &dyn Workload, selection: &Selection) -> Result<Vec<Case>
             .flat_map(|prefix: &Vec<(String, Value)>| {
                 values.iter().map(move |value| {
                     let mut params = prefix.clone();
-                    // A neutral value stands for a case that was named before the axis existed.
+                    // Cases named before the axis existed have the neutral value; leaving it out keeps their ids.
                     if axis.neutral.as_ref() != Some(value) {
                         params.push((axis.name.to_string(), value.clone()));
                     }
@@ -216,14 +217,14 @@ fn check_implementations_known(
     check_devices_known(registry, &selection.devices)
 }
 
-/// Refuses devices of an unknown kind, and an index that is none of those that are here.
+/// Rejects an unknown kind of device, and an index beyond the devices present.
 ///
 /// # Errors
-/// Which one, and what there is.
+/// The unknown device and the known ones.
 pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<(), InputError> {
     for device in devices {
         let kinds = DeviceKind::ALL.map(DeviceKind::name);
-        // A kind that is not here at all gives rows that say why; a wrong index among devices that are here is a slip.
+        // A kind that is absent here gives rows with the reason; a wrong index among present devices is a typing error.
         let of_kind = device.split_once(':').map(|(kind, _)| {
             let here = registry.devices().iter().map(|known| known.id());
             here.filter(|id| id.split(':').next() == Some(kind)).collect::<Vec<_>>()
@@ -248,8 +249,8 @@ pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<()
     Ok(())
 }
 
-/// The implementations asked for. Who asks for none by name or device gets those that can run here at all, unless there is
-/// none; who names one gets a row that says why it cannot.
+/// The selected implementations. Without a selection by name or device, those that can run here, or all if none can; an
+/// implementation selected by name gets a row with the reason why it cannot run.
 fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Implementation> {
     let all = registry.implementations(workload);
     if selection.implementations.is_empty() && selection.devices.is_empty() {
@@ -265,8 +266,8 @@ fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Imp
     all.into_iter().filter(wanted).cloned().collect()
 }
 
-/// Implementations that [`Plan::expand`] leaves out because their kind of device is not here: their names and the reason. Of
-/// devices that are found on request nobody asked for any, and nothing needs to be said.
+/// Implementations that [`Plan::expand`] skips because their kind of device is absent: names and reason. Devices found
+/// only on request are left out unless they were requested.
 pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
     let mut left: Vec<(Vec<String>, String)> = Vec::new();
     if !selection.implementations.is_empty() || !selection.devices.is_empty() {
@@ -289,7 +290,7 @@ pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<
     left
 }
 
-/// Each name once, in order.
+/// Removes duplicates, keeping the order.
 fn unique<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {

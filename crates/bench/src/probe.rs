@@ -1,4 +1,4 @@
-//! Probes: values read around a run, outside the timed part. Each is a row of [`PROBES`].
+//! Probes: values read before and after a run, outside the timed part. Each is a row of [`PROBES`].
 
 use ellwand_core::reading::{Better, Reading};
 use ellwand_core::tensor::Tensors;
@@ -6,7 +6,7 @@ use ellwand_profile::alloc;
 
 use crate::counters::{self, Kind};
 
-/// Around what a probe reads.
+/// The runs that a probe covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// Preparation and the first run.
@@ -15,23 +15,23 @@ pub enum Span {
     Steady,
 }
 
-/// A value read before and after.
+/// A value read before and after a run.
 pub struct Probe {
-    /// Key of the reading.
+    /// Key of its reading.
     pub id: &'static str,
     /// Column heading.
     pub title: &'static str,
-    /// Unit.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// Around what.
+    /// The run to read around.
     pub span: Span,
-    /// What it means.
+    /// What the value means.
     pub about: &'static str,
-    /// Reads (and resets) before; `None` when it cannot be read here.
+    /// Reads (and resets) the value before the run; `None` if it is unavailable here.
     pub begin: fn() -> Option<u64>,
-    /// Reads after.
+    /// Reads the value after the run.
     pub end: fn() -> Option<u64>,
-    /// Why it is unavailable, when it is.
+    /// Why the value is unavailable.
     pub without: fn() -> String,
 }
 
@@ -93,7 +93,7 @@ pub const PROBES: &[Probe] = &[
         end: || counters::stop(Kind::Faults),
         without: || counters::why(Kind::Faults),
     },
-    // After the counters, whose own bookkeeping allocates: the last to begin is the first to end.
+    // After the counters, whose bookkeeping allocates: the last probe to begin is the first to end.
     Probe {
         id: "allocations",
         title: "allocations/run",
@@ -116,19 +116,19 @@ pub const PROBES: &[Probe] = &[
     },
 ];
 
-/// Readings begun and not yet ended.
+/// Probes that have begun and not yet ended.
 pub struct Running<'a> {
     probes: Vec<&'a Probe>,
     before: Vec<Option<u64>>,
     after: Vec<Option<u64>>,
 }
 
-/// Begins the probes of `span`.
+/// Starts the probes of `span`.
 pub fn begin(probes: &[Probe], span: Span) -> Running<'_> {
     let probes: Vec<&Probe> = probes.iter().filter(|probe| probe.span == span).collect();
     let after = Vec::with_capacity(probes.len());
     let mut before = Vec::with_capacity(probes.len());
-    // Everything is allocated by now: from the first reading to the last one, only the run itself allocates.
+    // Allocate everything first: between the first and the last reading only the run itself allocates.
     for probe in &probes {
         before.push((probe.begin)());
     }
@@ -136,7 +136,7 @@ pub fn begin(probes: &[Probe], span: Span) -> Running<'_> {
 }
 
 impl Running<'_> {
-    /// Ends them: the difference of each, or why there is none.
+    /// Ends the probes and returns the difference of each, or the reason why it is unavailable.
     pub fn end(mut self) -> Vec<Reading> {
         for probe in self.probes.iter().rev() {
             self.after.push((probe.end)());
@@ -160,8 +160,8 @@ impl Running<'_> {
     }
 }
 
-/// Adds what the peak holds beside the outputs, which every implementation must hold: its own working memory and what it
-/// keeps beside its inputs.
+/// Adds a reading for the peak less the outputs, which every implementation must hold: its working memory and what it
+/// retains besides its inputs.
 pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
     const ABOUT: &str = "peak memory less the bytes of the outputs: what preparation and first run took for themselves";
     let (id, title) = ("peak-working-memory", "peak working memory");
@@ -174,12 +174,12 @@ pub fn beside_outputs(readings: &mut Vec<Reading>, outputs: &Tensors) {
     readings.push(reading);
 }
 
-/// Makes the kernel forget the largest resident set so far (proc(5), clear_refs, value 5).
+/// Resets the kernel's peak resident set size (proc(5), clear_refs, value 5).
 fn reset_peak() -> Option<()> {
     std::fs::write("/proc/self/clear_refs", "5").ok()
 }
 
-/// A line of /proc/self/status in bytes.
+/// The value of a line in /proc/self/status, in bytes.
 fn resident(key: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with(key))?;

@@ -1,4 +1,4 @@
-//! Slots: how many iterations are timed together, and one timed slot.
+//! Slots: iterations that are timed together.
 
 use ellwand_core::device::{Caches, CpuScope, Device, Part, Timing, slowed};
 use ellwand_core::implementation::{Parallelism, Prepared};
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{self, Effort};
 use crate::check;
 
-/// Most parts of a slot. The fastest of five misses what disturbs a slot as well as the fastest of ten (a preemption hits one
-/// of them), and each costs a reading of the clock.
+/// Most parts of a slot. Five parts avoid a disturbance as well as ten (a preemption hits one of them), and each part
+/// costs a clock reading.
 pub(crate) const MOST_PARTS: u64 = 5;
 
-/// A slot that was timed.
+/// The timing of one slot.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
-    /// What it cost.
+    /// Time and counters of the whole slot.
     pub timing: Timing,
-    /// Nanoseconds of each part, if the device can time parts.
+    /// Time of each part in nanoseconds, if the device can time parts.
     pub parts_ns: Vec<u64>,
 }
 
-/// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run` and `sync` lie between the
-/// clock readings.
+/// Takes one slot: its untimed head, then its iterations in equal parts, back to back. Only `run` and `sync` lie
+/// between the clock readings.
 ///
 /// # Errors
-/// When the work fails on its device.
+/// If the work fails on its device.
 pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, shape: Slot) -> Result<Taken, String> {
     let most = prepared.most_iterations().max(1);
     let mut head = shape.lead;
-    // What cannot be loaded beside the slot's own iterations runs before.
+    // Head iterations that cannot be loaded together with those of the slot run first.
     while head > most.saturating_sub(shape.iterations) {
         let now = head.min(most);
         prepared.load(now);
@@ -38,7 +38,7 @@ pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, s
         head -= now;
     }
     prepared.load(head + shape.iterations);
-    // Last of all: what is loaded, and what is spoilt before it is judged, must not be warm either.
+    // Flush last: loading and poisoning must not leave warm caches either.
     check::cooled(device, shape.caches())?;
     let each = shape.iterations / shape.parts.max(1);
     let mut synced = Ok(());
@@ -53,7 +53,7 @@ pub fn slot(device: &dyn Device, scope: CpuScope, prepared: &mut dyn Prepared, s
     synced.map(|()| Taken { timing, parts_ns })
 }
 
-/// The sample that a timed slot makes.
+/// Makes a sample of a timed slot.
 pub fn sample(shape: Slot, taken: &Taken) -> Sample {
     let Taken { timing, parts_ns } = taken;
     let fastest_ns = parts_ns.iter().min().filter(|_| parts_ns.len() > 1).copied();
@@ -72,7 +72,7 @@ pub fn sample(shape: Slot, taken: &Taken) -> Sample {
     }
 }
 
-/// The state of a device, asked between slots and never inside one.
+/// Reads the device status; called between slots, never inside one.
 pub fn state(device: &dyn Device) -> SlotState {
     let status = device.status();
     let whole = |value: f64| (value.is_finite() && value >= 0.0).then_some(value.round() as u64);
@@ -84,12 +84,12 @@ pub fn state(device: &dyn Device) -> SlotState {
     }
 }
 
-/// What must be said of slots.
+/// Warnings about the samples.
 pub(crate) fn remarks(samples: &[Sample]) -> Vec<String> {
     stood_still(samples).into_iter().chain(slowed_down(samples)).collect()
 }
 
-/// What is said of slots behind which the device was found to slow itself down.
+/// A warning if the device throttled during some slots.
 pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     let reasons: Vec<u64> = samples.iter().filter_map(|sample| sample.state.slowed_by).filter(|by| *by != 0).collect();
     let (slots, all) = (reasons.len(), samples.len());
@@ -99,7 +99,8 @@ pub fn slowed_down(samples: &[Sample]) -> Option<String> {
     })
 }
 
-/// What is said of slots in which the device's clock did not move: no work takes no time, so it stood still or went back.
+/// A warning if the device clock did not advance during some slots: real work takes time, so the clock stood still or
+/// was set back.
 fn stood_still(samples: &[Sample]) -> Option<String> {
     let still = samples.iter().filter(|sample| sample.device_ns.unwrap_or(sample.wall_ns) == 0).count();
     (still > 0).then(|| {
@@ -110,52 +111,52 @@ fn stood_still(samples: &[Sample]) -> Option<String> {
 /// The shape of an implementation's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Runs timed together.
+    /// Iterations timed together.
     pub iterations: u64,
-    /// Equal parts of the slot that are timed one by one; the iterations are a multiple of it.
+    /// Number of equal parts, timed separately; divides the iterations.
     pub parts: u64,
-    /// What such a slot takes.
+    /// Expected duration of the timed part, in nanoseconds.
     pub cost_ns: u64,
-    /// Untimed iterations at its head.
+    /// Untimed iterations at the head of the slot.
     #[serde(default)]
     pub lead: u64,
-    /// What it takes to flush the caches of the device before it; none where slots start warm.
+    /// Time to flush the device's caches before the slot, in nanoseconds; `None` for warm slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_ns: Option<u64>,
 }
 
 impl Slot {
-    /// A slot in one part.
+    /// A slot in one part, without a head.
     pub fn whole(iterations: u64, cost_ns: u64) -> Self {
         Self { iterations, parts: 1, cost_ns, lead: 0, flush_ns: None }
     }
 
-    /// One iteration out of cold caches: the second one would find what the first left there.
+    /// One iteration from cold caches: a second one would find data that the first one left there.
     pub fn cold(cost_ns: u64, flush_ns: u64) -> Self {
         Self { flush_ns: Some(flush_ns), ..Self::whole(1, cost_ns) }
     }
 
-    /// What it finds in the caches.
+    /// The cache state at the start of the slot.
     pub fn caches(&self) -> Caches {
         if self.flush_ns.is_some() { Caches::Cold } else { Caches::Warm }
     }
 
-    /// What it takes with what comes before it.
+    /// Duration of a turn: flush, head and slot.
     pub fn turn_ns(&self) -> u64 {
         self.cost_ns.saturating_add(self.untimed_ns() as u64).saturating_add(self.flush_ns.unwrap_or(0))
     }
 
-    /// What its head takes, in nanoseconds.
+    /// Duration of the head, in nanoseconds.
     pub(crate) fn untimed_ns(&self) -> f64 {
         self.lead as f64 * self.iteration_ns()
     }
 
-    /// What an iteration takes, in nanoseconds.
+    /// Expected time of an iteration, in nanoseconds.
     pub(crate) fn iteration_ns(&self) -> f64 {
         self.cost_ns as f64 / self.iterations.max(1) as f64
     }
 
-    /// The same slot cut into as many equal parts as the clock can tell apart, rounding the iterations up to a multiple.
+    /// This slot cut into as many equal parts as the clock can time, with the iterations rounded up to a multiple.
     #[must_use]
     pub fn cut(self, finest_part_ns: Option<u64>) -> Self {
         let Some(finest) = finest_part_ns else { return self };
@@ -166,7 +167,7 @@ impl Slot {
     }
 }
 
-/// An implementation that does nothing, to measure what a call through the instrument costs.
+/// An implementation that does nothing, to measure the overhead of the instrument.
 #[derive(Debug, Default)]
 struct Nothing {
     calls: u64,
@@ -182,10 +183,10 @@ impl Prepared for Nothing {
     }
 }
 
-/// Nanoseconds that one iteration of nothing takes, in slots as `settings` shape them: no time below twice this can be told from nothing.
+/// Time of an empty iteration in slots of these settings, in nanoseconds: no time below twice this can be resolved.
 ///
 /// # Errors
-/// When the device fails.
+/// If the device fails.
 pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f64, String> {
     let mut nothing: Box<dyn Prepared> = Box::new(Nothing::default());
     let effort = Effort { warm_up_ns: 0, ..Effort::of(settings) };
@@ -203,7 +204,7 @@ pub fn empty_iteration_ns(device: &dyn Device, settings: &Settings) -> Result<f6
 mod tests {
     use super::*;
 
-    /// Answers what it is loaded for, and fails if a run is not loaded for.
+    /// Requires every run to be loaded in advance, and logs the loaded counts.
     struct Counted {
         loaded: Vec<u64>,
         left: u64,
@@ -244,11 +245,11 @@ mod tests {
     #[test]
     fn slots_are_cut_into_equal_parts_no_shorter_than_the_clock_can_tell() {
         let sized = |iterations, parts, cost_ns| Slot { parts, ..Slot::whole(iterations, cost_ns) };
-        // 200 us of 1 us each: five parts of forty.
+        // 200 iterations of 1 us: five parts of forty.
         assert_eq!(Slot::whole(200, 200_000).cut(Some(10_000)), sized(200, 5, 200_000));
-        // 45 us each: as many parts as iterations.
+        // Iterations of 45 us: as many parts as iterations.
         assert_eq!(Slot::whole(5, 225_000).cut(Some(10_000)), sized(5, 5, 225_000));
-        // 23 iterations become 25 so that the parts are equal.
+        // 23 iterations become 25, so that the parts are equal.
         assert_eq!(Slot::whole(23, 230_000).cut(Some(10_000)), sized(25, 5, 250_000));
         assert_eq!(Slot::whole(4, 30_000).cut(Some(10_000)), sized(6, 3, 45_000));
         assert_eq!(Slot::whole(1, 9_000).cut(Some(10_000)), Slot::whole(1, 9_000));

@@ -1,30 +1,30 @@
-//! How much effort a run takes: the only place where the instrument's numbers are chosen.
+//! Effort presets: the only place that chooses the instrument's settings.
 
 use ellwand_core::Caches;
 use ellwand_core::record::Settings;
 
-/// Shortest slot of a warm arm, in nanoseconds; arms that settle slowly get longer ones (`settle.rs`). A switch costs some 0.1 ms
-/// (messages, wake-up), and parts of a tenth of a millisecond are rarely hit by a preemption.
+/// Shortest slot of a warm arm, in nanoseconds; arms that settle slowly get longer ones (`settle.rs`). A switch between
+/// arms costs about 0.1 ms (messages, wake-up), and preemption rarely hits parts of 0.1 ms.
 pub const SLOT_NS: u64 = 500_000;
 
 /// Presets of [`Settings`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// A look.
+    /// A first look.
     Quick,
-    /// The default.
+    /// The default preset.
     #[default]
     Normal,
-    /// For figures that will be quoted.
+    /// For figures that will be published.
     Thorough,
 }
 
 impl Effort {
-    /// Names as the command line spells them.
+    /// Names on the command line.
     pub const NAMES: [(&'static str, Effort); 3] =
         [("quick", Effort::Quick), ("normal", Effort::Normal), ("thorough", Effort::Thorough)];
 
-    /// Fresh processes of each implementation, between which the samples are divided.
+    /// Number of fresh processes per implementation; the samples are divided among them.
     pub fn blocks(self) -> u32 {
         match self {
             Effort::Quick => 3,
@@ -33,7 +33,7 @@ impl Effort {
         }
     }
 
-    /// The settings of this effort.
+    /// The settings of this preset.
     pub fn settings(self) -> Settings {
         let (samples_min, rounds_max, case_budget_ms, warm_up_ms) = match self {
             Effort::Quick => (3, 60, 60, 5),

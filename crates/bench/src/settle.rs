@@ -1,12 +1,14 @@
-//! Settled slots: how many untimed iterations an arm needs after other arms used the processor, and how long its slots must be.
+//! Settled slots: how many untimed iterations an arm needs after other arms used the CPU, and how long its slots must
+//! be.
 //!
-//! An arm whose turn begins finds caches, branch predictors and page tables full of what the others did, a clock that may have
-//! fallen, and threads that sleep. Its first iterations can take twice as long as later ones. How long that lasts depends on
-//! the arm, its data and the machine, so it is measured: in a few turns of each arm, taken in the same company as its slots, every
-//! step after the switch is timed. The median over the turns is the settling curve. A slot then begins with as many untimed
-//! iterations as the curve needs to become flat, and is long enough that most of its turn is timed.
+//! When an arm's turn begins, caches, branch predictors and page tables are full of the other arms' data, the clock may
+//! have dropped, and threads are asleep. Its first iterations can take twice as long as later ones. How long that lasts
+//! depends on the arm, its data and the machine, so it is measured: in a few turns of each arm, among the same other
+//! arms as its slots, every step after the switch is timed. The median over the turns is the settling curve. A slot
+//! then starts with as many untimed iterations as the curve needs to become flat, and is long enough that most of its
+//! turn is timed.
 //!
-//! This is the only place where heads and lengths of slots are chosen, for `run`, `compare`, `selfcheck` and `machine` alike.
+//! Heads and lengths of slots are chosen only here, for `run`, `compare`, `selfcheck` and `machine`.
 
 use std::sync::OnceLock;
 
@@ -19,56 +21,56 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::sample::Slot;
 
-/// Turns in which the curve is recorded: the median over them drops a step that a neighbour disturbed.
+/// Turns per curve: the median over them drops a step disturbed by a neighbour.
 const TURNS: usize = 3;
-/// A step of the curve takes about this long, or one iteration: much shorter than what is to be seen, far longer than a
-/// reading of the clock.
+/// Approximate length of a curve step, at least one iteration: much shorter than the settling, much longer than a clock
+/// reading.
 const STEP_NS: f64 = 50_000.0;
-/// The curve covers at least this time and this many steps after the switch, at first ..
+/// The curve initially covers at least this time and this many steps after the switch ..
 const CURVE_NS: f64 = 3e6;
 const CURVE_STEPS: f64 = 24.0;
-/// .. and at most this time: the bound for arms that never settle.
+/// .. and never more than this time, for arms that never settle.
 const LONGEST_NS: f64 = 60e6;
-/// How many times as long a second curve is, if the first one had not settled by its end.
+/// Factor on the length of the second curve if the first had not settled by its end.
 const LONGER: f64 = 4.0;
-/// What a head can be for is bounded by how long a core takes to read the last cache anew: at this rate, in bytes a second, which
-/// any core reaches from memory, and never less than the time below, in nanoseconds. What still changes later is no switch's
-/// doing, but the host's or the arm's own.
+/// The longest head is bounded by the time in which one core refills the last-level cache, at this rate in bytes per
+/// second, which any core reaches from memory, and is at least the time below. Later changes come from the host or the
+/// arm, not from the switch.
 const REFILL: f64 = 5e9;
 const SHORTEST_BOUND_NS: f64 = 3e6;
-/// Fewest steps that show a curve. Iterations too long for that are longer than anything that must settle.
+/// Fewest steps that form a curve. If iterations are too long for that, they are longer than any settling.
 const FEWEST_STEPS: usize = 3;
-/// Steps that are averaged before they are compared with the settled level.
+/// Steps averaged before comparison with the settled level.
 const WINDOW: usize = 3;
 /// A curve is flat where it is within this share of the settled level.
 const FLAT: f64 = 0.01;
-/// A curve whose last quarter is faster than the one before by more than this is still falling.
+/// A curve still falls if its last quarter is faster than the quarter before by more than this share.
 const FALLING: f64 = 0.02;
-/// The timed part of a slot is at least this many times its untimed head.
+/// The timed part of a slot is at least this many times as long as its head.
 const TIMED_PER_UNTIMED: f64 = 2.0;
-/// Slots whose first part is slower than their middle by more than this, in most of them, are not settled.
+/// Slots are unsettled if most of them have a first part slower than their median part by more than this share.
 const DRIFT: f64 = 0.05;
-/// Fewest slots that can show it.
+/// Fewest slots needed to detect that.
 const DRIFT_SLOTS: usize = 6;
 
-/// What a measurement says of an arm whose slots still begin slow.
+/// Warning for an arm whose slots still start slow.
 pub(crate) const UNSETTLED: &str =
     "its slots begin slower than they end: it does not settle within the time that is given to that";
 
-/// Times of an iteration in each step of one turn, in nanoseconds.
+/// Time of an iteration in each step of a turn, in nanoseconds.
 pub(crate) type Curve = Vec<f64>;
 
-/// How a turn is cut into steps.
+/// How a turn is divided into steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// Iterations of a step.
+    /// Iterations per step.
     pub(crate) iterations: u64,
-    /// Steps.
+    /// Number of steps.
     pub(crate) count: u64,
 }
 
-/// The steps of a curve for slots of this shape, `factor` times as long as usual; `None` for cold slots, and for iterations of
-/// which no curve can be seen.
+/// The steps of a curve for slots of this shape, `factor` times the usual length; `None` for cold slots and for
+/// iterations too long for a curve.
 pub(crate) fn steps(slot: Slot, factor: f64) -> Option<Steps> {
     if !slot.caches().is_warm() {
         return None;
@@ -81,10 +83,10 @@ pub(crate) fn steps(slot: Slot, factor: f64) -> Option<Steps> {
     (count >= FEWEST_STEPS as u64).then_some(Steps { iterations: iterations as u64, count })
 }
 
-/// Takes one turn and times every step of it. The curve is empty where the device's clock cannot time parts.
+/// Takes one turn and times all steps. The curve is empty if the device cannot time parts.
 ///
 /// # Errors
-/// When the work fails on its device.
+/// If the work fails on its device.
 pub(crate) fn turn(
     device: &dyn Device,
     scope: CpuScope,
@@ -116,12 +118,12 @@ pub(crate) fn turn(
     Ok(curve)
 }
 
-/// Records the settling curves of all arms of a cell, which take turns as they will for their slots, in an order drawn by
-/// `coin`. `shape` says what slots of an arm look like so far; `take` takes a turn, and answers `None` for an arm that has ended.
-/// Arms that had not settled by the end of their curve are given longer ones once.
+/// Records the settling curves of all arms of a cell, which take turns as they later will for their slots, in random
+/// order. `shape` returns the current slot shape of an arm; `take` takes a turn and returns `None` for an arm that has
+/// ended. Arms that have not settled by the end of their curve get a longer curve once.
 ///
 /// # Errors
-/// What `take` fails with.
+/// The error of `take`.
 pub(crate) fn rehearse<E>(
     arms: usize,
     coin: &mut ChaCha8Rng,
@@ -153,7 +155,7 @@ pub(crate) fn rehearse<E>(
     Ok(learnt)
 }
 
-/// What several turns show; `None` without a curve.
+/// The settling shown by several turns; `None` without a curve.
 fn learn(steps: Steps, turns: &[Curve]) -> Option<Settling> {
     let length = turns.iter().map(Vec::len).min().filter(|length| *length >= FEWEST_STEPS)?;
     let at = |step: usize| median(&turns.iter().map(|turn| turn[step]).collect::<Vec<_>>());
@@ -170,7 +172,7 @@ fn learn(steps: Steps, turns: &[Curve]) -> Option<Settling> {
     })
 }
 
-/// The first step from which the curve, averaged over a few steps, is as flat as its own noise lets it be known.
+/// The first step from which the smoothed curve is flat, within the precision that its noise allows.
 fn settles_at(curve_ns: &[f64], settled_ns: f64) -> usize {
     let window = WINDOW.min(curve_ns.len() / 4).max(1);
     let flat = FLAT.max(scatter(&curve_ns[curve_ns.len() / 2..], settled_ns) / (window as f64).sqrt());
@@ -180,7 +182,7 @@ fn settles_at(curve_ns: &[f64], settled_ns: f64) -> usize {
     curve_ns.windows(window).position(settled).unwrap_or(curve_ns.len() / 2)
 }
 
-/// Standard deviation of steps relative to their level, from the median absolute deviation (Hampel 1974).
+/// Relative standard deviation of steps around `level`, from the median absolute deviation (Hampel 1974).
 fn scatter(steps: &[f64], level: f64) -> f64 {
     let off: Vec<f64> = steps.iter().map(|step| (step - level).abs()).collect();
     1.4826 * median(&off).unwrap_or(0.0) / level
@@ -204,8 +206,8 @@ fn longest_head_ns() -> f64 {
     })
 }
 
-/// Untimed iterations for a curve that is flat from `first` on: a quarter more, and one step for short ones whatever the curve
-/// says, since the median over turns cannot see a switch that was slow by chance. At most `bound_ns` of them.
+/// Untimed iterations for a curve that is flat from step `first` on: a quarter more, and at least one step if steps are
+/// short, because the median over turns cannot show an occasional slow switch. Limited to `bound_ns`.
 fn untimed(first: usize, step_iterations: u64, settled_ns: f64, bound_ns: f64) -> u64 {
     let step_ns = step_iterations as f64 * settled_ns;
     let short = step_ns <= 4.0 * STEP_NS;
@@ -213,7 +215,7 @@ fn untimed(first: usize, step_iterations: u64, settled_ns: f64, bound_ns: f64) -
     wanted.min((bound_ns / step_ns).ceil() as u64) * step_iterations
 }
 
-/// The shape of slots of an arm with this settling curve: at least `slot_ns` long, and so long that most of a turn is timed.
+/// The slot shape for this settling curve: at least `slot_ns` long, and long enough that most of a turn is timed.
 pub(crate) fn slot(settling: &Settling, slot_ns: u64, most: u64, finest_part_ns: Option<u64>) -> Slot {
     let settled_ns = settling.settled_ns.max(1e-3);
     let lead_ns = settling.untimed as f64 * settled_ns;
@@ -223,12 +225,12 @@ pub(crate) fn slot(settling: &Settling, slot_ns: u64, most: u64, finest_part_ns:
     Slot { lead: settling.untimed, ..slot }
 }
 
-/// Ratios of the first part of a slot to its middle one, collected to see whether slots begin settled.
+/// Ratios of the first to the median part of each slot, which show whether slots start settled.
 #[derive(Debug, Default)]
 pub(crate) struct Drift(Vec<f64>);
 
 impl Drift {
-    /// Takes note of the parts of a slot.
+    /// Records the parts of a slot.
     pub(crate) fn saw(&mut self, parts_ns: &[u64]) {
         let all: Vec<f64> = parts_ns.iter().map(|ns| *ns as f64).collect();
         if let (Some(first), Some(middle)) = (all.first(), median(&all))
@@ -239,7 +241,7 @@ impl Drift {
         }
     }
 
-    /// True if the first part is slower in most slots: the head is too short by now.
+    /// True if the first part is slower in most slots, so the head is too short.
     pub(crate) fn is_unsettled(&self) -> bool {
         let slower = self.0.iter().filter(|ratio| **ratio > 1.0).count();
         self.0.len() >= DRIFT_SLOTS
@@ -248,7 +250,7 @@ impl Drift {
     }
 }
 
-/// The shape after slots turned out not to begin settled: head and parts twice as long, up to the bound.
+/// The new shape after slots started unsettled: head and parts twice as long, up to the bound.
 pub(crate) fn longer(slot: Slot) -> Slot {
     let lead = 2 * slot.lead.max(slot.iterations / slot.parts.max(1));
     let longer = Slot { lead, iterations: 2 * slot.iterations, cost_ns: 2 * slot.cost_ns, ..slot };
@@ -259,7 +261,7 @@ pub(crate) fn longer(slot: Slot) -> Slot {
 mod tests {
     use super::*;
 
-    /// A curve that falls from `first` to `last` by half of the rest every `half` steps, with some noise.
+    /// A noisy curve that falls from `first` to `last`, halving the remainder every `half` steps.
     fn falling(first: f64, last: f64, half: f64, steps: usize, noise: f64) -> Curve {
         let mut state = 1_u64;
         let mut random = move || {
@@ -277,8 +279,8 @@ mod tests {
 
     #[test]
     fn recorded_curves_settle_where_a_reader_would_say() {
-        // Time of an iteration in us after a switch, three arms: scale of 6 MiB on Zen 4, the same and a parser on Zen 3, and a
-        // chain of multiplications on Zen 3 in steps of three iterations.
+        // Iteration times in us after a switch for four arms: scale of 6 MiB on Zen 4, the same and a parser on Zen 3,
+        // and a chain of multiplications on Zen 3 in steps of three iterations.
         let zen4 = [471.0, 281.0, 199.0, 161.0, 157.0, 156.0, 156.0, 155.0, 156.0, 156.0, 157.0, 156.0];
         let zen3 = [715.0, 495.0, 335.0, 269.0, 256.0, 250.0, 249.0, 248.0, 249.0, 248.0, 250.0, 250.0];
         let parse = [139.6, 136.0, 133.0, 131.4, 130.5, 130.2, 129.3, 129.1, 129.2, 129.3, 128.9, 129.2, 129.4, 129.6];

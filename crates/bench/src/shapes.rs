@@ -1,34 +1,34 @@
-//! Slots of one shape for two implementations that are compared.
+//! Equal slot shapes for two implementations in a comparison.
 //!
-//! Each worker finds by itself how many iterations fill a slot, and on a noisy machine two of them find different numbers for
-//! equal work: three parts of which the fastest counts, against one part, which is what it is. The fastest of three is faster
-//! wherever neighbours disturb, so that such a comparison finds a difference where there is none (20 % in one seen). What the
-//! slots of a first block took tells the time of an iteration better than any warm-up, and both are asked alike from then on.
+//! Each worker finds the number of iterations per slot itself, and on a noisy machine two workers find different
+//! numbers for equal work. If one gets the fastest of three parts and the other a single part, the first looks faster
+//! wherever neighbours disturb (by 20 % in one observed case). The slots of a first block show the time of an iteration
+//! better than any warm-up, so both arms then get shapes based on it.
 
 use ellwand_core::record::Sample;
 
 use crate::sample::{MOST_PARTS, Slot};
 
-/// Times of an iteration that differ by no more than this get the same number of iterations.
+/// Iteration times within this ratio get the same number of iterations.
 const NEAR: f64 = 1.3;
-/// Beyond this ratio shapes are left as they are: no noise makes up for it, and the faster one would be asked for as long as the
-/// slower one takes.
+/// Beyond this ratio shapes stay as they are: no noise can hide such a difference, and the faster arm would otherwise
+/// run as long as the slower one.
 const FAR: f64 = 4.0;
 
-/// What a first block told of an arm.
+/// What a first block showed about an arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Seen {
-    /// The shape of its slots.
+    /// Its current slot shape.
     pub(crate) slot: Slot,
-    /// Time of an iteration in the fastest part of all, in nanoseconds.
+    /// Iteration time in the fastest of all parts, in nanoseconds.
     pub(crate) iteration_ns: f64,
-    /// Most iterations that it can be loaded for.
+    /// Most iterations that can be loaded at once.
     pub(crate) most: u64,
-    /// Shortest part that its device can tell; `None` where slots are whole.
+    /// Shortest part that its device can time; `None` if slots are not cut.
     pub(crate) finest_part_ns: Option<u64>,
 }
 
-/// Nanoseconds of an iteration in the fastest part of all samples; `None` where none has a time.
+/// Iteration time in the fastest part of all samples, in nanoseconds; `None` without a valid time.
 pub(crate) fn iteration_ns(samples: &[Sample]) -> Option<f64> {
     let of = |sample: &Sample| {
         let whole = (sample.device_ns.unwrap_or(sample.wall_ns), 1);
@@ -38,8 +38,8 @@ pub(crate) fn iteration_ns(samples: &[Sample]) -> Option<f64> {
     samples.iter().map(of).filter(|ns| *ns > 0.0).reduce(f64::min)
 }
 
-/// Shapes for arms whose settling is known: slots as [`alike`] makes them, of the longer of both lengths, after heads of the longer
-/// of both times. Arms that are far apart keep their own.
+/// Shapes for arms with known settling: slots as from [`alike`], with the longer of the two lengths and the longer of
+/// the two heads. Arms whose times are far apart keep their own shapes.
 pub(crate) fn settled_alike(seen: [Seen; 2], slot_ns: u64) -> [Slot; 2] {
     let longest = seen[0].slot.cost_ns.max(seen[1].slot.cost_ns).max(slot_ns);
     let shapes = alike(seen, longest).unwrap_or(seen.map(|seen| seen.slot));
@@ -54,18 +54,18 @@ pub(crate) fn settled_alike(seen: [Seen; 2], slot_ns: u64) -> [Slot; 2] {
     [0, 1].map(|arm| Slot { lead: leads[arm], ..shapes[arm] })
 }
 
-/// Shapes in which both have as many parts, and parts of the same iterations where they are about as fast, of about the same
-/// length otherwise, for slots of at least `slot_ns`. `None` where that is so already, or cannot be.
+/// Shapes with the same number of parts for both arms, for slots of at least `slot_ns`. Parts have the same iterations
+/// if the arms are about equally fast, otherwise about the same length. `None` if no change is needed or possible.
 pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     let times = seen.map(|seen| seen.iteration_ns);
     let (fastest, slowest) = (times[0].min(times[1]), times[0].max(times[1]));
-    // f64::min and max pass over what is no number.
+    // f64::min and f64::max ignore NaN.
     let told = times.iter().all(|time| time.is_finite() && *time > 0.0);
     if !told || slowest > FAR * fastest {
         return None;
     }
     let slot_ns = slot_ns as f64;
-    // Both are long: one iteration each, in one part.
+    // Both iterations are long: each slot is a single iteration already.
     if fastest >= slot_ns && seen.iter().all(|seen| seen.slot.iterations == 1) {
         return None;
     }
@@ -95,7 +95,7 @@ pub(crate) fn alike(seen: [Seen; 2], slot_ns: u64) -> Option<[Slot; 2]> {
     (!(good_enough(seen, near, parts) || as_it_is(0) && as_it_is(1))).then_some(wanted)
 }
 
-/// Whether the shapes there are may stay: equal where they must be, and at most a part fewer than there might be.
+/// True if the current shapes may stay: equal where required, with at most one part less than possible.
 fn good_enough(seen: [Seen; 2], near: bool, wanted_parts: u64) -> bool {
     let [a, b] = seen.map(|seen| seen.slot);
     let part_ns = |seen: Seen| seen.iteration_ns * (seen.slot.iterations / seen.slot.parts.max(1)) as f64;
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn equal_work_has_slots_of_one_shape() {
-        // One of them was warmed up while a neighbour held the memory.
+        // One arm was warmed up while a neighbour used the memory bandwidth.
         assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 1, 1)], SLOT)), Some([(3, 3); 2]));
         assert_eq!(shapes(alike([seen(90e3, 3, 3), seen(92e3, 2, 2)], SLOT)), Some([(3, 3); 2]));
         // Both were.
         assert_eq!(shapes(alike([seen(60e3, 1, 1), seen(60e3, 1, 1)], SLOT)), Some([(4, 4); 2]));
-        // A rounding apart.
+        // Different only by rounding.
         assert_eq!(shapes(alike([seen(100.0, 2000, 5), seen(101.0, 1985, 5)], SLOT)), Some([(1985 / 5 * 5, 5); 2]));
     }
 
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn parts_of_different_work_are_about_as_long() {
         assert_eq!(shapes(alike([seen(50e3, 4, 4), seen(150e3, 2, 2)], SLOT)), Some([(6, 2), (2, 2)]));
-        // A device that cannot cut its slots.
+        // A device that cannot cut its slots into parts.
         let whole = |iteration_ns, iterations| Seen { finest_part_ns: None, ..seen(iteration_ns, iterations, 1) };
         assert_eq!(shapes(alike([whole(50e3, 4), whole(52e3, 1)], SLOT)), Some([(4, 1); 2]));
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is asked for is asked alike, whoever is named first, is never asked for again, and fits.
+        /// Both arms get equal treatment in either order, the result needs no further change, and it fits the limits.
         #[test]
         fn shapes_are_fair_and_settled(
             times in prop::array::uniform2(1.0..1e7_f64),
@@ -211,7 +211,7 @@ mod tests {
                 prop_assert_eq!(a.parts, b.parts);
                 for (slot, arm) in [a, b].iter().zip(&arms) {
                     prop_assert!(slot.iterations >= 1 && slot.iterations <= arm.most && slot.iterations % slot.parts == 0);
-                    // Where parts are as long as each other, the shorter one may fall below by a rounding.
+                    // With parts of equal length, rounding can leave the shorter one below the minimum.
                     let part_ns = slot.iterations as f64 / slot.parts as f64 * arm.iteration_ns;
                     prop_assert!(slot.parts == 1 || part_ns >= 10_000.0 / 1.5);
                 }

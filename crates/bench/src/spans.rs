@@ -1,7 +1,7 @@
-//! Components: runs of an implementation with spans on, apart from every headline timing.
+//! Components: runs of an implementation with spans on, separate from all headline timings.
 //!
-//! The answer is judged before and after, as for a measurement, and the times are those of profiled runs: they tell where
-//! the time goes, not how long it takes.
+//! The answer is checked before and after, as for a measurement. The times are those of profiled runs: they show where
+//! the time goes, not how long a run takes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,31 +16,32 @@ use crate::check::{self, Task};
 use crate::measure::{Event, Instrument, Interrupted};
 use crate::plan::Cell;
 
-/// Name of the span around an iteration; no implementation of a user's is likely to call one so.
+/// Name of the span around an iteration; unlikely to occur in user code.
 const ITERATION: &str = "(iteration)";
-/// Name of the span that ends where the clock of a device began to count.
+/// Name of the span that ends when the device clock starts counting.
 const CLOCK: &str = "(device clock)";
-/// Most spans of a recording: 8 MiB in memory, some 40 MB as a trace that viewers still open.
+/// Most spans in a recording: 8 MiB in memory and about 40 MB as a trace, which viewers can still open.
 const CAPACITY: u64 = 1 << 18;
-/// Iterations that are recorded of slow implementations: enough for a look at how they differ, few enough to wait for.
+/// Iterations recorded for slow implementations: enough to see how they vary, few enough to wait for.
 const ITERATIONS: std::ops::RangeInclusive<u64> = 3..=50;
-/// Of fast ones, as many more as fill this time: a pause of the machine takes milliseconds, and is to be few of them.
+/// Fast implementations get more iterations, to fill this time: a pause of the machine lasts milliseconds and must
+/// affect only a few of them.
 const FILLED_NS: u64 = 30_000_000;
-/// But no more than the record keeps a number of for each component ..
+/// Their limit is the number of values that the record keeps per component ..
 const FILLING: u64 = 2_000;
-/// .. and no more than this many spans, some 5 MB as a trace.
+/// .. and this number of spans, about 5 MB as a trace.
 const FILLING_SPANS: u64 = 1 << 15;
 
-/// Components of an implementation, and every span that was recorded.
+/// Components of an implementation, and all recorded spans.
 #[derive(Debug)]
 pub struct Recording {
-    /// What goes into the record.
+    /// The line for the record.
     pub spans: Spans,
-    /// The whole trace; none when nothing ran.
+    /// The whole trace; `None` if nothing ran.
     pub trace: Option<Trace>,
 }
 
-/// What spans cost here, for the record; none while a session runs.
+/// The cost of a span on this machine, for the record; `None` while another session runs.
 pub fn cost() -> Option<SpanCost> {
     let cost = ellwand_profile::cost().ok()?;
     let known = [cost.off_ns, cost.on_ns, cost.empty_ns].iter().all(|ns| ns.is_finite());
@@ -51,7 +52,7 @@ impl Instrument<'_> {
     /// Records the components of each implementation of a cell, in this process.
     ///
     /// # Errors
-    /// When the user interrupts.
+    /// If the user interrupts.
     pub fn spans(
         &self,
         cell: &Cell,
@@ -112,8 +113,8 @@ impl Instrument<'_> {
         Ok(Recording { spans, trace: Some(trace) })
     }
 
-    /// Runs iterations with spans on: how many, the budget and the time of the first run say, and for fast ones the time and
-    /// the spans of a look before.
+    /// Runs iterations with spans on. Budget and first-run time determine their number; for fast implementations, a
+    /// trial session adds the iteration time and the spans per iteration.
     fn record(
         &self,
         prepared: &mut dyn Prepared,
@@ -122,9 +123,9 @@ impl Instrument<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<Trace, String> {
         let fill_ns = self.settings.case_budget_ns.min(FILLED_NS);
-        // A first run also pays for caches and pages; of one that is no small part of the time, another tells nothing new.
+        // A first run also warms caches and pages. If it is long enough that this hardly matters, a trial adds nothing.
         let look = u64::from(first_run_ns < fill_ns);
-        // A session to see how many spans an iteration has, so that none of those that count is cut in the middle.
+        // A trial session counts the spans of an iteration, so that no recorded iteration is cut off.
         let (first, _) = self.session(prepared, look, None)?;
         let each_ns = first.frames(ITERATION).wall_ns.first().map_or(first_run_ns, |ns| first_run_ns.min(*ns as u64));
         let wanted = iterations(self.settings.case_budget_ns, first_run_ns, each_ns, first.spans().div_ceil(1 + look));
@@ -138,7 +139,7 @@ impl Instrument<'_> {
         Ok(trace)
     }
 
-    /// A session: one iteration in which the threads join, then `iterations` that are told apart.
+    /// Runs a session: one iteration in which the threads join, then `iterations` separate ones.
     fn session(
         &self,
         prepared: &mut dyn Prepared,
@@ -175,19 +176,19 @@ impl Instrument<'_> {
     }
 }
 
-/// Iterations to record, from the time of the first run, that of a warm one, and the spans in one.
+/// Number of iterations to record, given the time of the first and of a warm run and the spans in an iteration.
 fn iterations(budget_ns: u64, first_run_ns: u64, each_ns: u64, spans: u64) -> u64 {
     let spans = spans.max(1);
     let few = (budget_ns / first_run_ns.max(1)).clamp(*ITERATIONS.start(), *ITERATIONS.end());
     let filling = (budget_ns.min(FILLED_NS) / each_ns.max(1)).min(FILLING).min(FILLING_SPANS / spans);
-    // Half of the room: an iteration need not have as many spans as the one that was looked at.
+    // Half of the capacity, because an iteration may have more spans than the trial showed.
     few.max(filling).min(CAPACITY / 2 / spans).max(1)
 }
 
-/// What a device did, or why that cannot be told.
+/// What a device did, or why that is unknown.
 type Did = Result<Vec<Activity>, String>;
 
-/// Puts what a device did onto the timeline of the spans.
+/// Moves device activity onto the timeline of the spans.
 fn place(trace: &mut Trace, mut activities: Vec<Activity>) {
     let clock = trace.lanes.iter().flat_map(|lane| &lane.spans).find(|span| trace.name(span) == CLOCK);
     let Some(began) = clock.map(|span| trace.since_start_ns(span.end)) else { return };
@@ -197,7 +198,7 @@ fn place(trace: &mut Trace, mut activities: Vec<Activity>) {
     trace.activities = activities;
 }
 
-/// A line without components, from what a measurement says about the same cell.
+/// A line without components, for the cell of a measurement.
 fn blank(measurement: ellwand_core::Measurement) -> Spans {
     Spans {
         case: measurement.case,
@@ -219,7 +220,7 @@ fn blank(measurement: ellwand_core::Measurement) -> Spans {
     }
 }
 
-/// Puts the components of a trace into the line.
+/// Fills the line with the components of a trace.
 fn fill(spans: &mut Spans, trace: &Trace) {
     let frames = trace.frames(ITERATION);
     let node = |FrameRow { row, inside, total_ns, self_ns }: FrameRow| {
@@ -239,7 +240,7 @@ fn fill(spans: &mut Spans, trace: &Trace) {
             call_max_ns: known(row.max_ns),
             bytes: row.counters.bytes,
             items: row.counters.items,
-            // A record has no infinite numbers.
+            // A record cannot hold infinite numbers.
             flops: known(row.counters.flops).unwrap_or(0.0),
         }
     };
@@ -256,12 +257,12 @@ fn fill(spans: &mut Spans, trace: &Trace) {
     }
 }
 
-/// Takes the time in which the recording made room for itself out of everything that it lay in: it is no component.
+/// Removes the time in which the recorder grew its buffer from all enclosing nodes: it is not a component.
 fn take_room_out(iteration_ns: &mut [f64], nodes: &mut Vec<SpanNode>) {
     let take = |from: &mut [f64], room: &[f64]| from.iter_mut().zip(room).for_each(|(time, ns)| *time -= ns);
     while let Some(at) = nodes.iter().position(|node| node.path.last().is_some_and(|name| name == ROOM_NAME)) {
         let room = nodes.remove(at);
-        // Nodes stand below what they lie in: going back, the first of each smaller depth is around it.
+        // Nodes follow the nodes that contain them: going back, the first of each smaller depth is an ancestor.
         let mut depth = room.path.len();
         for node in nodes[..at].iter_mut().rev() {
             if node.path.len() >= depth {
@@ -332,10 +333,10 @@ mod tests {
 
     #[test]
     fn fast_iterations_fill_the_time_and_slow_ones_the_budget() {
-        // 50 iterations of 67 us would be as long as one pause of 3 ms.
+        // 50 iterations of 67 us would take only as long as one 3 ms pause.
         let of_us = |first: u64, warm: u64| iterations(BUDGET, 1000 * first, 1000 * warm, 5);
         assert_eq!(of_us(200, 60), 500);
-        // A budget of less time than that is not exceeded.
+        // A smaller budget is not exceeded.
         assert_eq!(iterations(6_000_000, 60_000, 60_000, 5), 100);
         assert_eq!((of_us(2_000, 1_500), of_us(30_000, 30_000), of_us(900_000, 900_000)), (30, 3, 3));
     }

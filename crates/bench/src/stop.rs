@@ -1,26 +1,26 @@
-//! When to stop sampling a cell. Each rule is a row of [`STOPS`]; the first that fires ends the cell.
+//! Stop rules for sampling a cell. Each is a row of [`STOPS`]; the first that fires ends the cell.
 
 use ellwand_core::record::{Sample, Settings};
 use ellwand_core::stats::{median, median_interval};
 
-/// How far a cell has come.
+/// The progress of a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// Rounds completed.
+    /// Completed rounds.
     pub rounds: u32,
-    /// Rounds that fill the time for the case.
+    /// Rounds that fill the time budget of the case.
     pub planned: u32,
-    /// Seconds of an iteration, by implementation.
+    /// Times of an iteration in seconds, by implementation.
     pub seconds: &'a [Vec<f64>],
-    /// Whether the samples took many times the time for the case, and there are as many as there must be.
+    /// True if sampling took many times the budget and the minimum number of samples exists.
     pub overtime: bool,
 }
 
-/// How many times the time for the case, or what as many slots were found to cost, its samples may take before they end it.
+/// Factor on the budget, or on the expected cost of the slots if that is larger, beyond which sampling ends.
 const OVERTIME: u64 = 20;
 
-/// Whether the samples of all implementations of a cell took far longer than they were expected to. Of each there are the
-/// samples and what a slot was found to cost; one process of `blocks` takes its part of them.
+/// True if the samples of all implementations of a cell took far longer than expected. Each item holds the samples of
+/// one implementation and the expected cost of its slots; each of `blocks` processes takes its share of them.
 pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, settings: &Settings, blocks: u32) -> bool {
     let blocks = blocks.max(1);
     let (mut spent_ns, mut expected_ns) = (0_u64, 0_u64);
@@ -28,7 +28,7 @@ pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, setti
         if samples.len() < settings.samples_min.div_ceil(blocks) as usize {
             return false;
         }
-        // The longest left out: where the clock steps, one slot seems to take as long as it likes.
+        // Without the longest: if the clock is set, one slot can seem arbitrarily long.
         let longest_ns = samples.iter().map(|sample| sample.wall_ns).max().unwrap_or(0);
         let all_ns = samples.iter().fold(0_u64, |sum, sample| sum.saturating_add(sample.wall_ns));
         spent_ns = spent_ns.saturating_add(all_ns.saturating_sub(longest_ns));
@@ -38,19 +38,19 @@ pub(crate) fn overtime<'a>(all: impl Iterator<Item = (&'a [Sample], u64)>, setti
     spent_ns > OVERTIME.saturating_mul(expected_ns)
 }
 
-/// A rule: whether the cell has enough.
+/// A row of [`STOPS`].
 pub struct StopRule {
-    /// Name.
+    /// Name of the rule.
     pub name: &'static str,
-    /// What it does.
+    /// What the rule does.
     pub about: &'static str,
-    /// Whether it fires.
+    /// True if the cell is finished.
     pub fires: fn(&Progress) -> bool,
 }
 
-/// Half width of the interval of the median, relative to the median, at which an implementation is known well enough.
+/// Half width of the median's interval, relative to the median, that counts as precise.
 pub const PRECISION: f64 = 0.001;
-/// Rounds before precision may end a cell: fewer would trust a lucky calm.
+/// Fewest rounds before precision may end a cell: earlier, it could be a lucky quiet period.
 pub const PRECISION_ROUNDS: u32 = 50;
 
 /// Every rule. To add one, add a row.

@@ -1,4 +1,4 @@
-//! Writing a record: one line at a time, each flushed, so that killing the program loses at most the cell being measured.
+//! Writes a record line by line and flushes each, so that killing the program loses at most the cell being measured.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,53 +6,53 @@ use std::path::{Path, PathBuf};
 
 use ellwand_core::record::{self, Comparison, Measurement, Record, RecordError, Run, Spans};
 
-/// Why a record could not be written or continued.
+/// Why a record cannot be written or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
-    /// The file system refused.
+    /// A write failed; earlier lines are kept.
     #[error("{path}: {cause}; the record up to here is kept{}", next_step(cause, true))]
     Io {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         cause: io::Error,
     },
-    /// The file system refused before there was anything to keep.
+    /// The record could not be created.
     #[error("{path}: {cause}; no record was begun{}", next_step(cause, false))]
     Begin {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         cause: io::Error,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {cause}")]
     Read {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         cause: io::Error,
     },
-    /// What is there cannot be continued.
+    /// The existing file cannot be continued.
     #[error("{path}: {cause}")]
     Unreadable {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         cause: RecordError,
     },
-    /// Somebody else writes it at this moment.
+    /// Another process is writing the record.
     #[error("{path} is being written by another process; wait for it or choose another directory")]
     InUse {
-        /// The record.
+        /// Path of the record.
         path: PathBuf,
     },
-    /// A value cannot be written as JSON.
+    /// A value cannot be serialised as JSON.
     #[error("a measurement cannot be written: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// What to do about a file system that refused.
+/// Advice for a failed write.
 fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if !begun => {
@@ -68,7 +68,7 @@ fn next_step(cause: &io::Error, begun: bool) -> &'static str {
     }
 }
 
-/// An open record.
+/// A record that is open for writing.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
@@ -76,14 +76,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a record, replacing what is there.
+    /// Creates a record, replacing an existing file.
     ///
     /// # Errors
-    /// When the file cannot be created or written.
+    /// If the file cannot be created or written.
     pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
         let io = |source| WriterError::Begin { path: path.into(), cause: source };
         let first = record::line(run)?;
-        // Not truncated before it is locked: the record may belong to a run that is still going on.
+        // Do not truncate before locking: the record may belong to a run in progress.
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io)?;
         lock(path, &file)?;
         let is_file = file.metadata().map_err(io)?.is_file();
@@ -92,7 +92,7 @@ impl Writer {
         }
         let mut writer = Self { path: path.into(), file };
         if let Err(error) = writer.line(&first) {
-            // Half of a first line can be read by nobody, and would pass for a record that is to be kept.
+            // Half of a first line is unreadable, and would later be mistaken for a record worth keeping.
             if is_file {
                 let _ = std::fs::remove_file(path);
             }
@@ -104,10 +104,10 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Opens a record to add to it. A last line that was cut off is removed; what was measured is returned.
+    /// Opens a record for appending. Removes a last line that was cut off; returns the measurements in the file.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a record.
+    /// If the file cannot be read or is not a record.
     pub fn resume(path: &Path) -> Result<(Self, Record), WriterError> {
         let io = |source| WriterError::Io { path: path.into(), cause: source };
         let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
@@ -124,34 +124,34 @@ impl Writer {
         Ok((Self { path: path.into(), file }, known))
     }
 
-    /// Adds a measurement and flushes it.
+    /// Appends a measurement and flushes it.
     ///
     /// # Errors
-    /// When the line cannot be written (disk full); the lines before it stay whole.
+    /// If the line cannot be written (disk full); earlier lines stay intact.
     pub fn measurement(&mut self, measurement: &Measurement) -> Result<(), WriterError> {
         let line = record::line(measurement)?;
         self.line(&line)
     }
 
-    /// Adds a comparison and flushes it.
+    /// Appends a comparison and flushes it.
     ///
     /// # Errors
-    /// When the line cannot be written (disk full); the lines before it stay whole.
+    /// If the line cannot be written (disk full); earlier lines stay intact.
     pub fn comparison(&mut self, comparison: &Comparison) -> Result<(), WriterError> {
         let line = record::line(comparison)?;
         self.line(&line)
     }
 
-    /// Notes that another command goes on with this record: its own first line, before what it adds.
+    /// Notes that another command continues this record, by writing its run line before the lines it adds.
     ///
     /// # Errors
-    /// When the line cannot be written.
+    /// If the line cannot be written.
     pub fn resumed(&mut self, run: &Run) -> Result<(), WriterError> {
         let line = record::line(run)?;
         self.line(&line)
     }
 
-    /// Adds the components of an implementation and flushes them.
+    /// Appends the components of an implementation and flushes them.
     ///
     /// # Errors
     /// As for [`Writer::measurement`].
@@ -161,7 +161,7 @@ impl Writer {
     }
 
     fn line(&mut self, text: &str) -> Result<(), WriterError> {
-        // One write call a line: a reader never sees half of one unless the system was cut off in the middle.
+        // One write call per line, so a reader never sees half a line unless the system crashes in the middle.
         let bytes = format!("{text}\n").into_bytes();
         self.file
             .write_all(&bytes)
@@ -170,7 +170,7 @@ impl Writer {
     }
 }
 
-/// Takes the record for this process until it is closed. A file system without locks goes without.
+/// Locks the record until it is closed. On a file system without locks, continues without one.
 fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(WriterError::InUse { path: path.into() }),
@@ -181,7 +181,7 @@ fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
 /// Reads a record file.
 ///
 /// # Errors
-/// When it cannot be read or is not a record; names the file.
+/// If it cannot be read or is not a record; the error names the file.
 pub fn read(path: &Path) -> Result<Record, WriterError> {
     let bytes = std::fs::read(path).map_err(|source| WriterError::Read { path: path.into(), cause: source })?;
     record::parse(&String::from_utf8_lossy(&bytes))

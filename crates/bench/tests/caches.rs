@@ -1,4 +1,4 @@
-//! What happens around a slot when caches are cold, in its order, on a device that writes down what it is asked.
+//! The steps around a slot with cold caches, in order, on a device that logs its calls.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ use ellwand_core::{
     Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Timing,
 };
 
-/// What was asked, in its order.
+/// The calls, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<&'static str>>>);
 
@@ -30,7 +30,7 @@ impl Log {
     }
 }
 
-/// How long a flush takes here.
+/// Duration of a flush on this device.
 const FLUSH_NS: u64 = 700;
 
 struct Told {
@@ -74,7 +74,7 @@ impl Device for Told {
     }
 }
 
-/// Adds one, slower where the cache is cold, which it knows from the log.
+/// Adds one; it is slower if the log shows that the cache is cold.
 struct Toy {
     clock: Clock,
     log: Log,
@@ -140,7 +140,7 @@ fn measured(registry: &Registry, caches: Caches) -> Measurement {
     instrument.measure(&cell(registry), &mut |_| {}).unwrap().remove(0)
 }
 
-/// Everything around one cold slot.
+/// All steps of one cold slot.
 const SLOT: &str = "load flush start run sync end";
 
 #[test]
@@ -151,9 +151,10 @@ fn a_cold_slot_is_loaded_then_flushed_then_timed_and_holds_one_iteration() {
     assert_eq!(cold.caches, Caches::Cold);
     let said = log.said().join(" ");
     assert_eq!(cold.samples.len(), 8);
-    // Nothing runs between two slots: it would bring back into the caches what was flushed.
+    // Nothing runs between two slots: it would refill the flushed caches.
     assert!(said.contains(&[SLOT; 8].join(" ")), "{said}");
-    // Calibration times the flush by itself, so that it is known what a sample costs, and takes slots as those that follow.
+    // Calibration times the flush separately, because it is part of a sample's cost, and takes slots like the later
+    // ones.
     let known = "start flush end load flush start run sync end ".repeat(3);
     assert_eq!(said.matches(&known).count(), 1, "{said}");
     assert_eq!(said.matches("load flush start run sync end").count(), 3 + 8, "{said}");

@@ -1,4 +1,4 @@
-//! The instrument on a fake clock: what it does is exact, so it is asserted exactly.
+//! The instrument on a fake clock, where its behaviour is exact and is asserted exactly.
 
 mod common;
 
@@ -80,7 +80,7 @@ fn an_implementation_that_stops_computing_is_caught_by_the_poison() {
     let mut bench = Bench::default();
     bench.add("lazy", |runs| if runs < 20 { Act::Right(500) } else { Act::Nothing });
     let ended = std::thread::spawn(move || bench.measure());
-    // With a clock that no longer moves, calibration must not spin for ever either: the rounds have begun by then.
+    // With a clock that has stopped, calibration must not loop for ever; the rounds have begun by then.
     assert!(matches!(ended.join().unwrap()[0].outcome, Outcome::Wrong { .. }));
 }
 
@@ -154,8 +154,8 @@ fn a_time_below_the_resolution_says_so() {
     assert!(measured.below_resolution());
 }
 
-/// A device whose clock is set while it is timed, an hour back and an hour on: the slots that were hit are what they are,
-/// every other one is exact, and a step back is said.
+/// A device clock that is set while it is used, an hour back and an hour forward: only the affected slots are wrong,
+/// and the step back gives a warning.
 #[test]
 fn a_clock_that_steps_spoils_the_slots_it_hits_and_is_said() {
     const HOUR_NS: u64 = 3_600_000_000_000;
@@ -179,11 +179,11 @@ fn a_clock_that_steps_spoils_the_slots_it_hits_and_is_said() {
     let said: Vec<&String> = measured[1].warnings.iter().filter(|warning| warning.contains("clock")).collect();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("went back in 1 of 8 slots"), "{said:?}");
-    // The middle of the slots is what the time is, and no step moved it.
+    // The reported time is the median of the slots, which no step moved.
     let walls: Vec<f64> = stepped.iter().map(|wall| *wall as f64).collect();
     assert_eq!(ellwand_core::stats::median(&walls), Some(1000.0));
 }
 
-/// Runs of the toy in the test above that fall into slots: four runs fill one, and one more warms each up.
+/// Run numbers of the toy in the test above that fall inside slots: four runs fill a slot, and one more warms it up.
 const RUNS_BACK: u64 = 30;
 const RUNS_ON: u64 = 45;

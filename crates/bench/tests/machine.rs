@@ -1,4 +1,4 @@
-//! Ceilings of a device whose speed nobody knows beforehand: the fake card fills its multiprocessors, and computes for long enough.
+//! Ceilings of a device of unknown speed: the fake card fills its multiprocessors and computes for long enough.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -45,7 +45,7 @@ impl Device for Card {
     }
 }
 
-/// Tiles and steps, of which the answer is how many there were.
+/// A workload of tiles and steps; the answer is their number.
 struct Counted(Vec<Axis>);
 
 fn sizes(case: &Case) -> [u64; 2] {
@@ -76,7 +76,7 @@ impl Workload for Counted {
     }
 }
 
-/// Takes 10 us and so many nanoseconds a step.
+/// Takes 10 us plus a fixed time per step.
 struct Ready {
     clock: Clock,
     step_ns: u64,
@@ -97,7 +97,7 @@ impl Prepared for Ready {
     }
 }
 
-/// The ceilings of a card whose rows take so long a step, and the steps that were asked for.
+/// The ceilings of a card whose rows take the given time per step, and the step counts used.
 fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, Vec<u64>) {
     let clock = Clock::default();
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -122,7 +122,7 @@ fn ceilings(rows: &[(&'static str, Option<u64>)]) -> (Vec<Cell>, Vec<Ceiling>, V
     (cells, ceilings, asked)
 }
 
-/// The cells and ceilings of what is registered.
+/// The cells and ceilings of a registry.
 fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
     let never = AtomicBool::new(false);
     let instrument = Instrument {
@@ -141,7 +141,7 @@ fn measured(registry: &Registry) -> (Vec<Cell>, Vec<Ceiling>) {
     (cells, ceilings)
 }
 
-/// Bytes over a link, which takes a nanosecond for 50 of them.
+/// Copies bytes over a link at 50 bytes per nanosecond.
 struct Crossing(Vec<Axis>);
 
 impl Workload for Crossing {
@@ -171,7 +171,7 @@ impl Workload for Crossing {
 
 #[test]
 fn tiles_fill_the_multiprocessors_and_steps_take_two_milliseconds() {
-    // 64 steps of 100 ns take 16.4 us, of which most is what begins them: 7805 of them would take 2 ms, by that.
+    // 64 steps of 100 ns take 16.4 us, mostly for starting: at that rate 7805 steps would take 2 ms.
     let (cells, ceilings, steps) = ceilings(&[("cuda", Some(100)), ("cuda-other", Some(150)), ("cuda-none", None)]);
     assert_eq!(cells.len(), 1);
     assert_eq!(cells[0].case.int("tiles"), Some(12), "four for each of three");
@@ -190,14 +190,14 @@ fn tiles_fill_the_multiprocessors_and_steps_take_two_milliseconds() {
 
 #[test]
 fn steps_are_no_more_than_there_may_be_and_a_slow_device_takes_those_it_has() {
-    // 12718 of them would take 2 ms, by what 64 take.
+    // At the rate of 64 steps, 12718 of them would take 2 ms.
     let (_, _, steps) = ceilings(&[("cuda", Some(1))]);
     assert_eq!(steps, [64, 9000]);
     let (_, _, steps) = ceilings(&[("cuda", Some(100_000))]);
     assert_eq!(steps, [64], "6.4 ms");
 }
 
-/// The host alone has no link, and one size tells what it can do.
+/// The host alone has no link, and one size shows the link's rate.
 #[test]
 fn a_link_is_measured_once_and_never_on_the_processor() {
     let clock = Clock::default();
@@ -222,7 +222,7 @@ fn a_link_is_measured_once_and_never_on_the_processor() {
     assert_eq!(told, [(Some(32 << 20), Some("pinned"))]);
     let [ceiling] = &ceilings[..] else { panic!("{ceilings:?}") };
     assert_eq!((ceiling.kind, &*ceiling.device, &*ceiling.level), (CeilingKind::ToDevice, "cuda:0", "link"));
-    // With the 10 us that a toy takes to begin.
+    // Includes the 10 us that a toy takes to start.
     let rate = f64::from(32 << 20) / ((32 << 20) as f64 / 50e9 + 10e-6);
     assert!((ceiling.value / rate - 1.0).abs() < 1e-3, "{ceiling:?}");
 }

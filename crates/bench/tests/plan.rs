@@ -1,4 +1,4 @@
-//! From what the user typed to what is measured.
+//! From the user's selection to the cells of the plan.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Spans are on in recordings and nowhere else. One test, because a process has one session at a time.
+//! Spans are on in recordings and nowhere else. A single test, because a process has one session at a time.
 
 mod common;
 
@@ -11,14 +11,14 @@ use ellwand_core::record::{Outcome, Spans};
 use ellwand_core::{Implementation, Prepared, Tensor, Tensors};
 use ellwand_profile::{Session, scope, span};
 
-/// Adds one to each value, in two components, and tells whether a session ran.
+/// Adds one to each value in two components, and notes whether a session was running.
 struct AddOne {
     clock: Clock,
     x: Vec<f64>,
     out: Vec<f64>,
     seen: Arc<Mutex<Vec<bool>>>,
     runs: u64,
-    /// From this run on it answers wrong.
+    /// Gives a wrong answer from this run on.
     wrong_from: u64,
     spans: bool,
 }
@@ -89,7 +89,7 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
 
     let spanned = by_name("spanned");
     assert_eq!(spanned.outcome, Outcome::Measured);
-    // A run costs 500 ns of the fake clock, and a case has 10 us.
+    // A run costs 500 ns on the fake clock, and a case has a budget of 10 us.
     let iterations = 20;
     assert_eq!(spanned.iteration_ns.len() as u64, iterations);
     let mut told: Vec<(String, bool, u64, u64, u64)> =
@@ -112,7 +112,8 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
     }
     assert_eq!((spanned.dropped, spanned.open, spanned.spans), (0, 0, 3 * iterations));
     assert!(spanned.cost.is_some_and(|cost| cost.on_ns >= 0.0));
-    // The first judgement, the session that looks (two runs), the one that is kept, and the second judgement: on in between only.
+    // The first check, the trial session (two runs), the kept session and the second check: on in the two sessions
+    // only.
     let before = seen.lock().unwrap().clone();
     let on = before.iter().filter(|on| **on).count() as u64;
     assert_eq!((before.first(), before.last()), (Some(&false), Some(&false)));
@@ -124,14 +125,14 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
         assert!(by_name(name).nodes.is_empty(), "components of a wrong answer are none");
     }
 
-    // Headline timings never see a session.
+    // Headline timings never run during a session.
     seen.lock().unwrap().clear();
     let measured = bench.measure();
     assert_eq!(measured[0].outcome, Outcome::Measured);
     let during = seen.lock().unwrap().clone();
     assert!(!during.is_empty() && during.iter().all(|on| !on));
 
-    // A session of somebody else's is told, not mixed in.
+    // A session started elsewhere is reported, not mixed in.
     let other = Session::start().unwrap();
     assert!(cost().is_none());
     let refused = instrument.spans(&cell, None, &mut |_| {}).unwrap();

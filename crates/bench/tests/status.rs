@@ -1,4 +1,4 @@
-//! The state of a device behind each slot, by a device that makes it up.
+//! The device state after each slot, on a device that makes it up.
 
 mod common;
 
@@ -11,7 +11,7 @@ use ellwand_core::device::slowed;
 use ellwand_core::record::{Measurement, SlotState};
 use ellwand_core::{CpuScope, Device, DeviceKind, DeviceStatus, Registry, Timing};
 
-/// A card that grows hot: it says so from the third question on, and then that it draws too much as well.
+/// A card that overheats: from the third query on it reports a thermal limit, later a power limit too.
 struct Hot {
     fake: Fake,
     asked: Arc<AtomicU64>,
@@ -79,7 +79,7 @@ fn every_slot_carries_the_state_behind_it_and_a_slow_card_is_said() {
     let all = hot.samples.len();
     let said = format!("throttled: the device slowed itself down (power, heat) in {} of {all} slots", all - 2);
     assert!(hot.warnings.iter().any(|warning| warning.starts_with(&said)), "{:?}", hot.warnings);
-    // And through the record.
+    // The state survives the record.
     let line = ellwand_core::record::line(&hot).unwrap();
     assert!(line.contains("\"slowed_by\":[0,0,2,1"), "{line}");
 }

@@ -1,5 +1,5 @@
-//! Worker processes that crash, hang, are killed, print rubbish, exit early or answer wrong: each becomes a row with its
-//! last words, the others are measured, and no process is left behind.
+//! Worker processes that crash, hang, are killed, print rubbish, exit early or answer wrongly: each becomes a row with
+//! the end of its stderr, the others are measured, and no process is left over.
 //!
 //! This program is its own worker (`worker`), and a parent to be killed (`orphan`); otherwise it runs the tests.
 
@@ -47,7 +47,7 @@ fn main() {
             serve(&host, std::io::stdin().lock(), std::io::stdout().lock()).unwrap();
         }
         Some("orphan") => orphan(),
-        // A test runner asks twice: for the tests, and for those that are ignored, of which there is none.
+        // A test runner lists twice: all tests, and the ignored ones; no test is ignored here.
         _ if args.iter().any(|arg| arg == "--ignored") => {}
         _ if args.iter().any(|arg| arg == "--list") => TESTS.iter().for_each(|(name, _)| println!("{name}: test")),
         _ => {
@@ -61,8 +61,8 @@ fn main() {
     }
 }
 
-/// What the toys do at a run. One that misbehaves is slower than a slot, so that it runs once to be judged, twice to find
-/// the shape of its slots, then once a slot: its fourth run is its first slot, its sixth the second judgement.
+/// What a toy does in each run. A misbehaving toy is slower than a slot, so it runs once for the check, twice to find
+/// the slot shape, then once per slot: its fourth run is its first slot, its sixth the second check.
 fn act(name: &str, runs: u64) -> f64 {
     let late = runs == 4;
     if !["steady", "other"].contains(&name) {
@@ -131,7 +131,7 @@ fn registry() -> Registry {
     for name in TOYS {
         registry.implementation(Implementation::cpu("add-one", name, "a toy", move |_, inputs, _| {
             if name == "unsteady" {
-                // The second process of this implementation finds the mark that the first one left.
+                // The second process of this implementation finds the file left by the first.
                 let mark = std::env::temp_dir().join(format!("ellwand-toy-{}", std::os::unix::process::parent_id()));
                 if mark.exists() {
                     return Err(ellwand_core::PrepareError::Failed("no luck the second time".into()));
@@ -180,7 +180,7 @@ fn measure(
     blocks.measure(&cell(&registry, implementations), on_event)
 }
 
-/// Processes whose parent we are, dead or alive.
+/// Child processes of this process, dead or alive.
 fn children() -> BTreeSet<u32> {
     let me = std::process::id().to_string();
     let parent = |pid: u32| {
@@ -279,7 +279,7 @@ fn an_interrupt_ends_a_hanging_worker() {
     });
     let outcome = measure(this(), &["hangs"], &STOP, &mut |_| {});
     clock.join().unwrap();
-    // Had the worker's time limit come first, there would be a row that says so.
+    // If the worker's time limit had come first, there would be a row that reports it.
     assert!(outcome.is_err(), "{outcome:?}");
 }
 
@@ -329,7 +329,7 @@ fn the_reference_is_computed_once() {
     again.close();
 }
 
-/// A parent that is going to be killed while its worker hangs.
+/// A parent that is killed while its worker hangs.
 fn orphan() {
     let mut block = open(&[spec("hangs")], &mut Known::default());
     println!("{}", block.processes()[0]);
@@ -347,7 +347,7 @@ fn a_killed_parent_takes_its_workers_along() {
     assert!(std::path::Path::new(&format!("/proc/{worker}")).exists());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // Whoever adopts it may be slow to reap it: dead is enough.
+    // The adopting process may be slow to reap it: a zombie is enough.
     let dead = || {
         std::fs::read_to_string(format!("/proc/{worker}/stat"))
             .map_or(true, |stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))

@@ -70,7 +70,7 @@ fn a_file_that_is_no_record_is_refused_with_its_name() {
 
 #[test]
 fn a_full_disk_is_an_error_and_no_panic() {
-    // /dev/full accepts the opening and refuses every write (full(4)).
+    // /dev/full can be opened and fails every write (full(4)).
     if let Err(error) = Writer::create(std::path::Path::new("/dev/full"), &run()) {
         assert!(error.to_string().contains("/dev/full"), "{error}");
     } else {

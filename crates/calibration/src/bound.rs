@@ -1,4 +1,4 @@
-//! `tiny` and `contended-lock`: bound by a known thing, to try the diagnosis on. They measure no ceiling.
+//! `tiny` and `contended-lock`: workloads with a known limit, for testing the diagnosis. They measure no ceiling.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -14,7 +14,7 @@ use ellwand_core::{
 use super::wake::PATIENCE;
 use ellwand_simd::pool;
 
-/// `tiny`: adds a few numbers through a function that the compiler cannot look into.
+/// `tiny`: adds a few numbers in a function that the compiler cannot inline.
 struct Tiny {
     axes: Vec<Axis>,
 }
@@ -80,12 +80,12 @@ impl Prepared for TinyReady {
     }
 }
 
-/// `contended-lock`: all threads take the same lock again and again and do a little under it.
+/// `contended-lock`: all threads repeatedly take the same lock and do a little work under it.
 struct Lock {
     axes: Vec<Axis>,
 }
 
-/// Steps of a dependent chain under the lock: long enough that the other thread comes to wait for it.
+/// Steps of a dependent chain under the lock, enough that the other threads wait for it.
 const HELD: usize = 200;
 
 impl Workload for Lock {
@@ -121,7 +121,7 @@ impl Workload for Lock {
     }
 }
 
-/// The lock that the threads share, and what it guards.
+/// The data that the lock protects.
 #[derive(Default)]
 struct Guarded {
     taken: u64,
@@ -129,7 +129,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Under the lock, and each step needs the one before.
+    /// A chain of dependent steps, done under the lock.
     fn work(&mut self) {
         self.taken += 1;
         self.state = (0..HELD).fold(self.state | 1, |x, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1));
@@ -140,20 +140,21 @@ fn lock(guarded: &Mutex<Guarded>) -> MutexGuard<'_, Guarded> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever comes takes it. Who waits spins for longer than it is held, so that on a quiet machine there are processes in which
-/// nobody sleeps, and while the other thread has no processor nobody waits: no truth to try the diagnosis on.
+/// Any thread takes the lock next. Waiters spin for longer than it is held, so on a quiet machine nobody may ever
+/// sleep, and while the other thread has no processor nobody waits. There is no known answer to test the diagnosis
+/// against.
 fn whoever_comes(guarded: &Mutex<Guarded>, takes: usize) {
     pool::for_each_chunk(pool::threads(), |_| (0..takes).for_each(|_| lock(guarded).work()));
 }
 
-/// It is handed from thread to thread in a fixed order, as fair locks do among those who wait, and who waits sleeps at once:
-/// everybody waits for everybody else before each take, whatever else the machine does.
+/// The lock passes from thread to thread in a fixed order, as fair locks do, and waiters sleep at once: each take waits
+/// for all other threads, whatever else the machine does.
 fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
     let threads = pool::threads();
     let (turn, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let sleepers: Vec<OnceLock<Thread>> = (0..threads).map(|_| OnceLock::new()).collect();
     let wake = |who: usize| {
-        // With the fence below: either we see who sleeps, or it sees its turn.
+        // With the fence below, either this thread sees the sleeper, or the sleeper sees its turn.
         fence(Ordering::SeqCst);
         if let Some(sleeper) = sleepers[who].get() {
             sleeper.unpark();
@@ -166,7 +167,8 @@ fn in_turn(guarded: &Mutex<Guarded>, takes: usize) {
             let start = Instant::now();
             while turn.load(Ordering::Acquire) != me && !over.load(Ordering::Acquire) {
                 std::thread::park_timeout(PATIENCE);
-                // Where one thread has to do all pieces the turns never go round: then the answer is wrong, and nothing is stated.
+                // If one thread has to do all pieces, the turns never go round: the answer is wrong then, and no time
+                // is reported.
                 over.fetch_or(start.elapsed() > PATIENCE && turn.load(Ordering::Acquire) != me, Ordering::AcqRel);
             }
             if over.load(Ordering::Acquire) {

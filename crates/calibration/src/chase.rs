@@ -1,7 +1,7 @@
-//! `pointer-chase`: each load's address is the result of the load before, so that nothing can be fetched ahead.
+//! `pointer-chase`: each load depends on the address from the previous load, so nothing can be prefetched.
 //!
-//! One cycle through all cache lines of the footprint in random order (Sattolo 1986). The pages are of whatever size the
-//! allocator gives: at footprints beyond the reach of the address translation caches, their misses are part of the time.
+//! One cycle through all cache lines of the footprint, in random order (Sattolo 1986). The allocator chooses the page
+//! size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
     Axis, Case, Dtype, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Work, Workload,
@@ -9,7 +9,7 @@ use ellwand_core::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Words of eight bytes in a cache line.
+/// Eight-byte words per cache line.
 const LINE: usize = 8;
 
 struct Chase {
@@ -42,7 +42,7 @@ impl Workload for Chase {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let lines = Self::lines(case);
         let mut order: Vec<usize> = (0..lines).collect();
-        // Swapping with an earlier place only leaves a single cycle.
+        // Swapping only with earlier positions leaves a single cycle.
         for last in (1..lines).rev() {
             order.swap(last, rng.random_range(0..last));
         }
@@ -54,7 +54,7 @@ impl Workload for Chase {
         Ok(Tensors::new().with("next", next))
     }
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        // The last of the lines is the one that leads back to the first.
+        // The last line is the one that leads back to the first.
         let next = inputs.get("next")?.u64()?;
         let lines = Self::lines(case);
         let last = (0..lines).map(|line| line * LINE).find(|word| next[*word] == 0).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `fma`: multiply-adds in registers, which is the most arithmetic a core can do in f32 or f64.
+//! `fma`: multiply-adds in registers, the most arithmetic that a core can do in f32 or f64.
 #![allow(unsafe_code)]
 
 use ellwand_core::{
@@ -11,7 +11,7 @@ use ellwand_simd::pool;
 
 /// Independent chains: 12 vectors of 16, enough to cover the latency of two units of any width.
 const LANES: usize = 192;
-/// Groups of chains, to be dealt out to threads, unless a case says otherwise: a device has thousands of them under way.
+/// Default number of chain groups, which are distributed over threads; a device needs thousands.
 const GROUPS: i64 = 16;
 const A: f64 = 0.999;
 const B: f64 = 0.001;
@@ -46,7 +46,7 @@ impl Workload for Fma {
         &self.axes
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Inputs, outputs and the reference, of 8 bytes at most.
+        // Inputs, outputs and reference, at most 8 bytes per value.
         (1 << 20) + 32 * Self::chains(case) as u64
     }
     fn inputs(&self, case: &Case, _: u64) -> Result<Tensors, InputError> {
@@ -57,7 +57,7 @@ impl Workload for Fma {
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let (a, b) = if Self::double(case) { (A, B) } else { (f64::from(A as f32), f64::from(B as f32)) };
         let mut y: Vec<f64> = inputs.get("x")?.data().to_f64();
-        // Group by group, so that chains wait side by side and not for one another.
+        // Group by group, so that the chains of a group overlap.
         for group in y.chunks_mut(LANES) {
             (0..Self::steps(case)).for_each(|_| group.iter_mut().for_each(|x| *x = *x * a + b));
         }
@@ -68,7 +68,8 @@ impl Workload for Fma {
         Work::items("multiply-adds", all as u64).flops(2.0 * all as f64).double(Self::double(case))
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
-        // Rounding errors of f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last place.
+        // Rounding errors in f32 shrink by A at each step, so they add up to at most 1/(1-A) half units in the last
+        // place.
         Tolerance::Close { absolute: 0.0, relative: 1000.0 * f64::from(f32::EPSILON) }
     }
     fn baseline(&self) -> &str {
@@ -76,7 +77,7 @@ impl Workload for Fma {
     }
 }
 
-/// Values in the type that the case asks for.
+/// Converts values to the type of the case.
 fn in_precision(case: &Case, values: &[f64]) -> Tensor {
     if Fma::double(case) {
         return Tensor::vector(values);
@@ -85,7 +86,7 @@ fn in_precision(case: &Case, values: &[f64]) -> Tensor {
     Tensor::vector(&single[..])
 }
 
-/// The chains, one group after another or dealt out to the threads.
+/// The chains, run one group after another or distributed over threads.
 struct Ready {
     how: How,
     x: Tensor,
@@ -143,11 +144,11 @@ impl Prepared for Ready {
     }
 }
 
-/// Runs the chains of one group `steps` times.
+/// Runs the chains of one group for `steps` steps.
 fn single(isa: Isa, lanes: &mut [f32; LANES], steps: usize) {
     match isa.set() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `prepare` saw this instruction set on this processor.
+        // SAFETY: `prepare` detected this instruction set on this CPU.
         Set::Avx512 => unsafe { x86::single_avx512(lanes, steps) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -156,11 +157,11 @@ fn single(isa: Isa, lanes: &mut [f32; LANES], steps: usize) {
     }
 }
 
-/// The same in f64.
+/// As [`single`], in f64.
 fn double(isa: Isa, lanes: &mut [f64; LANES], steps: usize) {
     match isa.set() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `prepare` saw this instruction set on this processor.
+        // SAFETY: `prepare` detected this instruction set on this CPU.
         Set::Avx512 => unsafe { x86::double_avx512(lanes, steps) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -180,7 +181,7 @@ mod x86 {
             #[target_feature(enable = $feature)]
             pub(in super::super) fn $name(lanes: &mut [$element; LANES], steps: usize) {
                 let (a, b) = ($set(A as $element), $set(B as $element));
-                // Twelve chains at a time stay in registers: with 16 of them there is room left for a and b.
+                // Twelve chains fit into 16 registers, with room for a and b.
                 for block in lanes.as_chunks_mut::<{ 12 * $width }>().0 {
                     let mut x: [$vector; 12] = std::array::from_fn(|i| {
                         // SAFETY: vector `i` of 12 lies within the block of 12 vectors.

@@ -1,5 +1,5 @@
-//! Calibration: tasks whose only purpose is to meet one limit of the machine. Ordinary workloads, so that the ceilings
-//! are measured by the same instrument as everything that is held against them.
+//! Calibration: tasks that each reach one limit of the machine. They are ordinary workloads, so the ceilings come from
+//! the same instrument as the measurements compared with them.
 
 mod bound;
 mod chase;
@@ -29,14 +29,14 @@ pub fn register(registry: &mut Registry) {
 
 const STREAM: &[(&str, Role)] = &[("bytes", Role::Bytes), ("passes", Role::Passes)];
 
-/// Groups of chains that fill a GPU: the multiprocessors of usual ones (108, 132) divide it, so that none is idle at the end.
+/// Chain groups that fill a GPU: divisible by common multiprocessor counts (108, 132), so that none is idle at the end.
 const GROUPS: (&str, Role) = ("groups", Role::OnDevice(4752));
 
 const fn row(kind: CeilingKind, workload: &'static str, axes: &'static [(&'static str, Role)]) -> CeilingCase {
     CeilingCase { kind, workload, axes, past: None }
 }
 
-/// The table of ceilings.
+/// The ceiling table.
 #[rustfmt::skip]
 const CEILINGS: [CeilingCase; 13] = [
     row(CeilingKind::Call, "null", &[]),

@@ -1,4 +1,4 @@
-//! `null`: a call that does nothing, which is what any call through the instrument costs at least.
+//! `null`: a call that does nothing, the minimum cost of any call through the instrument.
 
 use std::hint::black_box;
 
@@ -36,7 +36,7 @@ impl Workload for Null {
     }
 }
 
-/// Writes one byte, so that the judge can see that it was called; the write is hidden from the optimiser.
+/// Writes one byte, which shows the check that it ran; the write is hidden from the optimiser.
 #[derive(Default)]
 struct Empty {
     called: u8,

@@ -1,7 +1,7 @@
-//! `copy`, `read`, `fill`: what the memory system can move, at a footprint that decides which level answers.
+//! `copy`, `read`, `fill`: memory bandwidth, at a footprint that selects the cache level.
 //!
-//! Bytes are counted as STREAM does (McCalpin 1995): a copy counts the bytes read and the bytes written and no
-//! write-allocate traffic, which is why non-temporal stores reach more.
+//! Bytes are counted as in STREAM (McCalpin 1995): a copy counts bytes read and bytes written, without write-allocate
+//! traffic, which is why non-temporal stores reach higher values.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use ellwand_simd::pool;
 
 use super::stream_loops::{Loops, Stores};
 
-/// Words of a parallel piece are a multiple of this (4 KiB), so that pieces start on their own cache lines.
+/// Parallel pieces are multiples of this many words (4 KiB), so that each starts on a separate cache line.
 pub(super) const PIECE: usize = 512;
 
-/// Words of the largest parallel piece (1 MiB): in main memory, a thread that is held up must not hold up the rest.
+/// Words of the largest parallel piece (1 MiB): in main memory, a delayed thread must not delay the others.
 pub(super) const LARGEST: usize = 1 << 17;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl Stream {
         Self { task, axes: vec![bytes, passes] }
     }
 
-    /// Words of one array.
+    /// Number of words in one array.
     fn words(&self, case: &Case) -> usize {
         words(self.name(), case)
     }
 }
 
-/// Words of one array of the task.
+/// Number of words in one array of the task.
 pub(super) fn words(task: &str, case: &Case) -> usize {
     let arrays = if task == "copy" { 2 } else { 1 };
     usize::try_from(case.int("bytes").unwrap_or(4096)).unwrap_or(4096) / 8 / arrays
@@ -86,7 +86,7 @@ impl Workload for Stream {
         &self.axes
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Inputs, the reference's outputs, and buffers of up to five implementations.
+        // Inputs, reference outputs, and buffers of up to five implementations.
         7 * case.int("bytes").unwrap_or(0).unsigned_abs()
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
@@ -123,7 +123,7 @@ impl Workload for Stream {
     }
 }
 
-/// One stream made ready: its loops, its arrays, and over how many threads it is spread.
+/// A prepared stream: loops, arrays and thread count.
 struct Ready {
     task: Task,
     loops: Loops,
@@ -143,8 +143,8 @@ impl Prepared for Ready {
     fn run(&mut self) {
         let (loops, piece) = (self.loops, self.pieces());
         let (Ok(x), Ok(y)) = (self.x.u64(), self.y.u64_mut()) else { return };
-        // Each thread goes over its own piece again and again: handing pieces out is not what is measured. The compiler
-        // cannot see that a pass repeats the one before.
+        // Each thread repeats its own piece, because distributing pieces is not being measured. The compiler cannot see
+        // that passes are identical.
         let passes = || 0..black_box(self.passes);
         match (self.task, self.threads) {
             (Task::Copy, 1) => passes().for_each(|_| loops.copy(black_box(x), y)),
@@ -157,7 +157,7 @@ impl Prepared for Ready {
                 pool::for_each_chunk(x.len().div_ceil(piece), |at| {
                     let part = &x[at * piece..x.len().min((at + 1) * piece)];
                     let of_part = passes().fold(0, |_, _| loops.sum(black_box(part)));
-                    sum.fetch_add(of_part, Ordering::Relaxed); // Wraps, as the sums do.
+                    sum.fetch_add(of_part, Ordering::Relaxed); // Wraps, like the sums.
                 });
                 y[0] = sum.into_inner();
             }

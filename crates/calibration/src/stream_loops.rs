@@ -1,21 +1,21 @@
-//! The inner loops of `copy`, `read` and `fill`, written with vector instructions so that the compiler cannot turn them
-//! into a library call with a policy of its own.
+//! The inner loops of `copy`, `read` and `fill`, written with vector instructions so that the compiler cannot replace
+//! them by a library call with a different store policy.
 #![allow(unsafe_code)]
 
 use ellwand_simd::isa::{Isa, Set};
 
-/// How stores are made.
+/// How data is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stores {
     /// As the standard library does.
     System,
     /// Vector stores through the caches.
     Ordinary,
-    /// Vector stores past the caches.
+    /// Non-temporal vector stores, which bypass the caches.
     NonTemporal,
 }
 
-/// Loops for one way of storing on this processor.
+/// The loops for one kind of store on this CPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loops {
     stores: Stores,
@@ -23,7 +23,7 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    /// Loops for `stores`; `None` where the processor lacks the instructions.
+    /// Loops for `stores`; `None` if the CPU lacks the instructions.
     pub(super) fn new(stores: Stores) -> Option<Self> {
         let isa = Isa::best();
         (stores == Stores::System || isa != Isa::BASELINE).then_some(Self { stores, isa })
@@ -37,13 +37,13 @@ impl Loops {
         }
     }
 
-    /// Copies the shorter length of the two.
+    /// Copies as many words as the shorter slice holds.
     pub(super) fn copy(self, x: &[u64], y: &mut [u64]) {
         let n = x.len().min(y.len());
         let (x, y) = (&x[..n], &mut y[..n]);
         match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `new` saw this instruction set on this processor.
+            // SAFETY: `new` detected this instruction set on this CPU.
             (Stores::Ordinary, Set::Avx512) => unsafe { x86::copy_avx512::<false>(x, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -58,11 +58,11 @@ impl Loops {
         }
     }
 
-    /// Sum of the words, wrapping.
+    /// Wrapping sum of the words.
     pub(super) fn sum(self, x: &[u64]) -> u64 {
         match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `new` saw this instruction set on this processor.
+            // SAFETY: `new` detected this instruction set on this CPU.
             (Stores::Ordinary, Set::Avx512) => unsafe { x86::sum_avx512(x) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -71,11 +71,11 @@ impl Loops {
         }
     }
 
-    /// Writes `word` everywhere.
+    /// Fills `y` with `word`.
     pub(super) fn fill(self, word: u64, y: &mut [u64]) {
         match (self.stores, self.isa.set()) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `new` saw this instruction set on this processor.
+            // SAFETY: `new` detected this instruction set on this CPU.
             (Stores::Ordinary, Set::Avx512) => unsafe { x86::fill_avx512::<false>(word, y) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -91,7 +91,7 @@ impl Loops {
     }
 }
 
-/// Four independent sums, which the compiler turns into vector registers of whatever width the caller enables.
+/// Independent sums, which the compiler vectorises at whatever width the caller enables.
 #[inline(always)]
 fn sum_in_lanes(x: &[u64]) -> u64 {
     let mut lanes = [0_u64; 64];
@@ -115,13 +115,14 @@ mod x86 {
         ($feature:literal, $words:literal, $vector:ty, $load:ident, $store:ident, $stream:ident, $set:ident, $copy:ident, $fill:ident, $sum:ident) => {
             #[target_feature(enable = $feature)]
             pub(super) fn $copy<const NON_TEMPORAL: bool>(x: &[u64], y: &mut [u64]) {
-                // Non-temporal stores need an aligned address: the head up to it is copied word by word.
+                // Non-temporal stores need an aligned address: the unaligned head is copied word by word.
                 let head = if NON_TEMPORAL { y.as_ptr().align_offset($words * 8).min(y.len()) } else { 0 };
                 y[..head].copy_from_slice(&x[..head]);
                 let (x, y) = (&x[head..], &mut y[head..]);
                 let whole = x.len().min(y.len()) / $words * $words;
                 for at in (0..whole).step_by($words) {
-                    // SAFETY: at + $words <= whole, which is within both slices; the stream address is aligned as computed above.
+                    // SAFETY: at + $words <= whole, which is within both slices; the store address is aligned as
+                    // computed above.
                     unsafe {
                         let v = $load(x.as_ptr().add(at).cast::<$vector>());
                         let to = y.as_mut_ptr().add(at).cast::<$vector>();
@@ -142,7 +143,7 @@ mod x86 {
                 let whole = y.len() / $words * $words;
                 let v = $set(word as i64);
                 for at in (0..whole).step_by($words) {
-                    // SAFETY: at + $words <= whole <= y.len(); the stream address is aligned as computed above.
+                    // SAFETY: at + $words <= whole <= y.len(); the store address is aligned as computed above.
                     unsafe {
                         let to = y.as_mut_ptr().add(at).cast::<$vector>();
                         if NON_TEMPORAL { $stream(to, v) } else { $store(to, v) }

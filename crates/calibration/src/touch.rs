@@ -1,4 +1,4 @@
-//! `first-touch`: maps fresh memory, writes one word in each page, and gives it back: what memory costs that is not reused.
+//! `first-touch`: maps fresh memory, writes one word in each page and unmaps it: the cost of memory that is not reused.
 #![allow(unsafe_code)]
 
 use ellwand_core::{
@@ -13,7 +13,7 @@ struct FirstTouch {
     axes: Vec<Axis>,
 }
 
-/// Size of the pages that a case asks for.
+/// Page size of a case, in bytes.
 fn page(case: &Case) -> usize {
     if case.text("pages") == Some("huge") { HUGE } else { PAGE }
 }
@@ -46,7 +46,7 @@ impl Workload for FirstTouch {
     }
     fn work(&self, case: &Case) -> Work {
         let pages = (region(case) / page(case)) as u64;
-        // One word a page is all that is written on purpose; the page that the system clears is the cost.
+        // One word per page is required; the cost is that of clearing the page.
         Work::items("pages", pages).bytes(0, 8 * pages)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
@@ -65,7 +65,7 @@ struct Ready {
 
 impl Prepared for Ready {
     fn run(&mut self) {
-        // A huge page lies on a multiple of its size: room for the way there.
+        // Room to align the start to a huge page.
         let slack = if self.page == HUGE { HUGE } else { 0 };
         let Some(fresh) = system::Fresh::map(self.bytes + slack, self.page == HUGE) else { return };
         self.touched = fresh.touch(self.page, self.bytes);
@@ -91,7 +91,7 @@ mod system {
 
     pub(super) const HERE: bool = true;
 
-    /// A private mapping of its own, given back when dropped.
+    /// A separate private mapping, unmapped when dropped.
     pub(super) struct Fresh {
         start: NonNull<c_void>,
         bytes: usize,
@@ -100,23 +100,24 @@ mod system {
     impl Fresh {
         pub(super) fn map(bytes: usize, huge: bool) -> Option<Self> {
             let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-            // SAFETY: a new private mapping at an address that the system chooses touches nobody's memory.
+            // SAFETY: a new private mapping at an address that the system chooses overlaps no existing memory.
             let start =
                 unsafe { mmap_anonymous(None, NonZero::new(bytes)?, protection, MapFlags::MAP_PRIVATE) }.ok()?;
             let fresh = Self { start, bytes };
             let advice = if huge { MmapAdvise::MADV_HUGEPAGE } else { MmapAdvise::MADV_NOHUGEPAGE };
-            // SAFETY: the range is the mapping just made; advice changes no content. A system without huge pages refuses,
-            // and the faults are then those of small pages, which the count of faults shows.
+            // SAFETY: the range is the mapping just made; the advice changes no content. A system without huge pages
+            // declines, and the fault count then shows small pages.
             let _ = unsafe { madvise(start, bytes, advice) };
             Some(fresh)
         }
 
-        /// Writes the first word of each page of the first `bytes` from a page boundary on; how many were written.
+        /// Writes the first word of each page in `bytes` bytes from the first page boundary; returns the number of
+        /// pages.
         pub(super) fn touch(&self, page: usize, bytes: usize) -> u64 {
             let offset = self.start.as_ptr().cast::<u8>().align_offset(page);
             let pages = bytes.min(self.bytes.saturating_sub(offset)) / page;
             for index in 0..pages {
-                // SAFETY: offset + (index + 1) * page <= the bytes of the mapping, which is writable and ours alone.
+                // SAFETY: offset + (index + 1) * page is within the mapping, which is writable and exclusively owned.
                 unsafe { self.start.as_ptr().cast::<u8>().add(offset + index * page).cast::<u64>().write_volatile(1) };
             }
             pages as u64
@@ -125,7 +126,7 @@ mod system {
 
     impl Drop for Fresh {
         fn drop(&mut self) {
-            // SAFETY: the mapping is ours, and nothing points into it any more.
+            // SAFETY: this value owns the mapping, and nothing points into it any more.
             let _ = unsafe { munmap(self.start, self.bytes) };
         }
     }

@@ -1,4 +1,5 @@
-//! `triad`: a = b + s c on f32, the stream with two reads to one write (McCalpin 1995), as fused additions of two arrays are.
+//! `triad`: a = b + s c in f32, the stream with two reads per write (McCalpin 1995), as in fused element-wise
+//! operations.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -90,7 +91,7 @@ impl Prepared for Ready {
             }
         };
         if self.parallel {
-            // Pieces in elements of four bytes; the streams count in words of eight.
+            // Pieces count four-byte elements; the streams count eight-byte words.
             let piece = (a.len() / pool::threads()).min(2 * LARGEST).next_multiple_of(2 * PIECE).max(2 * PIECE);
             pool::for_each_slice(a, piece, |at, a| pass(at * piece, a));
         } else {
@@ -152,7 +153,8 @@ mod x86 {
                 let (a, b, c) = (&mut a[head..n], &b[head..n], &c[head..n]);
                 let (whole, s) = (a.len() / $lanes * $lanes, $set(S));
                 for at in (0..whole).step_by($lanes) {
-                    // SAFETY: at + lanes <= whole, which is within all three; the stream address is aligned as computed above.
+                    // SAFETY: at + lanes <= whole, which is within all three slices; the store address is aligned as
+                    // computed above.
                     unsafe {
                         let v = $fma(s, $load(c.as_ptr().add(at)), $load(b.as_ptr().add(at)));
                         let to = a.as_mut_ptr().add(at);

@@ -1,4 +1,5 @@
-//! `wake`: a job whose pieces wait for each other, one on each thread: how long until all threads of a pool are at work.
+//! `wake`: a job with one piece per thread, which wait for each other: the time until all threads of a pool are
+//! running.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use ellwand_core::{
 
 use ellwand_simd::pool;
 
-/// How long a thread waits for the others before it gives up: then the answer is wrong, and nothing is stated.
+/// How long a thread waits for the others before it gives up; the answer is wrong then, and no time is reported.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sleep that sends all threads to sleep: longer than they look for work.
+/// Pause after which all threads are asleep: longer than they spin for work.
 const SLEEP: Duration = Duration::from_millis(2);
 
 struct Wake {
@@ -104,7 +105,7 @@ impl Prepared for Ready {
     }
 }
 
-/// Spins until `all` are here. One that gave up makes the count too large, which the judge sees.
+/// Spins until `all` threads have arrived. A thread that gives up makes the count too large, which fails the check.
 fn meet(here: &AtomicUsize, all: usize) {
     let mut start = None;
     loop {

@@ -25,10 +25,10 @@ impl DeviceKind {
     /// Every kind.
     pub const ALL: [DeviceKind; 3] = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu];
 
-    /// What a reader must know of measurements on GPUs.
+    /// Caution for readers of GPU measurements.
     pub const EXPERIMENTAL: &str = "GPU devices are experimental: their authors have never run them on hardware.";
 
-    /// Name as the command line spells it.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Cpu => "cpu",
@@ -126,7 +126,7 @@ pub mod slowed {
     pub const POWER: u64 = 1;
     /// Temperature limit reached.
     pub const HEAT: u64 = 2;
-    /// Slowed by hardware, for whatever reason the hardware has.
+    /// Throttled by the hardware for another reason.
     pub const HARDWARE: u64 = 4;
 
     /// Names the reasons in a sum of the constants above, separated by commas.

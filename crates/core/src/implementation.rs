@@ -123,8 +123,7 @@ pub trait Prepared {
     }
 
     /// Threads that take part in a run, if the implementation chooses the number by the case (small cases may run on
-    /// one);
-    /// `None` if it uses the declared parallelism.
+    /// one). `None` if it uses the declared parallelism.
     fn threads(&self) -> Option<usize> {
         None
     }

@@ -1,5 +1,4 @@
-//! Workloads: a mathematical task, its parameters, its inputs, and the reference that every implementation is checked
-//! with.
+//! Workloads: a mathematical task, its parameters, its inputs, and the reference that checks every implementation.
 
 use crate::axis::{Axis, Size};
 use crate::case::Case;

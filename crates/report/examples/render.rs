@@ -1,4 +1,4 @@
-//! Renders record files into a directory, or a made-up record when none is given:
+//! Renders record files into a directory, or a synthetic record if none is given:
 //! `cargo run -p ellwand-report --example render -- DIR [RECORD..]`
 
 use std::error::Error;

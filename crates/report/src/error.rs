@@ -1,48 +1,48 @@
-//! What can go wrong between a record and its report.
+//! Errors between a record and its report.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a report could not be made or written.
+/// Why a report could not be built or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// No record was given.
     #[error("there is no record to report on; expected at least one, as `run` writes it")]
     NoRecords,
-    /// The baseline asked for is not an implementation in any of the records.
+    /// No record has the requested baseline.
     #[error("baseline {name}: no measurement has this implementation; expected one of {}{}", .known.join(", "),
         .nearest.as_ref().map(|name| format!("\n  hint: did you mean {name}?")).unwrap_or_default())]
     UnknownBaseline {
-        /// The name as asked for.
+        /// The requested name.
         name: String,
-        /// The implementations there are.
+        /// The implementations in the records.
         known: Vec<String>,
-        /// The one that is nearest in spelling.
+        /// The known name with the closest spelling.
         nearest: Option<String>,
     },
     /// A file or directory could not be written.
     #[error("{}: {cause}; {}", .path.display(), advice(.cause))]
     File {
-        /// What was being written.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         cause: io::Error,
     },
-    /// The receiver of a format did not take it (a closed pipe, a full disk).
+    /// Writing to the output stream failed (a closed pipe, a full disk).
     #[error("the report could not be written")]
     Write(#[from] io::Error),
     /// A plot could not be drawn or encoded.
     #[error("plot {name}: {problem}; use --no-plot to do without plots")]
     Plot {
-        /// Which plot.
+        /// Name of the plot.
         name: String,
-        /// What went wrong.
+        /// What went wrong, in words.
         problem: String,
     },
 }
 
 impl ReportError {
-    /// Whether the reader of the output went away (`| head`), which is no fault of anyone.
+    /// True if the reader closed the output (`| head`), which is not an error to report.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, ReportError::Write(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,4 +1,4 @@
-//! The files of a report. Each is written under a temporary name and renamed when it is complete, so that a file with its
+//! The files of a report. Each is written under a temporary name and renamed when complete, so that a file under its
 //! final name is always whole.
 
 use std::fs;
@@ -9,11 +9,11 @@ use crate::formats::{spans_csv, with_plots};
 use crate::plots::{Plot, PlotNames, draw};
 use crate::{Options, Report, ReportError, format};
 
-/// Writes `run.json`, `summary.csv`, `spans.csv` where there are spans, `report.md` and, if asked for, `plots/*.png` and `plots/*.svg` into `dir`, which is
-/// made if it does not exist. Returns the files in the order in which they were written.
+/// Writes `run.json`, `summary.csv`, `spans.csv` if there are spans, `report.md` and, if requested, `plots/*.png` and
+/// `plots/*.svg` into `dir`, which is created if needed. Returns the files in the order written.
 ///
 /// # Errors
-/// When a file cannot be written; the error names it. Files that were complete before stay.
+/// If a file cannot be written; the error names it. Files already complete stay.
 pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<PathBuf>, ReportError> {
     let mut written = Vec::new();
     make_dir(dir)?;
@@ -42,17 +42,17 @@ pub fn write_all(report: &Report, dir: &Path, options: &Options) -> Result<Vec<P
             written.push(write_whole(&folder.join(format!("{}.svg", plot.name)), plot.svg.as_bytes())?);
         }
     }
-    // Last, so that every plot that it shows is there.
+    // Last, so that all plots it links to exist.
     let mut bytes = Vec::new();
     with_plots(report, &plots, &mut bytes)?;
     written.push(write_whole(&dir.join("report.md"), &bytes)?);
     Ok(written)
 }
 
-/// Names of the files that [`write_all`] writes beside the folder of plots.
+/// Names of the files that [`write_all`] writes besides the plots.
 const FILES: [&str; 4] = ["report.md", "run.json", "summary.csv", "spans.csv"];
 
-/// What stands in `dir` under a name that [`write_all`] may write there: files by their names, and `plots` by theirs.
+/// Existing paths in `dir` under names that [`write_all`] may use: files by name, and files in `plots` by `plots`.
 pub fn standing(dir: &Path, plots: &PlotNames) -> Vec<PathBuf> {
     let named = FILES.map(|name| dir.join(name)).into_iter().filter(|path| path.symlink_metadata().is_ok());
     let pictures = fs::read_dir(dir.join("plots")).into_iter().flatten().flatten();
@@ -60,10 +60,10 @@ pub fn standing(dir: &Path, plots: &PlotNames) -> Vec<PathBuf> {
     named.chain(ours.map(|entry| entry.path())).collect()
 }
 
-/// Removes from `dir` what [`standing`] finds there.
+/// Removes everything that [`standing`] finds in `dir`.
 ///
 /// # Errors
-/// When one of them cannot be removed; the error names it. The others are removed all the same.
+/// If a path cannot be removed; the error names it. The others are still removed.
 pub fn remove_all(dir: &Path, plots: &PlotNames) -> Result<(), ReportError> {
     let mut result = Ok(());
     for path in standing(dir, plots) {
@@ -74,7 +74,7 @@ pub fn remove_all(dir: &Path, plots: &PlotNames) -> Result<(), ReportError> {
             _ => {}
         }
     }
-    // It stays where somebody keeps something else in it.
+    // Fails, as it should, if the directory holds other files.
     let _ = fs::remove_dir(dir.join("plots"));
     result
 }
@@ -90,12 +90,12 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<PathBuf, ReportError> {
     let attempt = || {
         let mut file = BufWriter::new(fs::File::create(&part)?);
         file.write_all(bytes)?;
-        // A full disk may show itself only here.
+        // A full disk may surface only here.
         file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
         fs::rename(&part, path)
     };
     attempt().map_err(|cause| {
-        // What is left of the attempt is of no use to anyone; that it cannot be removed adds nothing to the error.
+        // The partial file is useless, and a failure to remove it adds nothing to the error.
         let _ = fs::remove_file(&part);
         ReportError::File { path: path.to_path_buf(), cause }
     })?;

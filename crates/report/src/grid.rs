@@ -1,22 +1,22 @@
-//! Tables of text: columns that line up, and the least important ones left out where the terminal is narrow.
+//! Text tables: aligned columns; on a narrow terminal the least important ones are dropped.
 
 use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// What a cell is, beside its text. Colour only repeats what the text says.
+/// The role of a cell. Colour only repeats what the text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
-    /// Nothing special.
+    /// An ordinary cell.
     #[default]
     Plain,
     /// The best of its case.
     Good,
-    /// Not measured, or to be read with care.
+    /// Not measured, or to be read with caution.
     Bad,
     /// A heading.
     Strong,
-    /// Repeats or explains.
+    /// Repeated or explanatory text.
     Faint,
 }
 
@@ -24,9 +24,9 @@ pub(crate) enum Tone {
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) head: String,
-    /// Numbers stand on the right, words on the left.
+    /// True for numbers, which are aligned right.
     pub(crate) right: bool,
-    /// Columns of rank 0 always stay; of the others the highest rank goes first.
+    /// Columns of rank 0 always stay; otherwise the highest rank is dropped first.
     pub(crate) rank: u8,
     pub(crate) cells: Vec<String>,
 }
@@ -43,13 +43,13 @@ impl Column {
 
 const GAP: usize = 2;
 
-/// Leaves columns out until the table is at most `width` wide, and returns the headings of those left out. Columns of
-/// rank 0 stay, whatever the width.
+/// Drops columns until the table is at most `width` wide, and returns their headings. Columns of rank 0 stay at any
+/// width.
 pub(crate) fn fit(columns: &mut Vec<Column>, width: Option<usize>) -> Vec<String> {
     let mut out = Vec::new();
     let Some(width) = width else { return out };
     while total(columns) > width {
-        // Of equal ranks the rightmost goes first.
+        // Of equal ranks, drop the rightmost.
         let least = columns
             .iter()
             .enumerate()
@@ -65,7 +65,7 @@ fn total(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// Writes the table; `tone` gives the tone of a row.
+/// Writes the table; `tone` returns the tone of a row.
 pub(crate) fn write(
     columns: &[Column],
     color: bool,
@@ -100,7 +100,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// `text` in the colour of `tone`.
+/// Wraps `text` in the colour codes of `tone`.
 pub(crate) fn paint(text: &str, tone: Tone, color: bool) -> String {
     let code = match tone {
         Tone::Plain => "",
@@ -116,8 +116,8 @@ pub(crate) fn paint(text: &str, tone: Tone, color: bool) -> String {
     }
 }
 
-/// Breaks `text` into lines of at most `width` columns, the later ones indented by `indent`. A word that is longer than a
-/// line stays whole.
+/// Breaks `text` into lines of at most `width` columns, with `indent` on all but the first. Words longer than a line
+/// are not broken.
 pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     let Some(width) = width else { return text.to_string() };
     let mut out = String::new();
@@ -137,7 +137,7 @@ pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
     out
 }
 
-/// The table as Markdown.
+/// Writes the table as Markdown.
 pub(crate) fn markdown(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
     let cell = |text: &str| text.replace('|', "\\|");
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));

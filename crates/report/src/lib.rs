@@ -1,8 +1,7 @@
-//! Records in, everything that people read out: terminal table, CSV, JSON, Markdown and plots.
+//! Turns records into reports: terminal table, CSV, JSON, Markdown and plots.
 //!
-//! A report is a function of records alone. [`Report::from_records`] computes the model once; every format prints the
-//! numbers of that one model, so no two formats can disagree. Nothing here prints: a format writes to any
-//! [`std::io::Write`].
+//! A report depends on records alone. [`Report::from_records`] computes the model once, and every format prints its
+//! numbers, so no two formats can disagree. Nothing here prints: a format writes to any [`std::io::Write`].
 
 mod diagnose;
 mod error;

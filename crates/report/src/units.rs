@@ -1,12 +1,13 @@
-//! Numbers for people: a value with its unit, to three or four significant digits. Machine formats never come here.
+//! Numbers for people: a value with its unit, with three or four significant digits. Not used by machine-readable
+//! formats.
 
 const DIGITS: usize = 3;
 
 /// Decimal prefixes of rates and operations.
 const RATE: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
-/// Seconds.
+/// Units of time.
 const TIME: &[(f64, &str)] = &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
-/// Sizes, by powers of two.
+/// Units of size, in powers of two.
 const SIZE: &[(f64, &str)] = &[
     (1_152_921_504_606_846_976.0, "EiB"),
     (1_125_899_906_842_624.0, "PiB"),
@@ -17,13 +18,13 @@ const SIZE: &[(f64, &str)] = &[
     (1.0, "B"),
 ];
 
-/// What is written where a value could not be had.
+/// Text for an unavailable value.
 pub const UNAVAILABLE: &str = "n/a";
 
-/// `value` in `unit` as people read it: `12.3 µs`, `41.7 GB/s`, `120 M/s`, `62.1 %`, `3.21x`.
+/// Formats `value` in `unit` for people: `12.3 µs`, `41.7 GB/s`, `120 M/s`, `62.1 %`, `3.21x`.
 ///
-/// Units with a scale: `s`, `B`, `B/s`, `1/s`, `FLOP/s`; `1` is a fraction and shown in per cent; `x` is a ratio. Any
-/// other unit is written behind the plain number, and an empty one not at all.
+/// Units with a scale: `s`, `B`, `B/s`, `1/s`, `FLOP/s`; `1` is a fraction, shown in per cent; `x` is a ratio. Any
+/// other unit follows the plain number; an empty unit is omitted.
 pub fn human(value: f64, unit: &str) -> String {
     if !value.is_finite() {
         return UNAVAILABLE.to_string();
@@ -38,17 +39,17 @@ pub fn human(value: f64, unit: &str) -> String {
     }
 }
 
-/// A fraction in per cent; below one per cent the third digit says nothing to anyone.
+/// A fraction in per cent; below one per cent, a third digit carries no information.
 fn percent(value: f64) -> String {
     significant(value * 100.0, if value.abs() < 0.01 { DIGITS - 1 } else { DIGITS })
 }
 
-/// A ratio: `3.21x`.
+/// Formats a ratio: `3.21x`.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{}x", significant(value, DIGITS)) } else { UNAVAILABLE.to_string() }
 }
 
-/// A range at one scale, without saying the unit twice: `12.1–12.9 µs`.
+/// Formats a range at one scale with a single unit: `12.1–12.9 µs`.
 pub fn range(low: f64, high: f64, unit: &str) -> String {
     if !low.is_finite() || !high.is_finite() {
         return UNAVAILABLE.to_string();
@@ -65,7 +66,7 @@ pub fn range(low: f64, high: f64, unit: &str) -> String {
     }
 }
 
-/// A time that is too short to be told from nothing.
+/// Text for a time below the timer resolution.
 pub fn below_resolution(seconds: Option<f64>) -> String {
     match seconds {
         Some(seconds) => format!("below resolution ({})", human(seconds, "s")),
@@ -73,7 +74,7 @@ pub fn below_resolution(seconds: Option<f64>) -> String {
     }
 }
 
-/// A tick of an axis or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
+/// A tick label or another short number: `1`, `10`, `1k`, `10k`, `1.5M`.
 pub fn short(value: f64) -> String {
     let (factor, prefix) = choose(RATE, value);
     let text = if value.abs() < 1e-3 && value != 0.0 {
@@ -84,12 +85,12 @@ pub fn short(value: f64) -> String {
     format!("{text}{prefix}")
 }
 
-/// `value` with `digits` significant digits; in scientific notation outside 0.001 .. 100000.
+/// Formats `value` with `digits` significant digits, in scientific notation outside 0.001 .. 100000.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_string();
     }
-    // Rounding first settles the decade: 9.996 is 10.0 and not 10.00.
+    // Round first, because rounding can change the decade: 9.996 becomes 10.0, not 10.00.
     let scientific = format!("{value:.*e}", digits - 1);
     let exponent: i32 = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     if !(-3..5).contains(&exponent) {
@@ -124,7 +125,7 @@ fn scale_of(value: f64, unit: &str) -> Scale {
         }
         "Hz" => {
             let (factor, prefix) = choose(RATE, value);
-            // A multiple of hertz is written together.
+            // `GHz` is one word.
             (factor, format!("{}{unit}", prefix.trim()))
         }
         other => (1.0, other.to_string()),
@@ -132,7 +133,7 @@ fn scale_of(value: f64, unit: &str) -> Scale {
     Scale { factor, suffix }
 }
 
-/// The largest scale at which the rounded value is at least 1; the smallest one for less.
+/// The largest scale at which the rounded value is at least 1, or the smallest scale.
 fn choose(scales: &[(f64, &'static str)], value: f64) -> (f64, &'static str) {
     let rounded: f64 = format!("{:.*e}", DIGITS - 1, value.abs()).parse().unwrap_or(0.0);
     let fits = |(factor, _): &&(f64, &'static str)| rounded >= *factor * 0.999_999;
@@ -156,7 +157,8 @@ fn trim(text: &str) -> String {
     }
 }
 
-/// Text of a record made safe for a terminal or a table: control characters cannot move the cursor or break a line.
+/// Makes text from a record safe for a terminal or table: removes control characters, which could move the cursor or
+/// break a line.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_string()
 }
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(clean("a\u{1b}[31mb\nc"), "a [31mb c");
     }
 
-    /// Reads a human number back, by the units above.
+    /// Parses a formatted number, using the units above.
     fn parse(text: &str) -> f64 {
         let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+e".contains(c))).unwrap_or(text.len());
         let number: f64 = text[..end].trim().parse().unwrap();

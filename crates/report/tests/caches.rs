@@ -1,4 +1,4 @@
-//! Cold caches in every format: what was measured out of them says so and is held against main memory.
+//! Cold caches in every format: such rows are marked and compared with main memory.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -7,7 +7,7 @@ use ellwand_core::record::{Measurement, Record, Run, Settings};
 use ellwand_core::{Caches, Ceiling, CeilingKind, Parallelism, Work};
 use ellwand_report::{FORMATS, Limit, Options, Report};
 
-/// 64 KiB read and 64 KiB written: half of the example machine's second-level cache.
+/// 64 KiB read and 64 KiB written: half of the example machine's L2 cache.
 fn work() -> Work {
     Work::items("vectors", 1000).flops(1e4).bytes(64 << 10, 64 << 10)
 }

@@ -1,4 +1,4 @@
-//! Every rule speaks when its numbers are there and is silent when they are not.
+//! Every rule fires when its numbers are present and stays silent otherwise.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -62,7 +62,7 @@ fn contended() {
     let mut switched = sized(1000, "simd", 5e-3);
     switched.samples.iter_mut().for_each(|sample| sample.switches = Some(1));
     silent("contended", std::slice::from_ref(&switched));
-    // Where CPU time cannot tell, they are all there is.
+    // Without CPU time, they are the only evidence.
     switched.samples.iter_mut().for_each(|sample| sample.cpu_ns = None);
     speaks("contended", &[switched]);
 }
@@ -88,7 +88,7 @@ fn nobody_is_told_how_to_make_the_judge_faster() {
     let mut faulting = sized(1000, "reference", 5e-6);
     faulting.samples.iter_mut().for_each(|sample| sample.faults = Some(2 * sample.iterations));
     silent("page-faults", &[faulting.clone(), sized(1000, "simd", 1e-6)]);
-    // Alone it is what the run is about.
+    // Alone, it is the subject of the run.
     speaks("page-faults", &[faulting]);
 }
 
@@ -103,7 +103,7 @@ fn weak_baseline() {
     let finding = asked(&three(4e-6)).unwrap();
     assert!(finding.title.contains("against reference flatter; against scalar"), "{}", finding.title);
     assert!(asked(&three(60e-6)).is_none() && asked(&three(4e-6)[..2]).is_none());
-    // Nobody asked for the baseline that the workload proposes.
+    // The workload's default baseline gives no warning.
     silent("weak-baseline", &three(4e-6));
 }
 
@@ -112,7 +112,7 @@ fn threads() {
     let two = |many: f64| [sized(10, "simd", 2e-6), sized(10, "parallel", many)];
     speaks("threads-do-not-pay", &two(9e-6));
     silent("threads-do-not-pay", &two(1.2e-6));
-    // Within the spread of the samples nothing is said.
+    // Silent within the spread of the samples.
     silent("threads-do-not-pay", &two(2.02e-6));
     silent("threads-idle", &two(9e-6));
     let mut idle = two(9e-6);
@@ -133,7 +133,7 @@ fn few_vectors_that_make_most_of_the_error() {
     let finding = speaks("overloaded", &[coded(2.4)]);
     assert!((finding.evidence[0].value - (1.0 - 0.098 / 2.4)).abs() < 1e-9, "{finding:?}");
     silent("overloaded", &[coded(0.15)]);
-    // Half of the vectors needed another scale, and all were brought in.
+    // Half of the vectors needed another scale, and none was left out of range.
     let mut retried = coded(0.1);
     retried.readings[2].value = Some(0.5);
     retried.readings.push(Reading::measured("lost-rate", "lost", "1", Better::Lower, 0.0, ""));
@@ -199,14 +199,14 @@ fn what_holds_in_many_places_is_said_once() {
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!((found[0].cases, found[0].alike.len()), ((8, 8), 3));
     assert!(found[0].subject().starts_with("in 8 cases, most in w "), "{}", found[0].subject());
-    // Two are as quickly read one by one.
+    // Two findings are not merged.
     assert_eq!(of_rule(&many[..4]).len(), 2);
 }
 
 #[test]
 fn every_rule_is_tested_here() {
     let text = concat!(include_str!("diagnosis.rs"), include_str!("limits.rs"), include_str!("limits_of_devices.rs"));
-    // Its findings carry the keys of views.
+    // Its findings use the keys of views.
     for rule in RULES.iter().filter(|rule| rule.id != "outliers") {
         let tested = ["speaks(\"", "of(\""].iter().any(|call| text.contains(&format!("{call}{}\"", rule.id)));
         assert!(tested, "{}", rule.id);

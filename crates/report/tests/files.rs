@@ -1,4 +1,4 @@
-//! The directory that a run leaves behind.
+//! The directory that a run writes.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -108,7 +108,7 @@ fn a_file_in_the_way_is_named() {
     let options = Options::default();
     let error = write_all(&report(&options), &file, &options).unwrap_err().to_string();
     assert!(error.contains("taken") && error.contains("choose a directory"), "{error}");
-    // A directory where a file belongs: the attempt is cleaned up and nothing looks whole.
+    // A directory blocks the file name: the attempt is cleaned up, and nothing looks complete.
     let out = dir.path().join("out");
     fs::create_dir_all(out.join("run.json").join("x")).unwrap();
     let error = write_all(&report(&options), &out, &options).unwrap_err().to_string();
@@ -164,7 +164,7 @@ fn plots_are_whole_pictures_with_their_words() {
     ] {
         assert!(time.contains(words), "{words}");
     }
-    // The same records draw the same bytes.
+    // The same records give the same bytes.
     let again = draw(&report()).unwrap();
     assert!(plots.iter().zip(&again).all(|(a, b)| a.svg == b.svg && a.png == b.png));
 }
@@ -265,7 +265,7 @@ fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
         draw(&report).unwrap().into_iter().find(|plot| plot.name == "roofline-cuda-0").unwrap().svg
     };
     let lines = |svg: &str| -> Vec<Vec<String>> {
-        // Roofs are the thick lines; the key has as many.
+        // Roofs are the thick lines; the legend has as many.
         let thick = svg
             .split("<polyline points=\"")
             .skip(1)
@@ -277,7 +277,7 @@ fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
     };
     let svg = drawn(true);
     assert!(svg.contains(">bf16 products, 800 TFLOP/s<"), "{svg}");
-    // The peaks in the order in which they are drawn, then the slope of memory.
+    // The peaks in drawing order, then the memory slope.
     let [fma, products, memory] = &lines(&svg)[..] else { panic!("{svg}") };
     assert_eq!(memory.last(), products.first(), "it ends where the highest peak begins");
     assert_ne!(memory.last(), fma.first());

@@ -1,4 +1,4 @@
-//! All formats print the numbers of one model, and what they print stays as it is.
+//! All formats print the numbers of one model, and their output stays as it is.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -41,7 +41,7 @@ fn csv() {
 
 #[test]
 fn json() {
-    // One workload without its neighbours: the whole would be read by nobody.
+    // A single workload, because a snapshot of the whole would be too long to read.
     let mut record = common::small_record();
     record.measurements.retain(|m| {
         m.case.workload == "null"
@@ -56,7 +56,7 @@ fn markdown() {
     insta::assert_snapshot!(text(&small(None), "markdown"));
 }
 
-/// Verdicts, the certificate of the machine, and a run that was gone on with.
+/// A report with verdicts, a certificate, and a resumed run.
 fn verdicts(width: Option<usize>) -> Report {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/records/v1-comparisons.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -87,7 +87,7 @@ fn all_formats_print_the_same_verdicts() {
             .map_or_else(|| "–".to_string(), |ratio| format!("{}x", ellwand_report::units::significant(ratio, 4)));
         for format in ["table", "markdown"] {
             let text = text(&report, format);
-            // All of the case but what it shares with the others.
+            // The case without the parameters it shares with the others.
             let case = ["lattice-encode/batch=2 ", "lattice-encode/batch=64 ", "lattice-encode/batch=128 "][index];
             let line = text.lines().find(|line| line.contains(case)).unwrap();
             assert!(line.contains(&row.verdict) && line.contains(&ratio), "{format}: {line}");
@@ -101,7 +101,7 @@ fn one_call_among_many_is_taken_back() {
     let mut record = ellwand_core::record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
     let called = record.comparisons[0].clone();
     let mut nothing = called.clone();
-    // As many blocks on either side: nothing to see.
+    // Equally many blocks on either side: no difference.
     for (index, block) in nothing.blocks.iter_mut().enumerate() {
         block.main = if index % 2 == 0 { 0.0001 } else { -0.0001 };
     }
@@ -123,7 +123,7 @@ fn no_line_is_wider_than_the_terminal() {
             assert!(line.chars().count() <= width, "{width}: {line}");
         }
     }
-    // Too narrow for the columns that always stay: they are still there, and nothing breaks.
+    // Narrower than the columns that always stay: they are still printed, and nothing breaks.
     assert!(text(&small(Some(10)), "table").contains("implementation"));
 }
 
@@ -149,7 +149,7 @@ fn colour_repeats_what_the_text_says() {
     assert_eq!(bare, plain);
 }
 
-/// Reads the numbers of a format by cell: workload, batch, implementation.
+/// Numbers of a format by cell: workload, batch, implementation.
 type Numbers = HashMap<(String, String, String), (f64, Option<f64>)>;
 
 fn of_model(report: &Report) -> Numbers {
@@ -229,7 +229,7 @@ fn formats_for_people_hold_the_same_numbers_rounded() {
         let mut rest = (table.as_str(), markdown.as_str());
         for row in section.rows.iter() {
             let Some(time) = row.median("time") else { continue };
-            // In order: each value is looked for behind the one before.
+            // In order: each value is searched for after the previous one.
             for value in [human(time, "s")].into_iter().chain(row.median("bandwidth").map(|rate| human(rate, "B/s"))) {
                 let at = rest.0.find(&value).unwrap_or_else(|| panic!("table: {value} of {}", row.case));
                 rest.0 = &rest.0[at + value.len()..];
@@ -311,7 +311,7 @@ fn formats_are_found_by_name_and_ending() {
 #[test]
 fn csv_columns_have_one_name_each() {
     let mut record = common::small_record();
-    // An axis called like a column of ours.
+    // An axis with the name of a built-in column.
     for measurement in &mut record.measurements {
         measurement
             .case

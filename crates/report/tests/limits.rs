@@ -1,4 +1,4 @@
-//! Where measurements stand between the limits of a made-up machine, and what is said of them.
+//! The limits assigned to measurements on a synthetic machine, and their wording.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,7 @@ use ellwand_core::{Measurement, Work};
 use ellwand_report::{Class, Options, Report};
 use findings::{MIB, of, silent, sized, speaks, stream};
 
-/// The made-up machine with costs of everything that can bind.
+/// The synthetic machine with all costs that can be a limit.
 fn costly() -> ellwand_core::Run {
     use ellwand_core::{Ceiling, CeilingKind, Parallelism, Provenance};
     let mut run = common::run();
@@ -71,7 +71,7 @@ fn each_limit_is_recognised_from_fixed_numbers() {
         ),
         (counted(one("simd", 0.5e-3, nothing().bytes(2 * MIB, 2 * MIB)), 8, 0), Limit::PageFaults, Lever::BufferReuse),
         (one("parallel", 1.2e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
-        // Waking cost 1 us at its best; where the processors lie further apart it is several times that.
+        // Waking cost 1 us at best; between distant processors it is several times that.
         (one("parallel", 8e-6, nothing().flops(100.0)), Limit::ThreadWake, Lever::Batching),
         (one("parallel", 12e-6, nothing().flops(100.0)), Limit::Unexplained, Lever::Tuning),
         (counted(one("parallel", 1e-3, nothing()), 0, 40), Limit::Contended, Lever::Threads),
@@ -94,7 +94,7 @@ fn a_share_above_the_ceiling_is_told_and_not_clamped() {
 
 #[test]
 fn operations_that_were_counted_take_the_place_of_those_that_the_case_may_need() {
-    // All of them would be twice what the machine can do.
+    // Counting all of them would give twice the peak rate.
     let peak = 100e9;
     let required = Work::items("x", 1).flops(2.0 * peak * 1e-3);
     let mut m = common::measured(&common::lattice_case("w", 1000), "simd", 1e-3, required);
@@ -120,7 +120,7 @@ fn a_busy_machine_changes_neither_class_nor_time() {
         sample.switches = Some(3);
     }
     assert_eq!(placed(&quiet), placed(&busy), "the processor time of one thread is what counts");
-    // One sleep a job until the others are done is what any pool does on a busy machine.
+    // One sleep per job until the others finish is normal for a pool on a busy machine.
     let parallel =
         common::measured(&common::lattice_case("w", 1000), "parallel", 50e-6, Work::items("x", 1).flops(8e6));
     assert_eq!(placed(&counted(parallel, 0, 1)).limit, ellwand_report::Limit::Compute);
@@ -138,7 +138,7 @@ fn a_fault_is_of_a_huge_page_only_where_that_much_memory_is_there() {
     let mut machine = costly().environment;
     machine.huge_pages = Some("never".into());
     assert_eq!(ellwand_report::place(&one(2 * MIB), &machine).unwrap().limit, Limit::Unexplained);
-    // What is said of the limit is the number that it was recognised by.
+    // The printed number is the one that identified the limit.
     let d = placed(&one(2 * MIB));
     assert!((d.seconds(Limit::PageFaults) / d.time_s - d.share).abs() < 1e-9, "{d:#?}");
 }
@@ -183,10 +183,10 @@ fn a_cost_above_the_time_is_a_fault_and_far_above_it_no_explanation() {
     assert_eq!((finding.class, finding.saving_upper_bound), (Class::Fault, None));
     assert!(finding.title.contains("at fault"), "{}", finding.title);
     assert_eq!(said(1.2e-6).unwrap().class, Class::Insight);
-    // The cost may have been measured while the processors lay further apart; seven times as fast nobody was woken at all.
+    // The cost may have been measured between distant processors; at seven times the speed no thread was woken.
     assert!(placed(&woken(0.4e-6)).exceeds() && placed(&woken(0.4e-6)).limit == Limit::ThreadWake);
     assert_eq!(placed(&woken(0.1e-6)).limit, Limit::Unexplained);
-    // Where something else explains the time, a cost above it explains nothing.
+    // If something else explains the time, a cost above it explains nothing.
     let busy = Work::items("x", 1).flops(0.8 * 209e9 * 0.4e-6);
     let busy = common::measured(&common::lattice_case("w", 8), "parallel", 0.4e-6, busy);
     assert_eq!(placed(&busy).limit, Limit::Compute, "{:#?}", placed(&busy));
@@ -205,19 +205,20 @@ fn waits_are_held_against_the_time_of_their_own_samples() {
         }
     };
     let slots = ran(1e-3).samples.len();
-    // Beside other programs most waits last as long as the scheduler likes; those that find their processors free tell.
+    // Next to other programs, most waits depend on the scheduler; the samples with free processors still show the
+    // limit.
     let mut busy = counted(ran(1e-3), 0, 40);
     waiting(&mut busy, 0..slots / 2, 50);
     assert_eq!(placed(&busy).limit, Limit::Contended, "{:#?}", placed(&busy));
-    // One slot in which something happened is no habit.
+    // A single slot with waits is not regular waiting.
     let mut once = ran(1e-3);
     waiting(&mut once, 0..1, 1);
     assert_eq!(placed(&once).limit, Limit::Unexplained, "{:#?}", placed(&once));
-    // Many waits in slots that took a hundred times as long say nothing of those in which nobody waited.
+    // Many waits in slots that took a hundred times as long say nothing about those without waits.
     let mut now_and_then = ran(1e-3);
     waiting(&mut now_and_then, 0..slots / 2, 100);
     assert_eq!(placed(&now_and_then).limit, Limit::Unexplained, "{:#?}", placed(&now_and_then));
-    // Where every wait lasts as long as other programs run, threads that hardly compute between two of them are known by that.
+    // If all waits depend on other programs, threads that hardly compute between waits still show the limit.
     let mut never_free = counted(ran(1e-3), 0, 40);
     for sample in &mut never_free.samples {
         sample.wall_ns *= 50;
@@ -249,13 +250,13 @@ fn words_fit_the_share() {
     let half = stream(12e9);
     let finding = speaks("bound-by", std::slice::from_ref(&half));
     assert!(finding.title.contains("at 50") && !finding.title.contains("close to"), "{}", finding.title);
-    // Where arithmetic is required, half of the traffic may as well be a polynomial that nobody counted.
+    // If arithmetic is required, half of the time may be an uncounted polynomial.
     let mut dense = half;
     dense.work.flops = 1e6;
     let d = placed(&dense);
     assert_eq!(d.limit, Limit::Unexplained, "{d:#?}");
     assert!(d.words().contains("memory, is 50"), "{}", d.words());
-    // The table of limits says the same.
+    // The table of limits agrees.
     let report = Report::from_records(&[common::through_text(&common::run(), &[dense])], &Options::default()).unwrap();
     let mut text = Vec::new();
     (ellwand_report::format("markdown").unwrap().write)(&report, &mut text).unwrap();

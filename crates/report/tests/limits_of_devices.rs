@@ -1,4 +1,4 @@
-//! Where measurements on a device stand between the limits of a made-up card, and what is said of them.
+//! The limits assigned to measurements on a synthetic device, and their wording.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,8 @@ use ellwand_core::{Better, Ceiling, CeilingKind, Measurement, Parallelism, Prove
 use ellwand_report::{Class, Diagnosis, Finding, Lever, Limit, Options, Report};
 use findings::{MIB, of};
 
-/// 4 TB/s out of memory, 8 TB/s out of the cache, 50 Tflop/s in f32 and 800 in products of bf16, 50 GB/s over the link; a launch takes 2 us.
+/// 4 TB/s from memory, 8 TB/s from the cache, 50 Tflop/s in f32, 800 Tflop/s in bf16 products and 50 GB/s over the
+/// link; a launch takes 2 us.
 fn card() -> Run {
     let mut run = common::run();
     let mut add = |kind, footprint_bytes: u64, value: f64| {
@@ -27,7 +28,7 @@ fn card() -> Run {
             provenance: Provenance::Measured,
         });
     };
-    // As they are measured: a launch is in the time of each, and small ones are slower than their bytes would be.
+    // As measured: each time includes a launch, so small copies are slower than their bytes alone.
     for (footprint, rate) in [(4 * MIB, 3e12), (32 * MIB, 8e12), (512 * MIB, 4e12)] {
         add(CeilingKind::Copy, footprint, footprint as f64 / (footprint as f64 / rate + 2e-6));
     }
@@ -39,7 +40,7 @@ fn card() -> Run {
     run
 }
 
-/// Takes `device_s` by the device's clock and as much more on the wall as the host needs to queue it.
+/// Takes `device_s` by the device clock; the wall time adds what the host needs for queueing.
 fn ran(work: Work, device_s: f64, host_s: f64, launches: f64) -> Measurement {
     let mut m = common::measured(&common::lattice_case("w", 1000), "cuda", device_s, work);
     m.device = "cuda:0".into();
@@ -85,14 +86,14 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
     let products = |flops: f64| Work::items("things", 1000).flops(flops).bytes(MIB, MIB);
     let cases = [
         (ran(moved(large), at(3.8e12), 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
-        // In the cache, at a size of which a good part is the launch.
+        // In the cache, at a size where the launch is a good part of the time.
         (ran(moved(16 * MIB), 4.6e-6, 1e-6, 1.0), Limit::Memory, Some(Lever::Fusion)),
         (ran(products(50e9), 1.1e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Precision)),
         (ran(products(800e9).bf16(true), 1.2e-3, 1e-6, 1.0), Limit::Compute, Some(Lever::Tuning)),
         (ran(moved(MIB), 9e-6, 1e-6, 4.0), Limit::Launch, Some(Lever::Batching)),
-        // Not counted by an older program: one at least.
+        // A record of an older program without a launch count: at least one.
         (ran(moved(MIB), 5e-6, 1e-6, 1.0), Limit::Launch, Some(Lever::Batching)),
-        // As a graph: less than its launches one by one.
+        // As a graph: faster than separate launches.
         (ran(moved(MIB), 6e-6, 1e-6, 5.0), Limit::Launch, Some(Lever::Batching)),
         (
             ran(moved(64 * MIB), 1.6e-3, 1e-6, 1.0)
@@ -116,7 +117,7 @@ fn each_limit_of_a_device_is_recognised_from_fixed_numbers() {
 
 #[test]
 fn a_launch_is_no_part_of_the_bandwidth_that_small_arrays_are_held_against() {
-    // Between the sizes that were measured, at exactly what the cache gives, launched once.
+    // Between the measured sizes, at exactly the cache bandwidth, with one launch.
     for mebibytes in [5, 8, 12, 20, 31] {
         let bytes = mebibytes * MIB;
         let d = placed(&ran(moved(bytes), bytes as f64 / 8e12 + 2e-6, 0.0, 1.0));

@@ -25,8 +25,8 @@ fn pair(base_s: f64, own_s: f64) -> Vec<Measurement> {
 #[test]
 fn speed_up_pairs_samples_by_round() {
     let mut both = pair(8e-6, 2e-6);
-    // A disturbance that slows both in half of the rounds must not show: the ratio of the medians would be unharmed
-    // only by luck, the ratio by round always is.
+    // A disturbance that slows both in half of the rounds must not matter. The ratio of medians would survive it only
+    // by luck; the ratio by round always does.
     for measurement in &mut both {
         for sample in &mut measurement.samples {
             sample.wall_ns = if measurement.implementation == "reference" { 8000 } else { 2000 };
@@ -36,7 +36,7 @@ fn speed_up_pairs_samples_by_round() {
             }
         }
     }
-    // One has two samples less: only common rounds count.
+    // One has two samples fewer: only common rounds count.
     both[1].samples.truncate(18);
     let report = report_of(&both);
     let speedup = &row(&report, "simd").speedup;
@@ -67,7 +67,7 @@ fn rounds_of_different_commands_are_not_paired() {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains(why), "{}: {text}", format.name);
     }
-    // Whole cells of one command keep their ratios, behind whichever line of a run they stand.
+    // Complete cells of one command keep their ratios, after whichever run line they follow.
     for lines in [[&run, &run, &base, &own], [&run, &base, &own, &run]] {
         let report = of(&lines.map(|line| line.as_str()));
         assert_eq!(row(&report, "simd").speedup.pairs, 20);
@@ -165,12 +165,13 @@ proptest! {
         let speedup = &row(&report, "simd").speedup;
         let (ratio, low, high) = (speedup.ratio.unwrap(), speedup.low.unwrap(), speedup.high.unwrap());
         prop_assert!(low <= ratio && ratio <= high);
-        // The zigzag of the samples is at most 10 % from end to end.
+        // The zigzag of the samples spans at most 10 %.
         prop_assert!((ratio * factor - 1.0).abs() < 0.11, "{} {}", ratio, factor);
     }
 }
 
-/// Two axes; `simd` costs a fixed 1 µs and grows with the square root of the sequence, `reference` is exactly proportional to both.
+/// Two axes; `simd` has a fixed cost of 1 µs and grows with the square root of the sequence, `reference` is
+/// proportional to both.
 fn grid() -> Vec<Measurement> {
     let mut all = Vec::new();
     for batch in [1_i64, 4, 16] {
@@ -182,7 +183,7 @@ fn grid() -> Vec<Measurement> {
             let reference = common::measured(&case, "reference", 1e-7 * n as f64, work.clone());
             let simd = common::measured(&case, "simd", 1e-6 * batch as f64 * (sequence as f64).sqrt(), work);
             all.extend([reference, simd].map(|mut m| {
-                // Exactly the time stated, in every sample.
+                // Exactly the given time in every sample.
                 let seconds = m.first_run_ns.unwrap() as f64 / 2.5;
                 for sample in &mut m.samples {
                     sample.iterations = 1000;
@@ -238,7 +239,7 @@ fn times_by_axis_count_only_cases_in_which_everything_was_measured() {
 #[test]
 fn rounds_that_contradict_the_times_widen_the_interval() {
     let mut both = pair(2e-6, 2e-6);
-    // The baseline is 7 % faster in every round, and was disturbed in the later ones, which the other missed.
+    // The baseline is 7 % faster in every common round; the later rounds, which only the baseline has, were disturbed.
     for (index, sample) in both[0].samples.iter_mut().enumerate() {
         sample.iterations = 1;
         sample.wall_ns = if index < 9 { 9300 } else { 30_000 };
@@ -285,6 +286,6 @@ fn a_value_that_a_case_leaves_out_is_shown_where_it_varies() {
     let mut text = Vec::new();
     (ellwand_report::format("table").unwrap().write)(&report, &mut text).unwrap();
     assert!(String::from_utf8(text).unwrap().contains("f64 FMA"));
-    // Where it does not vary it is not worth a word.
+    // A parameter that does not vary is not shown.
     assert!(report_of(&[short]).workloads[0].rows[0].params.is_empty());
 }

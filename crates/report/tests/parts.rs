@@ -1,4 +1,4 @@
-//! The parts of a whole side by side: attention, by the view that its records carry.
+//! The parts of a whole next to each other: attention, using the view in its records.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -67,7 +67,7 @@ fn what_was_not_measured_is_said_and_one_part_alone_is_no_table() {
 
 #[test]
 fn where_the_scores_bound_it_the_fused_form_is_named_with_a_bound() {
-    // 100 MB at 24 GB/s take 4.17 of the 5.02 ms of each, and the arithmetic of a megaflop none to speak of.
+    // 100 MB at 24 GB/s take 4.17 of 5.02 ms; the arithmetic of one megaflop is negligible.
     let parts = [("attention-scores", 5e-3), ("attention-softmax", 5e-3), ("attention-weighted-sum", 5e-3)];
     let measured = |(workload, seconds): &(&str, f64)| {
         let case = Case::new(workload, vec![("sequence".into(), Value::Int(512))]);

@@ -1,4 +1,4 @@
-//! The published schema accepts every line that is written, and refuses what is not a record.
+//! The published schema accepts every line that Ellwand writes and rejects anything else.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -54,7 +54,7 @@ fn the_record_kept_for_ever_is_accepted() {
         let text = std::fs::read_to_string(format!("{folder}{name}")).unwrap();
         assert!(text.lines().count() > 1);
         text.lines().for_each(accepted);
-        // What this program writes of it is accepted as well.
+        // The lines that this version writes back are accepted as well.
         let record = ellwand_core::record::parse(&text).unwrap();
         record.comparisons.iter().for_each(|comparison| accepted(&line(comparison).unwrap()));
         accepted(&line(&record.run).unwrap());

@@ -106,7 +106,7 @@ fn json_holds_the_same_numbers() {
     assert_eq!(first["iteration_s"].as_f64(), Some(105e-6));
     assert_eq!(first["rows"][2]["path"], serde_json::json!(["attention", "softmax"]));
     assert!((first["rows"][2]["share"].as_f64().unwrap() - 60.0 / 210.0).abs() < 1e-12);
-    // What lies in no span is what the self times of the calling thread leave; other threads take nothing off.
+    // Time outside all spans is what the self times of the calling thread leave; other threads do not reduce it.
     let own = 49_900.0 + 54_900.0 + 60_000.0 + 200.0 + 22_000.0;
     assert!((first["outside_s"].as_f64().unwrap() - (210_000.0 - own) * 1e-9 / 2.0).abs() < 1e-15);
     assert_eq!(json["spans"][2]["outside_s"], serde_json::Value::Null, "without spans nothing is known");
@@ -115,12 +115,12 @@ fn json_holds_the_same_numbers() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(lines.lines().next().unwrap()).unwrap()["components"], *first);
 }
 
-/// Two components inside one, in iterations of 60 us: 50 us in `products`, 2 us in `decoding`, 3 us in neither. `pauses` are
-/// iterations and what each took more, all of it in `decoding`.
+/// Two components inside a third, in iterations of 60 us: 50 us in `products`, 2 us in `decoding`, 3 us outside both.
+/// `pauses` lists iterations with their extra time, all of it in `decoding`.
 fn paused(iterations: usize, pauses: &[(usize, f64)]) -> Spans {
     let mut more = vec![0.0; iterations];
     pauses.iter().for_each(|(index, ns)| more[*index] = *ns);
-    // Iterations are never quite alike.
+    // Iterations always vary a little.
     let wobble = |index: usize| 100.0 * (index % 3) as f64;
     let each = |time: &dyn Fn(usize) -> f64| (0..iterations).map(time).collect::<Vec<f64>>();
     let (products, decoding) = (each(&|i| 50_000.0 + wobble(i)), each(&|i| 2_000.0 + more[i]));
@@ -133,7 +133,7 @@ fn paused(iterations: usize, pauses: &[(usize, f64)]) -> Spans {
     ];
     nodes[1].bytes = 1000 * calls;
     if more.iter().sum::<f64>() > 50_000.0 * iterations as f64 {
-        // A record has siblings by their time in all iterations.
+        // A record sorts siblings by their time in all iterations.
         nodes.swap(1, 2);
     }
     let mut spans = spans("scalar", 1, nodes);
@@ -159,12 +159,12 @@ fn one_pause_makes_no_component_the_largest() {
         for row in 0..3 {
             assert!((share(&table, row) - share(&calm, row)).abs() < 1e-3, "{row}: {} {}", table, calm);
         }
-        // Parts add up, as they do when nothing is left out.
+        // The parts add up, as they do without outliers.
         let row = |row: usize, key: &str| table["rows"][row][key].as_f64().unwrap();
         assert!((row(0, "self_s") + row(1, "time_s") + row(2, "time_s") - row(0, "time_s")).abs() < 1e-12);
         let whole = row(0, "time_s") + table["outside_s"].as_f64().unwrap();
         assert!((whole - table["iteration_s"].as_f64().unwrap()).abs() < 1e-12);
-        // 1000 bytes in 50.1 us; a call an iteration.
+        // 1000 bytes in 50.1 us; one call per iteration.
         assert!((row(1, "bandwidth") - 1000.0 / 50.1e-6).abs() < 0.01 * 2e7, "{}", row(1, "bandwidth"));
         assert_eq!(row(1, "calls"), 1.0);
     }
@@ -194,7 +194,7 @@ fn what_was_left_out_is_said_in_every_format() {
 
 #[test]
 fn iterations_that_all_differ_are_all_kept_and_the_mean_is_remarked_on() {
-    // A spread from which none stands out, with more of it above the median than below.
+    // A wide spread without outliers, with more of it above the median than below.
     let spread: Vec<(usize, f64)> = (0..50).map(|index| (index, 1000.0 * (index * index) as f64)).collect();
     let table = first_table(paused(50, &spread));
     assert_eq!(table["left_out"], serde_json::json!([]));

@@ -1,8 +1,8 @@
-//! Memory with an explicit policy: whose pages they are decides more than any kernel does.
+//! Memory with an explicit page policy, which often matters more than the kernel does.
 //!
-//! A first touch of a 4 KiB page costs the system about as long as moving 40 KiB does. `Heap` is what the allocator of the
-//! program gives, which hands large blocks back to the system at once and faults them in again; `Huge` asks the system for
-//! pages of 2 MiB, which fault once for 512 small ones and need fewer entries of the translation cache.
+//! The first touch of a 4 KiB page costs about as much as moving 40 KiB. `Heap` uses the program's allocator, which
+//! returns large blocks to the system at once and faults them in again; `Huge` requests 2 MiB pages, each of which
+//! takes one fault instead of 512 and needs fewer TLB entries.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -11,22 +11,22 @@ use std::ptr::NonNull;
 
 use ellwand_core::tensor::ALIGNMENT;
 
-/// Bytes of a huge page.
+/// Size of a huge page in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Where the memory comes from.
+/// The source of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     /// The program's allocator.
     Heap,
-    /// A mapping of its own, on huge pages where the system grants them.
+    /// A separate mapping, on huge pages if the system grants them.
     Huge,
 }
 
-/// A number that memory can be filled with.
+/// A plain number type for buffers.
 ///
 /// # Safety
-/// Any bits of its size are a value.
+/// Every bit pattern of this size must be a valid value.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 // SAFETY: any four bytes are an f32.
@@ -36,12 +36,12 @@ unsafe impl Plain for f64 {}
 // SAFETY: any two bytes are a u16.
 unsafe impl Plain for u16 {}
 
-/// Values that start on an [`ALIGNMENT`] boundary.
+/// Values whose start is aligned to [`ALIGNMENT`].
 #[derive(Debug)]
 pub struct Buffer<T: Plain = f32> {
     start: NonNull<T>,
     len: usize,
-    /// What to give back: the layout of a block of the allocator, or the bytes of a mapping.
+    /// What to free: the layout of a heap block, or the bytes of a mapping.
     held: Held,
 }
 
@@ -62,13 +62,13 @@ unsafe impl<T: Plain> Send for Buffer<T> {}
 unsafe impl<T: Plain> Sync for Buffer<T> {}
 
 impl<T: Plain> Buffer<T> {
-    /// `len` values whose contents are whatever the memory holds: a benchmark of allocation must not pay for zeros.
+    /// `len` values with unspecified contents: a benchmark of allocation must not pay for zeroing.
     ///
     /// # Safety
-    /// Every value is written before it is read.
+    /// Every value must be written before it is read.
     ///
     /// # Panics
-    /// If the allocator has no memory, as `Vec` does.
+    /// If the allocator runs out of memory, like `Vec`.
     pub unsafe fn unwritten(len: usize, pages: Pages) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("the planner refuses what cannot be addressed");
         if bytes == 0 {
@@ -92,13 +92,13 @@ impl<T: Plain> Buffer<T> {
     #[cfg(target_os = "linux")]
     fn mapped(len: usize, bytes: usize) -> Option<Self> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
-        // Room to start on a huge page.
+        // Room to align the start to a huge page.
         let whole = bytes.checked_add(2 * HUGE_PAGE)? / HUGE_PAGE * HUGE_PAGE;
         let (rights, private) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
         // SAFETY: a new anonymous mapping aliases nothing.
         let mapping = unsafe { mmap_anonymous(None, NonZero::new(whole)?, rights, private) }.ok()?;
-        // SAFETY: the range is the mapping just made; advice about page sizes changes no contents. A system that
-        // declines leaves small pages, which are right too.
+        // SAFETY: the range is the mapping just made; the advice does not change its contents. A system that declines
+        // leaves small pages, which work too.
         let _ = unsafe { madvise(mapping, whole, MmapAdvise::MADV_HUGEPAGE) };
         let skip = mapping.cast::<u8>().as_ptr().align_offset(HUGE_PAGE);
         // SAFETY: skip < HUGE_PAGE, and `whole` holds `bytes` beyond it.
@@ -106,10 +106,10 @@ impl<T: Plain> Buffer<T> {
         Some(Self { start, len, held: Held::Mapping { start: mapping, bytes: whole } })
     }
 
-    /// Gives the memory back and takes as much anew, in this order, as a program that allocates in a loop does.
+    /// Frees the memory and allocates the same amount again, in this order, like a program that allocates in a loop.
     ///
     /// # Safety
-    /// As [`Buffer::unwritten`].
+    /// As for [`Buffer::unwritten`].
     pub unsafe fn renew(&mut self, pages: Pages) {
         let len = self.len;
         *self = Self::default();
@@ -117,7 +117,7 @@ impl<T: Plain> Buffer<T> {
         *self = unsafe { Self::unwritten(len, pages) };
     }
 
-    /// A buffer that holds `values`.
+    /// A copy of `values`.
     pub fn of(values: &[T], pages: Pages) -> Self {
         // SAFETY: all of it is written here.
         let mut buffer = unsafe { Self::unwritten(values.len(), pages) };
@@ -125,7 +125,7 @@ impl<T: Plain> Buffer<T> {
         buffer
     }
 
-    /// A buffer of `len` times `value`, every page touched.
+    /// A buffer of `len` copies of `value`, with every page touched.
     pub fn filled(len: usize, value: T, pages: Pages) -> Self {
         // SAFETY: all of it is written here.
         let mut buffer = unsafe { Self::unwritten(len, pages) };
@@ -143,7 +143,7 @@ impl<T: Plain> Default for Buffer<T> {
 impl<T: Plain> std::ops::Deref for Buffer<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` points to `len` values that this buffer owns, and that were written before they are read.
+        // SAFETY: `start` points to `len` values that this buffer owns and that were written before being read.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -162,32 +162,33 @@ impl<T: Plain> Drop for Buffer<T> {
             // SAFETY: the block came from `alloc` with this layout.
             Held::Block(layout) => unsafe { dealloc(self.start.as_ptr().cast::<u8>(), layout) },
             #[cfg(target_os = "linux")]
-            // SAFETY: the mapping is this buffer's own and nothing borrows from it any more. It cannot fail on a whole mapping.
+            // SAFETY: the mapping belongs to this buffer and nothing borrows from it any more. Unmapping all of it
+            // cannot fail.
             Held::Mapping { start, bytes } => drop(unsafe { nix::sys::mman::munmap(start, bytes) }),
         }
     }
 }
 
-/// A slice of which several threads write pieces that do not overlap.
+/// A slice whose disjoint pieces are written by several threads.
 pub struct Shared<'a, T: Plain = f32> {
     start: *mut T,
     len: usize,
     life: std::marker::PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: `piece` is the only access, and its caller keeps pieces apart.
+// SAFETY: `piece` is the only access, and its callers keep pieces disjoint.
 unsafe impl<T: Plain> Sync for Shared<'_, T> {}
 
 impl<'a, T: Plain> Shared<'a, T> {
-    /// Shares `values` between threads that each write another part.
+    /// Shares `values` between threads that each write a different part.
     pub fn new(values: &'a mut [T]) -> Self {
         Self { start: values.as_mut_ptr(), len: values.len(), life: std::marker::PhantomData }
     }
 
-    /// The values at `from..to`, clipped to what there is.
+    /// The values at `from..to`, clipped to the slice.
     ///
     /// # Safety
-    /// No two pieces that live at the same time overlap.
+    /// No two pieces that are alive at the same time may overlap.
     #[allow(clippy::mut_from_ref, reason = "the caller keeps pieces apart")]
     pub unsafe fn piece(&self, from: usize, to: usize) -> &mut [T] {
         let (from, to) = (from.min(self.len), to.min(self.len));

@@ -1,14 +1,14 @@
-//! Which vector instructions this processor has, and which of them a case asks for.
+//! The vector instruction sets of this CPU, and the one that a case selects.
 
 use ellwand_core::{Axis, Case, InputError};
 
-/// An instruction set that a kernel can use on this machine.
+/// An instruction set that kernels can use on this machine.
 ///
-/// Values other than `BASELINE` come only from detection, so holding one proves that it runs.
+/// Values other than `BASELINE` come only from detection, so holding one proves that the CPU supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(Set);
 
-/// Families of vector instructions that kernels are compiled for.
+/// The instruction sets that kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Set {
     #[cfg(target_arch = "x86_64")]
@@ -17,15 +17,15 @@ pub enum Set {
     #[cfg(target_arch = "x86_64")]
     /// AVX2 with FMA.
     Avx2,
-    /// What every processor of the architecture has.
+    /// The instructions that every CPU of the architecture has.
     Baseline,
 }
 
 impl Isa {
-    /// What every machine of the target architecture has.
+    /// The instructions that every machine of the target architecture has.
     pub const BASELINE: Isa = Isa(Set::Baseline);
 
-    /// The instruction sets of this machine, fastest first; the last is `BASELINE`.
+    /// The instruction sets of this machine, fastest first; the last one is `BASELINE`.
     #[must_use]
     pub fn available() -> Vec<Isa> {
         let mut found = Vec::new();
@@ -47,15 +47,15 @@ impl Isa {
         found
     }
 
-    /// The fastest of this machine.
+    /// The fastest instruction set of this machine.
     #[must_use]
     pub fn best() -> Isa {
         static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
         *BEST.get_or_init(|| Isa::available()[0])
     }
 
-    /// The axis by which a case asks for one. It joins workloads that were there before: at its default a case is what it
-    /// was without it.
+    /// The axis that selects the instruction set. It was added to existing workloads, so its default leaves their case
+    /// ids unchanged.
     pub fn axis() -> Axis {
         let mut axis = Axis::choice(
             "isa",
@@ -67,10 +67,10 @@ impl Isa {
         axis
     }
 
-    /// The instructions that a case asks for.
+    /// The instruction set that a case selects.
     ///
     /// # Errors
-    /// Where this processor has not got them.
+    /// If this CPU does not support it.
     pub fn of(case: &Case) -> Result<Isa, InputError> {
         let wanted = match case.text("isa") {
             None | Some("best") => return Ok(Isa::best()),
@@ -85,18 +85,18 @@ impl Isa {
             .ok_or_else(|| InputError::new(format!("--isa {wanted}"), "this processor has not got it", expected))
     }
 
-    /// The digest that inputs are drawn from: that of the case whatever instructions it asks for.
+    /// The digest that seeds the inputs: that of the case without the instruction set.
     pub fn data_digest(case: &Case) -> u64 {
         let params = case.params.iter().filter(|(axis, _)| axis != "isa").cloned().collect();
         Case::new(&case.workload, params).digest()
     }
 
-    /// The set, for choosing a kernel.
+    /// The set, for dispatch to a kernel.
     pub fn set(self) -> Set {
         self.0
     }
 
-    /// Its name: "avx512", "avx2" or "baseline".
+    /// The name: "avx512", "avx2" or "baseline".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {

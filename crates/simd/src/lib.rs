@@ -1,7 +1,7 @@
-//! What kernels for the processor are made of: vector lanes over whatever instructions it has, a pool of threads, aligned
-//! buffers, store policies, and arrays of bf16.
+//! Building blocks of CPU kernels: vector lanes over the instruction sets of the CPU, a thread pool, aligned buffers,
+//! store policies, and bf16 arrays.
 //!
-//! Workloads and calibration stand on it; nothing here knows what is computed.
+//! Workloads and calibration use it; nothing here knows what is computed.
 
 pub mod buffer;
 pub mod isa;

@@ -1,11 +1,12 @@
-//! The threads of the `parallel` implementations: one for each processor that this process may use, and each stays on its own.
+//! The threads of the `parallel` implementations: one for each processor available to this process, each pinned to its
+//! own.
 //!
-//! Left to itself, Linux wakes both threads of a two-processor machine on the same processor more often than not, and keeps
-//! them there for longer than a kernel of ten milliseconds takes: in two slots out of three nothing ran in parallel. Work is
-//! dealt out in several pieces a thread, so that a processor that is taken away for a while delays its own piece only.
+//! Left to itself, Linux mostly wakes both threads of a two-processor machine on the same processor and keeps them
+//! there for longer than a kernel of ten milliseconds takes: two slots in three ran without parallelism. Work is
+//! distributed in several pieces per thread, so that a preempted processor delays only its own piece.
 //!
-//! There are two pools: a team that spins a while before it sleeps ([`for_each_chunk`], [`for_each_slice`],
-//! [`for_each_part`]) for work of microseconds, and rayon's (`run`, feature `rayon`) for parallel iterators over work of
+//! There are two pools: a team that spins before it sleeps ([`for_each_chunk`], [`for_each_slice`], [`for_each_part`])
+//! for work of microseconds, and a rayon pool (`run`, feature `rayon`) for parallel iterators over work of
 //! milliseconds.
 
 use std::sync::OnceLock;
@@ -19,8 +20,8 @@ mod team;
 pub use slices::{for_each_part, for_each_slice};
 pub use team::{for_each_chunk, for_each_chunk_on, most_threads};
 
-/// Runs `work` on rayon's pool of pinned threads, which its parallel iterators use. Rayon's global pool does it if that pool
-/// cannot be made.
+/// Runs `work` on a rayon pool of pinned threads, which its parallel iterators use; on rayon's global pool if this pool
+/// cannot be created.
 #[cfg(feature = "rayon")]
 pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
@@ -34,13 +35,13 @@ pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Threads of the pool. Asked of the system once: it reads files to answer, which takes 27 us where a job takes one.
+/// Number of threads in the pool. Cached, because the system call reads files and takes 27 us, many times a short job.
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// Puts the calling thread on the `index`-th processor that it may use. A system that refuses is left alone.
+/// Pins the calling thread to the `index`-th available processor. Ignores a system that refuses.
 #[cfg(feature = "rayon")]
 fn pin(index: usize) {
     if let Some(cpu) = processors().get(index) {
@@ -48,7 +49,7 @@ fn pin(index: usize) {
     }
 }
 
-/// The processors that the calling thread may use; empty where the system does not tell.
+/// Processors available to the calling thread; empty if the system does not report them.
 #[cfg(target_os = "linux")]
 fn processors() -> Vec<usize> {
     use nix::sched::{CpuSet, sched_getaffinity};
@@ -65,7 +66,7 @@ fn pin_to(cpu: usize) {
     }
 }
 
-/// The processor that the calling thread is on at this moment.
+/// The processor that the calling thread is currently on.
 #[cfg(target_os = "linux")]
 fn processor() -> Option<usize> {
     nix::sched::sched_getcpu().ok()
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_done_once_on_threads_of_the_pool() {
-        // Asked here, because a thread of the pool may use one processor only.
+        // Read here, because a pinned pool thread has one processor only.
         let threads = super::threads();
         let sum: u64 = super::run(|| {
             assert_eq!(rayon::current_num_threads(), threads);

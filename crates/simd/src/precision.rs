@@ -1,11 +1,11 @@
-//! Workloads whose arrays may be bf16 in memory: what a case asks for, and the way of arrays to f32 and back. Tensors of u16 hold
-//! the bits.
+//! Workloads whose arrays may be bf16 in memory: the precision of a case, and conversion of arrays to f32 and back.
+//! Tensors of u16 hold the bits.
 
 use ellwand_core::{Axis, Case, Dtype, InputError, Port, Ports, Tensor, Tensors};
 
 use crate::lanes::half::{narrow, widen};
 
-/// Type of the arrays in memory; sums are in f32 either way.
+/// Type of the arrays in memory; sums are in f32 for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// IEEE single precision.
@@ -15,12 +15,12 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// What a case asks for; f32 where its workload knows nothing else.
+    /// The precision of a case; f32 if its workload has no such axis.
     pub fn of(case: &Case) -> Self {
         if case.text("precision") == Some("bf16") { Precision::Bf16 } else { Precision::F32 }
     }
 
-    /// Bytes of a value.
+    /// Size of one value in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Precision::F32 => 4,
@@ -28,7 +28,7 @@ impl Precision {
         }
     }
 
-    /// The axis, which joined workloads that were in f32 before: f32 is left out of a case's identity.
+    /// The precision axis. It was added to existing f32 workloads, so f32 is not part of a case's id.
     pub fn axis(about: &'static str) -> Axis {
         let mut axis = Axis::choice("precision", about, &["f32", "bf16"], "f32");
         axis.neutral = Some("f32".into());
@@ -36,7 +36,7 @@ impl Precision {
     }
 }
 
-/// The same arrays with those called `names` rounded from f32 to bf16.
+/// Rounds the arrays in `names` from f32 to bf16 and keeps the others.
 pub fn narrowed(mut wide: Tensors, names: &[&'static str]) -> Result<Tensors, InputError> {
     for name in names {
         if let Some(tensor) = wide.take(name) {
@@ -47,10 +47,10 @@ pub fn narrowed(mut wide: Tensors, names: &[&'static str]) -> Result<Tensors, In
     Ok(wide)
 }
 
-/// The bits of bf16 in an array.
+/// The bf16 bits in an array.
 ///
 /// # Errors
-/// Which array has another type, and how to make one of bits.
+/// If the array has another type; the error says how to convert it.
 pub fn bits<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {
     arrays.get(name)?.u16().map_err(|error| {
         let help = "give the bits of bfloat16, for example x.astype(ml_dtypes.bfloat16).view('uint16')";
@@ -58,7 +58,7 @@ pub fn bits<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError
     })
 }
 
-/// The same arrays with those called `names` in f32, exactly.
+/// Converts the arrays in `names` to f32, exactly, and keeps the others.
 pub fn widened(mut arrays: Tensors, names: &[&'static str]) -> Result<Tensors, InputError> {
     for name in names {
         if arrays.find(name).is_some() {
@@ -70,7 +70,7 @@ pub fn widened(mut arrays: Tensors, names: &[&'static str]) -> Result<Tensors, I
     Ok(arrays)
 }
 
-/// Ports of f32, of which those that are `narrow` hold the bits of bf16.
+/// Changes f32 ports that are `narrow` to bf16 bits.
 pub fn ports(wide: Ports, narrow: impl Fn(&Port) -> bool) -> Ports {
     let port = |port: Port| if narrow(&port) { Port { dtype: Dtype::U16, ..port } } else { port };
     Ports { inputs: wide.inputs.into_iter().map(port).collect(), outputs: wide.outputs.into_iter().map(port).collect() }

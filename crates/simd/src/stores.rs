@@ -1,28 +1,29 @@
-//! When to store past the caches.
+//! When to use non-temporal stores.
 //!
-//! An ordinary store reads the line first (write-allocate) and leaves it in the caches; a non-temporal one does neither. Past
-//! the last level that saves a third of a copy's traffic; below it the next reader pays. The crossing is a property of the
-//! machine: measured where someone measured it, else three quarters of the last-level cache.
+//! An ordinary store first reads the line (write-allocate) and leaves it in the caches; a non-temporal store does
+//! neither. Beyond the last-level cache, that saves a third of a copy's traffic; below, the next reader pays for it.
+//! The crossing is a property of the machine: the measured value if there is one, else three quarters of the last-level
+//! cache.
 
 use std::sync::OnceLock;
 
 /// Environment variable that overrides the threshold, in bytes.
 pub const OVERRIDE: &str = "ELLWAND_NON_TEMPORAL_BYTES";
 
-/// Says what was measured, if anything was.
+/// Returns the measured threshold, if any.
 static MEASURED: OnceLock<fn() -> Option<u64>> = OnceLock::new();
 
-/// From where on non-temporal stores pay, and who says so.
+/// The size from which non-temporal stores pay, and the origin of that number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
     /// Bytes read and written by one call.
     pub bytes: u64,
-    /// Where the number comes from, in words.
+    /// Origin of the number, in words.
     pub origin: &'static str,
 }
 
-/// Tells the kernels of this process whom to ask from how many bytes, read and written together, non-temporal stores were
-/// measured to pay. The first to be named is asked, once, when a kernel wants to know: most never do.
+/// Registers a function that returns the measured threshold: total bytes read and written above which non-temporal
+/// stores pay. Only the first registration counts, and it is called once, when a kernel first needs it.
 pub fn measured_by(ask: fn() -> Option<u64>) {
     let _ = MEASURED.set(ask);
 }
@@ -48,7 +49,7 @@ fn choose(given: Option<u64>, measured: Option<u64>, last_level: Option<u64>) ->
     }
 }
 
-/// Bytes of the largest cache that the system lists for the first processor.
+/// Size in bytes of the largest cache that the system lists for the first CPU.
 fn last_level_cache() -> Option<u64> {
     let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     caches

@@ -43,10 +43,10 @@ pub fn block_scatter(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     Some(0.5 * (at(middle + off) - at((middle - off).max(0.0))))
 }
 
-/// The number of rounds per block that minimises the variance of the mean for a given time: the square root of
-/// within / between x start / each (Kalibera and Jones 2013). A block of n rounds has variance `between` + `within` / n
-/// and takes
-/// `start` + n `each`. Infinite if `between` is not positive; `None` if another argument is not positive and finite.
+/// The number of rounds per block that minimises the variance of the mean for a given time: the square root of within /
+/// between x start / each (Kalibera and Jones 2013). A block of n rounds has variance `between` + `within` / n and
+/// takes `start` + n `each`. Infinite if `between` is not positive; `None` if another argument is not positive and
+/// finite.
 pub fn best_rounds(within: f64, between: f64, start: f64, each: f64) -> Option<f64> {
     let known = [within, start, each].iter().all(|value| value.is_finite() && *value > 0.0) && !between.is_nan();
     known.then(|| (within / between.max(0.0) * (start / each)).sqrt())

@@ -9,8 +9,8 @@
 use crate::error::{StatsError, check_inside};
 
 /// For each e-value in `evidence` (at least 0, may be infinite): whether that row may be reported at false discovery
-/// rate
-/// `alpha`. For verdicts pass [`super::Evidence::either`] of each row; the direction is that of the larger capital.
+/// rate `alpha`. For verdicts pass [`super::Evidence::either`] of each row; the direction is that of the larger
+/// capital.
 ///
 /// # Errors
 /// An e-value that is negative or NaN, alpha not strictly between 0 and 1.

@@ -43,8 +43,8 @@ use crate::error::{StatsError, check_finite};
 
 /// Stakes g and the share of the capital on each. Large stakes win if blocks are unanimous, small ones if the
 /// difference is a fraction of the scatter. The largest gets most, so that eight unanimous blocks (256 at best) reach
-/// the 200 that an alpha of
-/// 1 % needs; with equal shares they would not, while a small share costs the small stakes only few blocks.
+/// the 200 that an alpha of 0.01 needs; with equal shares they would not, while a small share costs the small stakes
+/// only few blocks.
 const STAKES: [(f64, f64); 4] = [(0.05, 0.5), (0.1, 1.0), (0.1, 2.0), (0.75, 6.0)];
 
 /// The capital for one direction.
@@ -73,8 +73,7 @@ impl Evidence {
 }
 
 /// The evidence of `blocks` (log ratios in the order measured) beyond the region of practical equivalence `rope` (0.01
-/// for
-/// 1 %, 0 for none). Without blocks the evidence is 1.
+/// for 1 %, 0 for none). Without blocks the evidence is 1.
 ///
 /// # Errors
 /// A value that is not finite, a rope that is negative or not finite.

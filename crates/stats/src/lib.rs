@@ -28,23 +28,22 @@
 //! # Why blocks
 //!
 //! Inside one process the page placement of a buffer is a constant effect of 0.3 to 0.9 % that no amount of sampling
-//! can show: a
-//! 99 % interval inside a process called identical code different in half of all sessions. Every fresh process draws a
-//! new placement, so processes are the unit of replication (Kalibera and Jones 2013; Mytkowicz et al. 2009), and a
-//! block is one number.
+//! can show: 99 % intervals inside a process called identical code different in half of all sessions. Every fresh
+//! process draws a new placement, so processes are the unit of replication (Kalibera and Jones 2013; Mytkowicz et al.
+//! 2009), and a block is one number.
 //!
 //! # Why a coin, and the proof in short
 //!
 //! If the sides are identical, the other outcome of a coin would have given the same times under swapped names: given
 //! |d_i| and all earlier blocks, the sign of d_i is fair. This holds under drift, heavy tails, neighbours and
-//! autocorrelation, because the randomness is our coin and not the machine. A gambler who bets on these signs cannot expect to win, and by
-//! Ville's inequality multiplies the stake by 1/alpha *at any time* with probability at most alpha. [`decide`] requires
-//! 2/alpha in each direction, so a comparison gives a false positive, in either direction, with probability at most
-//! alpha. With a region of practical equivalence the bets are on the signs of d_i - ln(1 + rope) and -d_i - ln(1 +
-//! rope); a difference inside the region only makes them worse. The module of [`evidence()`] gives the steps and
-//! conditions, and tests check two of the steps by enumerating all sign patterns. The bound requires: the order drawn
-//! by a coin per round and the spawn order per block; no block dropped because of its value (a crashed block is
-//! repeated before its times are read); plan and rope fixed in advance.
+//! autocorrelation, because the randomness is our coin and not the machine. A gambler who bets on these signs cannot
+//! expect to win, and by Ville's inequality multiplies the stake by 1/alpha *at any time* with probability at most
+//! alpha. [`decide`] requires 2/alpha in each direction, so a comparison gives a false positive, in either direction,
+//! with probability at most alpha. With a region of practical equivalence the bets are on the signs of d_i - ln(1 +
+//! rope) and -d_i - ln(1 + rope); a difference inside the region only makes them worse. The module of [`evidence()`]
+//! gives the steps and conditions, and tests check two of the steps by enumerating all sign patterns. The bound
+//! requires: the order drawn by a coin per round and the spawn order per block; no block dropped because of its value
+//! (a crashed block is repeated before its times are read); plan and rope fixed in advance.
 //!
 //! Student's interval is a second test with other weaknesses: it is correct if blocks are independent, and it bounds
 //! the *size* of the difference. If it fails (under drift: see the table), the evidence still bounds the false
@@ -75,10 +74,9 @@
 //! | reported interval misses +2 % | 0.10 % | 0.04 % | 0.49 % | 0.29 % | 0.11 % |
 //!
 //! Blocks are means over comparisons. Evidence less than doubles with each block and must reach 200, so the look at 8
-//! blocks is the first that can report a difference. The table comes from `cargo test --release -p ellwand-core table
-//! -- --ignored
-//! --nocapture`. The ordinary tests assert the main figures with fewer comparisons, and include two controls that must
-//! fail: repeated looks without spending, and drift without the coin.
+//! blocks is the first that can report a difference. The command `cargo test --release -p ellwand-stats table --
+//! --ignored --nocapture` prints the table. The ordinary tests assert the main figures with fewer comparisons, and
+//! include two controls that must fail: repeated looks without spending, and drift without the coin.
 //!
 //! # Limits
 //!

@@ -272,7 +272,7 @@ fn a_sweep_keeps_its_rate_of_false_calls_when_its_rows_share_their_noise() {
     assert!(found >= sweeps * 9, "{found}");
 }
 
-/// The table in the module documentation: `cargo test --release -p ellwand-core table -- --ignored --nocapture`.
+/// The table in the crate documentation: `cargo test --release -p ellwand-stats table -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table, asserts nothing that the other tests do not"]
 fn table() {

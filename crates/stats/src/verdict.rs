@@ -20,8 +20,7 @@ pub struct Rule {
 
 impl Rule {
     /// A rule that treats ratios within `1 / (1 + rope) ..= 1 + rope` as equal, gives a wrong verdict with probability
-    /// at most
-    /// `alpha`, and decides after `looks` blocks.
+    /// at most `alpha`, and decides after `looks` blocks.
     ///
     /// # Errors
     /// A rope that is negative or not finite; see [`Spending::new`] for the other arguments.

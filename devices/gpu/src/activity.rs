@@ -1,25 +1,25 @@
-//! What CUPTI tells of a device: records of what ran and of the calls that asked for it.
+//! CUPTI activity records: what ran on a device, and the driver calls that requested it.
 //!
-//! The layout is that of `cupti_activity.h` (CUDA 13.0): packed, little-endian. Of a record only the part up to the last field
-//! used here is read, which has stood since CUDA 11 for kernels (`CUpti_ActivityKernel5` to `10`) and copies; how long records
-//! are is the library's to say.
+//! The layout is that of `cupti_activity.h` (CUDA 13.0): packed, little-endian. Ellwand reads each record only up to
+//! the last field it needs; that prefix has not changed since CUDA 11 for kernels (`CUpti_ActivityKernel5` to `10`) and
+//! copies. CUPTI reports how long a record is.
 
 use ellwand_core::device::Activity;
 
-/// Kinds of records that are asked for.
+/// The record kinds that Ellwand enables.
 pub(super) const KINDS: [u32; 4] = [COPY, SET, DRIVER, KERNEL];
 const COPY: u32 = 1;
 const SET: u32 = 2;
 const DRIVER: u32 = 4;
 const KERNEL: u32 = 10;
 
-/// The unsigned number of `N` bytes at `at`, where the record reaches as far.
+/// Reads an unsigned integer of `N` bytes at offset `at`; `None` if the record is too short.
 fn number<const N: usize>(record: &[u8], at: usize) -> Option<u64> {
     let bytes = record.get(at..at + N)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// Which way a copy went (`CUpti_ActivityMemcpyKind`).
+/// Direction of a copy (`CUpti_ActivityMemcpyKind`).
 fn way(kind: u64) -> &'static str {
     match kind {
         1 => "host to device",
@@ -30,8 +30,9 @@ fn way(kind: u64) -> &'static str {
     }
 }
 
-/// One record. `base` is the library's clock when the recording began; `kernel` gives the name at an address, `call` that of
-/// a call of the driver by its number. None for kinds that were not asked for and for records without times.
+/// Decodes one record. `base` is CUPTI's clock when the recording began; `kernel` returns the kernel name stored at an
+/// address, `call` the name of a driver call by its number. Returns `None` for other kinds and for records without
+/// times.
 pub(super) fn read(
     record: &[u8],
     base: u64,
@@ -61,7 +62,7 @@ pub(super) fn read(
         }
         _ => return None,
     };
-    // A record without times was lost on the device.
+    // The device drops timestamps when it loses a record.
     if start == 0 || end < start {
         return None;
     }
@@ -69,7 +70,7 @@ pub(super) fn read(
     Some(Activity { name, lane, start_ns, ns: end - start, corr: small(corr), call: is_call, detail })
 }
 
-/// The number of the call of the driver that a record is of.
+/// The driver call's number, if the record is of a driver call.
 pub(super) fn call(record: &[u8]) -> Option<u32> {
     let is_call = number::<4>(record, 0)? == u64::from(DRIVER);
     if is_call { u32::try_from(number::<4>(record, 4)?).ok() } else { None }
@@ -79,7 +80,8 @@ pub(super) fn call(record: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A record of `size` zeros with these numbers in it: place, bytes, value. Built from the header, not recorded.
+    /// Builds a record of `size` zeros with the given fields (offset, bytes, value). The layout is from the header, not
+    /// from a recording.
     fn record(size: usize, fields: &[(usize, usize, u64)]) -> Vec<u8> {
         let mut bytes = vec![0; size];
         for (at, width, value) in fields {

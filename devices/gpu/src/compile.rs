@@ -1,4 +1,4 @@
-//! NVRTC: CUDA C++ to machine code of one architecture, kept on disk by source.
+//! NVRTC: compiles CUDA C++ to machine code for one architecture, with a cache on disk.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
@@ -9,14 +9,14 @@ use cudarc::nvrtc::{result, sys};
 
 use super::{GpuError, Source, find};
 
-/// Version of NVRTC, major and minor.
+/// Version of NVRTC: major, minor.
 ///
 /// # Errors
-/// Why there is none.
+/// Why NVRTC is unavailable.
 pub fn version() -> Result<(i32, i32), GpuError> {
     find::nvrtc().map_err(GpuError::Absent)?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: two out-parameters; the library is there.
+    // SAFETY: two out-parameters; the library is loaded.
     unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) }.result().map_err(call("nvrtcVersion"))?;
     Ok((major, minor))
 }
@@ -25,36 +25,37 @@ fn call(call: &'static str) -> impl Fn(result::NvrtcError) -> GpuError {
     move |error| GpuError::Call { call, problem: error.to_string() }
 }
 
-/// Machine code of a source, and what each of its kernels takes up.
+/// Machine code of one source, and the resources that its kernels use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled {
-    /// The code.
+    /// Machine code for one architecture (a cubin).
     pub cubin: Vec<u8>,
-    /// Registers, local memory and spills, as the assembler told them.
+    /// Registers, local memory and spills, as reported by the assembler.
     pub resources: Vec<Resources>,
-    /// What the assembler warned of: products of warpgroups that it could not let overlap, registers that it could not move.
+    /// Warnings of the assembler: warpgroup products that it serialised, registers that it could not move.
     pub warnings: Vec<String>,
 }
 
-/// What one kernel takes up on a multiprocessor.
+/// Resources that one kernel uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Name of the kernel.
+    /// Name of the kernel, mangled unless `extern "C"`.
     pub kernel: String,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of local memory of a thread (arrays that are not in registers).
+    /// Bytes of local memory per thread (arrays that are not in registers).
     pub stack_bytes: u32,
-    /// Bytes stored and loaded because registers ran out.
+    /// Bytes spilled and reloaded because registers ran out.
     pub spill_bytes: u32,
-    /// Bytes of shared memory of a block, without what a launch adds.
+    /// Bytes of static shared memory per block.
     pub shared_bytes: u32,
 }
 
-/// Compiles for `arch` (`sm_90a`), which must be a real architecture: only then is the assembler run, and its complaints seen.
+/// Compiles for `arch`, which must be a real architecture (`sm_90a`): NVRTC runs the assembler, and so reports its
+/// warnings, only then.
 ///
 /// # Errors
-/// The compiler's messages with file and line, or why there is no compiler.
+/// The compiler's messages with file and line, or why no compiler is available.
 pub fn compile(source: &Source, arch: &str) -> Result<Compiled, GpuError> {
     find::nvrtc().map_err(GpuError::Absent)?;
     let text = CString::new(source.whole())
@@ -86,14 +87,14 @@ fn assemble(program: sys::nvrtcProgram, source: &Source, arch: &str) -> Result<C
     // SAFETY: the program is compiled; one out-parameter.
     unsafe { sys::nvrtcGetCUBINSize(program, &raw mut bytes) }.result().map_err(call("nvrtcGetCUBINSize"))?;
     let mut cubin = vec![0_u8; bytes];
-    // SAFETY: as many bytes as the library asked for.
+    // SAFETY: the buffer has the size that the library asked for.
     unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast::<c_char>()) }
         .result()
         .map_err(call("nvrtcGetCUBIN"))?;
     Ok(Compiled { cubin, resources: resources(&log), warnings: warnings(&log) })
 }
 
-/// The assembler's lines of advice, which bear a number (`C7510`), and its warnings.
+/// The assembler's numbered advice (`C7510`) and its warnings.
 fn warnings(log: &str) -> Vec<String> {
     let numbered = |line: &str| {
         line.split_once("(C")
@@ -103,7 +104,7 @@ fn warnings(log: &str) -> Vec<String> {
     log.lines().filter(told).map(|line| line.trim().to_string()).collect()
 }
 
-/// What the assembler says of each kernel: its name, then a line of memory, then a line of registers.
+/// Parses the assembler's report: for each kernel its name, then a line about memory, then a line about registers.
 fn resources(log: &str) -> Vec<Resources> {
     let mut all: Vec<Resources> = Vec::new();
     let before = |line: &str, unit: &str| -> u32 {
@@ -133,28 +134,29 @@ fn text(log: &[c_char]) -> String {
     CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
 }
 
-/// The compiled source from the cache, or compiled now and put there. Says which compiler made it, and whether it did so now.
+/// Returns the machine code from the cache, or compiles the source and caches it. Also returns the compiler's name and
+/// whether the code came from the cache.
 ///
 /// # Errors
-/// As [`compile`]. A cache that cannot be read or written is no error.
+/// As [`compile`]. A cache that cannot be read or written is not an error.
 pub(super) fn cached(source: &Source, arch: &str) -> Result<(Vec<u8>, String), GpuError> {
     let given = std::env::var_os("ELLWAND_CUBINS").map(PathBuf::from);
     let named = given.is_some();
     cached_in(given.or_else(folder).as_deref(), named, source, arch)
 }
 
-/// The same with a folder, and whether the user named it.
+/// As [`cached`], with the cache folder; `named` is true if the user named it.
 fn cached_in(folder: Option<&Path>, named: bool, source: &Source, arch: &str) -> Result<(Vec<u8>, String), GpuError> {
     let place = |compiler| folder.map(|folder| Place::new(folder, source, arch, compiler));
     let cached = |(cubin, compiler): (Vec<u8>, String)| (cubin, format!("{compiler}, from cache"));
-    // In a folder that was made for this run, code that any compiler made for this source and architecture is what was meant.
-    // No compiler is then even looked for.
+    // If the user named the folder, it was filled for this run: code by any compiler will do, for this source and
+    // architecture, and no compiler is needed.
     if named && let Some(found) = place(None).and_then(|place| place.read(true)) {
         return Ok(cached(found));
     }
     let compiler = version();
     let place = place(compiler.as_ref().ok().copied());
-    // So is it where there is no compiler.
+    // Without a compiler, code by any compiler will do too.
     if let Some(found) = place.as_ref().and_then(|place| place.read(compiler.is_err())) {
         return Ok(cached(found));
     }
@@ -165,19 +167,19 @@ fn cached_in(folder: Option<&Path>, named: bool, source: &Source, arch: &str) ->
     Ok((cubin, compiler.map_or_else(|_| String::new(), called)))
 }
 
-/// How a compiler of this version is called.
+/// Display name of a compiler version.
 fn called((major, minor): (i32, i32)) -> String {
     format!("NVRTC {major}.{minor}")
 }
 
-/// `ellwand/cubins` in the user's cache.
+/// `ellwand/cubins` in the user's cache directory.
 fn folder() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     Some(cache.join("ellwand").join("cubins"))
 }
 
-/// Two files: the machine code, and everything it was made from, which is compared in full.
+/// Two files: the machine code, and its key, which holds everything the code was made from and is compared in full.
 struct Place {
     cubin: PathBuf,
     key: PathBuf,
@@ -188,7 +190,7 @@ struct Place {
 impl Place {
     fn new(folder: &Path, source: &Source, arch: &str, compiler: Option<(i32, i32)>) -> Self {
         let made_from = format!("{arch}\n{}\n{}", source.options.join(" "), source.whole());
-        // FNV-1a: only a name for the file, since the key itself is compared.
+        // FNV-1a is enough for a file name, since the key itself is compared.
         let hash = made_from
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
@@ -202,7 +204,7 @@ impl Place {
         }
     }
 
-    /// The code, and the compiler that made it.
+    /// The code and the compiler that made it.
     fn read(&self, any_compiler: bool) -> Option<(Vec<u8>, String)> {
         let key = fs::read_to_string(&self.key).ok()?;
         let (compiler, made_from) = key.split_once('\n')?;
@@ -211,7 +213,7 @@ impl Place {
         cubin.map(|cubin| (cubin, compiler.to_string()))
     }
 
-    /// Through files of their own that are renamed, the key last: whoever finds a key finds whole code, written by anyone.
+    /// Writes temporary files and renames them, the key last: a process that finds a key also finds complete code.
     fn write(&self, cubin: &[u8]) {
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(self.cubin.parent().unwrap_or(Path::new(".")))?;
@@ -224,12 +226,12 @@ impl Place {
             }
             Ok(())
         };
-        // A cache that cannot be written costs a compilation the next time, nothing else.
+        // A cache that cannot be written only costs a compilation next time.
         let _ = write();
     }
 }
 
-/// Compiles a source for `arch` into the cache in `folder`, which is read where `$ELLWAND_CUBINS` names it.
+/// Compiles a source for `arch` into the cache in `folder`; set `$ELLWAND_CUBINS` to that folder to use it.
 ///
 /// # Errors
 /// As [`compile`].
@@ -261,7 +263,7 @@ mod tests {
             assert_eq!(other.read(false), None);
         }
         assert_eq!(Place::new(&folder, &source, "sm_90a", None).read(true), Some(written));
-        // A key that is torn or of another source under the same name is not believed.
+        // A truncated key, or one of another source with the same name, does not match.
         fs::write(&place.key, "NVRTC 13.0\nsm_90a\n").unwrap();
         assert_eq!(place.read(true), None);
         fs::remove_dir_all(&folder).unwrap();
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn code_in_a_folder_that_the_user_names_is_taken_whichever_compiler_made_it() {
         let folder = std::env::temp_dir().join(format!("ellwand-cubins-named-{}", std::process::id()));
-        // What is called so is never made by a compiler that is here.
+        // No available compiler has this name.
         let source = Source { name: "named.cu", text: "no C++", options: &[] };
         Place::new(&folder, &source, "sm_90a", Some((1, 2))).write(b"code");
         let found = cached_in(Some(&folder), true, &source, "sm_90a").unwrap();

@@ -1,10 +1,10 @@
-//! Products of NVIDIA's own library, cuBLAS, loaded at run time.
+//! NVIDIA cuBLAS, loaded at run time.
 //!
-//! Nine functions of a C interface that has kept them since 2016 (strided batches) and 2019 (workspaces), behind
-//! `libloading` as the management library is: the binding of cudarc panics where a library lacks a function and knows a
-//! library by its plain name only. Products are in f32 without TF32, which the gate asks for, or of bf16 with sums in f32
-//! throughout: where the library cuts a sum into parts these must not be rounded to bf16 before they are added. The library's
-//! handle and its working memory are made when a product is made ready, never while one is timed.
+//! Ellwand uses nine functions of the C interface, stable since 2016 (strided batches) and 2019 (workspaces), and loads
+//! them with `libloading`: cudarc's binding panics if a function is missing and finds a library by its plain name only.
+//! Products are in f32 without TF32, which the gate requires, or of bf16 with f32 sums: if cuBLAS splits a sum, it must
+//! not round the parts to bf16 before it adds them. The handle and the workspace are created in preparation, never
+//! while a product is being timed.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_float, c_int, c_longlong, c_void};
@@ -14,11 +14,11 @@ use libloading::{Library, Symbol};
 
 use super::{Arg, GpuError, Kernel};
 
-/// No function of the driver's lies there: a launch of it is a call of the library.
+/// Handle of a cuBLAS launch; the driver has no function at address 0.
 pub const HANDLE: usize = 0;
 
-/// `CUBLAS_DEFAULT_MATH`, and beside it `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which libraries before 2020 do not
-/// know, nor bf16.
+/// `CUBLAS_DEFAULT_MATH` and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`; libraries before 2020 have neither the
+/// second nor bf16.
 const DEFAULT_MATH: c_int = 0;
 const REDUCED_IN_F32: c_int = 16;
 /// `CUDA_R_16BF`, `CUBLAS_COMPUTE_32F` and `CUBLAS_GEMM_DEFAULT`.
@@ -26,37 +26,37 @@ const BF16: c_int = 14;
 const COMPUTE_F32: c_int = 68;
 const ANY_WAY: c_int = -1;
 
-/// Working memory of the library: what it asks for on Hopper; elsewhere it takes less.
+/// Workspace in bytes: what cuBLAS recommends for Hopper; other devices need less.
 pub(super) const WORKSPACE: usize = 32 << 20;
 
-/// Products `C = alpha A B + beta C` by row-major arrays, B as [k, n] or transposed as [n, k].
+/// A batch of products `C = alpha A B + beta C` of row-major arrays; B is [k, n], or [n, k] if transposed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Series {
-    /// Rows of C, columns of C, length of the sums.
+    /// Rows of C, columns of C, and length of the sums (m, n, k).
     pub size: [usize; 3],
-    /// Whether B is given as [n, k].
+    /// True if B is [n, k].
     pub transposed: bool,
-    /// Where A, B and C begin.
+    /// Addresses of A, B and C.
     pub at: [Arg; 3],
-    /// Values from a row of A, B and C to the next.
+    /// Elements from one row of A, B and C to the next (leading dimensions).
     pub row: [usize; 3],
-    /// Values from a matrix to the next.
+    /// Elements from one matrix of the batch to the next.
     pub step: [usize; 3],
-    /// Products.
+    /// Number of products in the batch.
     pub count: usize,
     /// Factor of the product.
     pub alpha: f32,
-    /// Factor of what C held: 0 or 1.
+    /// Factor of the previous C: 0 or 1.
     pub beta: f32,
-    /// Whether A, B and C are bf16, and not f32.
+    /// True if A, B and C are bf16; otherwise they are f32.
     pub bf16: bool,
 }
 
 impl Series {
-    /// As arguments of a launch.
+    /// Encodes the batch as launch arguments.
     ///
     /// # Errors
-    /// When a size is beyond what the library counts in.
+    /// If a size exceeds cuBLAS's 32-bit integers.
     pub fn args(&self) -> Result<Vec<Arg>, GpuError> {
         let int = |size: usize| {
             i32::try_from(size)
@@ -73,7 +73,7 @@ impl Series {
         Ok(args)
     }
 
-    /// What the library is called for.
+    /// The cuBLAS call for this batch, as a kernel.
     pub(super) fn kernel(&self, library: Kernel) -> Kernel {
         let (call, about) = if self.bf16 {
             ("cublasGemmStridedBatchedEx", "bf16, sums in f32")
@@ -131,17 +131,17 @@ type Gemm = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
-/// The library with a handle of its own.
+/// The loaded library with its handle.
 pub struct Cublas {
     handle: *mut c_void,
     sgemm: Sgemm,
     gemm: Gemm,
     version: c_int,
-    /// Where its functions lie; the last field, so that it goes last.
+    /// Keeps the functions loaded; the last field, so that it is dropped last.
     library: Library,
 }
 
-// SAFETY: one thread at a time uses the handle, since whoever holds it keeps it behind a lock.
+// SAFETY: one thread at a time uses the handle, since its owner keeps it behind a lock.
 unsafe impl Send for Cublas {}
 // SAFETY: as above.
 unsafe impl Sync for Cublas {}
@@ -160,10 +160,10 @@ fn told(call: &'static str, code: c_int) -> Result<(), GpuError> {
 }
 
 impl Cublas {
-    /// The library in the file `path`. A context of the driver must be current.
+    /// Loads cuBLAS from the file `path`. A driver context must be current.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the library cannot be used.
     pub fn open(path: &Path) -> Result<Self, GpuError> {
         type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
         type Set = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
@@ -172,7 +172,7 @@ impl Cublas {
             let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
             GpuError::Absent(format!("{}: {what}: {error}{cause}", path.display()))
         };
-        // SAFETY: NVIDIA's own initialisers.
+        // SAFETY: runs only NVIDIA's initialisers.
         let library = unsafe { Library::new(path) }.map_err(|error| lacks("it cannot be loaded", error))?;
         let mut handle = std::ptr::null_mut();
         let mut version = 0;
@@ -190,7 +190,7 @@ impl Cublas {
                 )
             };
             (sgemm, gemm) = (*product, *narrow);
-            // SAFETY: one out-parameter; then the handle that was just made.
+            // SAFETY: one out-parameter; then the handle that was just created.
             unsafe {
                 told("cublasCreate", create(&raw mut handle))?;
                 if math(handle, DEFAULT_MATH | REDUCED_IN_F32) != 0 {
@@ -202,10 +202,10 @@ impl Cublas {
         Ok(Self { handle, sgemm, gemm, version, library })
     }
 
-    /// Enqueues on `stream` from here on, with working memory of 32 MiB.
+    /// Makes cuBLAS use `stream` and `workspace`, the address of 32 MiB, from now on.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error that cuBLAS returned.
     pub fn enqueue_on(&self, stream: *mut c_void, workspace: u64) -> Result<(), GpuError> {
         type Stream = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         type Workspace = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
@@ -217,24 +217,24 @@ impl Cublas {
                 self.library.get(b"cublasSetWorkspace_v2\0").map_err(lacks)?,
             )
         };
-        // SAFETY: stream and memory outlive the handle. The stream first: setting it forgets the working memory.
+        // SAFETY: stream and memory outlive the handle. Set the stream first: setting it resets the workspace.
         unsafe {
             told("cublasSetStream", streams(self.handle, stream))?;
             told("cublasSetWorkspace", works(self.handle, workspace as *mut c_void, WORKSPACE))
         }
     }
 
-    /// What a job launches to have products made; the series says which.
+    /// The kernel that jobs launch for products; the [`Series`] in the arguments defines them.
     pub fn kernel(&self) -> Kernel {
         let (major, minor) = (self.version / 10_000, self.version / 100 % 100);
         let resources = format!("cuBLAS {major}.{minor}");
         Kernel { name: "cublas".into(), handle: HANDLE, resources, ..Kernel::default() }
     }
 
-    /// Enqueues the products that [`Series::args`] says.
+    /// Enqueues the products that [`Series::args`] encoded.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error that cuBLAS returned.
     pub fn launch(&self, args: &[Arg]) -> Result<(), GpuError> {
         let words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
         let [a, b, c, m, n, k, a_row, b_row, c_row, count, a_step, b_step, c_step, transposed, alpha, beta, bf16] =
@@ -244,12 +244,12 @@ impl Cublas {
         };
         let int = |word: u64| word as c_int;
         let (alpha, beta) = (f32::from_bits(alpha as u32), f32::from_bits(beta as u32));
-        // The library counts by columns: what is [m, n] by rows is [n, m] by columns, and C^T = B^T A^T. B^T lies there as
-        // it is where B is [k, n], and must be transposed where B is [n, k].
+        // cuBLAS is column-major: a row-major [m, n] array is a column-major [n, m] one, and C^T = B^T A^T. A row-major
+        // [k, n] B already is B^T; a [n, k] B must be transposed.
         if bf16 == 1 {
             let (alpha, beta): (*const c_float, *const c_float) = (&raw const alpha, &raw const beta);
-            // SAFETY: addresses of arrays of these sizes on the device, which the job holds; factors are f32, as the type of
-            // the sums says, and read before it returns.
+            // SAFETY: addresses of device arrays of these sizes, which the job holds; the call reads the factors, which
+            // are f32 as the compute type requires, before it returns.
             let code = unsafe {
                 (self.gemm)(
                     self.handle,
@@ -279,7 +279,7 @@ impl Cublas {
             };
             return told("cublasGemmStridedBatchedEx", code);
         }
-        // SAFETY: as above; factors are read before it returns.
+        // SAFETY: as above; the call reads the factors before it returns.
         let code = unsafe {
             (self.sgemm)(
                 self.handle,

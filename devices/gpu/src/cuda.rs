@@ -1,4 +1,4 @@
-//! The CUDA driver as a backend, loaded at run time.
+//! The CUDA backend: the driver API, loaded at run time.
 #![allow(unsafe_code)]
 
 mod flush;
@@ -28,16 +28,16 @@ use super::held::{Held, Memory};
 use super::nvml::{self, Nvml};
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Launch, Source, TensorMap, Tiles};
 
-/// The devices of the driver by their index.
+/// Opens the driver's devices and returns them with their indices.
 ///
 /// # Errors
-/// Why there is none.
+/// Why no device can be used.
 pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
-    // SAFETY: asks the loader for the driver's library, whose initialisers are NVIDIA's own.
+    // SAFETY: loads the driver's library, which runs only NVIDIA's initialisers.
     if !unsafe { sys::is_culib_present() } {
         return Err("no CUDA driver is installed (the library libcuda was not found)".into());
     }
-    // A driver that lacks a function makes the binding panic at the first call of it.
+    // If the driver lacks a function, the binding panics at the first call of it.
     let found = catch_unwind(|| {
         result::init().map_err(|error| format!("the CUDA driver does not start: {}", words(error)))?;
         let mut version = 0;
@@ -70,18 +70,18 @@ pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     found.unwrap_or_else(|_| Err("the CUDA driver lacks a function that is needed; it is probably too old".into()))
 }
 
-/// CUDA 12.8: the first whose driver has every function that is called here (`cuEventElapsedTime_v2` is the newest); machine
-/// code of a newer compiler is refused by the driver itself.
+/// CUDA 12.8, the first driver with every function that Ellwand calls (`cuEventElapsedTime_v2` is the newest). A driver
+/// rejects machine code of a newer compiler.
 const OLDEST_DRIVER: i32 = 12_080;
 
-/// Errors after which a context answers every call with the same, until the process ends: uncorrectable memory and link errors,
-/// others that the card contained, and kernels that touched what they must not, ran too long, or failed otherwise.
+/// Errors that a context returns from every call until the process ends: uncorrectable memory and link errors, other
+/// contained errors, and kernels that made an illegal access, timed out or failed otherwise.
 const FOR_GOOD: [u32; 12] = [214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719];
 
-/// Bytes of shared memory that a launch may ask for without more ado; beyond, a kernel must be allowed to.
+/// Bytes of shared memory that a launch may use without an attribute; a kernel that needs more must opt in.
 const USUAL_SHARED: u32 = 48 << 10;
 
-/// Most parameters of a kernel here.
+/// The most parameters of a kernel.
 pub const MOST_ARGS: usize = 24;
 
 fn words(error: DriverError) -> String {
@@ -94,11 +94,11 @@ fn call(call: &'static str) -> impl Fn(DriverError) -> GpuError {
     move |error| GpuError::Call { call, problem: words(error) }
 }
 
-/// One device with its primary context and a stream of its own. Handles live as long as the process: the registry holds
-/// the device to the end.
+/// One device with its primary context and a separate stream. Handles live as long as the process, since the registry
+/// never drops the device.
 struct Cuda {
     name: String,
-    /// Compute capability.
+    /// Compute capability: major, minor.
     capability: (i32, i32),
     total_bytes: usize,
     l2_bytes: usize,
@@ -106,15 +106,15 @@ struct Cuda {
     context: sys::CUcontext,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
-    /// Pinned memory of two words that the gate reads and writes, and its address on the device.
+    /// Two words of pinned memory that the gate reads and writes; the next field is their address on the device.
     opened: *mut u32,
     opened_on_device: u64,
     state: Mutex<State>,
-    /// Clock, power and heat; none where the management library does not tell.
+    /// Clock, power and temperature; `None` if NVML is unavailable.
     nvml: Option<Nvml>,
     /// Bytes held by buffers.
     held: Held,
-    /// What failed for good.
+    /// The first error that made the context unusable.
     lost: OnceLock<String>,
 }
 
@@ -123,16 +123,16 @@ struct State {
     gate: Option<Gate>,
     gate_kernel: Option<usize>,
     ticket: u32,
-    /// Of sources, and the compilers that made them.
+    /// Modules by source name, each with its compiler.
     modules: HashMap<&'static str, (usize, String)>,
     sizes: HashMap<u64, u64>,
-    /// Shared memory beyond the usual that kernels were already allowed.
+    /// Shared memory beyond the default limit that each kernel has opted in to.
     allowed: HashMap<usize, u32>,
-    /// What flushes the caches: an array, and the kernel that reads it.
+    /// Flushes the caches: an array and the kernel that reads it.
     flush: Option<(u64, Kernel)>,
     library: Option<Cublas>,
     records: Option<Cupti>,
-    /// The library's clock when a recording began.
+    /// CUPTI's clock when the recording began.
     watched_from: Option<u64>,
 }
 
@@ -142,8 +142,8 @@ impl State {
     }
 }
 
-// SAFETY: the driver's handles may be used from any thread once the context is current there, which every method sees to;
-// the pinned word is written with a volatile store while the state is locked.
+// SAFETY: any thread may use the driver's handles once the context is current there, which every method ensures; the
+// pinned word is written with a volatile store while the state is locked.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
@@ -153,7 +153,7 @@ impl Cuda {
         let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
         let device = result::device::get(ordinal).map_err(call("cuDeviceGet"))?;
         let attribute = |attribute| {
-            // SAFETY: the device was given by the driver.
+            // SAFETY: the driver returned this device.
             unsafe { result::device::get_attribute(device, attribute) }.map_err(call("cuDeviceGetAttribute"))
         };
         use sys::CUdevice_attribute_enum as A;
@@ -163,7 +163,7 @@ impl Cuda {
         );
         let l2_bytes = usize::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?).unwrap_or(0);
         let multiprocessors = u32::try_from(attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).unwrap_or(1);
-        // SAFETY: the device was given by the driver; the context is current from here on.
+        // SAFETY: the driver returned this device; the context is current from here on.
         let (context, total_bytes) = unsafe {
             let context = result::primary_ctx::retain(device).map_err(call("cuDevicePrimaryCtxRetain"))?;
             result::ctx::set_current(context).map_err(call("cuCtxSetCurrent"))?;
@@ -173,7 +173,7 @@ impl Cuda {
         let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(call("cuEventCreate"));
         let mut opened: *mut c_void = std::ptr::null_mut();
         let mut opened_on_device = 0;
-        // SAFETY: out-parameters; the second call is about the memory that the first one made.
+        // SAFETY: out-parameters; the second call is about the memory that the first one allocated.
         unsafe {
             sys::cuMemHostAlloc(&raw mut opened, 2 * size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP)
                 .result()
@@ -201,14 +201,14 @@ impl Cuda {
         })
     }
 
-    /// Architecture of machine code for it. Hopper and later have instructions that only their own variant may use.
+    /// Architecture to compile for. From Hopper on, some instructions need the `a` variant.
     fn arch(&self) -> String {
         let (major, minor) = self.capability;
         format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
     }
 
-    /// What an error of a call becomes. One that stays is remembered: the driver gives it to whoever calls next, who has no
-    /// part in it.
+    /// Converts an error of `call`. It remembers an error that persists, since the driver returns it to later callers
+    /// too, whose calls are not at fault.
     fn failed(&self, call: &'static str) -> impl Fn(DriverError) -> GpuError {
         move |error| {
             if FOR_GOOD.contains(&(error.0 as u32)) {
@@ -218,7 +218,7 @@ impl Cuda {
         }
     }
 
-    /// Makes the context current on this thread and the state ours.
+    /// Makes the context current on this thread and locks the state.
     fn enter(&self) -> Result<MutexGuard<'_, State>, GpuError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = self.lost.get() {
@@ -229,7 +229,7 @@ impl Cuda {
         Ok(state)
     }
 
-    /// As [`Cuda::enter`], for what waits for the device or goes past the stream: a closed gate is opened first.
+    /// As [`Cuda::enter`], for calls that wait for the device or bypass the stream: opens a closed gate first.
     fn enter_disturbing(&self) -> Result<MutexGuard<'_, State>, GpuError> {
         let mut state = self.enter()?;
         if state.gate().disturbed() {
@@ -239,11 +239,11 @@ impl Cuda {
     }
 
     fn open_gate(&self, state: &State) {
-        // SAFETY: pinned memory that lives as long as the process; the kernel reads it as volatile.
+        // SAFETY: pinned memory that lives as long as the process; the kernel's reads are volatile.
         unsafe { self.opened.write_volatile(state.ticket) };
     }
 
-    /// Enqueues one launch.
+    /// Enqueues one kernel launch.
     fn enqueue(&self, function: usize, grid: Grid, args: &[Arg]) -> Result<(), GpuError> {
         if args.len() > MOST_ARGS {
             let problem = format!("{} arguments, {MOST_ARGS} at most", args.len());
@@ -257,7 +257,8 @@ impl Cuda {
         }
         let [x, y, z] = grid.blocks;
         let [i, j, k] = grid.threads;
-        // SAFETY: the function is loaded; the words outlive the call, which copies as many bytes as the kernel's parameters have.
+        // SAFETY: the function is loaded; the words outlive the call, which copies only the bytes of the kernel's
+        // parameters.
         unsafe {
             result::launch_kernel(
                 function as sys::CUfunction,
@@ -271,7 +272,7 @@ impl Cuda {
         .map_err(self.failed("cuLaunchKernel"))
     }
 
-    /// Records the end where something is being timed, and lets the stream go.
+    /// Records the end event if work is being timed, and opens the gate.
     fn end(&self, state: &mut State) -> Result<(), GpuError> {
         if !state.gate().ended() {
             return Ok(());
@@ -315,9 +316,9 @@ impl Backend for Cuda {
         let known = self.state.lock().unwrap_or_else(PoisonError::into_inner).sizes.remove(&address);
         let Some(bytes) = known else { return };
         self.held.give(bytes);
-        // After a failed kernel the context is lost, and its memory with it.
+        // After a failed kernel the context and its memory are lost.
         let Ok(_state) = self.enter_disturbing() else { return };
-        // Work that still uses it comes first.
+        // Finish the work that still uses this memory.
         let _ = self.wait();
         // SAFETY: allocated by `alloc` and freed once, since its size was still known.
         let _ = unsafe { result::free_sync(address) };
@@ -325,9 +326,9 @@ impl Backend for Cuda {
 
     fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
-        // In the stream, which is then waited for. A copy beside it may still be on its way when the call returns: from memory that
-        // may be paged out it returns once the driver has a copy of its own, and this stream waits for no other one.
-        // SAFETY: a buffer of at least this length (`Buffer` sees to it); `from` outlives the wait.
+        // Copy in the stream and wait for it. A synchronous copy from pageable memory may return when the driver has
+        // staged the data, before it arrives, and this non-blocking stream would not wait for it.
+        // SAFETY: a buffer of at least this length (`Buffer` ensures it); `from` outlives the wait.
         unsafe { result::memcpy_htod_async(to, from, self.stream) }.map_err(self.failed("cuMemcpyHtoDAsync"))?;
         self.wait()
     }
@@ -335,13 +336,13 @@ impl Backend for Cuda {
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError> {
         let _state = self.enter_disturbing()?;
         self.wait()?;
-        // SAFETY: as above; nothing runs, and it returns when all has arrived.
+        // SAFETY: as above; nothing else runs, and the call returns when all bytes have arrived.
         unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(self.failed("cuMemcpyDtoH"))
     }
 
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
         let _state = self.enter()?;
-        // SAFETY: as above; in the order of the stream.
+        // SAFETY: as above; ordered by the stream.
         unsafe { result::memset_d8_async(at, byte, bytes, self.stream) }.map_err(self.failed("cuMemsetD8Async"))
     }
 
@@ -365,7 +366,7 @@ impl Backend for Cuda {
     }
 
     fn occupancy(&self, kernel: &Kernel, grid: Grid) -> Option<f64> {
-        // The library's own kernels are not known here.
+        // cuBLAS does not report its kernels.
         if kernel.handle == cublas::HANDLE { None } else { self.resident(kernel.handle, grid) }
     }
 
@@ -422,7 +423,7 @@ impl Backend for Cuda {
     }
 
     fn start(&self) {
-        // Without events there is no device time and the wall clock counts; what broke is found by the work itself.
+        // Without events, Ellwand uses the wall clock; the work itself will report what failed.
         let _ = self.try_start();
     }
 

@@ -1,7 +1,7 @@
-//! NVIDIA's library of activity records (CUPTI), loaded at run time: what the device did, for the timeline of spans.
+//! NVIDIA CUPTI, loaded at run time: device activity for the timeline of spans.
 //!
-//! Its buffers come back on threads of its own, by functions without a place for our data, so that what they bring is kept
-//! for the whole process; one recording at a time.
+//! CUPTI returns its buffers on separate threads, through callbacks without a user pointer. The buffers are therefore
+//! in a global, and one recording runs at a time.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -15,22 +15,22 @@ use libloading::{Library, Symbol};
 
 use super::activity;
 
-/// Bytes of a buffer of records, and where it must begin.
+/// Size of a record buffer in bytes, and its alignment.
 const BUFFER: usize = 1 << 20;
 const ALIGN: usize = 8;
-/// Most buffers of a recording: what comes after is counted and lost.
+/// The most buffers per recording; CUPTI counts and drops later records.
 const MOST: usize = 64;
-/// Calls of the driver, for the library's names of them.
+/// `CUPTI_CB_DOMAIN_DRIVER_API`: names of driver calls.
 const DRIVER_CALLS: c_int = 1;
 
-/// Buffers that the library gave back, with the bytes that hold records.
+/// Buffers that CUPTI returned, with the number of bytes that hold records.
 static FULL: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 fn layout() -> Option<Layout> {
     Layout::from_size_align(BUFFER, ALIGN).ok()
 }
 
-/// The library asks for room. Without any it drops records and counts them.
+/// CUPTI asks for a buffer. Without one it drops records and counts them.
 unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
     let held = FULL.lock().unwrap_or_else(PoisonError::into_inner).len();
     let room = match layout() {
@@ -46,25 +46,25 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most: *mu
     }
 }
 
-/// The library gives a buffer back.
+/// CUPTI returns a buffer.
 unsafe extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     if !buffer.is_null() {
         FULL.lock().unwrap_or_else(PoisonError::into_inner).push((buffer as usize, valid.min(BUFFER)));
     }
 }
 
-/// The library.
+/// The loaded library.
 pub(super) struct Cupti {
     library: Library,
 }
 
 impl Cupti {
-    /// The library in the file `path`.
+    /// Loads CUPTI from the file `path`.
     ///
     /// # Errors
     /// Why it cannot be used.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: NVIDIA's own initialisers.
+        // SAFETY: runs only NVIDIA's initialisers.
         let library = unsafe { Library::new(path) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
             format!("{}: {error}{cause}", path.display())
@@ -72,12 +72,12 @@ impl Cupti {
         Ok(Self { library })
     }
 
-    /// A function of the library.
+    /// Looks up a function of the library.
     ///
     /// # Safety
-    /// `F` is its documented type.
+    /// `F` must be its documented type.
     unsafe fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type.
         unsafe { self.library.get(name.as_bytes()) }
             .map_err(|_| format!("the library of activity records has no function {name}: it is not CUPTI, or too old"))
     }
@@ -93,26 +93,26 @@ impl Cupti {
         }
     }
 
-    /// The library's own words for an error.
+    /// CUPTI's text for an error.
     fn words(&self, code: c_int) -> String {
         type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         // SAFETY: the documented signature.
         let Ok(words) = (unsafe { self.function::<Words>("cuptiGetResultString") }) else { return String::new() };
         let mut text = std::ptr::null();
-        // SAFETY: one out-parameter, a string that the library keeps.
+        // SAFETY: one out-parameter, a static string of the library.
         match unsafe { words(code, &raw mut text) } {
             0 if !text.is_null() => {
-                // SAFETY: ends with zero.
+                // SAFETY: the string ends with a zero byte.
                 format!(" ({})", unsafe { CStr::from_ptr(text) }.to_string_lossy())
             }
             _ => String::new(),
         }
     }
 
-    /// Begins; the library's clock right before this returns.
+    /// Starts a recording and returns CUPTI's clock, read last.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why recording is unavailable.
     pub(super) fn begin(&self) -> Result<u64, String> {
         type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
         type Complete = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
@@ -129,13 +129,13 @@ impl Cupti {
             )
         };
         drop(take());
-        // SAFETY: functions that live as long as the process.
+        // SAFETY: the callbacks live as long as the process.
         self.told("cuptiActivityRegisterCallbacks", unsafe { register(requested, completed) })?;
         for (index, kind) in activity::KINDS.into_iter().enumerate() {
             // SAFETY: a number.
             let enabled = self.told("cuptiActivityEnable", unsafe { enable(kind as c_int) });
             if enabled.is_err() {
-                // What is recorded all the same would cost time and be read by nobody.
+                // Kinds that stay enabled would cost time, and nothing would read their records.
                 for kind in &activity::KINDS[..index] {
                     // SAFETY: a number.
                     unsafe { disable(*kind as c_int) };
@@ -149,10 +149,10 @@ impl Cupti {
         Ok(at)
     }
 
-    /// Ends and tells what was recorded since the library's clock stood at `base`.
+    /// Ends the recording and returns its activity; `base` is what [`Cupti::begin`] returned.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error that CUPTI returned.
     pub(super) fn end(&self, base: u64) -> Result<Vec<Activity>, String> {
         type Kind = unsafe extern "C" fn(c_int) -> c_int;
         type Flush = unsafe extern "C" fn(u32) -> c_int;
@@ -169,17 +169,17 @@ impl Cupti {
             // SAFETY: a number.
             self.told("cuptiActivityDisable", unsafe { disable(kind as c_int) })?;
         }
-        // SAFETY: a flag: also buffers that are not full.
+        // SAFETY: flag 1 also flushes buffers that are not full.
         self.told("cuptiActivityFlushAll", unsafe { flush(1) })?;
         let mut calls = HashMap::new();
         let mut all = Vec::new();
         for (buffer, valid) in &take().0 {
             let end = buffer + valid;
             let mut record = std::ptr::null_mut::<u8>();
-            // SAFETY: a buffer that the library filled with as many bytes, and the record that it gave last.
+            // SAFETY: the buffer holds `valid` bytes of records; `record` is null or the previous record.
             while unsafe { next(*buffer as *mut u8, *valid, &raw mut record) } == 0 {
                 let bytes = (record as usize..end).len();
-                // SAFETY: the rest of the buffer from this record on.
+                // SAFETY: from this record to the end of the buffer.
                 let rest = unsafe { std::slice::from_raw_parts(record, bytes) };
                 if let Some(number) = activity::call(rest) {
                     calls.entry(number).or_insert_with(|| self.call(number));
@@ -191,36 +191,36 @@ impl Cupti {
         Ok(all)
     }
 
-    /// The library's name of a call of the driver.
+    /// CUPTI's name of a driver call.
     fn call(&self, number: u32) -> String {
         type Name = unsafe extern "C" fn(c_int, u32, *mut *const c_char) -> c_int;
         let unknown = || format!("call {number} of the driver");
         // SAFETY: the documented signature.
         let Ok(name) = (unsafe { self.function::<Name>("cuptiGetCallbackName") }) else { return unknown() };
         let mut at = std::ptr::null();
-        // SAFETY: one out-parameter, a string that the library keeps.
+        // SAFETY: one out-parameter, a static string of the library.
         let code = unsafe { name(DRIVER_CALLS, number, &raw mut at) };
         if code == 0 { text(at as u64) } else { unknown() }
     }
 }
 
-/// The string at an address of the library's.
+/// Copies the C string at an address of the library; empty if null.
 fn text(at: u64) -> String {
     if at == 0 {
         return "?".into();
     }
-    // SAFETY: names in records and of calls are strings that live as long as the module or the library does.
+    // SAFETY: names of kernels and calls are C strings that live as long as the module or the library.
     unsafe { CStr::from_ptr(at as *const c_char) }.to_string_lossy().into_owned()
 }
 
-/// Buffers that are given back when they are dropped.
+/// Record buffers, freed on drop.
 struct Taken(Vec<(usize, usize)>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
         let Some(layout) = layout() else { return };
         for (buffer, _) in &self.0 {
-            // SAFETY: allocated in `requested` with this layout; the library is done with it.
+            // SAFETY: allocated in `requested` with this layout; CUPTI no longer uses it.
             unsafe { dealloc(*buffer as *mut u8, layout) };
         }
     }
@@ -243,8 +243,8 @@ mod tests {
         assert!(other.end(0).unwrap_err().contains("cuptiActivityDisable"));
     }
 
-    /// What stands in for the library: a call and the kernel that it launched, with the numbers of `cupti_activity.h`. Of the
-    /// kinds of records it refuses the one that `refused` says.
+    /// A mock CUPTI: one call and the kernel that it launched, with the numbers of `cupti_activity.h`. It refuses the
+    /// record kind in `refused`.
     const STAND_IN: &str = r#"
         #include <cstdint>
         #include <cstring>
@@ -299,12 +299,12 @@ mod tests {
         assert_eq!(names, [("cuLaunchKernel", 100, 100, 77, true), ("gelu", 300, 200, 77, false)]);
         assert_eq!(told[1].lane, "stream 13");
         assert_eq!(told[1].detail, "7 x 1 x 1 blocks of 128 x 1 x 1 threads, 40 registers, 256 B shared");
-        // SAFETY: as they stand above.
+        // SAFETY: the types of the mock's variables and functions.
         let (refused, enabled) = unsafe {
             let refused: Symbol<'_, *mut c_int> = library.library.get(b"refused").unwrap();
             (*refused, library.function::<unsafe extern "C" fn() -> c_int>("enabled").unwrap())
         };
-        // SAFETY: as above; nobody else knows this copy of the library.
+        // SAFETY: as above; only this test uses this copy of the library.
         assert_eq!(unsafe { enabled() }, 0);
         for kind in activity::KINDS {
             // SAFETY: as above.

@@ -1,12 +1,12 @@
-//! Where the libraries of CUDA lie.
+//! Finds the CUDA libraries.
 #![allow(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Folders that may hold NVRTC, the first that has it counts: `$ELLWAND_CUDA_LIBS`, `$CUDA_HOME`, the usual places of the
-/// toolkit, and the Python packages of NVIDIA. What the system's loader knows itself comes before all of them.
+/// Folders to search, in order: `$ELLWAND_CUDA_LIBS`, `$CUDA_HOME`, the toolkit's usual locations, and NVIDIA's Python
+/// packages. The system's loader is tried before all of them.
 fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
@@ -27,7 +27,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folder of NVIDIA's Python packages, asked of Python itself; only where nothing else has been found.
+/// Asks Python for the folder of NVIDIA's packages; only if nothing else was found, since it starts a process.
 fn python_folder() -> Option<PathBuf> {
     let ask = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13', 'lib'))";
     let said = Command::new("python3").args(["-c", ask]).output().ok().filter(|said| said.status.success())?;
@@ -35,8 +35,8 @@ fn python_folder() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// The file in `folder` whose name is `stem` or begins with `stem.`; the shortest name, so that `libnvrtc.so.13` is not
-/// mistaken for its alternative builds.
+/// The file in `folder` whose name is `stem` or begins with `stem.`; the shortest, so that an alternative build of
+/// `libnvrtc.so.13` is not chosen.
 fn library(folder: &Path, stem: &str) -> Option<PathBuf> {
     let fits = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -48,44 +48,44 @@ fn library(folder: &Path, stem: &str) -> Option<PathBuf> {
     found.into_iter().next()
 }
 
-/// Makes NVRTC known to the loader, so that it is found by its plain name afterwards. Asked once.
+/// Loads NVRTC, so that cudarc then finds it by its plain name. Searches once per process.
 ///
 /// # Errors
-/// Where it was looked for.
+/// The folders that were searched.
 pub(super) fn nvrtc() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     FOUND.get_or_init(search).clone()
 }
 
-/// The file of NVIDIA's library of products, or its plain name where the system's loader knows it.
+/// Path of cuBLAS, or its plain name if the system's loader finds it.
 ///
 /// # Errors
-/// Where it was looked for.
+/// The folders that were searched.
 pub(super) fn cublas() -> Result<PathBuf, String> {
-    // What it leans on lies beside it, and is found by its plain name once it is loaded.
+    // Its dependency is in the same folder; once loaded, it is found by its plain name.
     file("libcublas.so", "NVIDIA's library of products (cuBLAS, libcublas)", &["libcublasLt.so"])
 }
 
-/// The file of NVIDIA's library of activity records, likewise.
+/// Path of CUPTI, or its plain name if the system's loader finds it.
 ///
 /// # Errors
-/// Where it was looked for.
+/// The folders that were searched.
 pub(super) fn cupti() -> Result<PathBuf, String> {
     file("libcupti.so", "NVIDIA's library of activity records (CUPTI, libcupti)", &[])
 }
 
 fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
     for name in ["13", "12", ""].map(|version| format!("{stem}.{version}").trim_end_matches('.').to_string()) {
-        // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own; it is opened again by its name.
+        // SAFETY: loads NVIDIA's library, which runs only NVIDIA's initialisers; the caller opens it again by its name.
         if let Ok(library) = unsafe { libloading::Library::new(&name) } {
-            // Hundreds of megabytes are not thrown out in between.
+            // Keep it loaded: it is hundreds of megabytes and is opened again at once.
             std::mem::forget(library);
             return Ok(PathBuf::from(name));
         }
     }
     let tried = folders();
     let lies = |folder: &PathBuf| library(folder, stem).is_some();
-    // The toolkit keeps this one apart from the others.
+    // The toolkit keeps CUPTI in a separate folder.
     let apart = tried.iter().filter_map(|folder| Some(folder.parent()?.join("extras/CUPTI/lib64")));
     let Some(folder) = tried.iter().cloned().chain(apart).chain(python_folder()).find(lies) else {
         let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
@@ -104,7 +104,7 @@ fn file(stem: &str, about: &str, beneath: &[&str]) -> Result<PathBuf, String> {
 }
 
 fn search() -> Result<(), String> {
-    // SAFETY: asks the loader for the library, whose initialisers are NVIDIA's own.
+    // SAFETY: loads NVRTC, which runs only NVIDIA's initialisers.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
     }
@@ -121,12 +121,12 @@ fn search() -> Result<(), String> {
             if tried.is_empty() { "/usr/local/cuda*/lib64".into() } else { tried.join(", ") }
         ));
     };
-    // The built-in functions first: NVRTC loads them by plain name at its first compilation.
+    // Load the built-in functions first: NVRTC loads them by plain name at its first compilation.
     for stem in ["libnvrtc-builtins.so", "libnvrtc.so"] {
         let path = library(&folder, stem).ok_or_else(|| format!("{} holds no {stem}", folder.display()))?;
         load_for_good(&path)?;
     }
-    // SAFETY: as above; glibc now matches the name of the library that was loaded by its path.
+    // SAFETY: as above; glibc now resolves the plain name to the library that was loaded by path.
     if unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Ok(());
     }
@@ -136,9 +136,9 @@ fn search() -> Result<(), String> {
 #[cfg(unix)]
 fn load_for_good(path: &Path) -> Result<(), String> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-    // SAFETY: a library of the CUDA toolkit; its initialisers are NVIDIA's own.
+    // SAFETY: a library of the CUDA toolkit; it runs only NVIDIA's initialisers.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-    // Never unloaded: others hold pointers into it.
+    // Never unload it: others hold pointers into it.
     library.map(std::mem::forget).map_err(|error| format!("{} cannot be loaded: {error}", path.display()))
 }
 

@@ -1,34 +1,34 @@
-//! The gate: a kernel that spins until the host says that everything to be timed is queued.
+//! The gate: a kernel that spins until the host has queued all the work to be timed.
 
 use super::{Source, files};
 
-/// The kernel of the gate. It is the one source that the tests cannot run without a GPU.
+/// The kernel of the gate, the only source that tests cannot run without a GPU.
 pub(super) static SOURCE: Source = Source { name: "gate.cu", text: files!("gate.cu"), options: &[] };
 
-/// Launches that may wait behind a closed gate. The queue of a stream holds about a thousand; a launch into a full queue
-/// would wait for a device that waits for us.
+/// The most launches queued after a closed gate. A stream's queue holds about a thousand; a launch into a full queue
+/// would deadlock, since the device waits for the host.
 pub(super) const MOST_LAUNCHES: u32 = 500;
 
-/// After this time the gate opens by itself.
+/// The gate opens by itself after this many nanoseconds.
 pub(super) const LIMIT_NS: u64 = 100_000_000;
 
-/// Where the gate of a stream stands.
+/// State of a stream's gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     /// Nothing is being timed.
     Idle,
-    /// The stream is held back; so many launches are queued behind it.
+    /// The gate holds the stream back; the count is of launches queued since.
     Closed(u32),
-    /// It was opened early because the queue was getting full: the device runs while the host still queues.
+    /// Opened early because the queue was nearly full: the device runs while the host still queues.
     Early,
-    /// It was opened because something had to wait for the device before the end: the device's clock says nothing.
+    /// Opened before the end because something had to wait for the device: the device time is invalid.
     Broken,
-    /// The end was recorded and the gate opened.
+    /// The end event was recorded and the gate opened.
     Ended,
 }
 
 impl Gate {
-    /// A launch is queued; whether the gate must be opened now.
+    /// Call after queueing a launch. True if the gate must be opened now.
     pub(super) fn launched(&mut self) -> bool {
         let Gate::Closed(launches) = self else { return false };
         *launches += 1;
@@ -39,7 +39,7 @@ impl Gate {
         full
     }
 
-    /// Something is about to wait for the device, or touches it outside the stream; whether the gate must be opened first.
+    /// Call before waiting for the device or bypassing the stream. True if the gate must be opened first.
     pub(super) fn disturbed(&mut self) -> bool {
         let closed = matches!(self, Gate::Closed(_));
         if matches!(self, Gate::Closed(_) | Gate::Early) {
@@ -48,7 +48,7 @@ impl Gate {
         closed
     }
 
-    /// The work is all queued and the host is about to wait for it; whether the end must be recorded now.
+    /// Call when all work is queued and the host is about to wait. True if the end event must be recorded now.
     pub(super) fn ended(&mut self) -> bool {
         let running = matches!(self, Gate::Closed(_) | Gate::Early);
         if running {
@@ -57,7 +57,7 @@ impl Gate {
         running
     }
 
-    /// Back to idle; whether the two events tell a time.
+    /// Returns to idle. True if the two events give a valid time.
     pub(super) fn stopped(&mut self) -> bool {
         std::mem::replace(self, Gate::Idle) == Gate::Ended
     }

@@ -1,19 +1,19 @@
-//! How much memory of a device this process holds.
+//! Device memory held by this process.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes held on a device by this process.
+/// Bytes of device memory held by this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// Now.
+    /// Bytes held now.
     pub now: u64,
-    /// At most, at any time.
+    /// Peak of the bytes held.
     pub most: u64,
-    /// Of what is held now, what nobody's arrays take: kept for the next use.
+    /// Bytes of `now` that no array uses: cached for reuse.
     pub kept: u64,
 }
 
-/// Counts what is allocated and given back.
+/// Counts allocations and frees.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     now: AtomicU64,
@@ -21,18 +21,18 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// So many bytes were allocated.
+    /// Adds an allocation of `bytes`.
     pub(crate) fn take(&self, bytes: u64) {
         let now = self.now.fetch_add(bytes, Relaxed) + bytes;
         self.most.fetch_max(now, Relaxed);
     }
 
-    /// So many were given back.
+    /// Subtracts a freed allocation of `bytes`.
     pub(crate) fn give(&self, bytes: u64) {
         self.now.fetch_sub(bytes, Relaxed);
     }
 
-    /// What is held, of which `kept` bytes for the next use.
+    /// A snapshot; `kept` is the number of bytes cached for reuse.
     pub(crate) fn memory(&self, kept: u64) -> Memory {
         Memory { now: self.now.load(Relaxed), most: self.most.load(Relaxed), kept }
     }

@@ -1,4 +1,4 @@
-//! Memory of the host that a device copies from and to: page-locked, or as the system gives it out.
+//! Host memory that a device copies to and from, page-locked or pageable.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -7,10 +7,10 @@ use ellwand_core::{Dtype, Tensor};
 
 use super::{Gpu, GpuError, buffer};
 
-/// Pages of the system, on which memory begins.
+/// Alignment of pageable memory: the system's page size.
 const PAGE: usize = 4096;
 
-/// Bytes on the host. Copies from and to it may be under way until the device was waited for.
+/// Bytes on the host. A copy to or from them may be in flight until the device has been synchronised.
 pub struct Host {
     gpu: Gpu,
     at: u64,
@@ -24,10 +24,10 @@ fn layout(bytes: usize) -> Result<Layout, GpuError> {
 }
 
 impl Host {
-    /// Room for `bytes` bytes.
+    /// Allocates `bytes` bytes, page-locked if `pinned`.
     ///
     /// # Errors
-    /// When the driver cannot lock as much memory, or there is not as much.
+    /// If the memory is exhausted, or the driver cannot lock that much.
     pub fn new(gpu: &Gpu, bytes: usize, pinned: bool) -> Result<Self, GpuError> {
         let at = if pinned {
             gpu.pin(bytes.max(1))?
@@ -40,44 +40,44 @@ impl Host {
             return Err(GpuError::Call { call: "allocation", problem });
         }
         let mut host = Self { gpu: gpu.clone(), at, bytes, pinned };
-        // Every page is touched before anything is timed.
+        // Touch every page now, so that no timed copy faults.
         host.with(|all| all.fill(0xff))?;
         Ok(host)
     }
 
-    /// A copy of `bytes`.
+    /// Copies `bytes` into new host memory.
     pub fn of(gpu: &Gpu, bytes: &[u8], pinned: bool) -> Result<Self, GpuError> {
         let mut host = Self::new(gpu, bytes.len(), pinned)?;
         host.with(|all| all.copy_from_slice(bytes))?;
         Ok(host)
     }
 
-    /// How many there are.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Looks at or changes the bytes, once the device is done with them.
+    /// Waits for the device, then calls `of` with the bytes.
     pub fn with<T>(&mut self, of: impl FnOnce(&mut [u8]) -> T) -> Result<T, GpuError> {
         self.gpu.sync()?;
-        // SAFETY: as many bytes as were allocated, initialised when this was made; the device was just waited for, and whoever
-        // has `&mut` enqueues nothing meanwhile.
+        // SAFETY: the bytes allocated and initialised in `new`; the device has been synchronised, and the owner of
+        // `&mut self` enqueues nothing meanwhile.
         Ok(of(unsafe { std::slice::from_raw_parts_mut(self.at as *mut u8, self.bytes) }))
     }
 
-    /// Its beginning as a tensor.
+    /// The first `shape` elements as a tensor, once the device is idle.
     pub fn tensor(&mut self, dtype: Dtype, shape: &[usize]) -> Result<Tensor, String> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
         self.with(|all| buffer::tensor(&all[..bytes.min(all.len())], dtype, shape))
             .map_err(|error| error.to_string())?
     }
 
-    /// Enqueues the copy of all bytes to the device.
+    /// Enqueues a copy of all bytes to the device address `to`.
     pub fn bring_in(&self, to: u64) -> Result<(), GpuError> {
         self.gpu.bring_in(to, self.at, self.bytes, self.pinned)
     }
 
-    /// Enqueues the copy of all bytes from the device.
+    /// Enqueues a copy of all bytes from the device address `from`.
     pub fn bring_out(&mut self, from: u64) -> Result<(), GpuError> {
         self.gpu.bring_out(from, self.at, self.bytes, self.pinned)
     }
@@ -85,7 +85,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // A copy may still be under way. After a lost device nothing is.
+        // A copy may still be in flight, unless the device is lost.
         let _ = self.gpu.sync();
         if self.pinned {
             self.gpu.unpin(self.at);

@@ -1,4 +1,4 @@
-//! An implementation that is a list of launches, made ready.
+//! `Job`: a prepared implementation that is a list of launches.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
 
-/// An array that a job makes.
+/// An output array of a job.
 pub(crate) struct Output {
-    /// Its name.
+    /// Name of the output.
     pub name: &'static str,
     /// Element type.
     pub dtype: Dtype,
-    /// Shape.
+    /// Length of each dimension.
     pub shape: Vec<usize>,
-    /// Where it lies.
+    /// Device memory of the array.
     pub buffer: Arc<Buffer>,
 }
 
-/// What is done with the arrays of a job once they are back (checks, codes from packed bits); never timed.
+/// Converts the arrays once they are back on the host (checks, unpacking of codes); never timed.
 type Finish = dyn Fn(Tensors) -> Result<Tensors, String> + Send + Sync;
 
-/// The host's side of what a run carries over.
+/// Host memory of the transfers that a run includes.
 struct Carried {
-    /// Where each goes on the device.
+    /// Device address and host memory of each input.
     ins: Vec<(u64, Host)>,
-    /// As the outputs of the job.
+    /// Host memory of each output, in the order of `Job::outputs`.
     outs: Vec<Host>,
 }
 
@@ -33,21 +33,21 @@ struct Carried {
 pub struct Job {
     gpu: Gpu,
     launches: Vec<Launch>,
-    /// The same as a graph, where a run replays one.
+    /// The launches as a graph, if a run replays one.
     graph: Option<usize>,
-    /// How often a run makes all of them.
+    /// How often a run repeats the launches.
     times: usize,
     outputs: Vec<Output>,
     /// Inputs and scratch memory, held until the job is dropped.
     held: Vec<Arc<Buffer>>,
     finish: Option<Box<Finish>>,
-    /// The host's side of inputs and outputs, where a run carries them over.
+    /// Host memory of inputs and outputs, if a run includes their transfers.
     carried: Option<Carried>,
     problem: Option<GpuError>,
 }
 
 impl Job {
-    /// A job without launches.
+    /// Creates a job without launches.
     pub fn new(gpu: &Gpu) -> Self {
         Self {
             gpu: gpu.clone(),
@@ -62,20 +62,20 @@ impl Job {
         }
     }
 
-    /// Keeps a buffer for as long as the job lives and says where it begins.
+    /// Keeps a buffer until the job is dropped and returns its address.
     pub fn hold(&mut self, buffer: Buffer) -> Arg {
         let buffer = Arc::new(buffer);
         self.held.push(buffer.clone());
         Arg::At(buffer.address())
     }
 
-    /// Working memory of so many bytes, for as long as the job lives.
+    /// Allocates scratch memory of `bytes` bytes that lives as long as the job.
     pub fn scratch(&mut self, bytes: usize) -> Result<Arg, GpuError> {
         let buffer = Buffer::new(&self.gpu, bytes)?;
         Ok(self.hold(buffer))
     }
 
-    /// Makes an output of `bytes` bytes or as many as its shape has, whatever is more.
+    /// Adds an output of `bytes` bytes, or of its shape's size if that is larger.
     pub fn output(&mut self, name: &'static str, dtype: Dtype, shape: &[usize], bytes: usize) -> Result<Arg, GpuError> {
         let needed = shape.iter().product::<usize>() * dtype.size();
         let buffer = Arc::new(Buffer::new(&self.gpu, needed.max(bytes))?);
@@ -84,12 +84,12 @@ impl Job {
         Ok(at)
     }
 
-    /// Multiprocessors of the device.
+    /// Number of multiprocessors of the device.
     pub fn multiprocessors(&self) -> u32 {
         self.gpu.multiprocessors()
     }
 
-    /// Adds a launch.
+    /// Appends a launch of a kernel.
     pub fn launch(
         &mut self,
         source: &'static Source,
@@ -102,24 +102,24 @@ impl Job {
         Ok(())
     }
 
-    /// Adds products by the device's own library.
+    /// Appends a batch of cuBLAS products.
     pub fn library(&mut self, series: &Series) -> Result<(), GpuError> {
         self.launches.push((series.kernel(self.gpu.library()?), Grid::line(1, 1), series.args()?));
         Ok(())
     }
 
-    /// A run makes all launches so many times.
+    /// Makes a run repeat the launches `times` times.
     pub fn repeat(&mut self, times: usize) {
         self.times = times;
     }
 
-    /// Says what is done with the arrays once they are back.
+    /// Sets the function that converts the arrays once they are back on the host.
     pub fn finish(&mut self, finish: impl Fn(Tensors) -> Result<Tensors, String> + Send + Sync + 'static) {
         self.finish = Some(Box::new(finish));
     }
 
-    /// A run brings these inputs in before its launches and every output out behind them, through page-locked memory. The
-    /// answer is then what was brought out.
+    /// Makes a run copy these inputs to the device before its launches and every output back after them, through
+    /// page-locked memory. The outputs are then what the run copied back.
     pub fn carrying(mut self, inputs: &[(Arg, &[u8])]) -> Result<Self, GpuError> {
         let ins = inputs.iter().map(|(at, bytes)| Ok((at.word(), Host::of(&self.gpu, bytes, true)?)));
         let ins = ins.collect::<Result<_, GpuError>>()?;
@@ -129,7 +129,7 @@ impl Job {
         Ok(self)
     }
 
-    /// A run replays a graph of all launches in place of making them one by one.
+    /// Makes a run replay one graph of all launches instead of making them one by one.
     pub fn replayed(mut self) -> Result<Self, GpuError> {
         let all: Vec<Launch> = std::iter::repeat_n(&self.launches, self.times).flatten().cloned().collect();
         self.graph = Some(self.gpu.graph(&all)?);
@@ -149,14 +149,15 @@ impl Job {
         Ok(())
     }
 
-    /// The job as an implementation made ready.
+    /// Boxes the job as a prepared implementation.
     pub fn boxed(self) -> Box<dyn Prepared> {
         Box::new(self)
     }
 }
 
 impl Prepared for Job {
-    /// As many as wait behind a closed gate without filling the queue: beyond, the device would run while the host still queues.
+    /// As many iterations as fit in the queue after a closed gate; with more, the device would run while the host still
+    /// queues.
     fn most_iterations(&self) -> u64 {
         let carried = self.carried.as_ref().map_or(0, |carried| carried.ins.len() + carried.outs.len());
         let launches = if self.graph.is_some() { 1 } else { self.launches.len() * self.times + carried };
@@ -183,7 +184,7 @@ impl Prepared for Job {
         }
     }
 
-    /// Ones everywhere: NaN, and 255 in bytes.
+    /// Fills all outputs with ones: NaN as floats, 255 as bytes.
     fn poison(&mut self) {
         for output in &self.outputs {
             if let Err(error) = output.buffer.fill(0xff) {
@@ -221,8 +222,8 @@ impl Prepared for Job {
         format!("{}: {carried}{graph}{}", self.gpu.about(), kernels.join(", "))
     }
 
-    /// State of the device, read once behind the last slot, what the job holds on it, and what compiling its kernels took,
-    /// where the device tells; that is part of what making it ready took.
+    /// Device state, read once after the last slot; device memory of the job; occupancy; and compile time (which is
+    /// part of preparation), if known.
     fn readings(&self) -> Vec<Reading> {
         let status = self.gpu.status();
         let without = "the management library of the driver (libnvidia-ml.so.1) does not tell it here";
@@ -235,7 +236,7 @@ impl Prepared for Job {
         let after = "multiprocessor clock, read once behind the last slot";
         let power = "power that the card draws, read once behind the last slot";
         let why = "1 where heat or power slowed the card down, read once behind the last slot";
-        // Several kernels may take turns: the least of them is told.
+        // Reports the lowest occupancy if there are several kernels.
         let resident = self.launches.iter().filter_map(|(kernel, grid, _)| self.gpu.occupancy(kernel, *grid));
         let resident = resident.reduce(f64::min);
         let held = "memory that inputs, outputs and working arrays take on the device";
@@ -282,7 +283,7 @@ impl Prepared for Job {
     }
 }
 
-/// Bytes that a run brings to the device and back.
+/// Readings for the bytes that a run copies to the device and back.
 pub fn carried_over([ins, outs]: [u64; 2]) -> Vec<Reading> {
     let told = |id, title, bytes: u64, about| Reading::derived(id, title, "B", Better::Lower, bytes as f64, about);
     vec![

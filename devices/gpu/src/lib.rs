@@ -1,6 +1,6 @@
-//! GPUs: what is common to everything that runs kernels on one.
+//! GPUs: what all GPU implementations share.
 //!
-//! A backend allocates, copies and launches: the CUDA driver (`cuda`) with kernels in CUDA C++, and Vulkan (`wgpu`) with
+//! A backend allocates, copies and launches: the CUDA driver (`cuda`) with kernels in CUDA C++, or Vulkan (`wgpu`) with
 //! kernels in WGSL. Both are found at run time. Tests have a third backend, the emulator of `tools/gpu-lab`.
 
 mod activity;
@@ -38,58 +38,58 @@ pub use source::{Arg, Grid, Source, TensorMap, Tiles, whole};
 #[cfg(feature = "vulkan")]
 pub use wgpu::test_device as test_adapter;
 
-/// What went wrong on a device.
+/// Errors of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
     /// A library or function is missing; nothing can run.
     #[error("{0}")]
     Absent(String),
-    /// The memory of the device does not suffice.
+    /// Out of device memory.
     #[error(
         "{wanted} bytes do not fit into the memory of the device{}; choose a smaller size",
         .free.map(|free| format!(", {free} are free")).unwrap_or_default()
     )]
     Memory {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
-        /// Bytes that were free, where the device tells.
+        /// Bytes that were free, if the device reports it.
         free: Option<u64>,
     },
-    /// An array is larger than the device lets any be.
+    /// An array exceeds the device's limit for one array.
     #[error(
         "an array of {wanted} bytes is needed, and this device takes at most {limit} in one; choose a smaller size"
     )]
     Limit {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
-        /// Most bytes.
+        /// Largest array in bytes.
         limit: u64,
     },
-    /// The device answers this process no longer.
+    /// The device no longer answers this process.
     #[error(
         "the device answers this process no longer: an earlier kernel failed with {first}; whoever ran then is to blame, and \
          other processes (a run without --in-process has one for each implementation) still have the device"
     )]
     Lost {
-        /// What failed first.
+        /// The first error.
         first: String,
     },
-    /// A kernel's source does not compile; the compiler's messages with file and line.
+    /// A kernel's source does not compile.
     #[error("{source_name} does not compile for {arch}:\n{log}")]
     Compile {
-        /// File.
+        /// File name of the source.
         source_name: String,
-        /// What it was compiled for.
+        /// Target architecture.
         arch: String,
-        /// What the compiler said.
+        /// Messages of the compiler with file and line.
         log: String,
     },
-    /// A call to the driver failed.
+    /// A driver call failed.
     #[error("{call}: {problem}")]
     Call {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// What the driver said.
+        /// The driver's message.
         problem: String,
     },
 }
@@ -104,115 +104,115 @@ impl From<GpuError> for PrepareError {
     }
 }
 
-/// A kernel that is ready to be launched.
+/// A kernel that is ready to launch.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
-    /// Its name in the source.
+    /// Name in the source.
     pub name: String,
-    /// The backend's handle.
+    /// Handle of the backend.
     pub handle: usize,
-    /// What it takes up on the device, for the record.
+    /// Registers, memory and compiler, for the record.
     pub resources: String,
-    /// What it took to compile it for this device just now, where that is known.
+    /// Nanoseconds to compile and load it just now, if known.
     pub compile_ns: Option<u64>,
 }
 
 /// A kernel, its grid and its arguments.
 pub type Launch = (Kernel, Grid, Vec<Arg>);
 
-/// What runs kernels. Addresses are the device's own; work is done in the order in which it was asked for.
+/// A GPU API that runs kernels. Addresses are the device's; work runs in the order in which it is enqueued.
 pub trait Backend: Send + Sync {
-    /// What sort of device it is.
+    /// Kind of device.
     fn kind(&self) -> DeviceKind {
         DeviceKind::Cuda
     }
     /// Model and architecture.
     fn about(&self) -> String;
-    /// Memory, aligned to 256 bytes, of unknown content.
+    /// Allocates memory, aligned to 256 bytes and uninitialised.
     fn alloc(&self, bytes: usize) -> Result<u64, GpuError>;
-    /// Gives memory back once the work that uses it is done.
+    /// Frees memory once the work that uses it is done.
     fn free(&self, address: u64);
-    /// Copies to the device.
+    /// Copies to the device and waits.
     fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError>;
-    /// Waits and copies from the device.
+    /// Waits, then copies from the device.
     fn download(&self, from: u64, to: &mut [u8]) -> Result<(), GpuError>;
-    /// Sets bytes.
+    /// Sets `bytes` bytes to `byte`.
     fn fill(&self, at: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
-    /// Memory of the host that the device reads and writes without the processor; its address.
+    /// Allocates page-locked host memory and returns its address.
     fn pin(&self, _bytes: usize) -> Result<u64, GpuError> {
         Err(GpuError::Absent("this kind of device locks no pages of the host's memory".into()))
     }
-    /// Gives memory of [`Backend::pin`] back.
+    /// Frees memory of [`Backend::pin`].
     fn unpin(&self, _at: u64) {}
-    /// Enqueues a copy from the host's memory.
+    /// Enqueues a copy from host memory.
     fn bring_in(&self, _to: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
         Err(GpuError::Absent("copies to this kind of device cannot be timed".into()))
     }
-    /// Enqueues a copy to the host's memory.
+    /// Enqueues a copy to host memory.
     fn bring_out(&self, _from: u64, _host: u64, _bytes: usize, _pinned: bool) -> Result<(), GpuError> {
         Err(GpuError::Absent("copies from this kind of device cannot be timed".into()))
     }
-    /// A kernel of a source, compiled where that has not happened yet.
+    /// Returns a kernel of a source; compiles the source on first use.
     fn kernel(&self, source: &'static Source, name: &str) -> Result<Kernel, GpuError>;
-    /// NVIDIA's own library of products, as what a job launches with the arguments of a [`Series`].
+    /// Returns cuBLAS as a kernel, to be launched with the arguments of a [`Series`].
     fn library(&self) -> Result<Kernel, GpuError> {
         Err(GpuError::Absent("this kind of device has no library of products".into()))
     }
-    /// Compute capability, major and minor, of devices that have one.
+    /// Compute capability (major, minor) of CUDA devices.
     fn capability(&self) -> Option<(i32, i32)> {
         None
     }
-    /// Share of a multiprocessor's threads that blocks of a launch can hold at once, where the device tells.
+    /// Theoretical occupancy: the share of a multiprocessor's threads that resident blocks of a launch fill, if known.
     fn occupancy(&self, _kernel: &Kernel, _grid: Grid) -> Option<f64> {
         None
     }
-    /// Describes an array for the copy engine, with rows of 128 bytes swizzled in shared memory (`hopper.cuh`).
+    /// Encodes a tensor map for the copy engine, with rows of 128 bytes swizzled in shared memory (`hopper.cuh`).
     fn tensor_map(&self, _tiles: Tiles) -> Result<TensorMap, GpuError> {
         Err(GpuError::Absent("this kind of device copies no tiles".into()))
     }
     /// Enqueues a kernel.
     fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg]) -> Result<(), GpuError>;
-    /// Makes a graph of launches, which is then enqueued with one call.
+    /// Creates a graph of launches that [`Backend::replay`] enqueues with one call.
     fn graph(&self, _launches: &[Launch]) -> Result<usize, GpuError> {
         Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
     }
-    /// Enqueues a graph that [`Backend::graph`] made.
+    /// Enqueues a graph that [`Backend::graph`] created.
     fn replay(&self, _graph: usize) -> Result<(), GpuError> {
         Err(GpuError::Absent("this kind of device replays no graphs of launches".into()))
     }
-    /// Gives a graph back once nothing of it is enqueued.
+    /// Destroys a graph once it no longer runs.
     fn forget(&self, _graph: usize) {}
     /// Waits for everything enqueued.
     fn sync(&self) -> Result<(), GpuError>;
-    /// From here on the device's clock runs, for what is launched until [`Backend::stop`].
+    /// Starts the device's clock for all launches until [`Backend::stop`].
     fn start(&self) {}
-    /// Time on the device's clock since [`Backend::start`]; `None` where it cannot be told.
+    /// Nanoseconds on the device's clock since [`Backend::start`]; `None` if they are not valid.
     fn stop(&self) -> Option<u64> {
         None
     }
-    /// State of the device.
+    /// Clock, power, temperature and memory.
     fn status(&self) -> DeviceStatus {
         DeviceStatus::default()
     }
-    /// Memory that this process holds on the device, where it is counted.
+    /// Device memory held by this process, if the backend counts it.
     fn memory(&self) -> Option<Memory> {
         None
     }
-    /// Begins to record what the device does.
+    /// Starts to record device activity.
     fn watch(&self) -> Result<(), String> {
         Err("this kind of device does not tell what it does".into())
     }
-    /// Ends the recording.
+    /// Ends the recording and returns it.
     fn watched(&self) -> Result<Vec<Activity>, String> {
         Err("this kind of device does not tell what it does".into())
     }
-    /// Drives the contents of its caches out.
+    /// Evicts earlier data from the device's caches.
     fn flush(&self) -> Result<(), GpuError>;
-    /// Multiprocessors, by which grids of kernels that loop are sized.
+    /// Number of multiprocessors, which sizes the grids of looping kernels.
     fn multiprocessors(&self) -> u32;
 }
 
-/// A backend that buffers and jobs hold on to.
+/// A backend, shared by buffers and jobs.
 pub type Gpu = Arc<dyn Backend>;
 
 /// A GPU as a device of the registry.
@@ -222,13 +222,13 @@ pub struct GpuDevice {
 }
 
 impl GpuDevice {
-    /// A device with this id, as `cuda:0`.
+    /// Creates a device with this id, such as `cuda:0`.
     pub fn new(id: String, gpu: Gpu) -> Self {
         Self { id, gpu }
     }
 }
 
-/// The backend of the device that an implementation was given.
+/// Returns the backend of the device that an implementation was given.
 pub fn gpu(device: &dyn Device) -> Result<&Gpu, PrepareError> {
     device
         .as_any()
@@ -251,13 +251,13 @@ impl Device for GpuDevice {
     }
 
     fn multiprocessors(&self) -> Option<u32> {
-        // Adapters of Vulkan do not tell; theirs is a guess.
+        // Vulkan adapters do not report it; theirs is a guess.
         (self.gpu.kind() == DeviceKind::Cuda).then(|| self.gpu.multiprocessors())
     }
 
-    /// Device time lies between two marks on the device's clock, from the first launch to the last. With CUDA the host queues
-    /// the launches while a gate holds the stream back (`gate.rs`), so that the gaps between launches are not in it; wall
-    /// time is then the time to queue everything and after that to run it: an upper bound of what a caller waits.
+    /// Device time is between two marks on the device's clock, from the first launch to the last. With CUDA the host
+    /// queues the launches while a gate holds the stream back (`gate.rs`), so that device time has no launch gaps; wall
+    /// time then includes queueing and running, an upper bound of what a caller waits.
     fn time(&self, _: CpuScope, body: &mut dyn FnMut()) -> Timing {
         let start = std::time::Instant::now();
         self.gpu.start();
@@ -288,43 +288,43 @@ impl Device for GpuDevice {
     }
 }
 
-/// The same implementation, declared to need an adapter of Vulkan. The kind of device is called after the library.
+/// Marks an implementation as requiring a Vulkan adapter; the device kind is named after the library, wgpu.
 pub fn on_wgpu(row: Implementation) -> Implementation {
     Implementation { needs: DeviceKind::Wgpu, ..row }
 }
 
-/// How devices are found, and what measures their limits. Calibration workloads come first; rows join them.
+/// Registers device discovery and GPU calibration. Calibration workloads must be registered first.
 pub fn register(registry: &mut Registry) {
-    // Where there is no driver, asking the loader for each of its names takes 2 ms, as long as all else that a worker begins
-    // with; where there is one, it is started.
+    // Search on request only. Without a driver, asking the loader for each library name takes 2 ms, as long as the rest
+    // of a worker's start; with one, the search initialises it.
     registry.on_request(DeviceKind::Cuda, "it has not been looked for", find_cuda);
-    // Looking for adapters loads drivers, one of which brings a compiler and runs on the processor: nobody who measures
-    // something else should have that in the process.
+    // Searching for adapters loads drivers, one of which (a software renderer) brings a compiler and runs on the CPU.
+    // Other measurements must not have it in their process.
     registry.on_request(DeviceKind::Wgpu, "it is only looked for when asked for (--device wgpu)", find_wgpu);
     calibration::register(registry);
 }
 
-/// The sources of the kernels here; each workload has its own beside it.
+/// The kernel sources of this crate; each workload has its own.
 pub fn sources() -> Vec<&'static Source> {
     let mut all = vec![&gate::SOURCE, &cuda::FLUSH, &products::CUDA, &products::WGSL];
     all.extend(calibration::sources());
     all
 }
 
-/// The GPUs found here, or why there are none.
+/// Finds CUDA devices.
 ///
 /// # Errors
-/// Why there is no CUDA device: no driver, no device, or one that does not answer.
+/// Why there is no CUDA device: no driver, no device, or one that does not respond.
 pub fn find_cuda() -> Result<Vec<Arc<dyn Device>>, String> {
     let found = cuda::find()?;
     let device = |(index, gpu): (usize, Gpu)| Arc::new(GpuDevice::new(format!("cuda:{index}"), gpu)) as Arc<dyn Device>;
     Ok(found.into_iter().map(device).collect())
 }
 
-/// The adapters of Vulkan found here, or why there are none. Looking loads their drivers.
+/// Finds Vulkan adapters. The search loads their drivers.
 ///
 /// # Errors
-/// Why there is no Vulkan device: no library, no driver, or no adapter; or that this program was built without.
+/// Why there is no Vulkan device: no library, no driver, no adapter, or a build without Vulkan.
 pub fn find_wgpu() -> Result<Vec<Arc<dyn Device>>, String> {
     #[cfg(feature = "vulkan")]
     {

@@ -1,7 +1,7 @@
-//! State of a GPU by NVIDIA's management library, which comes with the driver and is loaded at run time.
+//! GPU state from NVML, NVIDIA's management library, which comes with the driver and is loaded at run time.
 //!
-//! A few functions of a C interface that has kept them since 2013 but for one name; a crate around all of it (nvml-wrapper) would bring nine
-//! others for them.
+//! Ellwand needs a few functions of the C interface, stable since 2013 but for one name; the nvml-wrapper crate would
+//! bring nine dependencies for them.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -10,45 +10,45 @@ use cudarc::driver::sys;
 use ellwand_core::device::{DeviceStatus, slowed};
 use libloading::{Library, Symbol};
 
-/// The library's name where the driver installs it.
+/// File name as the driver installs it.
 const NAME: &str = "libnvidia-ml.so.1";
 
-/// The clock of the multiprocessors.
+/// `NVML_CLOCK_SM`.
 const CLOCK_SM: c_int = 1;
-/// Reasons for a lower clock that are no choice of the user: power cap and power brake, heat (software, hardware), hardware
-/// slowdown. Not among them: idle, clocks that were set, boost in step with other cards.
+/// Throttle reasons that the user did not choose: power cap and power brake, temperature (software, hardware), hardware
+/// slowdown. Not included: idle, clocks set by the user, boost in step with other cards.
 const SLOWED: [(c_ulonglong, u64); 3] =
     [(0x4 | 0x80, slowed::POWER), (0x20 | 0x40, slowed::HEAT), (0x8, slowed::HARDWARE)];
 
-/// The library's reasons as ours.
+/// Maps NVML's reasons to Ellwand's.
 fn slowed_by(reasons: c_ulonglong) -> u64 {
     SLOWED.iter().filter(|(theirs, _)| reasons & theirs != 0).map(|(_, ours)| ours).sum()
 }
 
-/// The address of a device on its bus, by which the management library knows it.
+/// PCI bus address of a device, by which NVML finds it.
 pub(super) fn bus(device: sys::CUdevice) -> Option<CString> {
     let mut text = [0_i8; 32];
-    // SAFETY: writes at most as many bytes as it is told, with a zero at the end.
+    // SAFETY: writes at most 32 bytes, with a zero at the end.
     unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }.result().ok()?;
     CString::new(text.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect::<Vec<u8>>()).ok()
 }
 
-/// One device, as the library knows it.
+/// One device as NVML knows it.
 pub(super) struct Nvml {
     library: Library,
     device: *mut c_void,
 }
 
-// SAFETY: the library documents its functions as safe to call from any thread; the handle is an address within it.
+// SAFETY: NVML documents its functions as thread-safe; the handle is an address inside the library.
 unsafe impl Send for Nvml {}
 // SAFETY: as above.
 unsafe impl Sync for Nvml {}
 
 impl Nvml {
-    /// The device on a PCI bus (`0000:01:00.0`).
+    /// Opens the device at a PCI bus address (`0000:01:00.0`).
     ///
     /// # Errors
-    /// Why its state cannot be read.
+    /// Why the state is unavailable.
     pub(super) fn open(bus: &CStr) -> Result<Self, String> {
         Self::from(NAME, bus)
     }
@@ -56,7 +56,7 @@ impl Nvml {
     fn from(name: &str, bus: &CStr) -> Result<Self, String> {
         type Init = unsafe extern "C" fn() -> c_int;
         type Find = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
-        // SAFETY: NVIDIA's own initialisers.
+        // SAFETY: runs only NVIDIA's initialisers.
         let library = unsafe { Library::new(name) }.map_err(|error| {
             let cause = std::error::Error::source(&error).map_or(String::new(), |cause| format!(": {cause}"));
             format!("{name}: {error}{cause}")
@@ -78,13 +78,13 @@ impl Nvml {
         Ok(Self { library, device })
     }
 
-    /// A value by a function `(device, &mut value)`; `None` where the card or the user's rights do not give it.
+    /// Calls `function(device, &mut value)`; `None` if the card or the user's permissions do not allow it.
     fn value<T: Default>(&self, function: &[u8]) -> Option<T> {
         type Get<T> = unsafe extern "C" fn(*mut c_void, *mut T) -> c_int;
         // SAFETY: the callers below name functions of this signature.
         let get: Symbol<'_, Get<T>> = unsafe { self.library.get(function) }.ok()?;
         let mut value = T::default();
-        // SAFETY: the handle was given by the library; one out-parameter.
+        // SAFETY: the library returned the handle; one out-parameter.
         (unsafe { get(self.device, &raw mut value) } == 0).then_some(value)
     }
 
@@ -97,9 +97,9 @@ impl Nvml {
         (unsafe { get(self.device, CLOCK_SM, &raw mut clock) } == 0).then_some(clock)
     }
 
-    /// Clock, power and whether the card slows itself down; memory is the driver's to tell.
+    /// Clock, power and throttling. The driver reports memory.
     pub(super) fn status(&self) -> DeviceStatus {
-        // The first name is that since 2023, the second one goes with CUDA 14.
+        // The first name is used since 2023; CUDA 14 drops the second.
         let reasons: Option<c_ulonglong> = self
             .value(b"nvmlDeviceGetCurrentClocksEventReasons\0")
             .or_else(|| self.value(b"nvmlDeviceGetCurrentClocksThrottleReasons\0"));
@@ -133,7 +133,7 @@ mod tests {
     fn a_library_that_is_missing_or_another_is_told_by_name() {
         let missing = Nvml::from("libellwand-has-none.so", c"0000:01:00.0").err().unwrap();
         assert!(missing.contains("libellwand-has-none.so"), "{missing}");
-        // A library that is there and has none of the functions.
+        // A library that loads but has none of the functions.
         let other = Nvml::from("libc.so.6", c"0000:01:00.0").err().unwrap();
         assert!(other.contains("nvmlInit_v2"), "{other}");
     }

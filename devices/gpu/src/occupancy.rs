@@ -1,23 +1,23 @@
-//! How many blocks a multiprocessor holds at once, by the rules that NVIDIA states (CUDA C++ Programming Guide, technical
-//! specifications per compute capability; the occupancy calculator for units of allocation). A device tells it itself; this is
-//! for the table that is made without one.
+//! Theoretical occupancy by NVIDIA's published rules (CUDA C++ Programming Guide, technical specifications per compute
+//! capability; allocation units from the occupancy calculator). A device reports it; this is for tables made without
+//! one.
 
-/// What a multiprocessor of an architecture has.
+/// Limits of one multiprocessor.
 struct Limits {
     threads: u32,
     blocks: u32,
     shared_bytes: u32,
 }
 
-/// Registers of a multiprocessor.
+/// Registers per multiprocessor.
 const REGISTERS: u32 = 65_536;
-/// Registers are given to warps in units of this many,
+/// Allocation unit of registers, per warp.
 const REGISTER_UNIT: u32 = 256;
-/// shared memory to blocks in units of this many bytes,
+/// Allocation unit of shared memory in bytes, per block.
 const SHARED_UNIT: u32 = 128;
-/// beside what the system keeps of each block.
+/// Bytes of shared memory that the system reserves per block.
 const SYSTEM_SHARED: u32 = 1024;
-/// Warps come in fours, one for each quarter of a multiprocessor.
+/// Warps are distributed over the four quarters of a multiprocessor.
 const QUARTERS: u32 = 4;
 
 fn limits(arch: &str) -> Option<Limits> {
@@ -32,14 +32,14 @@ fn limits(arch: &str) -> Option<Limits> {
     }
 }
 
-/// Warps that fit beside one another by their registers alone.
+/// Resident warps as limited by registers alone.
 fn warps(registers: u32) -> u32 {
     let one = (registers.max(1) * 32).next_multiple_of(REGISTER_UNIT);
     REGISTERS / one / QUARTERS * QUARTERS
 }
 
-/// Blocks of `threads` threads of `registers` registers and `shared_bytes` bytes of shared memory that a multiprocessor of
-/// `arch` (`sm_90a`) holds at once; `None` for architectures that are not known here. 0 where one does not fit.
+/// Resident blocks per multiprocessor of `arch` (`sm_90a`), for blocks of `threads` threads with `registers` registers
+/// each and `shared_bytes` bytes of shared memory; 0 if not even one fits, `None` for unknown architectures.
 pub fn blocks(arch: &str, registers: u32, shared_bytes: u32, threads: u32) -> Option<u32> {
     let limits = limits(arch)?;
     let of_block = threads.div_ceil(32).max(1);
@@ -49,8 +49,8 @@ pub fn blocks(arch: &str, registers: u32, shared_bytes: u32, threads: u32) -> Op
     Some(by_registers.min(by_threads).min(limits.blocks).min(limits.shared_bytes / shared))
 }
 
-/// Share of a multiprocessor's threads that kernels of `registers` registers can hold at most, in per cent, whatever their
-/// blocks: the bound that registers set.
+/// Highest occupancy in per cent that `registers` registers per thread allow, for any block size; `None` for unknown
+/// architectures.
 pub fn by_registers(arch: &str, registers: u32) -> Option<u32> {
     let all = limits(arch)?.threads / 32;
     Some(warps(registers).min(all) * 100 / all)
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn registers_threads_blocks_and_shared_memory_each_may_bound() {
-        // The figures of the occupancy calculator for compute capability 8.0 and 9.0.
+        // Results of the occupancy calculator for compute capability 8.0 and 9.0.
         assert_eq!(blocks("sm_80", 32, 0, 256), Some(8));
         assert_eq!(blocks("sm_80", 33, 0, 256), Some(6));
         assert_eq!(blocks("sm_80", 128, 0, 256), Some(2));

@@ -1,17 +1,17 @@
-//! Sources of kernels, and what a launch is made of.
+//! Kernel sources, and the parts of a launch.
 
-/// A file of kernels: portable CUDA C++, which compiles for GPUs and, by a header of the tests, for the processor; or WGSL.
+/// A kernel source: portable CUDA C++, which also compiles for the CPU with a header of the tests; or WGSL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Name of the file, as messages show it.
+    /// File name, as messages show it.
     pub name: &'static str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'static str,
-    /// Options of the compiler beside the architecture.
+    /// Compiler options besides the architecture.
     pub options: &'static [&'static str],
 }
 
-/// The text of files beside the caller's, one behind the other, with lines that count as in each of them.
+/// Concatenates files from the caller's folder; `#line` directives keep each file's line numbers.
 #[macro_export]
 macro_rules! files {
     ($($file:literal),+ $(,)?) => {
@@ -19,25 +19,25 @@ macro_rules! files {
     };
 }
 
-/// Sources that one architecture alone can run, since they use instructions that no other has.
+/// Sources for one architecture only, since they use instructions that no other has.
 const SPECIAL: [(&str, &str); 3] =
     [("hopper.cu", "sm_90a"), ("products_hopper.cu", "sm_90a"), ("matmul_hopper.cu", "sm_90a")];
 
-/// What every source begins with: short names of types and the few things that differ between compilers.
+/// Prefix of every source: short type names, and the few differences between compilers.
 const PORTABLE: &str = include_str!("portable.cuh");
 
 impl Source {
-    /// The whole text, with lines that count as in the files.
+    /// The complete text, with `#line` directives for the files' line numbers.
     pub fn whole(&self) -> String {
         format!("#line 1 \"portable.cuh\"\n{PORTABLE}\n#line 1 \"{}\"\n{}", self.name, self.text)
     }
 
-    /// Whether it is for this architecture; most are for all.
+    /// True if the source compiles for this architecture; most do for all.
     pub fn is_for(&self, arch: &str) -> bool {
         SPECIAL.iter().all(|(name, only)| *name != self.name || *only == arch)
     }
 
-    /// Names of the kernels in it: each stands as `extern "C" .. __global__ void NAME(`.
+    /// Names of the kernels, each declared as `extern "C" .. __global__ void NAME(`.
     pub fn kernels(&self) -> Vec<&'static str> {
         let name = |after: &'static str| after.trim_start().split('(').next().unwrap_or("").trim();
         self.text.split("__global__ void ").skip(1).map(name).collect()
@@ -47,68 +47,68 @@ impl Source {
 /// Blocks and threads of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks.
+    /// Number of blocks per dimension.
     pub blocks: [u32; 3],
-    /// Threads of a block.
+    /// Threads per block and dimension.
     pub threads: [u32; 3],
-    /// Bytes of shared memory whose size the launch decides.
+    /// Bytes of dynamic shared memory.
     pub shared: u32,
 }
 
 impl Grid {
-    /// A row of blocks.
+    /// A one-dimensional grid of `blocks` blocks of `threads` threads.
     pub fn line(blocks: usize, threads: u32) -> Self {
-        // The hardware takes 2^31 - 1 blocks; every kernel here gets by with fewer, by looping where it must.
+        // The limit is 2^31 - 1 blocks; kernels that need more loop.
         let blocks = u32::try_from(blocks.max(1)).unwrap_or(u32::MAX).min(i32::MAX as u32);
         Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
     }
 
-    /// With shared memory.
+    /// Sets the dynamic shared memory.
     pub fn shared(self, bytes: usize) -> Self {
         Self { shared: u32::try_from(bytes).unwrap_or(u32::MAX), ..self }
     }
 }
 
-/// A size as a `u32` argument.
+/// Converts a size to a `u32` argument.
 pub fn whole(value: usize) -> Arg {
     Arg::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-/// An argument of a kernel.
+/// A kernel argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arg {
-    /// Address on the device.
+    /// Device address.
     At(u64),
-    /// `u32`.
+    /// A 32-bit unsigned integer.
     U32(u32),
-    /// `u64`.
+    /// A 64-bit unsigned integer.
     U64(u64),
-    /// `float`.
+    /// A 32-bit float.
     F32(f32),
-    /// `double`.
+    /// A 64-bit float.
     F64(f64),
-    /// `TensorMap`: an array as the copy engine sees it.
+    /// A tensor map, by which the copy engine reads an array.
     Map(TensorMap),
 }
 
-/// An array that [`super::Backend::tensor_map`] described, in the backend's own encoding.
+/// A tensor map created by [`super::Backend::tensor_map`], in the backend's encoding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(64))]
 pub struct TensorMap(pub [u64; 16]);
 
-/// An array of bf16 in three dimensions, the last of which lie side by side, cut into boxes of rows of 64 values.
+/// A contiguous three-dimensional array of bf16 to be read in boxes with rows of 64 values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
-    /// Where it begins.
+    /// Device address of the first value.
     pub address: u64,
-    /// Matrices, rows of each, values of a row.
+    /// Matrices, rows per matrix, values per row.
     pub shape: [usize; 3],
-    /// Rows of a box.
+    /// Rows per box.
     pub rows: u32,
 }
 
 impl Arg {
-    /// Its bytes: the driver reads as many as the parameter has, from the lowest.
+    /// The bits of the argument; the driver reads only the low bytes that the parameter has.
     pub fn word(self) -> u64 {
         match self {
             Arg::At(word) | Arg::U64(word) => word,
@@ -119,7 +119,7 @@ impl Arg {
         }
     }
 
-    /// A letter for the type of parameter that it is for.
+    /// A letter for the parameter's type.
     pub fn letter(self) -> char {
         match self {
             Arg::At(_) => 'p',
@@ -131,7 +131,7 @@ impl Arg {
         }
     }
 
-    /// All of them, where they must lie for a parameter that is larger than a word.
+    /// All bits, aligned as a tensor map needs.
     pub fn words(self) -> TensorMap {
         match self {
             Arg::Map(map) => map,

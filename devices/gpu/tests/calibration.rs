@@ -1,4 +1,4 @@
-//! The kernels that measure a GPU's limits, judged by their workloads on what the tests have of devices.
+//! Kernels of the GPU calibration, judged by their workloads on every device that the tests have.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -13,7 +13,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// Judges the rows for CUDA, and those in WGSL where they have any such axes.
+/// Judges the CUDA implementations, and the WGSL ones if they support these axes.
 fn judged(workload: &str, axes: &[(&str, Value)]) {
     let registry = registry();
     let case = case(&registry, workload, axes);
@@ -67,7 +67,7 @@ fn transfers_give_every_byte_both_ways_from_both_kinds_of_memory() {
 #[test]
 fn tiles_of_products_are_right_whatever_their_number_and_that_of_steps() {
     let registry = registry();
-    // Less than a period, whole ones, all that can be left over.
+    // Less than a period, whole periods, and every remainder.
     for (tiles, steps) in [(1, 1), (2, 2), (1, 3), (5, 4), (2, 9), (1, 34), (3, 7)] {
         let case = case(&registry, "products", &[("tiles", Value::Int(tiles)), ("steps", Value::Int(steps))]);
         let inputs = registry.find("products").unwrap().inputs(&case, 3).unwrap();

@@ -1,4 +1,4 @@
-//! The public arrays: ragged lists concatenated, cut by offsets.
+//! The public arrays: ragged lists are concatenated and delimited by offsets.
 
 use ellwand_core::{Case, InputError, Tensor, Tensors};
 
@@ -7,7 +7,7 @@ use super::error::KdeError;
 use super::generate::{Data, Ragged};
 use super::rows::Decoding;
 
-/// Owned form of everything a decoder takes, read from arrays. Epochs that a task does not need are absent.
+/// Owned copies of a decoder's arguments, read from arrays. Epochs that a task does not use are absent.
 #[derive(Debug, Clone)]
 pub(super) struct Arrays {
     pub(super) dims: usize,
@@ -21,7 +21,7 @@ pub(super) struct Arrays {
     pub(super) dec_track: Option<(Vec<f64>, Vec<f64>)>,
 }
 
-/// Spikes of one epoch.
+/// The spikes of one epoch.
 #[derive(Debug, Clone)]
 pub(super) struct Epoch {
     times: Vec<f64>,
@@ -29,7 +29,7 @@ pub(super) struct Epoch {
     features: Vec<f64>,
 }
 
-/// An error of the decoder as an error about an array.
+/// Converts a decoder error into an error about an array.
 pub(super) fn input_error(error: KdeError) -> InputError {
     let text = error.to_string();
     let (argument, rest) = text.split_once(": ").unwrap_or(("arrays", &text));
@@ -44,12 +44,12 @@ pub(super) fn input_error(error: KdeError) -> InputError {
     }
 }
 
-/// The elements of a numeric array as f64.
+/// The elements of a numeric array, converted to f64.
 fn numbers(given: &Tensors, name: &str) -> Result<Vec<f64>, InputError> {
     Ok(given.get(name)?.data().to_f64())
 }
 
-/// Whole numbers from any integer or float type.
+/// Whole numbers from an array of any integer or float type.
 fn counts(given: &Tensors, name: &str) -> Result<Vec<usize>, InputError> {
     let values = numbers(given, name)?;
     let whole = |(at, v): (usize, &f64)| {
@@ -93,7 +93,7 @@ fn epoch(given: &Tensors, list: &str, n_features: &[usize]) -> Result<Epoch, Inp
 }
 
 impl Arrays {
-    /// Reads the arrays: decoding spikes too, and the local track, where asked for.
+    /// Reads the arrays: with decoding spikes if `decoding`, and the decoding track if `local`.
     pub(super) fn read(given: &Tensors, decoding: bool, local: bool) -> Result<Self, InputError> {
         let position = given.get("position")?;
         let dims = match position.shape() {
@@ -165,7 +165,7 @@ fn epoch_tensors(arrays: &mut Tensors, list: &str, spikes: &Ragged) {
     arrays.insert(&format!("{list}_features_flat"), Tensor::vector(&spikes.features[..]));
 }
 
-/// A data set as public arrays.
+/// Converts a data set to the public arrays.
 pub(super) fn tensors(data: &Data, dims: usize, decoding: bool, local: bool) -> Result<Tensors, InputError> {
     let rows = |values: &[f64]| Tensor::new(&[values.len() / dims, dims], values);
     let bandwidth = Bandwidth::default();
@@ -188,7 +188,7 @@ pub(super) fn tensors(data: &Data, dims: usize, decoding: bool, local: bool) -> 
     Ok(arrays)
 }
 
-/// Sets the axes of a case to what the arrays hold.
+/// Sets the axes of a case to the sizes of the arrays.
 pub(super) fn describe(case: &mut Case, arrays: &Arrays) {
     let mean = |n: usize| (n as f64 / arrays.n_features.len().max(1) as f64).round().max(1.0) as i64;
     case.set("data", "given");

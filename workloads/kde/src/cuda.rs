@@ -1,7 +1,7 @@
-//! The decoder as CUDA kernels: the encoding model (`kde.cu`), and prediction at all bins by fused tiles of 128 decoding
-//! spikes and 128 bins (`predict.cu`). Nothing of size (encoding spikes x decoding spikes), (encoding spikes x bins) or (decoding spikes x bins) lies
-//! in memory. A run takes times, positions and marks as they are given; the model that a prediction takes is fitted on the
-//! processor before, as for every other implementation.
+//! The decoder as CUDA kernels: the encoding model (`kde.cu`), and prediction at all bins in fused tiles of 128
+//! decoding spikes by 128 bins (`predict.cu`). No array of size (encoding spikes x decoding spikes), (encoding spikes x
+//! bins) or (decoding spikes x bins) is stored in memory. A run takes raw times, positions and marks. The model for a
+//! prediction is fitted on the CPU beforehand, as for every other implementation.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
@@ -23,32 +23,32 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Words of an electrode in the table that kernels read; `common.cuh` says what they are.
+/// Words per electrode in the table that kernels read; see `common.cuh`.
 const WORDS: usize = 16;
-/// Bins of a tile, most decoding spikes of a block and those of a warp of it, points of a piece of a sum.
+/// Bins per tile, decoding spikes per block and per warp (at most), and points per partial sum.
 const BINS: usize = 128;
 const SPIKES: usize = 128;
 const ROWS: usize = 16;
 const PIECE: usize = 1024;
-/// Groups of encoding spikes whose numbers a block holds at a time.
+/// Groups of encoding spikes that a block lists at a time.
 const LISTED: usize = 512;
 const THREADS: u32 = 128;
-/// Threads of kernels that take one element each.
+/// Threads per block for element-wise kernels.
 const EACH: u32 = 256;
 
-/// The electrodes of a model and of a recording, in the form of the kernels.
+/// The electrodes of a model and of a recording, in the kernels' layout.
 pub(super) struct Recording {
-    /// `[electrodes, WORDS]`
+    /// Table of shape `[electrodes, WORDS]`.
     pub(super) table: Vec<u64>,
     pub(super) marks: Vec<f32>,
     pub(super) places: Vec<f32>,
     /// Centre and unit of each feature.
     pub(super) centres: Vec<f64>,
-    /// Decoding spikes one electrode after another: their electrode, times and marks.
+    /// Decoding spikes, one electrode after another: electrode, times and marks.
     pub(super) spikes: Vec<u32>,
     pub(super) times: Vec<f64>,
     pub(super) given: Vec<f64>,
-    /// Groups of encoding spikes of all electrodes.
+    /// Total number of groups of encoding spikes over all electrodes.
     pub(super) groups: usize,
 }
 
@@ -101,7 +101,7 @@ impl Recording {
     }
 }
 
-/// Uploads that a job holds on to.
+/// Uploads buffers that the job then owns.
 pub(super) struct Uploads<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) job: Job,
@@ -125,12 +125,12 @@ impl Uploads<'_> {
     }
 }
 
-/// Units of the position kernel, by which coordinates are multiplied.
+/// Factors that convert coordinates to units of the position kernel.
 pub(super) fn units(model: &ClusterlessDecoder) -> Vec<f64> {
     model.position_std.iter().map(|width| UNIT / width).collect()
 }
 
-/// The kernel for so many dimensions: one, two, any.
+/// Selects the kernel for one, two or any number of dimensions.
 pub(super) fn by_dims(dims: usize, kernels: [&'static str; 3]) -> &'static str {
     kernels[dims.clamp(1, 3) - 1]
 }
@@ -161,7 +161,7 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
         return Ok(());
     }
     let all = samples + times.len();
-    // Sources of kernels: the track, then each electrode, cut into pieces.
+    // Sources of kernels: the track, then each electrode, split into pieces.
     let (mut pieces, mut firsts, mut start) = (Vec::new(), vec![0_u32], 0);
     for n in std::iter::once(samples).chain(encoding.iter().map(|spikes| spikes.times.len())) {
         for first in (start..start + n).step_by(PIECE) {
@@ -190,7 +190,8 @@ fn add_fit(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder) ->
     up.job.launch(&SOURCE, "kde_densities", Grid::line(bins.div_ceil(32), EACH), args)
 }
 
-/// The corners of groups of encoding spikes, of tiles of bins, and how far a spike reaches by electrode and tile.
+/// The bounding boxes of groups of encoding spikes and of tiles of bins, and the reach of a spike by electrode and
+/// tile.
 fn reaches(model: &ClusterlessDecoder, tiles: usize) -> [Vec<f64>; 3] {
     let (dims, padded) = (model.dims, model.rarity.len());
     let mut groups = Vec::new();
@@ -214,8 +215,8 @@ fn reaches(model: &ClusterlessDecoder, tiles: usize) -> [Vec<f64>; 3] {
     [flat(groups), flat(bins), limits]
 }
 
-/// Blocks of decoding spikes, one electrode after another: (electrode, first spike, spikes). An electrode's are cut evenly, in
-/// whole warps.
+/// Blocks of decoding spikes, one electrode after another: (electrode, first spike, spikes). The spikes of an electrode
+/// are split evenly into multiples of `ROWS`.
 fn pieces(decodings: &[usize]) -> Vec<u32> {
     let (mut work, mut first) = (Vec::new(), 0);
     for (number, &n) in decodings.iter().enumerate() {
@@ -260,7 +261,7 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
     let args = vec![table, own, times, given, centres, edges, marks, decoded, shifts, spike_rows, sums, n];
     let args = args.into_iter().chain([whole(count), whole(rows)]).collect();
     let spread = Grid::line(cells.div_ceil(EACH as usize).min(8 * up.job.multiprocessors() as usize), EACH);
-    // A warp a spike, and enough of them to clear the sums.
+    // A warp per spike, and enough of them to clear the sums.
     let by_spike = Grid::line(count.div_ceil(EACH as usize / 32).max(spread.blocks[0] as usize), EACH);
     up.job.launch(&SOURCE, "kde_marks", by_spike, args)?;
 
@@ -271,8 +272,8 @@ fn add_predict(up: &mut Uploads<'_>, arrays: &Arrays, model: &ClusterlessDecoder
         let [groups, tile_boxes, limits] = [up.f64s(&groups)?, up.f64s(&tile_boxes)?, up.f64s(&limits)?];
         let by_piece = Grid { threads: [EACH, 1, 1], ..blocks(work.len() / 3, tiles)? };
         let work = up.u32s(&work)?;
-        // Kernels of two groups of encoding spikes; coordinates of the bins and marks of the spikes, of two groups also;
-        // shifts and rows; what a warp found, and the list.
+        // Shared memory: kernels of two groups of encoding spikes; coordinates of the bins and marks of the spikes, for
+        // two groups too; shifts and rows; results of each warp, and the list.
         let widest = 2 * dims + most_features;
         let floats = 2 * GROUP * (SPIKES + BINS) + widest * (BINS + 2 * GROUP) + 2 * SPIKES + EACH as usize / 32;
         let args = vec![table, work, marks, places, grid, nearest, constants, decoded, shifts, spike_rows];
@@ -324,7 +325,7 @@ fn prepare(
     Ok(if graph { up.job.replayed()?.boxed() } else { up.job.boxed() })
 }
 
-/// The rows of a task: launches one by one, and all of them as one graph.
+/// The two implementations of a task: separate launches, and all launches as one graph.
 pub(super) fn implementations(task: Task) -> [Implementation; 2] {
     let about = match task {
         Task::Fit => "a thread a bin, points in pieces; f32 in pairs, sums in f64",

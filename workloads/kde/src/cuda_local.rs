@@ -1,4 +1,4 @@
-//! Prediction at the animal's own place as CUDA kernels (`local.cu`).
+//! Prediction at the animal's position as CUDA kernels (`local.cu`).
 
 use ellwand_core::{Dtype, InputError, PrepareError};
 
@@ -15,12 +15,12 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Queries of a block.
+/// Queries per block.
 const QUERIES: usize = 128;
 /// Points that a block holds in shared memory at a time.
 const POINTS: usize = 2 * 128;
 
-/// Blocks of queries: (kind, electrode, first, how many), the longest sums first.
+/// Blocks of queries: (kind, electrode, first, count), longest sums first.
 fn work(edges: usize, model: &ClusterlessDecoder, decodings: &[usize]) -> Vec<u32> {
     let mut work = Vec::new();
     let mut cut = |kind: u32, electrode: usize, start: usize, end: usize| {

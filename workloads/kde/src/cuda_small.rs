@@ -1,5 +1,5 @@
-//! The tasks of the decoder in one launch each (`small.cu`, `local_small.cu`), where there is so little to do that several launches
-//! would take longer. Blocks repeat some of the work of others, so that none waits for another.
+//! The decoder tasks in a single launch each (`small.cu`, `local_small.cu`), for problems so small that several
+//! launches would take longer. Blocks repeat some of each other's work, so that none waits for another.
 
 use super::cuda::{Recording, SOURCE, Uploads, blocks, units};
 use super::cuda_local;
@@ -7,20 +7,20 @@ use super::local;
 use super::model::{ClusterlessDecoder, log_norm};
 use ellwand_gpu::{Arg, GpuError, Grid, whole};
 
-/// Shared memory that a block may take here, bytes.
+/// Most shared memory that a block may use here, in bytes.
 const SHARED: usize = 96 << 10;
-/// Kernels of two Gaussians that a multiprocessor may evaluate in the time that launches take.
+/// Most kernel values per multiprocessor that take less time than the launches saved.
 const KERNELS: usize = 30_000;
-/// Points that every block of a fit places for itself, by multiprocessor: more of them are worth more launches.
+/// Most points per multiprocessor for a one-launch fit, in which every block places all points itself.
 const POINTS: usize = 16;
 
 #[cfg(test)]
 thread_local! {
-    /// What tests want, whatever there is to do.
+    /// Forced by tests, whatever the size.
     pub(super) static WANTED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether `work` is little: at most `most` a multiprocessor.
+/// True if `work` is at most `most` per multiprocessor.
 fn little(up: &Uploads<'_>, work: usize, most: usize) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
@@ -29,12 +29,13 @@ fn little(up: &Uploads<'_>, work: usize, most: usize) -> bool {
     work <= most * up.job.multiprocessors() as usize
 }
 
-/// Slots for the points of a fit: each source begins at a multiple of eight, and an electrode's where the kernel says.
+/// Slots for the points of a fit: each source starts at a multiple of eight, and an electrode's where the kernel
+/// expects it.
 fn slots(samples: usize, spikes: usize, electrodes: usize) -> usize {
     samples.next_multiple_of(8) + 8 * (spikes / 8 + electrodes + 1)
 }
 
-/// Adds the fit with these encoding spikes and outputs (occupancy, ground process, rates), unless there is too much to do.
+/// Adds the fit with these encoding spikes and outputs (occupancy, ground process, rates); false if it is too large.
 pub(super) fn fit(
     up: &mut Uploads<'_>,
     model: &ClusterlessDecoder,
@@ -60,7 +61,8 @@ pub(super) fn fit(
     Ok(true)
 }
 
-/// Adds the prediction; `per_bin` is (nearest, constants) `[electrodes, padded bins]`. Unless there is too much to do.
+/// Adds the prediction; `per_bin` is (nearest, constants) `[electrodes, padded bins]`. Returns false if it is too
+/// large.
 pub(super) fn predict(
     up: &mut Uploads<'_>,
     model: &ClusterlessDecoder,
@@ -72,7 +74,7 @@ pub(super) fn predict(
     let (bins, dims, rows, count) = (model.bins, model.dims, edges.len(), recording.spikes.len());
     let tiles = bins.div_ceil(128);
     let pairs: usize = recording.spikes.iter().map(|&number| model.electrodes[number as usize].spikes()).sum();
-    // Every block looks at all spikes for those of its row.
+    // Every block searches all spikes for those of its row.
     let work = (pairs * bins).max(rows * tiles * count);
     if rows > usize::from(u16::MAX) || !little(up, work, KERNELS) {
         return Ok(false);
@@ -93,8 +95,8 @@ pub(super) fn predict(
     Ok(true)
 }
 
-/// Adds the prediction at the animal's place: `queries` are edges and behind them spikes; `track` (time, position) is that of
-/// decoding. Unless there is too much to do.
+/// Adds the prediction at the animal's position: `queries` are edges followed by spikes; `track` (time, position) is
+/// that of decoding. Returns false if it is too large.
 pub(super) fn local(
     up: &mut Uploads<'_>,
     model: &ClusterlessDecoder,

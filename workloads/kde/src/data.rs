@@ -1,40 +1,40 @@
-//! What the decoder takes: borrowed, typed, and checked once.
+//! The decoder's arguments: borrowed, typed, and checked once.
 
 use super::error::{KdeError, ascending, finite, length};
 
-/// Where the animal was: `position` holds `dims` coordinates for each of the ascending times.
+/// The animal's positions: `position` holds `dims` coordinates for each of the ascending times.
 #[derive(Debug, Clone, Copy)]
 pub struct Track<'a> {
-    /// Seconds, `[T]`, ascending.
+    /// Times in seconds, `[T]`, ascending.
     pub time: &'a [f64],
-    /// `[T, dims]`, row-major.
+    /// Positions, `[T, dims]`, row-major.
     pub position: &'a [f64],
-    /// Coordinates of a position.
+    /// Number of coordinates per position.
     pub dims: usize,
 }
 
 /// The spikes of one electrode. `features` holds `n_features` values for each of the ascending times.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spikes<'a> {
-    /// Seconds, `[n]`, ascending.
+    /// Times in seconds, `[n]`, ascending.
     pub times: &'a [f64],
-    /// The marks, `[n, n_features]`, row-major.
+    /// Marks, `[n, n_features]`, row-major.
     pub features: &'a [f64],
-    /// Values of a mark.
+    /// Number of values per mark.
     pub n_features: usize,
 }
 
-/// Kernel widths. One value stands for all dimensions, or all features.
+/// Kernel widths. A single value applies to all dimensions or all features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bandwidth {
-    /// Standard deviation of the position kernel: one, or one a dimension; in the unit of the positions.
+    /// Standard deviation of the position kernel, in the unit of the positions: one value, or one per dimension.
     pub position: Vec<f64>,
-    /// Standard deviation of the mark kernel: one, or one a feature; in the unit of the marks.
+    /// Standard deviation of the mark kernel, in the unit of the marks: one value, or one per feature.
     pub waveform: Vec<f64>,
 }
 
 impl Default for Bandwidth {
-    /// The defaults of the published functions: sqrt(12.5) and 24.
+    /// The defaults of the published code: sqrt(12.5) and 24.
     fn default() -> Self {
         Self { position: vec![12.5_f64.sqrt()], waveform: vec![24.0] }
     }
@@ -59,8 +59,8 @@ impl Track<'_> {
         finite(position, self.position)
     }
 
-    /// Piecewise linear interpolation at time `t`, written to `at`; linear extrapolation with the first or last segment.
-    /// Between two samples of the same time the earlier counts; a single sample is constant.
+    /// Writes the piecewise linear interpolation at time `t` to `at`, extrapolating with the first or last segment.
+    /// Between two samples of equal time the earlier one counts; a single sample is constant.
     pub(super) fn interpolate(&self, t: f64, at: &mut [f64]) {
         let last = self.time.len() - 1;
         let right = self.time.partition_point(|&time| time <= t).clamp(1, last.max(1)).min(last);
@@ -75,7 +75,7 @@ impl Track<'_> {
 }
 
 impl Spikes<'_> {
-    /// Checks lengths, order and values of electrode number `electrode` of `list` (`enc` or `dec`).
+    /// Checks lengths, order and values of electrode `electrode` of `list` (`enc` or `dec`).
     pub(super) fn check(&self, list: &str, electrode: usize) -> Result<(), KdeError> {
         let times = format!("{list}_spike_times of electrode {electrode}");
         let features = format!("{list}_features of electrode {electrode}");
@@ -88,7 +88,7 @@ impl Spikes<'_> {
         finite(&features, self.features)
     }
 
-    /// The spikes with `first <= t <= last`, as a range of indices.
+    /// Index range of the spikes with `first <= t <= last`.
     pub(super) fn within(&self, first: f64, last: f64) -> std::ops::Range<usize> {
         let start = self.times.partition_point(|&t| t < first);
         let end = self.times.partition_point(|&t| t <= last);
@@ -97,18 +97,18 @@ impl Spikes<'_> {
 }
 
 impl Bandwidth {
-    /// The position widths for `dims` dimensions.
+    /// The position widths, one per dimension.
     pub(super) fn of_position(&self, dims: usize) -> Result<Vec<f64>, KdeError> {
         spread("position_std", &self.position, dims, &format!("{dims} dimensions"))
     }
 
-    /// The mark widths of an electrode.
+    /// The mark widths of an electrode, one per feature.
     pub(super) fn of_waveform(&self, features: usize, electrode: usize) -> Result<Vec<f64>, KdeError> {
         spread("waveform_std", &self.waveform, features, &format!("{features} features of electrode {electrode}"))
     }
 }
 
-/// One width for all, or one for each.
+/// Repeats a single width `n` times, or checks that there are `n`.
 fn spread(array: &str, widths: &[f64], n: usize, why: &str) -> Result<Vec<f64>, KdeError> {
     finite(array, widths)?;
     if let Some(at) = widths.iter().position(|&w| w <= 0.0) {

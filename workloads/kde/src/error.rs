@@ -1,112 +1,112 @@
-//! What can be wrong with the arguments of the decoder.
+//! Errors in the decoder's arguments.
 
-/// An argument that cannot be decoded with. Electrodes, samples, spikes and bins are counted from 0.
+/// Why the decoder rejects an argument. Electrodes, samples, spikes and bins are counted from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KdeError {
-    /// An array holds another number of values than its partner demands.
+    /// The length of an array does not match another argument.
     #[error("{array}: it holds {got} values; expected {expected} ({why})")]
     Length {
-        /// The array.
+        /// Name of the array.
         array: String,
-        /// Values that it holds.
+        /// Number of values given.
         got: usize,
-        /// Values that it must hold.
+        /// Number of values required.
         expected: usize,
-        /// Where that number comes from.
+        /// Origin of that number.
         why: String,
     },
     /// An array holds too few values.
     #[error("{array}: it holds {got}; expected at least {least}")]
     TooFew {
-        /// The array.
+        /// Name of the array.
         array: String,
-        /// What it holds.
+        /// Number of values given.
         got: usize,
-        /// What it must hold.
+        /// Number of values required.
         least: usize,
     },
-    /// NaN or an infinity.
+    /// A value is NaN or infinite.
     #[error("{array}: value {at} is {value}; expected finite numbers only")]
     NotFinite {
-        /// The array.
+        /// Name of the array.
         array: String,
-        /// Its index in the flat array.
+        /// Index in the flat array.
         at: usize,
-        /// The value.
+        /// The offending value.
         value: f64,
     },
-    /// Times that are not sorted.
+    /// Times are not ascending.
     #[error("{array}: value {at} ({value}) is smaller than the one before it; expected ascending times")]
     Unsorted {
-        /// The array.
+        /// Name of the array.
         array: String,
-        /// The first value that is too small.
+        /// Index of the first value that is too small.
         at: usize,
-        /// The value.
+        /// The offending value.
         value: f64,
     },
-    /// A bandwidth that is not above 0.
+    /// A bandwidth is not positive.
     #[error("{array}: bandwidth {at} is {value}; expected a number above 0")]
     Bandwidth {
         /// `position_std` or `waveform_std`.
         array: String,
-        /// Its index.
+        /// Index in the array.
         at: usize,
-        /// The value.
+        /// The offending value.
         value: f64,
     },
-    /// Encoding and decoding disagree on the electrodes.
+    /// Encoding and decoding have different numbers of electrodes.
     #[error("electrodes: decoding has {got}; expected {expected}, as in encoding")]
     Electrodes {
-        /// Electrodes of the decoding spikes.
+        /// Electrodes in the decoding spikes.
         got: usize,
-        /// Electrodes of the model.
+        /// Electrodes in the model.
         expected: usize,
     },
-    /// An electrode whose spikes have another number of features than in encoding.
+    /// An electrode has different numbers of features in encoding and decoding.
     #[error("features of electrode {electrode}: {got} a spike; expected {expected}, as in encoding")]
     Features {
-        /// The electrode.
+        /// Index of the electrode.
         electrode: usize,
         /// Features of its decoding spikes.
         got: usize,
         /// Features of its encoding spikes.
         expected: usize,
     },
-    /// Offsets of a ragged list that decrease or run over its end.
+    /// Offsets of a ragged list decrease or exceed its length.
     #[error("{array}: offset {at} is {value}; expected ascending offsets from 0 to {end}")]
     Offsets {
-        /// The array.
+        /// Name of the array.
         array: String,
-        /// Its index.
+        /// Index in the array.
         at: usize,
-        /// The value.
+        /// The offending value.
         value: f64,
-        /// Length of the list that they cut.
+        /// Length of the list.
         end: usize,
     },
-    /// A type of number that the model, or the function, does not give.
+    /// The model or function does not support the requested precision.
     #[error("precision: {problem}; expected {expected}")]
     Precision {
-        /// What was asked for.
+        /// What was requested.
         problem: String,
-        /// What works.
+        /// What is supported.
         expected: String,
     },
-    /// The working memory does not hold the smallest tile.
+    /// The memory budget does not hold the smallest tile.
     #[error(
         "memory: {given} bytes do not hold one tile; expected at least {least} bytes for this model and these threads"
     )]
     Memory {
-        /// The budget.
+        /// Budget in bytes.
         given: u64,
-        /// The smallest that works.
+        /// Smallest budget that works, in bytes.
         least: u64,
     },
 }
 
-/// Refuses NaN and infinities.
+/// Rejects NaN and infinities.
 pub(super) fn finite(array: &str, values: &[f64]) -> Result<(), KdeError> {
     match values.iter().position(|v| !v.is_finite()) {
         Some(at) => Err(KdeError::NotFinite { array: array.to_owned(), at, value: values[at] }),
@@ -114,7 +114,7 @@ pub(super) fn finite(array: &str, values: &[f64]) -> Result<(), KdeError> {
     }
 }
 
-/// Refuses times that are not finite or not ascending.
+/// Rejects times that are not finite or not ascending.
 pub(super) fn ascending(array: &str, times: &[f64]) -> Result<(), KdeError> {
     finite(array, times)?;
     match times.windows(2).position(|pair| pair[1] < pair[0]) {
@@ -123,7 +123,7 @@ pub(super) fn ascending(array: &str, times: &[f64]) -> Result<(), KdeError> {
     }
 }
 
-/// Refuses an array of another length.
+/// Rejects an array of another length.
 pub(super) fn length(array: &str, got: usize, expected: usize, why: &str) -> Result<(), KdeError> {
     if got == expected {
         return Ok(());

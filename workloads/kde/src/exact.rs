@@ -1,19 +1,20 @@
-//! The reference: f64, one formula after the other (clusterless_kde.py of the non_local_detector repository, in words).
+//! The reference: f64, one formula after another, from the description of clusterless_kde.py in the non_local_detector
+//! repository.
 //!
-//! One departure, which changes rounding only: the logarithm of a mark density is taken with its largest term factored out, so
-//! that densities below the smallest number still have one (`ln d = m + ln sum exp(l_i - m)`).
+//! One difference, which affects rounding only: the logarithm of a mark density factors out its largest term, so that
+//! densities below the smallest number remain representable (`ln d = m + ln sum exp(l_i - m)`).
 
 use super::data::Spikes;
 use super::fit::ground_at;
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, log_norm};
 use super::rows::Decoding;
 
-/// ln of a Gaussian product kernel without its constant.
+/// ln of a Gaussian product kernel without its normalising constant.
 fn exponent(a: &[f64], b: &[f64], widths: &[f64]) -> f64 {
     a.iter().zip(b).zip(widths).map(|((a, b), w)| -0.5 * ((a - b) / w).powi(2)).sum()
 }
 
-/// Mean of the kernels that stand at `positions`, at `at`; 0 without any.
+/// Mean at `at` of the kernels centred on `positions`; 0 without any.
 pub(super) fn density(at: &[f64], positions: &[f64], widths: &[f64]) -> f64 {
     let n = positions.len() / at.len();
     if n == 0 {
@@ -23,7 +24,7 @@ pub(super) fn density(at: &[f64], positions: &[f64], widths: &[f64]) -> f64 {
     log_norm(widths).exp() * sum / n as f64
 }
 
-/// Occupancy and ground process at each bin (2.1).
+/// Occupancy and ground process at each bin (equation 2.1).
 pub(super) fn densities(model: &ClusterlessDecoder) -> (Vec<f64>, Vec<f64>) {
     let at = |centre: &[f64]| {
         let pi = density(centre, &model.track_position, &model.position_std);
@@ -31,11 +32,11 @@ pub(super) fn densities(model: &ClusterlessDecoder) -> (Vec<f64>, Vec<f64>) {
         (pi, model.electrodes.iter().map(ground).sum::<f64>())
     };
     use rayon::prelude::*;
-    // A bin does not depend on the others, so the order of the sums is the same on any number of threads.
+    // Bins are independent, so the order of summation is the same for any number of threads.
     ellwand_simd::pool::run(|| model.grid.par_chunks_exact(model.dims).map(at).unzip())
 }
 
-/// ln of the mark kernels of mark `y` with their largest factored out: (largest, the rest for each encoding spike).
+/// ln of the mark kernels of mark `y`, as the largest term and the remainder for each encoding spike.
 fn mark_terms(electrode: &Electrode, y: &[f64]) -> (f64, Vec<f64>) {
     let mut terms: Vec<f64> = electrode
         .features
@@ -47,8 +48,8 @@ fn mark_terms(electrode: &Electrode, y: &[f64]) -> (f64, Vec<f64>) {
     (largest, terms)
 }
 
-/// Adds L_jb of 2.2 for the spikes `rows` (index of spike, row of `out`) of one electrode to `out`, `[rows, width]`, at the
-/// bins from `first` on.
+/// Adds L_jb of equation 2.2 to `out`, `[rows, width]`, for the spikes `rows` (index of spike, row of `out`) of one
+/// electrode, at the bins from `first` on.
 pub(super) fn add_spikes(
     model: &ClusterlessDecoder,
     number: usize,
@@ -63,7 +64,7 @@ pub(super) fn add_spikes(
     if rows.is_empty() {
         return;
     }
-    // The position kernel does not depend on the mark: all of it once, [Ne, width].
+    // The position kernel does not depend on the mark: compute all of it once, [Ne, width].
     let mut places = vec![0.0; n * width];
     let bins = &model.grid[first * model.dims..][..width * model.dims];
     for (i, x) in electrode.positions.chunks_exact(model.dims).enumerate() {
@@ -81,23 +82,24 @@ pub(super) fn add_spikes(
             sums.iter_mut().zip(places).for_each(|(sum, place)| *sum += weight * place);
         }
         for ((out, sum), rarity) in out[row * width..][..width].iter_mut().zip(&sums).zip(&model.rarity[first..]) {
-            // NaN where no kernel reaches (-infinity) and the occupancy is 0 (infinity) cannot arise: rarity is never +infinity.
+            // NaN cannot occur: where no kernel reaches, the sum gives -infinity, and rarity is never +infinity.
             let l = if n == 0 { LOG_FLOOR } else { sum.ln() + largest + electrode.log_scale + rarity };
             *out += l.max(LOG_FLOOR);
         }
     }
 }
 
-/// Adds L_b of one mark to `out`, `[B]`.
+/// Adds L_b of a single mark to `out`, `[B]`.
 pub(super) fn add_mark(model: &ClusterlessDecoder, electrode: &Electrode, y: &[f64], out: &mut [f64]) {
     let number = model.electrodes.iter().position(|e| std::ptr::eq(e, electrode)).unwrap_or(0);
     let spike = Spikes { times: &[0.0], features: y, n_features: electrode.n_features };
     add_spikes(model, number, &spike, &[(0, 0)], 0, model.bins, out);
 }
 
-/// The log likelihood of 2.2 at some `rows`, `[rows, B]`, computed in `pieces` ranges of bins on the pool's threads.
+/// The log likelihood of equation 2.2 for the given `rows`, `[rows, B]`, computed in `pieces` ranges of bins on pool
+/// threads.
 pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows: &[usize], pieces: usize) -> Vec<f64> {
-    // The place of each wanted row in the result.
+    // Position of each requested row in the result.
     let mut place = vec![usize::MAX; decoding.time_edges.len()];
     rows.iter().enumerate().for_each(|(at, &row)| place[row] = at);
     let wanted = |pairs: Vec<(usize, usize)>| -> Vec<(usize, usize)> {
@@ -131,7 +133,7 @@ pub(super) fn predict(model: &ClusterlessDecoder, decoding: &Decoding<'_>, rows:
     out
 }
 
-/// The local log likelihood at the edges `times` (2.3); `rows` as given by the caller for each electrode.
+/// The local log likelihood at the edges `times` (equation 2.3); the caller gives the `rows` of each electrode.
 pub(super) fn local(
     model: &ClusterlessDecoder,
     track: super::data::Track<'_>,
@@ -159,7 +161,7 @@ pub(super) fn local(
     out
 }
 
-/// ln(mu f / pi) at a place and mark, floored where the rate lies below the floor or the ratio is 0.
+/// ln(mu f / pi) at a position and mark; the floor if the rate is below it or the ratio is 0.
 pub(super) fn term(model: &ClusterlessDecoder, electrode: &Electrode, at: &[f64], y: &[f64]) -> f64 {
     let pi = density(at, &model.track_position, &model.position_std);
     if electrode.spikes() == 0 || pi <= 0.0 {
@@ -173,6 +175,6 @@ pub(super) fn term(model: &ClusterlessDecoder, electrode: &Electrode, at: &[f64]
     let most = joint.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = joint.iter().map(|l| (l - most).exp()).sum();
     let l = most + sum.ln() + electrode.log_scale - pi.ln();
-    // Kernels beyond f64's largest number: NaN from infinity less infinity.
+    // Kernels beyond the range of f64 give infinity minus infinity, which is NaN.
     if l >= LOG_FLOOR { l } else { LOG_FLOOR }
 }

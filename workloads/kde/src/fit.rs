@@ -1,4 +1,4 @@
-//! Fitting: filter, interpolate, order by place, then occupancy and ground process at every bin.
+//! Fitting: filter, interpolate, sort by position, then compute occupancy and ground process at every bin.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use super::options::{Method, Options, Precision};
 use super::{exact, local, sums};
 use ellwand_simd::pool;
 
-/// Beyond this, kernels below the smallest f32 still lift a rate above the floor.
+/// Above this, kernels below the smallest f32 can still lift a rate above the floor.
 const MOST_LOG_NORM: f64 = 45.0;
 
 /// Arguments are already checked.
@@ -31,7 +31,7 @@ pub(super) fn fit(
     let mut grid_units = vec![0.0; dims * padded];
     for d in 0..dims {
         for b in 0..padded {
-            // The padding repeats the last bin, so that it enlarges no box.
+            // The padding repeats the last bin, so that it does not enlarge any box.
             grid_units[d * padded + b] = grid[b.min(bins - 1) * dims + d] * (UNIT / position_std[d]);
         }
     }
@@ -69,14 +69,15 @@ pub(super) fn fit(
     Ok(model)
 }
 
-/// Rows `[n, width]` as columns `[width, n padded]`; the padding repeats the last row, so that it lies no further out.
+/// Converts rows `[n, width]` to columns `[width, n padded]`; the padding repeats the last row, so that it is no
+/// outlier.
 fn columns(rows: &[f64], width: usize, padding: usize) -> Vec<f64> {
     let n = rows.len() / width;
     let row = |i: usize| &rows[i.min(n - 1) * width..][..width];
     (0..width).flat_map(|d| (0..n.next_multiple_of(padding)).map(move |i| row(i)[d])).collect()
 }
 
-/// Positions `[n, dims]` as `[dims, n padded]` in units of the kernel.
+/// Positions `[n, dims]` as `[dims, n padded]`, in units of the kernel.
 pub(super) fn units(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<f64> {
     let n = positions.len() / dims;
     let stride = n.next_multiple_of(SPIKE_PADDING);
@@ -89,7 +90,7 @@ pub(super) fn units(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<f64> 
     units
 }
 
-/// One electrode: its spikes within the track, where the animal was, ordered by place.
+/// One electrode: its spikes within the track and the animal's positions, sorted by position.
 fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, waveform_std: Vec<f64>) -> Electrode {
     let (dims, f) = (track.dims, spikes.n_features);
     let kept = spikes.within(track.time[0], track.time[track.time.len() - 1]);
@@ -149,8 +150,8 @@ fn electrode(model: &ClusterlessDecoder, track: Track<'_>, spikes: &Spikes<'_>, 
     }
 }
 
-/// Indices of positions in an order in which neighbours lie close together: along a line by the coordinate, otherwise by
-/// strips two kernel widths wide of the first coordinate and then along the second. Equal keys keep their order in time.
+/// Indices that sort positions so that neighbours are close together: by coordinate in one dimension, otherwise in
+/// strips two kernel widths wide along the first coordinate, then by the second. Equal keys stay in time order.
 fn by_place(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..(positions.len() / dims) as u32).collect();
     let key = |i: u32| {
@@ -164,7 +165,7 @@ fn by_place(positions: &[f64], dims: usize, widths: &[f64]) -> Vec<u32> {
     order
 }
 
-/// Occupancy, then the ground process of all electrodes, at every bin.
+/// Computes the occupancy, then the ground process of all electrodes, at every bin.
 fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options) {
     let (bins, method) = (model.bins, options.method);
     if method == Method::Reference {
@@ -202,13 +203,13 @@ fn densities(model: &mut ClusterlessDecoder, samples: &[f64], options: &Options)
     }
 }
 
-/// The ground process at a bin from the kernel densities (2.1 step 6 of the published reference).
+/// The ground process at a bin from the kernel densities (step 6 of section 2.1 of the published reference).
 pub(super) fn ground_at(pi: f64, mean_rate: f64, density: f64) -> f64 {
     let ratio = if pi > 0.0 { density / pi } else { FLOOR };
     (mean_rate * ratio).max(FLOOR)
 }
 
-/// The largest position kernel at each bin, for a model that was fitted in f64 and predicts in f32.
+/// The largest position kernel at each bin, for a model fitted in f64 that also predicts in f32.
 fn nearest_exactly(model: &mut ClusterlessDecoder) {
     let (dims, padded) = (model.dims, model.rarity.len());
     for electrode in &mut model.electrodes {

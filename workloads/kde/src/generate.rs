@@ -1,4 +1,4 @@
-//! Data sets: the published profiling script's, to the last spike, and a structured one with what real recordings have.
+//! Data sets: an exact copy of the published profiling script's, and a structured one with features of real recordings.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,30 +6,30 @@ use rand_distr::{Distribution, Normal};
 
 use super::numpy::NumpyRng;
 
-/// What is asked for.
+/// The sizes of a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sizes {
     /// T: position samples of the encoding epoch.
     pub(super) samples: usize,
     /// N: edges of the time bins.
     pub(super) edges: usize,
-    /// E
+    /// E: number of electrodes.
     pub(super) electrodes: usize,
-    /// Mean number of encoding spikes of an electrode.
+    /// Mean number of encoding spikes per electrode.
     pub(super) encoding: f64,
-    /// Mean number of decoding spikes of an electrode.
+    /// Mean number of decoding spikes per electrode.
     pub(super) decoding: f64,
     /// B: interior bins.
     pub(super) bins: usize,
     /// F: features of a mark (in structured data every third electrode has one less).
     pub(super) features: usize,
-    /// Length of the decoding epoch, s.
+    /// Length of the decoding epoch in seconds.
     pub(super) seconds: f64,
-    /// D: 1 is a track of 100 cm, 2 a box of 100 cm x 100 cm.
+    /// D: 1 is a track of 100 cm, 2 a box of 100 cm by 100 cm.
     pub(super) dims: usize,
 }
 
-/// Spikes of one epoch: flat lists cut by offsets, one more than electrodes.
+/// Spikes of one epoch: flat lists with one more offset than electrodes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Ragged {
     pub(super) times: Vec<f64>,
@@ -37,13 +37,13 @@ pub(super) struct Ragged {
     pub(super) features: Vec<f64>,
 }
 
-/// A whole data set, under the public names of the arrays.
+/// A complete data set, under the public array names.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Data {
     pub(super) position_time: Vec<f64>,
-    /// `[T, D]`
+    /// Positions, `[T, D]`.
     pub(super) position: Vec<f64>,
-    /// `[B, D]`
+    /// Bin centres, `[B, D]`.
     pub(super) grid: Vec<f64>,
     pub(super) n_features: Vec<i64>,
     pub(super) encoding: Ragged,
@@ -53,11 +53,11 @@ pub(super) struct Data {
     pub(super) dec_position: Vec<f64>,
 }
 
-/// Length of the track and of a side of the box, cm.
+/// Length of the track and of a side of the box, in cm.
 const EXTENT: f64 = 100.0;
-/// Length of the encoding epoch, s.
+/// Length of the encoding epoch, in seconds.
 const ENCODING: f64 = 100.0;
-/// Length of the decoding epoch of the script, s.
+/// Length of the script's decoding epoch, in seconds.
 pub(super) const DECODING: f64 = 20.0;
 
 fn linspace(end: f64, n: usize) -> Vec<f64> {
@@ -65,7 +65,7 @@ fn linspace(end: f64, n: usize) -> Vec<f64> {
     (0..n).map(|i| if i + 1 == n && n > 1 { end } else { i as f64 * step }).collect()
 }
 
-/// Bin centres in C order. In two dimensions an almost square grid, of which the last column may be short.
+/// Bin centres in C order. In two dimensions an almost square grid, whose last column may be incomplete.
 fn grid(bins: usize, dims: usize) -> Vec<f64> {
     if dims == 1 {
         return (0..bins).map(|b| (b as f64 + 0.5) * EXTENT / bins as f64).collect();
@@ -75,7 +75,7 @@ fn grid(bins: usize, dims: usize) -> Vec<f64> {
     (0..bins).flat_map(|b| [centre(b / side), centre(b % side)]).collect()
 }
 
-/// A path through the box: two incommensurate sweeps, so that every bin is visited.
+/// A path through the box: two incommensurate oscillations that visit every bin.
 fn path(time: &[f64], dims: usize) -> Vec<f64> {
     let sweep = |t: f64, period: f64| EXTENT * (0.5 - 0.5 * (2.0 * std::f64::consts::PI * t / period).cos());
     if dims == 1 {
@@ -84,8 +84,8 @@ fn path(time: &[f64], dims: usize) -> Vec<f64> {
     time.iter().flat_map(|t| [sweep(*t, 7.3), sweep(*t, 1.9)]).collect()
 }
 
-/// The script's data: `default_rng(42)`, marks N(0, 1), spikes anywhere. In two dimensions (which the script has not) the
-/// position goes along `path`.
+/// The script's data: `default_rng(42)`, marks N(0, 1), uniformly distributed spikes. In two dimensions, which the
+/// script lacks, the position follows `path`.
 pub(super) fn script(sizes: Sizes) -> Data {
     let mut rng = NumpyRng::new(42);
     let mut epoch = |mean: f64, duration: f64| {
@@ -122,15 +122,15 @@ pub(super) fn script(sizes: Sizes) -> Data {
     }
 }
 
-/// A cell: where it fires and what its spikes look like on the electrode.
+/// A cell: its place field, and the mark of its spikes on the electrode.
 struct Cell {
     field: Vec<f64>,
     mark: Vec<f64>,
 }
 
-/// Data with structure: each electrode hears five cells with place fields 8 cm wide and marks of 50 to 300 microvolt that
-/// scatter by 15; a twentieth of the spikes is noise, some of it of outlying amplitude; the second electrode is silent while
-/// encoding; every third lacks a feature (a dead wire).
+/// Structured data: each electrode records five cells with place fields 8 cm wide and marks of 50 to 300 microvolts
+/// with a deviation of 15. A twentieth of the spikes is noise, some of it with outlying amplitudes. The second
+/// electrode is silent during encoding, and every third lacks a feature (a dead wire).
 pub(super) fn structured(sizes: Sizes, seed: u64) -> Data {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let n_features: Vec<i64> = (0..sizes.electrodes)
@@ -205,7 +205,7 @@ fn mark(rng: &mut impl Rng, cells: &[Cell], cell: Option<usize>, out: &mut Vec<f
             }
         }
         None => {
-            // Noise, every tenth far outside of anything heard before.
+            // Noise; every tenth spike is far outside the range of all cells.
             let most = if rng.random_range(0..10) == 0 { 3000.0 } else { 300.0 };
             out.extend((0..n).map(|_| rng.random_range(0.0..most)));
         }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_script_draws_the_spikes_that_numpy_draws() {
-        // Sums, ranges and pairs that the published script has at its five sizes with seed 42.
+        // Sums, ranges and pairs of the published script at its five sizes with seed 42.
         let expected = [
             (77, (15, 24), 37, (5, 14), 752),
             (429, (45, 62), 238, (23, 39), 12_835),

@@ -1,13 +1,13 @@
-//! Agreement with the f64 reference: how far, and where.
+//! Compares results with the f64 reference, and reports the largest difference and its place.
 
 use ellwand_core::{Dtype, Tensor, Tensors, Tolerance, Verdict};
 
 use super::options::Precision;
 use super::workload_spec::Task;
 
-/// (absolute, relative) of a task. In f32, what sums over the spikes of a row reach; densities are relative, and absolute
-/// below anything that matters. In f64 a term of a spike errs by some
-/// 1e-14, so a row of hundreds of spikes stays below.
+/// (absolute, relative) tolerance of a task. In f32 it is what sums over the spikes of a row reach; densities are
+/// compared relatively, and absolutely below any significant value. In f64 the term of a spike has an error of about
+/// 1e-14, so a row of hundreds of spikes stays within the limit.
 fn allowed(task: Task, precision: Precision) -> (f64, f64) {
     match (task, precision) {
         (Task::Fit, Precision::F32) => (1e-13, 2e-5),
@@ -17,16 +17,16 @@ fn allowed(task: Task, precision: Precision) -> (f64, f64) {
     }
 }
 
-/// How far the results of a task may lie from the reference.
+/// The tolerance of a task's results.
 pub(super) fn tolerance(task: Task, precision: Precision) -> Tolerance {
     let (absolute, relative) = allowed(task, precision);
     Tolerance::Close { absolute, relative }
 }
 
-/// Below this occupancy f32 and f64 differ by right: no sample lies near.
+/// Below this occupancy, f32 and f64 may differ: no sample is near.
 const LEAST_OCCUPANCY: f64 = 1e-12;
 
-/// Judges the outputs of a task.
+/// Checks the outputs of a task.
 pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &Tensors) -> Verdict {
     let (absolute, relative) = allowed(task, precision);
     let name = match task {
@@ -61,7 +61,7 @@ pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &
         }
     }
     let all = match (expected.find("rows"), got.find(name)) {
-        // Of a stream only the row that was decoded since poisoning.
+        // A stream has decoded only some rows since poisoning.
         (Some(_), Some(all)) if task == Task::Stream => format!(" in one bin or more of {}", all.shape()[0] - 1),
         (Some(rows), Some(all)) if rows.len() < all.shape()[0] => {
             format!(" in {} of {} rows", rows.len(), all.shape()[0])
@@ -87,8 +87,8 @@ struct Worst {
     at: String,
 }
 
-/// Compares one array; `rows` tells which rows of `have` the rows of `want` are. Of a `partial` array whole rows may be missing
-/// (NaN), but not all.
+/// Compares one array; `rows` are the rows of `have` that correspond to those of `want`. In a `partial` array whole
+/// rows may be missing (NaN), but not all.
 fn each(
     name: &str,
     want: &Tensor,

@@ -1,12 +1,13 @@
-//! Clusterless decoding with kernel densities: where is the animal, from unsorted spikes and their marks.
+//! Clusterless decoding with kernel densities: the animal's position from unsorted spikes and their marks.
 //!
-//! The model of the public non_local_detector repository (likelihoods/clusterless_kde.py), in its linear form: a rate over
-//! position and mark is a sum of Gaussian kernels at the encoding spikes, divided by the occupancy. [`ClusterlessDecoder::fit`]
-//! makes the model, [`ClusterlessDecoder::predict`] the log likelihood of each time bin at each position bin,
-//! [`ClusterlessDecoder::predict_local`] at the animal's own position. Two things are settled otherwise than in the published
-//! log-space form: the floor of 1e-15 is applied to the finished rate, so that an outlier says the same of every bin; and an
-//! electrode without encoding spikes gives the floor, never NaN. Results in f32 lie within 2e-4 + 1e-5 |LL| of the f64
-//! reference; a model fitted with [`Precision::F64`] also predicts in f64 ([`ClusterlessDecoder::predict_f64`]), within 1e-11.
+//! The model of the public non_local_detector repository (likelihoods/clusterless_kde.py), in its linear form: a rate
+//! over position and mark is a sum of Gaussian kernels at the encoding spikes, divided by the occupancy.
+//! [`ClusterlessDecoder::fit`] builds the model, [`ClusterlessDecoder::predict`] computes the log likelihood of each
+//! time bin at each position bin, and [`ClusterlessDecoder::predict_local`] at the animal's own position. Two details
+//! differ from the published log-space form: the floor of 1e-15 applies to the finished rate, so that an outlier
+//! affects all bins equally, and an electrode without encoding spikes gives the floor, never NaN. Results in f32 are
+//! within 2e-4 + 1e-5 |LL| of the f64 reference; a model fitted with [`Precision::F64`] also predicts in f64
+//! ([`ClusterlessDecoder::predict_f64`]), within 1e-11.
 //!
 //! ```
 //! use ellwand_simd::isa::Isa;
@@ -79,12 +80,12 @@ pub use predict::Workspace;
 pub use rows::Decoding;
 pub use stream::{Arrival, Stream};
 
-/// The sources of all kernels for GPUs, for checks that compile every one.
+/// Sources of all GPU kernels, for checks that compile them all.
 pub fn gpu_sources() -> Vec<&'static Source> {
     vec![&cuda::SOURCE, &cuda_local::SOURCE, &wgpu::SOURCE, &wgpu_local::SOURCE]
 }
 
-/// Adds the decoder's workloads and their implementations.
+/// Registers the decoder's workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     workload::register(registry);
 }

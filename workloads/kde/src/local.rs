@@ -1,7 +1,7 @@
 //! Local prediction: the log likelihood of each time bin at the animal's own position (the published code's `is_local`).
 //!
-//! No grid: a density over position and mark at each decoding spike, and occupancy and ground process at each edge. Positions
-//! are pairs of f32, so that f32 resolves small distances anywhere on a long track.
+//! No grid: only the density over position and mark at each decoding spike, and occupancy and ground process at each
+//! edge. Positions are pairs of f32, which resolve small distances anywhere on a long track.
 
 use std::f64::consts::LN_2;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use super::{exact, wide_sums};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 use ellwand_simd::pool;
 
-/// Memory that local prediction keeps from call to call.
+/// Memory that local prediction reuses between calls.
 #[derive(Default)]
 pub struct LocalWorkspace {
     marked: Vec<Marked>,
@@ -29,10 +29,11 @@ pub struct LocalWorkspace {
     sums: Vec<f64>,
 }
 
-/// Spikes or edges that a thread takes at once.
+/// Spikes or edges that a thread processes at once.
 const PIECE: usize = 64;
 
-/// Coordinates `[dims, n padded]` in units of the kernel as pairs of f32 `[dims, 2, n padded]`, their sum exact to 48 bits.
+/// Coordinates `[dims, n padded]` in units of the kernel as pairs of f32 `[dims, 2, n padded]`; their sum is exact to
+/// 48 bits.
 pub(super) fn pairs(places: &[f64], dims: usize) -> Vec<f32> {
     let stride = places.len() / dims;
     let mut pairs = vec![0.0; 2 * places.len()];
@@ -52,11 +53,11 @@ fn pair(x: f64) -> (f32, f32) {
 }
 
 impl ClusterlessDecoder {
-    /// The local log likelihood `[N, 1]`: `track` tells where the animal was while the decoding spikes fell. Edges outside its
-    /// time are extrapolated linearly, as the published code does.
+    /// The local log likelihood `[N, 1]`; `track` is the animal's position during decoding. Edges outside its time
+    /// range are extrapolated linearly, as in the published code.
     ///
     /// # Errors
-    /// When the spikes or the track do not fit the model.
+    /// If the spikes or the track do not fit the model.
     pub fn predict_local(
         &self,
         track: Track<'_>,
@@ -68,10 +69,10 @@ impl ClusterlessDecoder {
         Ok(out)
     }
 
-    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    /// As [`ClusterlessDecoder::predict_local`], with kernels and result in f64, within 1e-11 of the reference.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict_local`], and when the model was not fitted in f64.
+    /// As for [`ClusterlessDecoder::predict_local`], and if the model was not fitted in f64.
     pub fn predict_local_f64(
         &self,
         track: Track<'_>,
@@ -84,10 +85,10 @@ impl ClusterlessDecoder {
         Ok(out)
     }
 
-    /// The same in f64, by the reference.
+    /// As [`ClusterlessDecoder::predict_local`], computed in f64 by the reference.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict_local`].
+    /// As for [`ClusterlessDecoder::predict_local`].
     pub fn predict_local_exactly(&self, track: Track<'_>, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
         self.check_local(track, decoding)?;
         Ok(exact::local(self, track, decoding.time_edges, decoding.electrodes, &decoding.pairs()))
@@ -99,10 +100,10 @@ impl ClusterlessDecoder {
         length("dimensions of dec_position", track.dims, self.dims, "the dimensions of position")
     }
 
-    /// [`ClusterlessDecoder::predict_local`] into memory that the caller keeps.
+    /// [`ClusterlessDecoder::predict_local`] into the caller's buffers.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict_local`], and when `out` is not N long.
+    /// As for [`ClusterlessDecoder::predict_local`], and if `out` does not have length N.
     pub fn predict_local_into(
         &self,
         track: Track<'_>,
@@ -115,7 +116,7 @@ impl ClusterlessDecoder {
         self.local_into(track, decoding, &how, workspace, out)
     }
 
-    /// In the precision of the options.
+    /// Predicts in the precision `T`.
     pub(super) fn local_into<T: Real>(
         &self,
         track: Track<'_>,
@@ -184,7 +185,7 @@ impl ClusterlessDecoder {
         Ok(())
     }
 
-    /// ln of the occupancy at a place.
+    /// ln of the occupancy at a position.
     fn log_occupancy(&self, at: &[f64], method: Method) -> f64 {
         let samples = Points { places: &self.track_pairs, n: self.track_time.len(), marks: &[] };
         samples.log_sum(&self.place(at), &[], method) + log_norm(&self.position_std)
@@ -195,10 +196,10 @@ impl ClusterlessDecoder {
         at.iter().zip(&self.position_std).map(|(x, w)| pair(x * (super::model::UNIT / w))).collect()
     }
 
-    /// The sum of mu gamma / pi over electrodes at a place.
+    /// The sum of mu gamma / pi over the electrodes at a position.
     fn ground_here(&self, at: &[f64], method: Method) -> f64 {
         let log_pi = self.log_occupancy(at, method);
-        // Below the smallest f64 the reference has no occupancy either, and no rate.
+        // Below the smallest f64, the occupancy and the rate are 0 in the reference too.
         if log_pi < f64::MIN_POSITIVE.ln() {
             return 0.0;
         }
@@ -212,7 +213,7 @@ impl ClusterlessDecoder {
         self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
     }
 
-    /// The same in f64. Occupancy and density below the smallest number are 0, as in the reference.
+    /// As [`Self::ground_here`] in f64. Occupancies and densities below the smallest number are 0, as in the reference.
     fn ground_f64(&self, wide: &Wide, at: &[f64], method: Method) -> f64 {
         let vectors = method.vectors();
         let samples = self.track_time.len();
@@ -223,13 +224,13 @@ impl ClusterlessDecoder {
         }
         let rate = |electrode: &Electrode| {
             let (gamma, other) = wide_sums::Points::places(electrode).sum(&wide.scale, at, &[], vectors);
-            // mu / Ne = 1 / T and norm and 1 / T of the occupancy cancel.
+            // mu / Ne = 1 / T, which cancels with the 1 / T of the occupancy; so do the kernel constants.
             gamma / pi * (other - exponent).exp2()
         };
         self.electrodes.iter().filter(|electrode| electrode.spikes() > 0).map(rate).sum()
     }
 
-    /// ln of the rate at a spike's place and mark, in f64.
+    /// ln of the rate at a spike's position and mark, in f64.
     fn term_f64(&self, wide: &Wide, electrode: &Electrode, at: &[f64], mark: &[f64], method: Method) -> f64 {
         let (vectors, samples) = (method.vectors(), self.track_time.len());
         let (pi, exponent) = wide_sums::Points::track(wide, samples).sum(&wide.scale, at, &[], vectors);
@@ -241,7 +242,7 @@ impl ClusterlessDecoder {
         (sum.ln() + exponent * LN_2 + electrode.log_scale - log_pi).max(LOG_FLOOR)
     }
 
-    /// ln of the rate at a spike's place and mark.
+    /// ln of the rate at a spike's position and mark.
     fn term(&self, electrode: &Electrode, at: &[f64], mark: &[f32], method: Method) -> f64 {
         let log_pi = self.log_occupancy(at, method);
         if electrode.spikes() == 0 || log_pi < f64::MIN_POSITIVE.ln() {
@@ -252,7 +253,7 @@ impl ClusterlessDecoder {
     }
 }
 
-/// Runs `work(first, piece)` over pieces of `out`, on all threads where the method says so.
+/// Calls `work(first, piece)` for pieces of `out`, on several threads if `options` allows.
 fn in_pieces(options: &Options, out: &mut [f64], work: impl Fn(usize, &mut [f64]) + Sync) {
     if options.threads() == 1 {
         return work(0, out);
@@ -263,7 +264,7 @@ fn in_pieces(options: &Options, out: &mut [f64], work: impl Fn(usize, &mut [f64]
     });
 }
 
-/// Points at which kernels stand: places `[dims, 2, n padded]` and, where there are, marks `[F, n padded]`.
+/// Kernel centres: positions `[dims, 2, n padded]` and, optionally, marks `[F, n padded]`.
 struct Points<'a> {
     places: &'a [f32],
     n: usize,
@@ -271,12 +272,12 @@ struct Points<'a> {
 }
 
 impl Points<'_> {
-    /// ln of the sum of kernels (1 at their centre) at a place and mark.
+    /// ln of the sum of kernels (1 at their centre) at a position and mark.
     fn log_sum(&self, at: &[(f32, f32)], mark: &[f32], method: Method) -> f64 {
         if self.n == 0 {
             return f64::NEG_INFINITY;
         }
-        // Almost always some kernel is near; only where none is do the largest terms have to be factored out.
+        // Some kernel is nearly always near; the largest term is factored out only if none is.
         let mut shift = 0.0;
         let mut sum = self.sum(at, mark, shift, method);
         if sum < 1e-25 {
@@ -316,7 +317,7 @@ impl Points<'_> {
     }
 }
 
-/// The sum of 2^(exponent - shift), or without a shift the largest exponent.
+/// The sum of 2^(exponent - shift), or the largest exponent if there is no shift.
 struct Reduce<'a> {
     points: &'a Points<'a>,
     at: &'a [(f32, f32)],
@@ -340,7 +341,7 @@ impl Kernel for Reduce<'_> {
 }
 
 impl Reduce<'_> {
-    /// `D` dimensions and `F` features, where `D` = 0 says that neither is known.
+    /// `D` dimensions and `F` features; `D` = 0 means that neither is known at compile time.
     #[inline(always)]
     fn over<S: Simd, const D: usize, const F: usize>(self, s: S) -> f32 {
         let (dims, features) = if D > 0 { (D, F) } else { (self.at.len(), self.mark.len()) };

@@ -1,20 +1,20 @@
-//! The numbers of NumPy's `default_rng`, so that inputs are those of the published profiling script to the last spike.
+//! The random numbers of NumPy's `default_rng`, so that inputs are exactly those of the published profiling script.
 //!
-//! PCG64 is the 128-bit linear congruential generator with XSL-RR output of M. E. O'Neill (PCG, 2014); the seeding is her
-//! `seed_seq` variant as NumPy's `SeedSequence` documents it. Normal numbers by the ziggurat of G. Marsaglia and W. W. Tsang
-//! (2000) with 256 layers, Poisson numbers by the transformed rejection of W. Hormann (PTRS, 1993) from a mean of 10 up and by
-//! multiplication below. Counts and draws are held against NumPy's own in the tests.
+//! PCG64 is the 128-bit linear congruential generator with XSL-RR output of M. E. O'Neill (PCG, 2014); its seeding is
+//! her `seed_seq` variant as documented for NumPy's `SeedSequence`. Normal numbers use the ziggurat of G. Marsaglia and
+//! W. W. Tsang (2000) with 256 layers. Poisson numbers use the transformed rejection of W. Hormann (PTRS, 1993) for
+//! means of at least 10, and multiplication below. The tests compare counts and draws with NumPy's.
 
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 
-/// PCG64 as NumPy seeds it.
+/// PCG64 with NumPy's seeding.
 pub(super) struct NumpyRng {
     state: u128,
     increment: u128,
     ziggurat: Box<Ziggurat>,
 }
 
-/// Four words of entropy mixed from one seed, then stretched to eight (NumPy's `SeedSequence`).
+/// Mixes one seed into four words of entropy and expands them to eight (NumPy's `SeedSequence`).
 fn seed_words(seed: u64) -> [u32; 8] {
     const SHIFT: u32 = 16;
     let mut constant = 0x43b0_d7e5_u32;
@@ -43,7 +43,7 @@ fn seed_words(seed: u64) -> [u32; 8] {
 }
 
 impl NumpyRng {
-    /// `numpy.random.default_rng(seed)`.
+    /// The generator `numpy.random.default_rng(seed)`.
     pub(super) fn new(seed: u64) -> Self {
         let words = seed_words(seed);
         let half = |i: usize| u128::from(words[2 * i]) | (u128::from(words[2 * i + 1]) << 32);
@@ -72,12 +72,12 @@ impl NumpyRng {
         (self.bits() >> 11) as f64 / 9_007_199_254_740_992.0
     }
 
-    /// `uniform(low, high)`.
+    /// NumPy's `uniform(low, high)`.
     pub(super) fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// `normal(0, 1)`.
+    /// NumPy's `normal(0, 1)`.
     pub(super) fn normal(&mut self) -> f64 {
         loop {
             let bits = self.bits();
@@ -105,7 +105,7 @@ impl NumpyRng {
         }
     }
 
-    /// `poisson(mean)`.
+    /// NumPy's `poisson(mean)`.
     pub(super) fn poisson(&mut self, mean: f64) -> usize {
         if mean <= 0.0 {
             return 0;
@@ -145,14 +145,14 @@ impl NumpyRng {
     }
 }
 
-/// Where the tail of the ziggurat begins.
+/// Start of the ziggurat's tail.
 const TAIL: f64 = 3.654_152_885_361_009;
 
 /// Tables of the ziggurat: rectangles of equal area under exp(-x^2/2).
 struct Ziggurat {
-    /// Draws below this lie inside the layer for certain.
+    /// Draws below this are certainly inside the layer.
     inside: [u64; 256],
-    /// Width of the layer in units of a draw.
+    /// Width of the layer per unit of a draw.
     width: [f64; 256],
     /// Height of the density at the layer's edge.
     height: [f64; 256],
@@ -193,11 +193,11 @@ mod tests {
         let want =
             [0.7739560485559633, 0.4388784397520523, 0.7504511958064572, 0.9405647163912139, -1.9510351886538364];
         for (got, want) in got.iter().zip(want) {
-            // Our tables are computed, NumPy's are printed: they differ in the last bits.
+            // The tables here are computed, NumPy's are printed: they differ in the last bits.
             assert!((got - want).abs() <= 1e-14 * want.abs(), "{got} {want}");
         }
         assert_eq!((rng.poisson(1000.0), rng.poisson(3.0)), (POISSON.0, POISSON.1));
-        // The sum over a million normal numbers walks through every layer and the tail.
+        // A sum over a million normal numbers exercises every layer and the tail.
         let mut rng = NumpyRng::new(7);
         let (mut sum, mut largest) = (0.0, 0.0_f64);
         for _ in 0..1_000_000 {

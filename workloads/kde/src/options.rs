@@ -1,25 +1,25 @@
-//! How the decoder computes: speed and memory, never the result.
+//! Options that affect the decoder's speed and memory, never its result.
 
 use super::error::KdeError;
 use ellwand_simd::isa::Isa;
 
-/// Which implementation does the work.
+/// The implementation to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// f64, one formula after the other: the oracle.
+    /// f64, one formula after another; the others are compared with it.
     Reference,
     /// Plain loops.
     Scalar,
     /// Vector lanes on one thread, everything fused in cache-sized tiles.
     Simd(Isa),
-    /// The same on all threads.
+    /// As `Simd`, on all threads.
     Parallel(Isa),
-    /// A matrix product of a general library between vectorised kernels, on one thread.
+    /// A general-purpose matrix product between vectorised kernels, on one thread.
     Gemm(Isa),
 }
 
 impl Method {
-    /// The vector instructions it uses.
+    /// The vector instruction set to use.
     pub(super) fn isa(self) -> Isa {
         match self {
             Method::Simd(isa) | Method::Parallel(isa) | Method::Gemm(isa) => isa,
@@ -27,30 +27,30 @@ impl Method {
         }
     }
 
-    /// The same, or none for plain loops.
+    /// The vector instruction set; `None` for plain loops.
     pub(super) fn vectors(self) -> Option<Isa> {
         (!matches!(self, Method::Reference | Method::Scalar)).then_some(self.isa())
     }
 
-    /// Threads it uses.
+    /// Number of threads to use.
     pub(super) fn threads(self) -> usize {
-        // Asked once: the answer takes the system longer than a small prediction.
+        // Cached, because the system call takes longer than a small prediction.
         static ALL: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
         if matches!(self, Method::Parallel(_)) { *ALL.get_or_init(ellwand_simd::pool::threads) } else { 1 }
     }
 }
 
-/// Type of the numbers that kernels are computed and summed in.
+/// The number type in which kernels are computed and summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// Log likelihoods within 2e-4 + 1e-5 |LL| of the reference.
     F32,
-    /// Within 1e-11, at half the lanes and twice the memory.
+    /// Within 1e-11, with half the lanes and twice the memory.
     F64,
 }
 
 impl Precision {
-    /// Its name: "f32" or "f64".
+    /// The name: "f32" or "f64".
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -58,7 +58,7 @@ impl Precision {
         }
     }
 
-    /// Bytes of a number.
+    /// Size of a number in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Precision::F32 => 4,
@@ -67,28 +67,29 @@ impl Precision {
     }
 }
 
-/// How to fit and predict. `block`, `tile`, `memory` and `threads` change no bit of the result; `skip` changes it by less than
-/// the precision resolves. Fitting heeds method, precision and threads only. Made from a [`Method`] by `into()`.
+/// How to fit and predict. `block`, `tile`, `memory` and `threads` do not change a single bit of the result; `skip`
+/// changes it by less than the precision resolves. Fitting uses only method, precision and threads. Converts from a
+/// [`Method`] with `into()`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Which implementation.
+    /// The implementation to use.
     pub method: Method,
-    /// Type of the numbers; a model fitted in f64 predicts in both.
+    /// Number type; a model fitted in f64 predicts in both.
     pub precision: Precision,
-    /// Most threads that `Method::Parallel` may use; all of the machine's where it is absent.
+    /// Most threads that `Method::Parallel` may use; by default all of the machine's.
     pub threads: Option<usize>,
-    /// Decoding spikes at a time; rounded up to what the kernel takes at once.
+    /// Decoding spikes per block; rounded up to the kernel's granularity.
     pub block: Option<usize>,
-    /// Bins at a time; rounded up likewise.
+    /// Bins per tile; rounded up likewise.
     pub tile: Option<usize>,
-    /// Working memory in bytes, over all threads.
+    /// Working memory of all threads together, in bytes.
     pub memory: Option<u64>,
-    /// Leave out groups of encoding spikes that lie too far from a group of bins to lift it above the floor.
+    /// Skip groups of encoding spikes that are too far from a group of bins to lift it above the floor.
     pub skip: bool,
 }
 
 impl Options {
-    /// Everything left to the library.
+    /// The defaults for `method`.
     pub fn new(method: Method) -> Self {
         Self { method, precision: Precision::F32, threads: None, block: None, tile: None, memory: None, skip: true }
     }
@@ -101,54 +102,55 @@ impl From<Method> for Options {
 }
 
 impl Options {
-    /// Threads that work.
+    /// Number of threads in use.
     pub(super) fn threads(&self) -> usize {
         let all = self.method.threads();
         self.threads.map_or(all, |most| most.clamp(1, all))
     }
 }
 
-/// Encoding spikes between two additions to the accumulators in memory. Fixed, because it is part of the order of the sum.
+/// Encoding spikes between two additions to the accumulators in memory. Fixed, because it determines the order of
+/// summation.
 pub(super) const CHUNK: usize = 256;
 
-/// Bins whose position kernels are held in the cache at once.
+/// Bins whose position kernels are cached at once.
 pub(super) const STRIP: usize = 128;
 
-/// Rows and bins at a time come in multiples of these.
+/// Rows and bins are processed in multiples of these.
 pub(super) const ROW_STEP: usize = 12;
 pub(super) const BIN_STEP: usize = 32;
 
-/// The shapes that a thread works with, and what they cost.
+/// Tile sizes of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// Decoding spikes at a time.
+    /// Decoding spikes per block.
     pub(super) block: usize,
-    /// Bins at a time.
+    /// Bins per tile.
     pub(super) tile: usize,
 }
 
-/// Blocks of this many spikes read the position kernels seldom enough.
+/// Blocks of this many spikes reload the position kernels rarely enough.
 const BLOCK: usize = 480;
-/// Accumulators of 480 x 2048 f32 stay in the last cache.
+/// Accumulators of 480 x 2048 f32 stay in the last-level cache.
 const TILE: usize = 2048;
 
 /// Working memory of one thread in bytes.
 pub(super) fn thread_bytes(tiling: Tiling, dims: usize, options: &Options) -> u64 {
     let Tiling { block, tile } = tiling;
     let (method, number) = (options.method, options.precision.bytes());
-    // The general matrix product wants its whole factor; the fused kernel a strip of it.
+    // The general matrix product needs its whole factor, the fused kernel only a strip of it.
     let strip = if matches!(method, Method::Scalar | Method::Gemm(_)) { tile } else { STRIP };
     let numbers = block * CHUNK + strip * CHUNK + block * tile + 2 * tile + block + dims * (CHUNK + STRIP);
-    // The reach of panels, four bytes a chunk, and boxes: for tens of chunks.
+    // The reach of panels (four bytes per chunk) and boxes, for tens of chunks.
     (number * numbers) as u64 + 64 * 1024
 }
 
 impl Options {
-    /// Chooses block and tile for at most `spikes` decoding spikes of an electrode and `bins` bins, where `fixed` bytes of the
-    /// memory allowed are taken.
+    /// Chooses block and tile for at most `spikes` decoding spikes per electrode and `bins` bins; `fixed` bytes of the
+    /// budget are already in use.
     pub(super) fn tiling(&self, spikes: usize, bins: usize, dims: usize, fixed: u64) -> Result<Tiling, KdeError> {
         let up = |n: usize, step: usize| n.max(1).next_multiple_of(step);
-        // As many bytes of kernels in the second cache, whatever the type.
+        // The same number of bytes in the L2 cache for either type.
         let whole_block = up(spikes, ROW_STEP).min(BLOCK * 4 / self.precision.bytes());
         let whole_tile = up(bins, BIN_STEP).min(TILE);
         let mut tiling = Tiling {
@@ -158,7 +160,7 @@ impl Options {
         let Some(memory) = self.memory else { return Ok(tiling) };
         let threads = self.threads() as u64;
         let need = |tiling| fixed + threads * thread_bytes(tiling, dims, self);
-        // Halve what is larger in bytes of kernels it saves to hold, down to one step of each.
+        // Halve whichever is larger, down to one step of each.
         while need(tiling) > memory {
             let can_block = tiling.block > ROW_STEP && self.block.is_none();
             let can_tile = tiling.tile > BIN_STEP && self.tile.is_none();

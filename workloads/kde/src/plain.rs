@@ -1,5 +1,5 @@
-//! The same tiles in separate steps: `scalar` in loops that the compiler may vectorise, and `gemm` with the matrix
-//! product of a general library between vectorised exponentials and logarithms, as the published optimisation does it.
+//! The same tiles in separate steps: `scalar` in loops that the compiler may vectorise, `gemm` with the matrix product
+//! of a general library between vectorised exponentials and logarithms, like the published optimisation.
 
 use ellwand_profile::span;
 
@@ -11,20 +11,20 @@ use super::real::Real;
 use super::rows::Marked;
 use ellwand_simd::isa::Isa;
 
-/// Working memory.
+/// Working memory of one thread.
 pub(super) struct Buffers<T> {
-    /// `[block, CHUNK]`
+    /// Mark kernels, `[block, CHUNK]`.
     marks: Vec<T>,
-    /// `[CHUNK, tile]`
+    /// Position kernels, `[CHUNK, tile]`.
     places: Vec<T>,
-    /// `[block, tile]`
+    /// Sums of products, `[block, tile]`.
     sums: Vec<T>,
     shifts: Vec<T>,
-    /// ln of all factors that depend on the bin only, at each bin of the tile.
+    /// ln of all factors that depend only on the bin, at each bin of the tile.
     constants: Vec<f64>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
-    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    /// (Encoding spike, decoding spike, bin) triples summed since this was last reset.
     pub(super) pairs: u64,
 }
 
@@ -43,7 +43,7 @@ impl<T: Real> Buffers<T> {
         }
     }
 
-    /// Bytes that they hold.
+    /// Size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
         let numbers = self.marks.capacity() + self.places.capacity() + self.sums.capacity() + self.shifts.capacity();
         size_of::<T>() * numbers
@@ -90,7 +90,7 @@ pub(super) fn predict<T: Real>(
     }
 }
 
-/// The sums of kernels of a block at a tile.
+/// Sums the kernels of a block over a tile.
 fn sum<T: Real>(
     model: &ClusterlessDecoder,
     electrode: &Electrode,
@@ -104,13 +104,13 @@ fn sum<T: Real>(
     let Buffers { marks: w, places: p, sums, shifts, reach, pairs, .. } = buffers;
     sums[..rows * len].fill(T::default());
     for (y, shift) in marks.chunks_exact(electrode.n_features).zip(shifts.iter_mut()) {
-        // Marks too far apart for the type to hold the square: the floor, whatever the exact distance.
+        // The marks are too far apart for this type to hold the squared distance: use the floor.
         let exponents = (0..electrode.spikes()).map(|i| T::mark_exponent(electrode, y, i));
         *shift = exponents.fold(T::MIN, |best, exponent| if exponent > best { exponent } else { best });
     }
     for (chunk, from) in (0..electrode.spikes()).step_by(CHUNK).enumerate() {
         let n = CHUNK.min(electrode.spikes() - from);
-        // One rectangle of bins for the whole chunk: from the first to the last panel that it reaches.
+        // One rectangle of bins for the whole chunk: from the first to the last panel within reach.
         let reached = reach[chunk * panels..][..panels].iter().enumerate().filter(|(_, (low, high))| low < high);
         let (low, high) = reached.fold((panels, 0), |(low, high), (panel, _)| (low.min(panel), high.max(panel + 1)));
         let bins = low.min(high) * BIN_STEP..len.min(high * BIN_STEP);
@@ -143,7 +143,7 @@ fn sum<T: Real>(
     }
 }
 
-/// c += w p: w `[m, k]` and c `[m, n]` with rows that lie further apart, p `[k, n]`.
+/// c += w p: w `[m, k]` and c `[m, n]` have strided rows, p is `[k, n]`.
 fn product<T: Real>(
     (m, k, n): (usize, usize, usize),
     (w, w_stride): (&[T], usize),
@@ -158,7 +158,7 @@ fn product<T: Real>(
     }
 }
 
-/// The logarithm, the floor and the sum over the spikes of a row.
+/// Applies the logarithm and the floor, and sums over the spikes of a row.
 fn finish<T: Real>(
     model: &ClusterlessDecoder,
     rows: &[u32],
@@ -175,7 +175,7 @@ fn finish<T: Real>(
         let shift = shift.to_f64() * std::f64::consts::LN_2;
         for ((out, sum), constant) in out.iter_mut().zip(sums).zip(&buffers.constants) {
             let term = *sum + T::of(constant + shift);
-            // Never NaN: 0 kernels (-infinity) at a bin of occupancy 0 (-infinity) are -infinity.
+            // Never NaN: without kernels both terms are -infinity at a bin of occupancy 0.
             *out += if term > floor { term } else { floor };
         }
     }

@@ -16,7 +16,7 @@ use super::{exact, plain, tiles, wide};
 use ellwand_simd::lanes::dispatch;
 use ellwand_simd::pool;
 
-/// Memory that prediction needs beside model, inputs and output, kept from call to call.
+/// Memory that prediction needs besides model, inputs and output, reused between calls.
 #[derive(Default)]
 pub struct Workspace {
     marked: Vec<Marked>,
@@ -25,7 +25,7 @@ pub struct Workspace {
     silent: Vec<u32>,
 }
 
-/// The part of it that depends on the type of the numbers: buffers of the fused kernel for each thread, or of the others.
+/// Buffers that depend on the number type: those of the fused kernel for each thread, or those of the other methods.
 struct Tiles<B, T> {
     fused: Vec<Mutex<B>>,
     plain: Option<plain::Buffers<T>>,
@@ -39,7 +39,7 @@ impl<B, T> Default for Tiles<B, T> {
 }
 
 impl<B, T: Real> Tiles<B, T> {
-    /// Makes what predictions with these options take, unless it is there.
+    /// Allocates what predictions with these options need, unless already present.
     fn reserve(&mut self, tiling: Tiling, options: &Options, buffers: impl Fn() -> B) {
         let fused = matches!(options.method, Method::Simd(_) | Method::Parallel(_));
         let fresh = self.shape != Some(tiling);
@@ -52,7 +52,7 @@ impl<B, T: Real> Tiles<B, T> {
         self.shape = Some(tiling);
     }
 
-    /// Sets the counts of all threads to 0.
+    /// Resets the counts of all threads.
     fn forget_pairs(&mut self, of: impl Fn(&mut B) -> &mut u64) {
         for buffers in &mut self.fused {
             *of(buffers.get_mut().unwrap_or_else(PoisonError::into_inner)) = 0;
@@ -81,22 +81,22 @@ impl<B, T: Real> Tiles<B, T> {
         }
         let fused = &self.fused[..];
         pool::for_each_chunk_on(fused.len(), parts.len(), |i| {
-            // As many buffers as threads, so one is always free for a thread that looks for it.
+            // There are as many buffers as threads, so a thread always finds a free one.
             part(parts[i].0.clone(), parts[i].1.clone(), &mut free(fused));
         });
     }
 }
 
 impl Workspace {
-    /// Bytes that it holds.
+    /// Size of the workspace in bytes.
     pub fn bytes(&self) -> u64 {
         let marked: usize = self.marked.iter().map(Marked::bytes).sum();
         let tiles = self.single.bytes(tiles::Buffers::bytes) + self.double.bytes(wide::Buffers::bytes);
         (marked + tiles + 4 * self.silent.capacity()) as u64
     }
 
-    /// Products of an encoding spike, a decoding spike and a bin that the last prediction in a precision summed: those that
-    /// were not skipped. What was computed by the reference's formula, for values that f32 does not hold, is not among them.
+    /// (Encoding spike, decoding spike, bin) triples that the last prediction in a precision summed, i.e. did not skip.
+    /// Excludes values outside the range of f32, which are computed by the reference's formula.
     pub(super) fn pairs(&self, precision: Precision) -> u64 {
         match precision {
             Precision::F32 => self.single.pairs(|buffers| buffers.pairs),
@@ -104,7 +104,7 @@ impl Workspace {
         }
     }
 
-    /// The shapes of the last prediction in a precision.
+    /// Tile sizes of the last prediction in a precision.
     pub(super) fn tiling(&self, precision: Precision) -> Option<Tiling> {
         match precision {
             Precision::F32 => self.single.shape,
@@ -113,27 +113,27 @@ impl Workspace {
     }
 }
 
-/// Work, in pairs of spikes times bins, below which waking other threads costs more than it brings.
+/// Work, in pairs of spikes times bins, below which waking other threads costs more than it gains.
 const WORTH_THREADS: f64 = 2e6;
 
-/// Parts a thread: an interrupted one is made up for by the others.
+/// Parts per thread, so that others can make up for an interrupted thread.
 const PARTS: usize = 2;
 
 impl ClusterlessDecoder {
-    /// The log likelihood `[N, B]` of the decoding spikes, up to a constant of each row's own.
+    /// The log likelihood `[N, B]` of the decoding spikes, up to a constant per row.
     ///
     /// # Errors
-    /// When the spikes do not fit the model, or the memory allowed does not hold one tile.
+    /// If the spikes do not fit the model, or the memory budget does not hold one tile.
     pub fn predict(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f32>, KdeError> {
         let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
         self.predict_into(decoding, options, &mut Workspace::default(), &mut out)?;
         Ok(out)
     }
 
-    /// The same with kernels and result in f64, within 1e-11 of the reference.
+    /// As [`ClusterlessDecoder::predict`], with kernels and result in f64, within 1e-11 of the reference.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict`], and when the model was not fitted in f64.
+    /// As for [`ClusterlessDecoder::predict`], and if the model was not fitted in f64.
     pub fn predict_f64(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Vec<f64>, KdeError> {
         let mut out = vec![0.0; decoding.time_edges.len() * self.bins];
         let options = Options { precision: Precision::F64, ..*options };
@@ -141,26 +141,26 @@ impl ClusterlessDecoder {
         Ok(out)
     }
 
-    /// The same in f64, by the reference.
+    /// As [`ClusterlessDecoder::predict`], computed in f64 by the reference.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict`].
+    /// As for [`ClusterlessDecoder::predict`].
     pub fn predict_exactly(&self, decoding: &Decoding<'_>) -> Result<Vec<f64>, KdeError> {
         decoding.check(self)?;
         let rows: Vec<usize> = (0..decoding.time_edges.len()).collect();
         Ok(exact::predict(self, decoding, &rows, 1))
     }
 
-    /// The reference at some rows only, `[rows, B]`, on all threads.
+    /// The reference for some rows only, `[rows, B]`, on all threads.
     pub(super) fn rows_exactly(&self, decoding: &Decoding<'_>, rows: &[usize]) -> Result<Vec<f64>, KdeError> {
         decoding.check(self)?;
         Ok(exact::predict(self, decoding, rows, pool::threads()))
     }
 
-    /// [`ClusterlessDecoder::predict`] into memory that the caller keeps: no allocation after the first call of a shape.
+    /// [`ClusterlessDecoder::predict`] into the caller's buffers; allocates nothing after the first call of a shape.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict`], and when `out` is not N x B.
+    /// As for [`ClusterlessDecoder::predict`], and if `out` is not N x B.
     pub fn predict_into(
         &self,
         decoding: &Decoding<'_>,
@@ -193,10 +193,10 @@ impl ClusterlessDecoder {
         Ok(())
     }
 
-    /// [`ClusterlessDecoder::predict_f64`] into memory that the caller keeps; the options must say f64.
+    /// [`ClusterlessDecoder::predict_f64`] into the caller's buffers; the options must select f64.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict_f64`], and when `out` is not N x B.
+    /// As for [`ClusterlessDecoder::predict_f64`], and if `out` is not N x B.
     pub fn predict_f64_into(
         &self,
         decoding: &Decoding<'_>,
@@ -230,14 +230,14 @@ impl ClusterlessDecoder {
         Ok(())
     }
 
-    /// What f64 kernels read, of a model that was fitted for them.
+    /// The arrays for f64 kernels, if the model was fitted in f64.
     pub(super) fn wide(&self) -> Result<&Wide, KdeError> {
         let (problem, expected) = ("the model was fitted in f32", "one fitted with Precision::F64");
         let error = || KdeError::Precision { problem: problem.to_owned(), expected: expected.to_owned() };
         self.wide.as_ref().ok_or_else(error)
     }
 
-    /// Checks, makes memory, takes the spikes, starts the output. Gives the shapes and the parts.
+    /// Checks the arguments, allocates, loads the spikes and initialises the output. Returns the tiling and the parts.
     #[allow(clippy::type_complexity, reason = "a part is a range of rows and one of bins")]
     fn begin<T: Real>(
         &self,
@@ -263,8 +263,8 @@ impl ClusterlessDecoder {
         Ok((tiling, self.parts(&workspace.marked, rows, options.threads())))
     }
 
-    /// Makes the working memory for predictions like this one, so that the first takes no longer than the others. Gives the
-    /// shapes that were chosen.
+    /// Allocates the working memory for predictions like this one, so that the first takes no longer than later ones.
+    /// Returns the tiling.
     fn reserve(
         &self,
         decoding: &Decoding<'_>,
@@ -284,10 +284,10 @@ impl ClusterlessDecoder {
         Ok(tiling)
     }
 
-    /// A workspace with all memory that predictions like this one take, for programs that cannot wait at the first.
+    /// A workspace with all memory for predictions like this one, for programs that cannot wait in the first call.
     ///
     /// # Errors
-    /// As [`ClusterlessDecoder::predict`].
+    /// As for [`ClusterlessDecoder::predict`].
     pub fn workspace(&self, decoding: &Decoding<'_>, options: &Options) -> Result<Workspace, KdeError> {
         decoding.check(self)?;
         let mut workspace = Workspace::default();
@@ -298,7 +298,7 @@ impl ClusterlessDecoder {
         Ok(workspace)
     }
 
-    /// Every row without its spikes: -Lambda, and the floor for each spike of an electrode without encoding spikes.
+    /// Initialises every row: -Lambda, plus the floor for each spike of an electrode without encoding spikes.
     fn start<T: Real>(&self, workspace: &mut Workspace, rows: usize, out: &mut [T]) {
         let Workspace { silent, marked, .. } = workspace;
         silent.clear();
@@ -312,7 +312,7 @@ impl ClusterlessDecoder {
         }
     }
 
-    /// Electrodes whose kernels leave the range of f32.
+    /// Adds electrodes whose kernels exceed the range of f32.
     fn add_exactly(&self, decoding: &Decoding<'_>, out: &mut [f32]) {
         let strange = |number: &usize| !self.electrodes[*number].fits_f32 && self.electrodes[*number].spikes() > 0;
         let mut row_sum = vec![0.0; self.bins];
@@ -327,8 +327,8 @@ impl ClusterlessDecoder {
         }
     }
 
-    /// Cuts the output for several threads: by bins, where the mark kernels are computed anew for each part, or by rows, where
-    /// the position kernels are, whichever costs less.
+    /// Splits the output for several threads, by bins (each part recomputes the mark kernels) or by rows (each
+    /// recomputes the position kernels), whichever costs less.
     fn parts(&self, marked: &[Marked], rows: usize, threads: usize) -> Vec<(Range<usize>, Range<usize>)> {
         let per = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
             let pairs = self.electrodes.iter().zip(marked);
@@ -357,10 +357,10 @@ impl ClusterlessDecoder {
         parts
     }
 
-    /// Estimate of the working memory in bytes that prediction takes beside model, inputs and output.
+    /// Estimates the working memory of a prediction in bytes, besides model, inputs and output.
     ///
     /// # Errors
-    /// When the memory allowed does not hold one tile.
+    /// If the memory budget does not hold one tile.
     pub fn working_memory(&self, decoding: &Decoding<'_>, options: &Options) -> Result<u64, KdeError> {
         let most = decoding.electrodes.iter().map(|spikes| spikes.times.len()).max().unwrap_or(0);
         let fixed = self.fixed_memory(decoding, options.precision);
@@ -368,7 +368,7 @@ impl ClusterlessDecoder {
         Ok(options.threads() as u64 * thread_bytes(tiling, self.dims, options) + fixed)
     }
 
-    /// What does not depend on block and tile: spikes as f32 (f64 reads them as given), counts by row.
+    /// Memory independent of block and tile: spikes as f32 (f64 reads them as given) and counts by row.
     fn fixed_memory(&self, decoding: &Decoding<'_>, precision: Precision) -> u64 {
         let wide = precision == Precision::F64;
         let values = |s: &Spikes<'_>| s.times.len() * if wide { 1 } else { s.n_features + 1 };
@@ -377,7 +377,7 @@ impl ClusterlessDecoder {
     }
 }
 
-/// A set of buffers that nobody uses at the moment.
+/// A set of buffers that no thread is using.
 fn free<B>(buffers: &[Mutex<B>]) -> std::sync::MutexGuard<'_, B> {
     loop {
         for buffer in buffers {

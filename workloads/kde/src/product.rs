@@ -1,16 +1,16 @@
-//! The product at the heart of the fused kernels: a few rows of weights times a panel of two vectors, summed in registers. The
-//! same text for f32 and for f64, whose vectors have functions of the same names and no trait in common.
+//! The product in the inner loop of the fused kernels: a few rows of weights times a panel of two vectors, summed in
+//! registers. One macro serves f32 and f64, whose vector types have the same functions but no common trait.
 #![allow(unsafe_code)]
 
 use super::options::{CHUNK, ROW_STEP};
 
-/// `row_step` and `multiply_rows` for vectors of this trait, where registers hold `$widest` numbers at most.
+/// Defines `row_step` and `multiply_rows` for vectors of a trait whose registers hold at most `$widest` numbers.
 macro_rules! product {
     ($vectors:ident, $number:ty, $widest:literal) => {
         use super::{CHUNK, ROW_STEP};
         use ellwand_simd::lanes::$vectors;
 
-        /// Decoding spikes that the registers hold sums of: 12 rows of two vectors where there are 32 registers, else 6.
+        /// Decoding spikes whose sums fit into registers: 12 rows of two vectors with 32 registers, else 6.
         #[inline(always)]
         pub(crate) fn row_step<S: $vectors>(left: usize) -> usize {
             let most = if S::LANES == $widest { ROW_STEP } else { ROW_STEP / 2 };
@@ -23,7 +23,7 @@ macro_rules! product {
             }
         }
 
-        /// As `multiply`, for as many rows as `row_step` says.
+        /// As `multiply`, for the number of rows from `row_step`.
         #[inline(always)]
         pub(crate) fn multiply_rows<S: $vectors>(
             s: S,
@@ -50,7 +50,7 @@ macro_rules! product {
             let n = p.len() / width;
             assert!(w.len() >= (R - 1) * CHUNK + n && p.len() >= n * width && c.len() >= R * width);
             let mut sum = [[s.splat(0.0); 2]; R];
-            // SAFETY: the lengths were just checked; k < n, r < R.
+            // SAFETY: the lengths were checked above; k < n, r < R.
             unsafe {
                 let (w, p) = (w.as_ptr(), p.as_ptr());
                 for k in 0..n {

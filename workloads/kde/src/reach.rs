@@ -1,26 +1,26 @@
-//! Which encoding spikes can lift a panel of bins above the floor.
+//! The encoding spikes that can lift a panel of bins above the floor.
 //!
-//! The position kernel falls with the square of the distance, and a spike's other factors are known: what all encoding spikes
-//! of an electrode together, each beyond the reach, can add to a rate is below [`FLOOR`](super::FLOOR) * 2^-24 (in f64 2^-53).
-//! Such spikes are left out; a rate above the floor keeps its value, one below is floored either way.
+//! The position kernel falls with the square of the distance, and a spike's other factors are known. All encoding
+//! spikes of an electrode that are beyond the reach add less than [`FLOOR`](super::FLOOR) * 2^-24 to a rate (2^-53 in
+//! f64). Such spikes are skipped: a rate above the floor keeps its value, and one below becomes the floor either way.
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR};
 use super::options::{CHUNK, Precision};
 
-/// Spikes that are left out or kept together.
+/// Spikes that are skipped or kept together.
 pub(super) const GROUP: usize = 16;
 
-/// The part of a chunk of encoding spikes that a panel of bins needs, `[start, end)`; empty when it needs none.
+/// The part of a chunk of encoding spikes that a panel of bins needs, `[start, end)`; empty if none.
 pub(super) type Reach = (u16, u16);
 
-/// From the first to the last spike of a chunk that some panel needs.
+/// From the first to the last spike of a chunk that any panel needs.
 pub(super) fn union(panels: &[Reach]) -> std::ops::Range<usize> {
     let needed = panels.iter().filter(|(low, high)| low < high);
     let (low, high) = needed.fold((u16::MAX, 0), |(low, high), panel| (low.min(panel.0), high.max(panel.1)));
     usize::from(low.min(high))..usize::from(high)
 }
 
-/// Squared distance, in units of the position kernel, beyond which a spike does not count at a bin of this rarity.
+/// Squared distance, in units of the position kernel, beyond which a spike does not affect a bin of this rarity.
 pub(super) fn limit(electrode: &Electrode, rarity: f64, precision: Precision) -> f64 {
     let bits = match precision {
         Precision::F32 => 24.0,
@@ -30,7 +30,7 @@ pub(super) fn limit(electrode: &Electrode, rarity: f64, precision: Precision) ->
     (electrode.log_scale + rarity - LOG_FLOOR + below_floor) / std::f64::consts::LN_2
 }
 
-/// Lower and upper corner, dimension by dimension.
+/// Appends the lower and upper corner in each dimension.
 pub(super) fn boxes(
     rows: &[f64],
     stride: usize,
@@ -49,8 +49,8 @@ fn gap(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     a.iter().zip(b).map(|((al, ah), (bl, bh))| (al - bh).max(bl - ah).max(0.0).powi(2)).sum()
 }
 
-/// Fills `out` with the reach of every chunk and panel, `[chunks, panels]`: panels of `width` bins from bin `first` on.
-/// What is left out is too little for a result of precision `keep`; without one everything is in.
+/// Fills `out` with the reach of every chunk and panel, `[chunks, panels]`, for panels of `width` bins starting at bin
+/// `first`. Skips what is too small for a result of precision `keep`; `None` skips nothing.
 pub(super) fn reaches(
     model: &ClusterlessDecoder,
     electrode: &Electrode,

@@ -1,4 +1,4 @@
-//! f32 and f64 for the loops of `plain.rs`: how each gets at the model, and its exponential, logarithm and matrix product.
+//! f32 and f64 for the loops of `plain.rs`: access to the model, exponential, logarithm and matrix product.
 
 use std::ops::{Add, AddAssign, Mul, Range, Sub};
 
@@ -8,35 +8,36 @@ use super::rows::Marked;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Double, Kernel, Simd, dispatch, exp2_down, exp2_down_f64, ln, ln_f64};
 
-/// A type of numbers to compute with.
+/// A number type to compute with.
 pub(super) trait Real:
     Copy + Default + PartialOrd + AddAssign + Add<Output = Self> + Mul<Output = Self> + Sub<Output = Self>
 {
-    /// The least finite number.
+    /// The most negative finite number.
     const MIN: Self;
 
-    /// The nearest number of this type.
+    /// Converts to the nearest number of this type.
     fn of(x: f64) -> Self;
     fn to_f64(self) -> f64;
-    /// Whether this type's range holds the kernels of an electrode.
+    /// True if the range of this type holds the kernels of an electrode.
     fn holds(electrode: &Electrode) -> bool;
     /// The marks of the kept spikes `block`.
     fn marks<'a>(marked: &'a Marked, spikes: &'a Spikes<'_>, block: &Range<usize>) -> &'a [Self];
-    /// Exponent of 2 of the mark kernel of encoding spike `spike` at mark `y`.
+    /// Exponent of 2 of the mark kernel between encoding spike `spike` and mark `y`.
     fn mark_exponent(electrode: &Electrode, y: &[Self], spike: usize) -> Self;
-    /// Exponents of 2 of the position kernel of encoding spike `spike` at the bins from `first` on, less `nearest` there.
+    /// Exponents of 2 of the position kernel of encoding spike `spike` at the bins from `first` on, minus `nearest`
+    /// there.
     fn place_exponents(model: &ClusterlessDecoder, electrode: &Electrode, spike: usize, first: usize, out: &mut [Self]);
-    /// What was taken from the exponents at a bin.
+    /// The value subtracted from the exponents at a bin.
     fn nearest(electrode: &Electrode, bin: usize) -> f64;
-    /// 2^x in place.
+    /// Computes 2^x in place.
     fn powers(x: &mut [Self], vectors: Option<Isa>);
-    /// ln x in place.
+    /// Computes ln x in place.
     fn logarithms(x: &mut [Self], vectors: Option<Isa>);
-    /// c += w p by the library: w `[m, k]` and c `[m, n]` with rows that lie further apart, p `[k, n]`.
+    /// c += w p by the library: w `[m, k]` and c `[m, n]` have strided rows, p is `[k, n]`.
     fn gemm(shape: (usize, usize, usize), w: (&[Self], usize), p: &[Self], c: (&mut [Self], usize));
 }
 
-/// Calls the matrix product of the library for a type.
+/// Defines the call of the library's matrix product for a type.
 macro_rules! gemm {
     ($gemm:path, $type:ty) => {
         #[allow(unsafe_code)]
@@ -49,7 +50,7 @@ macro_rules! gemm {
             assert!(w.len() >= (m - 1) * w_stride + k && p.len() >= k * n && c.len() >= (m - 1) * c_stride + n);
             let (w, p, c, n_stride) = (w.as_ptr(), p.as_ptr(), c.as_mut_ptr(), n as isize);
             let (w_stride, c_stride) = (w_stride as isize, c_stride as isize);
-            // SAFETY: the three matrices lie inside their slices by the assertion above.
+            // SAFETY: the assertion above ensures that the three matrices are inside their slices.
             unsafe { $gemm(m, k, n, 1.0, w, w_stride, 1, p, n_stride, 1, 1.0, c, c_stride, 1) }
         }
     };

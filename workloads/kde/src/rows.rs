@@ -1,4 +1,4 @@
-//! Decoding spikes: which are kept, and the time row that each falls into.
+//! Decoding spikes: which ones are kept, and the time row of each.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use super::error::{KdeError, ascending};
 use super::model::{ClusterlessDecoder, Electrode};
 use super::options::Precision;
 
-/// What is decoded: time bins by their edges, and the spikes of each electrode in the order of the model.
+/// The decoding input: time bins given by their edges, and the spikes of each electrode in the order of the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoding<'a> {
-    /// Edges of the time bins, `[N]`, ascending. As in the published code the result has N rows, of which the last never
-    /// receives a spike; a spike on the last edge falls into row N - 2, one on an interior edge into the later row.
+    /// Edges of the time bins, `[N]`, ascending. As in the published code, the result has N rows, of which the last
+    /// never receives a spike: one on the last edge goes to row N - 2, one on an interior edge to the later row.
     pub time_edges: &'a [f64],
-    /// One entry an electrode.
+    /// One entry per electrode.
     pub electrodes: &'a [Spikes<'a>],
 }
 
 impl Decoding<'_> {
-    /// Checks everything that the model demands.
+    /// Checks all requirements of the model.
     pub(super) fn check(&self, model: &ClusterlessDecoder) -> Result<(), KdeError> {
         if self.time_edges.len() < 2 {
             return Err(KdeError::TooFew { array: "time_edges".to_owned(), got: self.time_edges.len(), least: 2 });
@@ -37,7 +37,7 @@ impl Decoding<'_> {
         Ok(())
     }
 
-    /// The spikes of one electrode that are kept, and their rows.
+    /// The range of kept spikes of one electrode, and their rows.
     pub(super) fn rows_of(&self, spikes: &Spikes<'_>) -> (Range<usize>, impl Iterator<Item = usize>) {
         let edges = self.time_edges;
         let kept = spikes.within(edges[0], edges[edges.len() - 1]);
@@ -50,7 +50,7 @@ impl Decoding<'_> {
         (kept, rows)
     }
 
-    /// (spike, row) of every spike that is kept, by electrode.
+    /// (spike, row) of every kept spike, by electrode.
     pub(super) fn pairs(&self) -> Vec<Vec<(usize, usize)>> {
         let of = |spikes| {
             let (kept, rows) = self.rows_of(spikes);
@@ -60,19 +60,19 @@ impl Decoding<'_> {
     }
 }
 
-/// The kept spikes of one electrode, ready for the kernels.
+/// The kept spikes of one electrode in the kernels' form.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
-    /// Index of the first spike that is kept.
+    /// Index of the first kept spike.
     pub(super) first: usize,
-    /// `[spikes, F]` in the units of the model; empty where kernels in f64 read the marks as given.
+    /// Marks, `[spikes, F]`, in the units of the model; empty if f64 kernels read them as given.
     pub(super) marks: Vec<f32>,
     /// Row of each spike, ascending.
     pub(super) rows: Vec<u32>,
 }
 
 impl Marked {
-    /// Takes the kept spikes of electrode `number`; earlier contents are dropped, their memory is kept.
+    /// Loads the kept spikes of electrode `number`, reusing the memory.
     pub(super) fn take(&mut self, model: &ClusterlessDecoder, number: usize, decoding: &Decoding<'_>) {
         let (electrode, spikes) = (&model.electrodes[number], &decoding.electrodes[number]);
         let kept = self.take_rows(number, decoding);
@@ -82,7 +82,7 @@ impl Marked {
         }
     }
 
-    /// Takes their rows only. Gives the range of spikes that are kept.
+    /// Loads only the rows. Returns the range of kept spikes.
     pub(super) fn take_rows(&mut self, number: usize, decoding: &Decoding<'_>) -> Range<usize> {
         let (kept, rows) = decoding.rows_of(&decoding.electrodes[number]);
         self.clear();
@@ -91,7 +91,7 @@ impl Marked {
         kept
     }
 
-    /// Makes room for all spikes of an electrode.
+    /// Reserves memory for all spikes of an electrode.
     pub(super) fn reserve(&mut self, spikes: &Spikes<'_>, precision: Precision) {
         self.clear();
         self.rows.reserve(spikes.times.len());
@@ -100,24 +100,24 @@ impl Marked {
         }
     }
 
-    /// Bytes that it holds.
+    /// Size in bytes.
     pub(super) fn bytes(&self) -> usize {
         4 * (self.marks.capacity() + self.rows.capacity())
     }
 
-    /// Forgets the spikes, keeps the memory.
+    /// Removes the spikes but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.marks.clear();
         self.rows.clear();
     }
 
-    /// One more spike, in row 0.
+    /// Adds a spike in row 0.
     pub(super) fn push(&mut self, electrode: &Electrode, mark: &[f64]) {
         self.rows.push(0);
         self.marks.extend(mark.iter().enumerate().map(|(i, &value)| electrode.mark_units(i, value)));
     }
 
-    /// The spikes that fall into `rows`.
+    /// The spikes in `rows`.
     pub(super) fn of_rows(&self, rows: &Range<usize>) -> Range<usize> {
         let before = |row: usize| self.rows.partition_point(|&r| (r as usize) < row);
         before(rows.start)..before(rows.end)

@@ -1,4 +1,4 @@
-//! The output while several threads write different rows and bins of it.
+//! The output array while several threads write disjoint parts of it.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -12,7 +12,8 @@ pub(super) struct Sink<'a, T> {
     borrow: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it stands for a `&mut [T]`, and `row` is unsafe: callers vouch that no two threads hold the same element.
+// SAFETY: it represents a `&mut [T]`, and `row` is unsafe: its callers ensure that no two threads hold the same
+// element.
 unsafe impl<T: Send> Sync for Sink<'_, T> {}
 
 impl<'a, T> Sink<'a, T> {
@@ -23,11 +24,11 @@ impl<'a, T> Sink<'a, T> {
     /// Some bins of a row.
     ///
     /// # Safety
-    /// Nobody else holds any of these bins of this row at the same time.
+    /// No other reference to any of these bins of this row may exist at the same time.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches that the parts are disjoint")]
     pub(super) unsafe fn row(&self, row: usize, bins: Range<usize>) -> &mut [T] {
         assert!(row < self.rows && bins.end <= self.width);
-        // SAFETY: inside the slice by the assertion, and not aliased by the caller's promise.
+        // SAFETY: in bounds by the assertion, and not aliased by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.width + bins.start), bins.len()) }
     }
 }

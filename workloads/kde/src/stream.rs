@@ -1,9 +1,9 @@
-//! Decoding one time bin at a time, for closed loop use.
+//! Decodes one time bin at a time, for closed-loop use.
 //!
-//! With a handful of spikes in a bin nothing amortises a position kernel: each is used once. On a grid of even spacing along a
-//! line a Gaussian goes from bin to bin by two multiplications (g *= r, r *= q), so that an exponential is needed only every 16
-//! bins; 16 encoding spikes lie in the lanes of a vector and the sums of 16 bins in registers. All pairs of spikes and bins
-//! within reach are still computed. Other grids take the kernels of [`ClusterlessDecoder::predict`].
+//! With few spikes per bin, each position kernel is used only once. On an evenly spaced grid in one dimension, a
+//! Gaussian advances from bin to bin by two multiplications (g *= r, r *= q), so only every 16th bin needs an
+//! exponential; 16 encoding spikes occupy the lanes of a vector, and the sums of 16 bins the registers. All pairs of
+//! spikes and bins within reach are still computed. Other grids use the kernels of [`ClusterlessDecoder::predict`].
 
 use std::ops::Range;
 
@@ -21,28 +21,28 @@ use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down, ln};
 /// Bins between two exponentials.
 const SEGMENT: usize = 16;
 
-/// Longest way over which the recurrence goes, in units of the position kernel: what underflows at one end of it is still below
-/// the floor at the other.
+/// Longest span of the recurrence, in units of the position kernel: what underflows at one end is still below the floor
+/// at the other.
 const LONGEST: f64 = 4.0;
 
-/// A spike as it arrives.
+/// A spike that has just arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// Its electrode.
+    /// Index of its electrode.
     pub electrode: usize,
-    /// Its mark, as many values as the electrode has features.
+    /// Its mark, one value per feature of the electrode.
     pub mark: &'a [f64],
 }
 
-/// A decoder that is fed one time bin after the other. It owns its buffers: no allocation once it has seen its busiest bin.
+/// A decoder for one time bin at a time. It owns its buffers and allocates nothing once it has seen its busiest bin.
 pub struct Stream {
     model: ClusterlessDecoder,
     isa: Isa,
-    /// Distance of neighbouring bins in units of the kernel, where the grid is even.
+    /// Distance between neighbouring bins in units of the kernel, if the grid is even.
     spacing: Option<f64>,
-    /// For each electrode the reach of its chunks and segments; empty where the recurrence does not do.
+    /// For each electrode, the reach of its chunks and segments; empty if the recurrence does not apply.
     reach: Vec<Vec<Reach>>,
-    /// `[bins padded]`
+    /// Sums, `[bins padded]`.
     sums: Vec<f32>,
     weights: Vec<f32>,
     marked: Vec<Marked>,
@@ -52,7 +52,7 @@ pub struct Stream {
 }
 
 impl ClusterlessDecoder {
-    /// A decoder for one time bin at a time.
+    /// Converts into a decoder for one time bin at a time.
     pub fn into_stream(self, isa: Isa) -> Stream {
         let spacing = self.even_spacing().filter(|h| h * SEGMENT as f64 <= LONGEST);
         let mut scratch = Vec::new();
@@ -61,7 +61,8 @@ impl ClusterlessDecoder {
             .iter()
             .map(|electrode| {
                 let mut reach = Vec::new();
-                // Far from all encoding spikes the kernels of `predict` factor the largest out; here they would underflow.
+                // Far from all encoding spikes, the kernels of `predict` factor out the largest term; the recurrence
+                // would underflow.
                 let near = electrode.nearest[..self.bins].iter().all(|exponent| *exponent > -40.0);
                 if spacing.is_some() && electrode.fits_f32 && near {
                     let segments = self.bins.div_ceil(SEGMENT);
@@ -71,7 +72,7 @@ impl ClusterlessDecoder {
                 reach
             })
             .collect();
-        // One spike at a time: the least memory that the kernels take.
+        // One spike at a time: the smallest buffers that the kernels accept.
         let plain = Options { block: Some(1), ..Options::new(Method::Simd(isa)) };
         let tiling = plain.tiling(1, self.bins, self.dims, 0).unwrap_or(Tiling { block: 12, tile: 32 });
         Stream {
@@ -88,7 +89,7 @@ impl ClusterlessDecoder {
         }
     }
 
-    /// The distance between neighbouring bins in units of the kernel, if it is the same everywhere along a line.
+    /// The distance between neighbouring bins in units of the kernel, if it is constant in one dimension.
     fn even_spacing(&self) -> Option<f64> {
         if self.dims != 1 || self.bins < 2 {
             return None;
@@ -101,10 +102,10 @@ impl ClusterlessDecoder {
 }
 
 impl Stream {
-    /// The log likelihood at each bin, `[B]`, of a time bin in which `spikes` arrived.
+    /// The log likelihood at each bin, `[B]`, of a time bin with the given `spikes`.
     ///
     /// # Errors
-    /// When a spike does not fit the model, or `out` is not B long.
+    /// If a spike does not fit the model, or `out` does not have length B.
     pub fn bin(&mut self, spikes: &[Arrival<'_>], out: &mut [f32]) -> Result<(), KdeError> {
         length("log_likelihood", out.len(), self.model.bins, "one a bin")?;
         let mut silent = 0;
@@ -157,12 +158,12 @@ impl Stream {
         Ok(())
     }
 
-    /// The model that it decodes with.
+    /// The fitted model.
     pub fn decoder(&self) -> &ClusterlessDecoder {
         &self.model
     }
 
-    /// How many electrodes the recurrence decodes; the others take the kernels of [`ClusterlessDecoder::predict`].
+    /// Number of electrodes decoded by the recurrence; the others use the kernels of [`ClusterlessDecoder::predict`].
     pub fn recurring(&self) -> usize {
         self.reach.iter().filter(|reach| !reach.is_empty()).count()
     }
@@ -191,12 +192,12 @@ impl Kernel for One<'_> {
         for (chunk, start) in (0..electrode.spikes()).step_by(CHUNK).enumerate() {
             let len = CHUNK.min(electrode.spikes() - start);
             mark_row(s, electrode, self.mark, shift[0], start, weights, 0..len);
-            // What lies beyond the last spike has no weight.
+            // Slots after the last spike have weight 0.
             weights[len..len.next_multiple_of(16)].fill(0.0);
             for segment in 0..segments {
                 let (low, high) = reach[chunk * segments + segment];
                 if low < high {
-                    // Whole vectors; the spikes on both sides of the range are merely farther away.
+                    // Whole vectors: extra spikes on either side of the range are merely further away.
                     let range = usize::from(low) / 16 * 16..usize::from(high).next_multiple_of(16);
                     let at = segment * SEGMENT;
                     add_segment(s, model, electrode, (start, at), range, h, weights, &mut sums[at..at + SEGMENT]);
@@ -208,7 +209,7 @@ impl Kernel for One<'_> {
     }
 }
 
-/// Adds the encoding spikes `start + range` at the 16 bins from `at` on.
+/// Adds the encoding spikes `start + range` at the 16 bins starting at `at`.
 #[inline(always)]
 #[allow(
     clippy::too_many_arguments,
@@ -226,7 +227,7 @@ fn add_segment<S: Simd>(
 ) {
     let first = model.grid_units[at];
     let step = s.splat(h as f32);
-    // 2^-(u + h)^2 = 2^-u^2 r with r = 2^-(2 u h + h^2), and each next r is smaller by q = 2^-2h^2.
+    // 2^-(u + h)^2 = 2^-u^2 r with r = 2^-(2 u h + h^2), and each r is smaller than the last by the factor q = 2^-2h^2.
     let q = s.splat((-2.0 * h * h).exp2() as f32);
     let most = s.splat(100.0);
     let mut sum = [s.splat(0.0); SEGMENT];
@@ -249,7 +250,7 @@ fn add_segment<S: Simd>(
     }
 }
 
-/// The logarithm and the floor.
+/// Applies the logarithm and the floor.
 #[inline(always)]
 fn finish<S: Simd>(s: S, sums: &[f32], rarity: &[f64], constant: f64, out: &mut [f32]) {
     let floor = s.splat(LOG_FLOOR as f32);

@@ -1,4 +1,5 @@
-//! Sums of position kernels at bins: occupancy and ground process, in f32 with sums carried on in f64, or all in f64.
+//! Sums of position kernels at bins, for occupancy and ground process: in f32 with f64 accumulation, or entirely in
+//! f64.
 
 use ellwand_profile::span;
 
@@ -8,7 +9,7 @@ use super::options::{CHUNK, Method};
 use super::wide_sums::{Points, at_panel};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp2_down};
 
-/// Neighbouring bins and what is computed at them.
+/// Neighbouring bins and the values computed there.
 pub(super) struct Piece {
     /// First bin.
     pub(super) start: usize,
@@ -30,13 +31,13 @@ impl Piece {
         Self { start, len, occupancy: zeros(), ground: zeros(), nearest: Vec::new(), sum: zeros() }
     }
 
-    /// Bins with their padding.
+    /// Number of bins including padding.
     pub(super) fn padded(&self) -> usize {
         self.sum.len()
     }
 }
 
-/// Computes one piece. `samples` are the track in units of the kernel, `[dims, T padded]`.
+/// Computes one piece. `samples` is the track in units of the kernel, `[dims, T padded]`.
 pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Method, piece: &mut Piece) {
     let norm = log_norm(&model.position_std).exp();
     let padded = piece.padded();
@@ -64,16 +65,16 @@ pub(super) fn at_bins(model: &ClusterlessDecoder, samples: &[f64], method: Metho
     piece.nearest = nearest.split_off(padded);
 }
 
-/// Points at which kernels stand, `[dims, n padded]`.
+/// Kernel centres, `[dims, n padded]`.
 #[derive(Clone, Copy)]
 struct Samples<'a> {
     places: &'a [f64],
     n: usize,
-    /// The same for a fit in f64.
+    /// The same centres for a fit in f64.
     wide: Option<(&'a Wide, Points<'a>)>,
 }
 
-/// `piece.sum` = the sum of kernels (1 at their centre) at each bin, `nearest` the largest exponent.
+/// Sets `piece.sum` to the sum of kernels (1 at their centre) at each bin, and `nearest` to the largest exponent.
 fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: &mut Piece, nearest: &mut [f32]) {
     piece.sum.fill(0.0);
     if samples.n == 0 {
@@ -93,7 +94,7 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
         let at = piece.start + first;
         let mut panel =
             Panel { best: [f32::MIN; BIN_PADDING], sum: [0.0; BIN_PADDING], bins: Vec::new(), samples: Vec::new() };
-        // Coordinates are taken from the middle of the panel, so that f32 resolves small distances anywhere.
+        // Coordinates relative to the middle of the panel, so that f32 resolves small distances anywhere.
         let centre = |d: usize| model.grid_units[d * bins + at + BIN_PADDING / 2];
         for d in 0..model.dims {
             let grid = &model.grid_units[d * bins + at..][..BIN_PADDING];
@@ -118,13 +119,13 @@ fn sum(model: &ClusterlessDecoder, samples: Samples<'_>, method: Method, piece: 
     }
 }
 
-/// A panel of bins and a chunk of samples, around the middle of the panel.
+/// A panel of bins and a chunk of samples, relative to the middle of the panel.
 struct Panel {
     best: [f32; BIN_PADDING],
     sum: [f32; BIN_PADDING],
-    /// `[dims, BIN_PADDING]`
+    /// Bin coordinates, `[dims, BIN_PADDING]`.
     bins: Vec<f32>,
-    /// `[dims, n]`
+    /// Sample coordinates, `[dims, n]`.
     samples: Vec<f32>,
 }
 
@@ -155,7 +156,7 @@ impl Kernel for Add<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // As many vectors at once as hide the latency of the exponential.
+        // Enough vectors at once to hide the latency of the exponential.
         match (self.dims, S::LANES) {
             (1, 16) => add::<S, 1, 2>(s, self.panel, 1),
             (2, 16) => add::<S, 2, 2>(s, self.panel, 2),
@@ -167,7 +168,7 @@ impl Kernel for Add<'_> {
     }
 }
 
-/// `D` is the number of dimensions where it is known, else 0; `V` vectors make a panel.
+/// `D` is the number of dimensions if known at compile time, else 0; `V` vectors form a panel.
 #[inline(always)]
 fn add<S: Simd, const D: usize, const V: usize>(s: S, panel: &mut Panel, dims: usize) {
     let dims = if D > 0 { D } else { dims };

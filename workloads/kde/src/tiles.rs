@@ -1,14 +1,14 @@
-//! The fused kernel: mark kernels times position kernels, summed over encoding spikes in registers, then the logarithm and the
-//! sum over the spikes of a time row. Nothing of size (encoding spikes x decoding spikes), (encoding spikes x bins) or
-//! (decoding spikes x bins) lies in memory.
+//! The fused kernel: mark kernels times position kernels, summed over encoding spikes in registers, then the logarithm
+//! and the sum over the spikes of a time row. No array of size (encoding spikes x decoding spikes), (encoding spikes x
+//! bins) or (decoding spikes x bins) is stored in memory.
 //!
-//! A matrix product W P whose factors are made as they are needed. For a block of decoding spikes and a tile of bins:
-//! chunks of 256 encoding spikes; of a chunk, W for the whole block (in the second cache) and P for strips of 128 bins
-//! (likewise); then 12 spikes x 2 vectors of bins in registers over the chunk. The sum over encoding spikes runs in one fixed
-//! order, chunk after chunk, whatever block, tile and thread it falls to, so that results do not depend on them.
+//! It is a matrix product W P whose factors are computed as needed. A block of decoding spikes and a tile of bins are
+//! processed in chunks of 256 encoding spikes: for each chunk, W for the whole block and P for strips of 128 bins (both
+//! in the L2 cache), then 12 spikes x 2 vectors of bins in registers. The sum over encoding spikes has one fixed order,
+//! chunk after chunk, for every block, tile and thread, so results do not depend on them.
 //!
-//! Ranges: W has its largest term over the encoding spikes factored out (per decoding spike), P likewise (per bin), so that
-//! both lie in [0, 1] and touch 1, and what underflows lies below the floor.
+//! Ranges: W is scaled by its largest term over the encoding spikes (per decoding spike), P likewise (per bin), so that
+//! both are in [0, 1] with maximum 1, and anything that underflows is below the floor.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -26,22 +26,22 @@ use ellwand_simd::lanes::{Kernel, Simd, exp2_down, ln};
 
 /// Working memory of one thread.
 pub(super) struct Buffers {
-    /// `[block, CHUNK]`
+    /// Mark kernels W, `[block, CHUNK]`.
     marks: Buffer<f32>,
-    /// `[panels of a strip, CHUNK, panel]`
+    /// Position kernels P, `[panels of a strip, CHUNK, panel]`.
     places: Buffer<f32>,
-    /// `[panels of a tile, block, panel]`
+    /// Sums, `[panels of a tile, block, panel]`.
     sums: Buffer<f32>,
     /// Largest mark exponent of each spike of the block.
     shifts: Vec<f32>,
-    /// What is added to the logarithm at each bin of the tile.
+    /// Value added to the logarithm at each bin of the tile.
     constants: Vec<f32>,
-    /// Samples and bins around the middle of a panel.
+    /// Samples and bins relative to the middle of a panel.
     middle: Vec<f32>,
     touched: Vec<bool>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
-    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    /// (Encoding spike, decoding spike, bin) triples summed since this was last reset.
     pub(super) pairs: u64,
 }
 
@@ -69,7 +69,7 @@ impl Buffers {
 }
 
 impl Buffers {
-    /// Bytes that they hold.
+    /// Size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
         let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
         let floats =
@@ -118,7 +118,7 @@ impl Kernel for Part<'_> {
     }
 }
 
-/// ln of all factors that depend on the bin only.
+/// ln of all factors that depend only on the bin.
 fn constants(model: &ClusterlessDecoder, electrode: &Electrode, tile: &Range<usize>, out: &mut [f32]) {
     for (out, b) in out.iter_mut().zip(tile.clone()) {
         let nearest = f64::from(electrode.nearest[b]) * std::f64::consts::LN_2;
@@ -162,7 +162,7 @@ impl Part<'_> {
         self.finish(s, &marked.rows[block], &tile);
     }
 
-    /// One chunk of encoding spikes, one strip of panels, all rows of the block.
+    /// Processes one chunk of encoding spikes and one strip of panels for all rows of the block.
     #[inline(always)]
     fn strip<S: Simd>(
         &mut self,
@@ -207,7 +207,7 @@ impl Part<'_> {
         }
     }
 
-    /// The logarithm, the floor and the sum over the spikes of a row.
+    /// Applies the logarithm and the floor, and sums over the spikes of a row.
     #[inline(always)]
     fn finish<S: Simd>(&mut self, s: S, rows: &[u32], tile: &Range<usize>) {
         let _span = span!("log and scatter");
@@ -217,7 +217,7 @@ impl Part<'_> {
         let floor = s.splat(LOG_FLOOR as f32);
         for (j, &row) in rows.iter().enumerate() {
             let shift = s.splat((f64::from(shifts[j]) * std::f64::consts::LN_2) as f32);
-            // SAFETY: this part alone writes these rows and bins while it runs.
+            // SAFETY: only this part writes these rows and bins while it runs.
             let out = unsafe { self.sink.row(row as usize, tile.clone()) };
             for panel in 0..panels {
                 for v in 0..2 {
@@ -249,7 +249,7 @@ impl Part<'_> {
     }
 }
 
-/// Exponents of the mark kernels of mark `y` at encoding spikes `from ..`, one vector.
+/// Exponents of the mark kernels between mark `y` and one vector of encoding spikes starting at `from`.
 #[inline(always)]
 fn mark_exponent<S: Simd, const F: usize>(s: S, electrode: &Electrode, stride: usize, y: &[f32], from: usize) -> S::F {
     let features = if F > 0 { F } else { y.len() };
@@ -261,7 +261,7 @@ fn mark_exponent<S: Simd, const F: usize>(s: S, electrode: &Electrode, stride: u
     exponent
 }
 
-/// Names the number of features where it is small, so that the loop over them unrolls.
+/// Passes small numbers of features as constants, so that loops over them unroll.
 macro_rules! by_features {
     ($n:expr, $function:ident($($argument:expr),*)) => {
         match $n {
@@ -288,11 +288,11 @@ fn largest<S: Simd, const F: usize>(s: S, electrode: &Electrode, y: &[f32]) -> f
     for from in (0..stride).step_by(S::LANES) {
         best = s.max(best, mark_exponent::<S, F>(s, electrode, stride, y, from));
     }
-    // Marks too far apart for f32 to hold the square: the floor, whatever the exact distance.
+    // The marks are too far apart for f32 to hold the squared distance: use the floor.
     s.largest(best).max(f32::MIN)
 }
 
-/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
+/// A row of W for the encoding spikes `start + needed`, rounded out to whole vectors.
 #[inline(always)]
 pub(super) fn mark_row<S: Simd>(
     s: S,
@@ -323,7 +323,7 @@ fn mark_row_of<S: Simd, const F: usize>(
     }
 }
 
-/// A panel of P: bins from `at` on, the encoding spikes of `range`.
+/// A panel of P for the bins starting at `at` and the encoding spikes of `range`.
 #[inline(always)]
 fn place_panel<S: Simd>(
     s: S,
@@ -340,7 +340,7 @@ fn place_panel<S: Simd>(
     let (dims, stride, padded, width) = (model.dims, electrode.stride(), model.rarity.len(), 2 * S::LANES);
     let (samples, bins) = scratch.split_at_mut(dims * CHUNK);
     for d in 0..dims {
-        // Coordinates from the middle of the panel, so that f32 resolves small distances anywhere.
+        // Coordinates relative to the middle of the panel, so that f32 resolves small distances anywhere.
         let grid = &model.grid_units[d * padded + at..][..width];
         let centre = grid[width / 2];
         bins[d * width..].iter_mut().zip(grid).for_each(|(bin, c)| *bin = near(c - centre));
@@ -376,7 +376,7 @@ fn place_rows<S: Simd, const D: usize>(
                 let distance = s.sub(bin, s.splat(samples[d * CHUNK + k]));
                 exponent = s.neg_mul_add(distance, distance, exponent);
             }
-            // Rounding may leave the nearest spike a little above its own maximum.
+            // Rounding may lift the nearest spike slightly above its own maximum.
             let exponent = s.min(s.sub(exponent, shift[v]), s.splat(0.0));
             s.store(&mut p[v * S::LANES..], exp2_down(s, exponent));
         }

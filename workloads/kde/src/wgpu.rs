@@ -1,6 +1,7 @@
 //! The decoder in WGSL (`kde.wgsl`): densities of a fit, and the log likelihood at every bin.
 //!
-//! An electrode of whose kernels f32 cannot hold enough (`fits_f32`) is computed in f64 on the processor; the device has none.
+//! An electrode whose kernels exceed the range of f32 (`fits_f32`) is computed in f64 on the CPU, since WGSL has no
+//! f64.
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Tensor, Tensors};
 
@@ -26,10 +27,10 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Threads of a group.
+/// Threads per workgroup.
 const THREADS: usize = 128;
 
-/// What every kernel is told: the extents of an electrode, of what it has `n` to do, and two numbers.
+/// Parameters of every kernel: sizes of an electrode, the number `n` of items to process, and two constants.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     spikes: usize,
@@ -58,7 +59,7 @@ impl Told {
         }
     }
 
-    /// Adds the launch of a kernel that takes `groups` groups.
+    /// Adds the launch of a kernel with `groups` workgroups.
     fn launch(&self, job: &mut Job, kernel: &str, groups: usize, arrays: &[Arg]) -> Result<(), PrepareError> {
         let sizes = [self.spikes, self.stride, self.bins, self.padded, self.dims, self.features, self.n];
         let mut args = sizes.into_iter().map(word).collect::<Result<Vec<Arg>, _>>()?;
@@ -73,7 +74,7 @@ fn f32s(job: &mut Job, gpu: &Gpu, values: impl Iterator<Item = f64>) -> Result<A
     Ok(job.hold(Buffer::of_f32(gpu, &values)?))
 }
 
-/// Coordinates of the bins.
+/// Uploads the bin coordinates.
 fn grid(job: &mut Job, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Arg, PrepareError> {
     Ok(job.hold(Buffer::of_f32(gpu, &pairs(&model.grid_units, model.dims))?))
 }
@@ -93,7 +94,7 @@ fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn
     let of_track = Told { spikes: n, stride: samples.len() / model.dims, number: mean(n), ..Told::of(model, None) };
     of_track.launch(&mut job, "mean_kernel", bins, &[grid, track, occupancy])?;
     for (number, electrode) in model.electrodes.iter().enumerate() {
-        // Without spikes nothing is read; an array is needed all the same.
+        // Without spikes nothing is read, but the binding still needs an array.
         let pairs = if electrode.spikes() == 0 { &[0.0][..] } else { &electrode.place_pairs };
         let places = job.hold(Buffer::of_f32(gpu, pairs)?);
         let told = Told { number: mean(electrode.spikes()), ..Told::of(model, Some(electrode)) };
@@ -107,7 +108,7 @@ fn fit(arrays: &Arrays, gpu: &Gpu, model: &ClusterlessDecoder) -> Result<Box<dyn
     Ok(job.boxed())
 }
 
-/// Working memory that electrodes share, one after another.
+/// Working memory that the electrodes share, one after another.
 struct Shared {
     kernels: Arg,
     weights: Arg,
@@ -189,11 +190,11 @@ fn add(
     let [a, b, c] =
         [(shared.weights, n), (shared.kernels, bins), (shared.sums, bins)].map(|(at, row)| Place::one(at, row));
     Products::one([m, bins, n], false, a, b, c).launch_wgpu(job, Then::Nothing)?;
-    // Large numbers of opposite sign meet in f64.
+    // Computed in f64, because large numbers of opposite sign cancel.
     let ln_2 = std::f64::consts::LN_2;
     let offset = |(nearest, rarity): (&f32, &f64)| ln_2 * f64::from(*nearest) + electrode.log_scale + rarity;
     let offsets = f32s(job, gpu, electrode.nearest.iter().zip(&model.rarity).map(offset))?;
-    // Each row that holds spikes with the first of them, in two halves of a word; then the end.
+    // Each row with spikes and its first spike, packed in the two halves of a word; then the end.
     let mut rows: Vec<u64> = Vec::new();
     for (spike, row) in heard.rows.iter().enumerate() {
         if spike == 0 || heard.rows[spike - 1] != *row {
@@ -207,7 +208,7 @@ fn add(
     holding.launch(job, "add_spikes", holding.n.div_ceil(THREADS), &arrays)
 }
 
-/// The row of a task.
+/// The implementation of a task.
 pub(super) fn implementation(task: Task) -> Implementation {
     let about = match task {
         Task::Fit => {

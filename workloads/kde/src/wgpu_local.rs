@@ -1,4 +1,4 @@
-//! Prediction at the animal's own place in WGSL (`local.wgsl`): a sum of kernels a group, then the edges.
+//! Prediction at the animal's position in WGSL (`local.wgsl`): one workgroup per sum of kernels, then the edges.
 
 use ellwand_core::{Dtype, InputError, PrepareError, Prepared};
 
@@ -21,10 +21,10 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Threads of a group.
+/// Threads per workgroup.
 const THREADS: usize = 128;
 
-/// Points at which kernels stand.
+/// Kernel centres on the device.
 struct Points {
     places: Arg,
     marks: Arg,
@@ -33,7 +33,7 @@ struct Points {
     features: usize,
 }
 
-/// Places that are asked about: `[dims, 2, all]`.
+/// Positions at which sums are evaluated: `[dims, 2, all]`.
 struct Queries {
     at: Arg,
     all: usize,
@@ -41,7 +41,7 @@ struct Queries {
 }
 
 impl Queries {
-    /// Sums over the points at `count` queries from `first` on, whose marks are `decoded`.
+    /// Launches the sums over the points for `count` queries starting at `first`, with the marks `decoded`.
     fn sum(
         &self,
         job: &mut Job,
@@ -60,12 +60,12 @@ impl Queries {
     }
 }
 
-/// An array of f32, with one value where there is none: a binding needs something.
+/// Uploads f32 values; an empty array gets one element, because a binding must not be empty.
 fn held(job: &mut Job, gpu: &Gpu, values: &[f32]) -> Result<Arg, PrepareError> {
     Ok(job.hold(Buffer::of_f32(gpu, if values.is_empty() { &[0.0] } else { values })?))
 }
 
-/// Where the animal was at some times, in units of the kernel as pairs of f32.
+/// The animal's positions at `times`, in units of the kernel, as pairs of f32.
 fn places(track: &Track<'_>, times: &[f64], model: &ClusterlessDecoder) -> Vec<f32> {
     let (dims, all) = (model.dims, times.len());
     let (mut here, mut places) = (vec![0.0; dims], vec![0.0; dims * all]);
@@ -122,7 +122,7 @@ pub(super) fn predict(
         features: 0,
     };
     let of_track = queries.sum(&mut job, gpu, &on_track, [0, all], nothing)?;
-    // Occupancy is the mean of its kernels.
+    // The occupancy is the mean of its kernels.
     let occupied = log_norm(&model.position_std) - (samples as f64).ln();
     let numbers =
         |scale: f64| [LOG_FLOOR, f64::MIN_POSITIVE.ln(), occupied, scale - occupied].map(|n| Arg::F32(n as f32));

@@ -1,8 +1,8 @@
-//! The fused kernel in f64: the same tiles as `tiles.rs`, for results within 1e-11 of the reference.
+//! The fused kernel in f64: the same tiles as in `tiles.rs`, for results within 1e-11 of the reference.
 //!
-//! What f32 needs for its range and resolution is not needed here: position kernels stand as they are (below 2^-1074 they are
-//! 0 in the reference too), and differences are taken between values as given. The largest mark kernel of a decoding spike is
-//! factored out as in the reference. Sums run over the encoding spikes in the same fixed order of chunks.
+//! The measures for the range and resolution of f32 are unnecessary here: position kernels are not rescaled (below
+//! 2^-1074 they are 0 in the reference too), and differences use values as given. The largest mark kernel of a decoding
+//! spike is factored out as in the reference. Sums run over the encoding spikes in the same fixed order of chunks.
 #![allow(unsafe_code)]
 
 use std::f64::consts::LN_2;
@@ -20,7 +20,7 @@ use super::rows::Marked;
 use super::sink::Sink;
 use ellwand_simd::lanes::{Double, Kernel, Simd, exp2_down_f64, ln_f64};
 
-/// Names the number of features where it is small, so that the loop over them unrolls.
+/// Passes small numbers of features as constants, so that loops over them unroll.
 macro_rules! by_features {
     ($n:expr, $function:ident($($argument:expr),*)) => {
         match $n {
@@ -35,20 +35,20 @@ macro_rules! by_features {
 
 /// Working memory of one thread.
 pub(super) struct Buffers {
-    /// `[block, CHUNK]`
+    /// Mark kernels W, `[block, CHUNK]`.
     marks: Buffer<f64>,
-    /// `[panels of a strip, CHUNK, panel]`
+    /// Position kernels P, `[panels of a strip, CHUNK, panel]`.
     places: Buffer<f64>,
-    /// `[panels of a tile, block, panel]`
+    /// Sums, `[panels of a tile, block, panel]`.
     sums: Buffer<f64>,
     /// Largest mark exponent of each spike of the block.
     shifts: Vec<f64>,
-    /// What is added to the logarithm at each bin of the tile.
+    /// Value added to the logarithm at each bin of the tile.
     constants: Vec<f64>,
     touched: Vec<bool>,
     reach: Vec<Reach>,
     scratch: Vec<(f64, f64)>,
-    /// Products of an encoding spike, a decoding spike and a bin that were summed since somebody set this to 0.
+    /// (Encoding spike, decoding spike, bin) triples summed since this was last reset.
     pub(super) pairs: u64,
 }
 
@@ -73,7 +73,7 @@ impl Buffers {
         }
     }
 
-    /// Bytes that they hold.
+    /// Size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
         let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
         let numbers = self.shifts.capacity() + self.constants.capacity() + 2 * self.scratch.capacity();
@@ -155,7 +155,7 @@ impl Part<'_> {
         self.finish(d, rows, &tile);
     }
 
-    /// One chunk of encoding spikes, one strip of panels, all rows of the block.
+    /// Processes one chunk of encoding spikes and one strip of panels for all rows of the block.
     #[inline(always)]
     fn strip<D: Double>(
         &mut self,
@@ -206,7 +206,7 @@ impl Part<'_> {
         }
     }
 
-    /// The logarithm, the floor and the sum over the spikes of a row.
+    /// Applies the logarithm and the floor, and sums over the spikes of a row.
     #[inline(always)]
     fn finish<D: Double>(&mut self, d: D, rows: &[u32], tile: &Range<usize>) {
         let _span = span!("log and scatter");
@@ -215,7 +215,7 @@ impl Part<'_> {
         let floor = d.splat(LOG_FLOOR);
         for (j, &row) in rows.iter().enumerate() {
             let shift = d.splat(shifts[j] * LN_2);
-            // SAFETY: this part alone writes these rows and bins while it runs.
+            // SAFETY: only this part writes these rows and bins while it runs.
             let out = unsafe { self.sink.row(row as usize, tile.clone()) };
             for (v, out) in out.chunks_mut(D::LANES).enumerate() {
                 let (panel, at) = (v / 2, v % 2 * D::LANES);
@@ -239,7 +239,7 @@ impl Part<'_> {
     }
 }
 
-/// Exponents of the mark kernels of mark `y` at encoding spikes `from ..`, one vector.
+/// Exponents of the mark kernels between mark `y` and one vector of encoding spikes starting at `from`.
 #[inline(always)]
 pub(super) fn mark_exponent<D: Double, const F: usize>(d: D, electrode: &Electrode, y: &[f64], from: usize) -> D::F {
     let (features, stride) = (if F > 0 { F } else { y.len() }, electrode.stride());
@@ -258,11 +258,11 @@ fn largest<D: Double, const F: usize>(d: D, electrode: &Electrode, y: &[f64]) ->
     for from in (0..electrode.stride()).step_by(D::LANES) {
         best = d.max(best, mark_exponent::<D, F>(d, electrode, y, from));
     }
-    // Marks too far apart for f64 to hold the square: the floor, whatever the exact distance.
+    // The marks are too far apart for f64 to hold the squared distance: use the floor.
     d.largest(best).max(f64::MIN)
 }
 
-/// A row of W: encoding spikes `start + needed`, and what a vector holds beside them.
+/// A row of W for the encoding spikes `start + needed`, rounded out to whole vectors.
 #[inline(always)]
 fn mark_row<D: Double, const F: usize>(
     d: D,
@@ -280,7 +280,7 @@ fn mark_row<D: Double, const F: usize>(
     }
 }
 
-/// A panel of P: bins from `at` on, the encoding spikes of `range`.
+/// A panel of P for the bins starting at `at` and the encoding spikes of `range`.
 #[inline(always)]
 fn place_rows<D: Double, const DIMS: usize>(
     d: D,

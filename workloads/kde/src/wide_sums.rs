@@ -1,15 +1,15 @@
-//! Sums of kernels in f64: occupancy and ground process of a fit, densities at one place and mark.
+//! Sums of kernels in f64: occupancy and ground process of a fit, and densities at one position and mark.
 
 use super::model::{BIN_PADDING, Electrode, Wide};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Double, Kernel, Simd, dispatch, exp2_down_f64};
 
-/// Points at which kernels stand, `[dims, n padded]` as given.
+/// Kernel centres, `[dims, n padded]`, as given.
 #[derive(Clone, Copy)]
 pub(super) struct Points<'a> {
     pub(super) places: &'a [f64],
     pub(super) n: usize,
-    /// Marks at these points and their scales, or none of both.
+    /// Marks of these points and their scales; both empty if marks are not used.
     pub(super) marks: &'a [f64],
     pub(super) mark_scale: &'a [f64],
 }
@@ -25,7 +25,7 @@ impl<'a> Points<'a> {
         Self { places: &electrode.wide.places, n: electrode.spikes(), marks: &[], mark_scale: &[] }
     }
 
-    /// With their marks.
+    /// The encoding spikes of an electrode with their marks.
     pub(super) fn marked(electrode: &'a Electrode) -> Self {
         Self { marks: &electrode.wide.marks, mark_scale: &electrode.wide.scale, ..Self::places(electrode) }
     }
@@ -40,7 +40,7 @@ impl<'a> Points<'a> {
         -square(self.places, scale, at) - square(self.marks, self.mark_scale, mark)
     }
 
-    /// The sum of kernels (1 at their centre) at a place and mark as (factor, exponent): the sum is factor x 2^exponent.
+    /// The sum of kernels (1 at their centre) at a position and mark, as (factor, exponent): factor x 2^exponent.
     pub(super) fn sum(&self, scale: &[f64], at: &[f64], mark: &[f64], vectors: Option<Isa>) -> (f64, f64) {
         let over = |shift: Option<f64>| match vectors {
             Some(isa) => dispatch(isa, Reduce { points: self, scale, at, mark, shift }),
@@ -52,7 +52,7 @@ impl<'a> Points<'a> {
                 }
             }
         };
-        // Almost always some kernel is near; only where none is do the largest terms have to be factored out.
+        // Some kernel is nearly always near; the largest term is factored out only if none is.
         let sum = over(Some(0.0));
         if sum > 1e-200 || self.n == 0 {
             return (sum, 0.0);
@@ -62,7 +62,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// The sum of 2^(exponent - shift), or without a shift the largest exponent.
+/// The sum of 2^(exponent - shift), or the largest exponent if there is no shift.
 struct Reduce<'a> {
     points: &'a Points<'a>,
     scale: &'a [f64],
@@ -101,7 +101,8 @@ impl Kernel for Reduce<'_> {
     }
 }
 
-/// `exponent` less the squared distances in the coordinates of `points`, `[dims, n padded]`, from point `i` on.
+/// Subtracts from `exponent` the squared distances to one vector of `points`, `[dims, n padded]`, starting at point
+/// `i`.
 #[inline(always)]
 fn add_squares<D: Double>(d: D, exponent: D::F, points: &[f64], scale: &[f64], at: &[f64], i: usize) -> D::F {
     let stride = points.len() / at.len().max(1);
@@ -113,13 +114,13 @@ fn add_squares<D: Double>(d: D, exponent: D::F, points: &[f64], scale: &[f64], a
     exponent
 }
 
-/// The sums of kernels at a panel of bins and the largest exponents.
+/// Sums of kernels and largest exponents at a panel of bins.
 pub(super) struct Panel {
     pub(super) sum: [f64; BIN_PADDING],
     pub(super) best: [f64; BIN_PADDING],
 }
 
-/// Sums the kernels of `points` at the bins from `at` on, in plain loops where there are no vectors.
+/// Sums the kernels of `points` at the bins starting at `at`, in plain loops if `vectors` is `None`.
 pub(super) fn at_panel(wide: &Wide, points: Points<'_>, at: usize, vectors: Option<Isa>) -> Panel {
     let mut panel = Panel { sum: [0.0; BIN_PADDING], best: [f64::MIN; BIN_PADDING] };
     match vectors {
@@ -164,11 +165,11 @@ impl Kernel for Add<'_> {
     }
 }
 
-/// Vectors whose exponentials hide each other's latency.
+/// Number of vectors whose exponentials hide each other's latency.
 const TOGETHER: usize = 4;
 
 impl Add<'_> {
-    /// `DIMS` is the number of dimensions where it is known, else 0.
+    /// `DIMS` is the number of dimensions if known at compile time, else 0.
     #[inline(always)]
     fn over<D: Double, const DIMS: usize>(self, d: D) {
         let Add { wide, points, at, panel } = self;

@@ -20,7 +20,7 @@ struct Kde {
     sizes: Vec<Size>,
 }
 
-/// Adds the workloads and their implementations.
+/// Registers the workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Fit, Task::Predict, Task::Local, Task::Stream] {
         registry.workload(Kde { task, axes: spec::axes(task), sizes: spec::sizes(task) });
@@ -31,16 +31,16 @@ pub(super) fn register(registry: &mut Registry) {
     }
 }
 
-/// Pairs times bins that the reference computes in about half a second a thread.
+/// Pairs times bins that the reference computes in about half a second per thread.
 const AFFORDABLE: f64 = 1e9;
 
-/// Rows that the reference is asked for: all of a small case; of a large one the first, the last two and others in between.
+/// Rows that the reference computes: all in a small case; in a large one the first, the last two and others in between.
 fn judged_rows(edges: usize, cost: f64) -> Vec<usize> {
     let affordable = (edges as f64 * AFFORDABLE / cost.max(1.0)) as usize;
     if affordable >= edges {
         return (0..edges).collect();
     }
-    // A step that shares no factor with powers of two or ten walks through all phases of a periodic recording.
+    // A step coprime to powers of two and ten covers all phases of a periodic recording.
     let n = affordable.clamp(8, edges);
     let mut rows: Vec<usize> =
         (0..n).map(|i| (i * edges / n + (i * 7919) % (edges / n).max(1)).min(edges - 1)).collect();
@@ -80,7 +80,7 @@ impl Workload for Kde {
 
     fn check(&self, case: &Case) -> Result<(), InputError> {
         Isa::of(case)?;
-        // The least demanding; what others need is told when they are prepared.
+        // Checks the least demanding method; the needs of others are checked when they are prepared.
         let options = spec::options(case, Method::Scalar)?;
         let sizes = spec::shape(case);
         options.tiling(sizes.decoding as usize, sizes.bins, sizes.dims, 0).map(drop).map_err(input_error)
@@ -107,7 +107,7 @@ impl Workload for Kde {
         } else {
             24.0 * (s.edges as f64 + bins)
         };
-        // The reference's position kernels of one electrode, and what is kept for each bin.
+        // The reference's position kernels of one electrode, and the per-bin data of the model.
         let reference = (s.encoding * 1.2 + 10.0) * bins * 8.0 + electrodes * bins * 4.0;
         let track = s.samples as f64 * dims * 64.0;
         (spikes + decoding + output + reference + track) as u64 + (32 << 20)
@@ -117,7 +117,7 @@ impl Workload for Kde {
         ports(self.task)
     }
 
-    /// Cases that differ in how they are computed get the same data.
+    /// Cases that differ only in how they are computed get the same data.
     fn data_digest(&self, case: &Case) -> u64 {
         let how = ["skip", "block", "tile", "memory", "precision", "threads", "isa"];
         let params = case.params.iter().filter(|(axis, _)| !how.contains(&axis.as_str())).cloned().collect();
@@ -134,7 +134,7 @@ impl Workload for Kde {
         let mut adopted = case.clone();
         describe(&mut adopted, &arrays);
         if fit == Fit::Case {
-            // A sweep over recordings cannot cut them to size.
+            // A sweep cannot cut a recording to size.
             let differs = ["samples", "electrodes", "bins", "edges"];
             if let Some(axis) = differs.into_iter().find(|axis| adopted.get(axis) != case.get(axis)) {
                 let (have, want) = (adopted.int(axis).unwrap_or(0), case.int(axis).unwrap_or(0));
@@ -146,7 +146,7 @@ impl Workload for Kde {
                 .help(format!("--{axis} {have}")));
             }
         }
-        // Everything that can be wrong with the arrays is found here, not by an implementation.
+        // Check the arrays fully here, not in an implementation.
         let names = ports(self.task).inputs;
         let kept = names.iter().filter_map(|port| given.find(port.name).map(|tensor| (port.name, tensor.clone())));
         let inputs = kept.fold(Tensors::new(), |inputs, (name, tensor)| inputs.with(name, tensor));
@@ -210,7 +210,7 @@ impl Workload for Kde {
         let features = s.features as f64;
         let read = 8.0 * ((dims + 1.0) * s.samples as f64 + dims * bins + encoding * (1.0 + features));
         let read_decoding = 8.0 * (edges + decoding * (1.0 + features));
-        // A kernel evaluation: a difference and a product-sum for each coordinate, and the exponential as one.
+        // Operations of a kernel: a difference and a multiply-add for each coordinate, and one for the exponential.
         let kernel = 3.0 * dims + 1.0;
         let evaluations = s.samples as f64 + encoding;
         let work = match self.task {
@@ -221,7 +221,7 @@ impl Workload for Kde {
                 .flops(2.0 * encoding * s.decoding * bins)
                 .bytes((read + read_decoding) as u64, (4.0 * edges * bins) as u64),
             Task::Stream => {
-                // On average: bins differ in their spikes.
+                // On average, because bins differ in their number of spikes.
                 let flops = 2.0 * encoding * s.decoding * bins / (edges - 1.0);
                 Work::items("bins", 1).flops(flops).bytes((read_decoding / edges) as u64, (4.0 * bins) as u64)
             }
@@ -248,7 +248,7 @@ impl Workload for Kde {
             return Vec::new();
         }
         let s = spec::shape(case);
-        // A Poisson number lies within five standard deviations of its mean.
+        // A Poisson number is practically always within five standard deviations of its mean.
         let most = (s.decoding + 5.0 * s.decoding.sqrt()) as usize;
         let Ok(options) = spec::options(case, Method::Simd(Isa::best())) else { return Vec::new() };
         let Ok(tiling) = options.tiling(most, s.bins, s.dims, 0) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The implementations of the workloads, made ready: model, buffers, poison, outputs.
+//! Prepared implementations of the workloads: model, buffers, poison, outputs.
 
 use ellwand_core::{Case, Implementation, PrepareError, Prepared, Reading, Tensor, Tensors};
 
@@ -10,7 +10,7 @@ use super::workload_spec::{self as spec, Task};
 use super::{LocalWorkspace, Workspace};
 use ellwand_simd::isa::Isa;
 
-/// The rows of the table.
+/// The CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     if task == Task::Stream {
         return super::workload_stream::implementations();
@@ -22,7 +22,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     };
     let reference = row("reference", "f64, one formula after the other", |_| Method::Reference);
     let mut rows = vec![
-        // The densities of a fit are computed bin by bin on all threads.
+        // A fit's densities are computed bin by bin on all threads.
         if task == Task::Fit { reference.many_threads() } else { reference },
         row("scalar", "plain loops on one thread", |_| Method::Scalar),
     ];
@@ -39,7 +39,7 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     rows
 }
 
-/// One workload of one case.
+/// One task at one case.
 struct Job {
     task: Task,
     arrays: Arrays,
@@ -47,9 +47,9 @@ struct Job {
     model: ClusterlessDecoder,
     workspace: Workspace,
     local: LocalWorkspace,
-    /// The result in f32, or
+    /// The result in f32.
     out: Vec<f32>,
-    /// in f64; the reference's always.
+    /// The result in f64; always used by the reference.
     wide: Vec<f64>,
     fitted: Option<ClusterlessDecoder>,
     problem: Option<KdeError>,
@@ -70,7 +70,7 @@ impl Job {
             Task::Predict => edges * model.bins(),
             Task::Local => edges,
         };
-        // A budget that holds no tile is told now.
+        // A budget too small for a tile is reported now.
         let workspace = if task == Task::Predict {
             let spikes = arrays.decoding_spikes();
             model.workspace(&arrays.decoding(&spikes), &options).map_err(input_error)?
@@ -123,7 +123,7 @@ impl Job {
         Ok(())
     }
 
-    /// Whether the result is in f64.
+    /// True if the result is in f64.
     fn in_f64(&self) -> bool {
         self.options.precision == Precision::F64 || self.options.method == Method::Reference
     }
@@ -179,7 +179,7 @@ impl Prepared for Job {
         matches!(self.options.method, Method::Parallel(_)).then(|| self.options.threads())
     }
 
-    /// How much of the work is skipped depends on the data, so that only a run can tell what was done.
+    /// How much work is skipped depends on the data, so it is known only after a run.
     fn readings(&self) -> Vec<Reading> {
         if self.task != Task::Predict || self.options.method == Method::Reference {
             return Vec::new();
@@ -190,7 +190,7 @@ impl Prepared for Job {
 
     fn what_ran(&self) -> String {
         let precision = self.options.precision.name();
-        // f32 goes without saying.
+        // f32 is the default and not mentioned.
         let type_of = if self.options.precision == Precision::F64 { " f64" } else { "" };
         let method = match self.options.method {
             Method::Reference => "f64".to_owned(),

@@ -1,4 +1,4 @@
-//! What the workloads share: axes, sizes, and what a case asks for.
+//! Shared parts of the workloads: axes, sizes, and the options of a case.
 
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 
@@ -6,16 +6,16 @@ use super::generate::{self, Data, Sizes};
 use super::options::{Method, Options, Precision};
 use ellwand_simd::isa::Isa;
 
-/// Which of the three tasks.
+/// The task of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Spikes and track to an encoding model.
+    /// From spikes and track to an encoding model.
     Fit,
-    /// Model and spikes to a log likelihood at every bin.
+    /// From model and spikes to a log likelihood at every bin.
     Predict,
-    /// Model and spikes to a log likelihood at the animal's place.
+    /// From model and spikes to a log likelihood at the animal's position.
     Local,
-    /// The same as `Predict`, one time bin a call.
+    /// As `Predict`, one time bin per call.
     Stream,
 }
 
@@ -30,7 +30,7 @@ impl Task {
     }
 }
 
-/// Axes of how a task is computed. They joined later: at their defaults a case is what it was without them.
+/// Axes for how a task is computed. They were added later: their defaults leave case ids unchanged.
 fn how(task: Task) -> Vec<Axis> {
     let precision = Axis::choice(
         "precision",
@@ -82,7 +82,7 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
         Axis::int("dec-spikes", "mean number of decoding spikes of an electrode", 1, 1 << 24, 30).unit("spikes"),
     ]);
     if task == Task::Stream {
-        // A spike takes all encoding spikes of its electrode: the number that a closed loop has, not the script's.
+        // Each spike uses all encoding spikes of its electrode: the number in closed-loop use, not the script's.
         let usual = [("data", "structured".into()), ("samples", Value::Int(10_000)), ("electrodes", Value::Int(64))];
         let spikes = [("enc-spikes", Value::Int(10_000)), ("features", Value::Int(4)), ("edges", Value::Int(201))];
         for (name, value) in usual.into_iter().chain(spikes).chain([("dec-spikes", Value::Int(8))]) {
@@ -108,7 +108,7 @@ pub(super) fn axes(task: Task) -> Vec<Axis> {
     axes
 }
 
-/// Sizes of the published script, and the shape that the published decoder is deployed at, with a tenth of its spikes.
+/// Sizes of the published script, and the size at which the published decoder is deployed, with a tenth of its spikes.
 pub(super) fn sizes(task: Task) -> Vec<Size> {
     if task == Task::Stream {
         let size = |name, values: [i64; 4]| {
@@ -151,10 +151,10 @@ fn whole(case: &Case, axis: &str, default: usize) -> usize {
     case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
 }
 
-/// Length of a time bin of the stream, s.
+/// Length of a time bin of the stream, in seconds.
 pub(super) const STREAM_BIN: f64 = 0.002;
 
-/// The sizes of a case. Axes that the task does not have give the smallest.
+/// The sizes of a case. Axes that the task lacks get the smallest size.
 pub(super) fn shape(case: &Case) -> Sizes {
     Sizes {
         samples: whole(case, "samples", 1),
@@ -173,13 +173,13 @@ pub(super) fn shape(case: &Case) -> Sizes {
     }
 }
 
-/// The data of a case. The script's have the script's own seed.
+/// The data of a case. Script data always use the script's seed.
 pub(super) fn data(case: &Case, seed: u64) -> Data {
     let sizes = shape(case);
     if case.text("data") == Some("structured") { generate::structured(sizes, seed) } else { generate::script(sizes) }
 }
 
-/// The knobs of a case.
+/// The decoder options of a case.
 pub(super) fn options(case: &Case, method: Method) -> Result<Options, InputError> {
     let count = |axis: &str| -> Result<Option<usize>, InputError> {
         match case.float(axis) {

@@ -1,4 +1,4 @@
-//! The implementations of `kde-stream`: each call decodes the next time bin, so that a sample is the latency of one bin.
+//! The implementations of `kde-stream`: each call decodes the next time bin, so a sample is the latency of one bin.
 
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
 
@@ -11,14 +11,14 @@ use super::rows::Decoding;
 use super::{Arrival, Stream, Workspace};
 use ellwand_simd::isa::Isa;
 
-/// How one bin is decoded.
+/// How a bin is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// f64.
+    /// By the f64 reference.
     Exact,
-    /// The kernels of `kde-predict`, called for one bin.
+    /// By the kernels of `kde-predict`, called for one bin.
     Batch,
-    /// The stream.
+    /// By the streaming decoder.
     Stream,
 }
 
@@ -42,21 +42,21 @@ struct Job {
     model: ClusterlessDecoder,
     edges: Vec<f64>,
     bins: Vec<Bin>,
-    /// The bin that comes next.
+    /// Index of the next bin.
     next: usize,
     workspace: Workspace,
-    /// With a model of its own.
+    /// The streaming decoder, which owns its model.
     stream: Option<Stream>,
-    /// `[N, B]`, and the rows of one bin.
+    /// Results `[N, B]`, and the rows of one bin.
     out: Vec<f32>,
     rows: Vec<f32>,
     problem: Option<KdeError>,
 }
 
-/// What arrives in one bin: (electrode, mark).
+/// The spikes of one bin: (electrode, mark).
 struct Bin {
     spikes: Vec<(usize, Vec<f64>)>,
-    /// The same spikes as lists by electrode: times in the middle of the bin.
+    /// The same spikes by electrode, with times in the middle of the bin.
     times: Vec<Vec<f64>>,
     features: Vec<Vec<f64>>,
 }
@@ -127,7 +127,7 @@ impl Job {
 }
 
 impl Prepared for Job {
-    /// A sample is one bin, so that the slow ones are seen.
+    /// A sample is one bin, so that slow bins are visible.
     fn most_iterations(&self) -> u64 {
         1
     }
@@ -143,7 +143,7 @@ impl Prepared for Job {
         self.out.fill(f32::NAN);
     }
 
-    /// Rows of bins that were not decoded since poisoning are NaN.
+    /// Rows of bins not decoded since poisoning are NaN.
     fn output(&mut self) -> Result<Tensors, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.to_string());

@@ -1,4 +1,4 @@
-//! A little bit stream: least significant bit first, fields of up to 64 bits, no padding between.
+//! A small bit stream: least significant bit first, fields of up to 64 bits, no padding between fields.
 
 /// Appends fields to a byte slice that is exactly long enough.
 pub(super) struct BitWriter<'a> {
@@ -37,7 +37,7 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Writes what is held; the rest of the last byte is zero.
+    /// Writes the buffered bits; the rest of the last byte is zero.
     pub(super) fn finish(self) {
         let left = (self.fill as usize).div_ceil(8);
         self.out[self.at..self.at + left].copy_from_slice(&self.held.to_le_bytes()[..left]);
@@ -57,7 +57,7 @@ impl<'a> BitReader<'a> {
         BitReader { from, at: 0, held: 0, fill: 0 }
     }
 
-    /// Starts at a bit of the stream.
+    /// Starts at bit `bit` of the stream.
     pub(super) fn starting_at(from: &'a [u8], bit: usize) -> Self {
         let mut reader = BitReader::new(from.get(bit / 8..).unwrap_or_default());
         reader.get((bit % 8) as u32);

@@ -27,7 +27,7 @@ pub(super) fn shift(lattice: Lattice, q: u32, levels: u32) -> [f32; MAX_DIMENSIO
 /// Mean of the q^d points A_q of one level, in lattice units; unused coordinates are 0.
 pub(super) fn mean(lattice: Lattice, q: u32) -> [f64; MAX_DIMENSION] {
     match lattice {
-        // Residuals are uniform on -ceil(q/2)..=.., so the mean is -1/2 for even q and 0 for odd.
+        // Residuals are uniform on -ceil(q/2)..=.., so the mean is -1/2 for even q and 0 for odd q.
         Lattice::Z2 => std::array::from_fn(|k| if k < 2 && q.is_multiple_of(2) { -0.5 } else { 0.0 }),
         Lattice::D4 => d4(q),
         Lattice::E8 => e8(q),
@@ -64,16 +64,16 @@ fn d4(q: u32) -> [f64; MAX_DIMENSION] {
     mean
 }
 
-/// E8 by counting: all classes when they are few, else a fixed sample of antithetic pairs.
+/// E8 by counting: all classes if they are few, else a fixed sample of antithetic pairs.
 ///
-/// Only classes on the boundary of the cell contribute, because rep(-p) = -rep(p) inside. A pair
-/// therefore costs no variance except on the boundary, a fraction of about 1/q: the standard
-/// error of a sampled coordinate stays below 0.01 + 0.00005 q lattice units, out of a cell
-/// of size q. The sums are integers, so the result is the same on every machine.
+/// Only classes on the boundary of the cell contribute, because rep(-p) = -rep(p) inside. A pair therefore adds no
+/// variance except on the boundary, a fraction of about 1/q: the standard error of a sampled coordinate stays below
+/// 0.01 + 0.00005 q lattice units, for a cell of size q. The sums are integers, so the result is the same on every
+/// machine.
 fn e8(q: u32) -> [f64; MAX_DIMENSION] {
     static KNOWN: OnceLock<Mutex<HashMap<u32, [f64; MAX_DIMENSION]>>> = OnceLock::new();
     let known = KNOWN.get_or_init(Mutex::default);
-    // A poisoned lock only means that another thread panicked elsewhere; the map stays sound.
+    // A poisoned lock only means that another thread panicked elsewhere; the map remains valid.
     if let Some(&mean) = known.lock().unwrap_or_else(PoisonError::into_inner).get(&q) {
         return mean;
     }

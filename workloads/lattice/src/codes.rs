@@ -1,9 +1,9 @@
-//! Codes of an array with everything that decoding needs, in memory and as bytes.
+//! The codes of an array with everything needed for decoding, in memory and as bytes.
 //!
-//! Bytes, little-endian: magic "EWLQ" · version u16 · lattice u8 (0 Z2, 1 D4, 2 E8) · flags u8
-//! (bit 0 centred, bits 1-2 overload mode 0 none, 1 flag, 2 retry) · q u16 · levels u8 · cap u8 ·
-//! beta f32 · alpha f64 · axes u8 · 7 zero bytes · extent u64 an axis · vectors u64 · lengths u64
-//! of packed, overload and retries · then those three. Overload is one bit a vector here.
+//! Bytes, little-endian: magic "EWLQ" · version u16 · lattice u8 (0 Z2, 1 D4, 2 E8) · flags u8 (bit 0 centred, bits 1-2
+//! overload mode: 0 none, 1 flag, 2 retry) · q u16 · levels u8 · cap u8 · beta f32 · alpha f64 · axes u8 · 7 zero bytes
+//! · extent u64 per axis · vectors u64 · lengths u64 of packed, overload and retries · then those three arrays.
+//! Overload is one bit per vector here.
 
 use super::error::LatticeError;
 use super::layout::Layout;
@@ -12,7 +12,7 @@ use super::{CodesMut, Method};
 
 const MAGIC: [u8; 4] = *b"EWLQ";
 const VERSION: u16 = 1;
-/// Bytes before the extents.
+/// Size of the header before the extents, in bytes.
 const FIXED: usize = 32;
 /// Largest number of axes.
 const MAX_AXES: usize = 32;
@@ -31,7 +31,7 @@ impl Codes {
     /// Encodes an array of any shape with at least one axis; row tails are padded with zeros.
     ///
     /// # Errors
-    /// When `x` does not fill the shape.
+    /// If the length of `x` does not match the shape.
     pub fn encode(codec: &Codec, method: Method, x: &[f32], shape: &[usize]) -> Result<Codes, LatticeError> {
         let layout = Layout::new(shape, codec.dimension())?;
         let n = layout.vectors();
@@ -47,7 +47,7 @@ impl Codes {
         Ok(Codes { codec: codec.clone(), layout, packed, overload, retries })
     }
 
-    /// Codes that an implementation has computed, put together.
+    /// Assembles codes that an implementation has computed.
     pub(super) fn from_parts(
         codec: &Codec,
         layout: &Layout,
@@ -64,31 +64,31 @@ impl Codes {
         }
     }
 
-    /// The array in its original shape.
+    /// Decodes the array in its original shape.
     ///
     /// # Errors
-    /// When a code is invalid, which only damaged bytes can cause.
+    /// If a code is invalid, which only damaged bytes can cause.
     pub fn decode(&self, method: Method) -> Result<Vec<f32>, LatticeError> {
         self.decode_coarse(method, self.codec.levels())
     }
 
-    /// The array from its `depth` coarsest levels alone.
+    /// Decodes the array from its `depth` coarsest levels only.
     ///
     /// # Errors
-    /// When `depth` is not in 1..=M, or a code is invalid.
+    /// If `depth` is not in 1..=M, or a code is invalid.
     pub fn decode_coarse(&self, method: Method, depth: usize) -> Result<Vec<f32>, LatticeError> {
         let mut out = vec![0.0; self.layout.vectors() * self.codec.dimension()];
         self.codec.decode_coarse(method, &self.packed, self.retries.as_deref(), depth, &mut out)?;
         if self.layout.is_exact() { Ok(out) } else { self.layout.trim(&out) }
     }
 
-    /// The code they belong to.
+    /// The codec of these codes.
     #[must_use]
     pub fn codec(&self) -> &Codec {
         &self.codec
     }
 
-    /// Shape of the array, and its cut into vectors.
+    /// Shape of the array and its division into vectors.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -106,13 +106,13 @@ impl Codes {
         self.overload.as_deref()
     }
 
-    /// Retries of each vector, in the mode retry.
+    /// Number of retries of each vector, in the mode retry.
     #[must_use]
     pub fn retries(&self) -> Option<&[u8]> {
         self.retries.as_deref()
     }
 
-    /// As bytes for a file.
+    /// Serialises the codes to bytes for a file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let params = self.codec.params();
@@ -148,10 +148,10 @@ impl Codes {
         bytes
     }
 
-    /// Reads bytes back. Every length is checked against the data before anything is allocated.
+    /// Parses bytes. Every length is checked against the data before any allocation.
     ///
     /// # Errors
-    /// Says which field is wrong.
+    /// If a field is invalid; the error names it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Codes, LatticeError> {
         let mut from = Cursor { bytes, at: 0 };
         if from.take::<4>("magic")? != MAGIC {
@@ -189,7 +189,7 @@ impl Codes {
         }
         let shape: Vec<usize> = (0..axes).map(|_| from.count("extent")).collect::<Result<_, _>>()?;
         let layout = Layout::new(&shape, lattice.dimension())?;
-        // Only now: centring a new code costs time, so the cheap checks come first.
+        // Checked last, because centring a new code takes time.
         let codec = Codec::new(params)?;
         let n = layout.vectors();
         let wanted = [

@@ -1,4 +1,4 @@
-//! The quantizer and the dot product on codes as CUDA kernels (`lattice.cu`), with the codes of the processor bit by bit.
+//! The quantizer and the dot product on codes as CUDA kernels (`lattice.cu`); their codes match the CPU's bit by bit.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,26 +12,26 @@ use super::workload_code::Task;
 use super::workload_dot::{self, prepare_error};
 use super::workload_run;
 
-/// The kernels. Nothing may be fused where the processor rounds twice.
+/// The kernels, without fused operations where the CPU rounds twice.
 pub(crate) static SOURCE: Source =
     Source { name: "lattice.cu", text: files!("lattice.cuh", "lattice.cu"), options: &["--fmad=false"] };
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: usize = 256;
 const WARP: usize = 32;
-/// Rows that a warp scores together where indices are bytes.
+/// Rows that a warp scores together if indices are bytes.
 const ROWS: usize = 4;
 /// Largest table of points that each block keeps in shared memory, in bytes.
 const TABLE: usize = 16 << 10;
 
-/// Vectors of a launch at most: kernels count in 32 bits.
+/// Most vectors per launch: kernels count in 32 bits.
 const PART: usize = 1 << 30;
 
-/// How the kernels of a code find digits and points, and what they know of it.
+/// How the kernels find digits and points of a code, and their common arguments.
 struct Code {
-    /// End of the names of its kernels.
+    /// Suffix of the kernel names.
     suffix: String,
-    /// Bytes of the points of a level; none where kernels compute them.
+    /// Size of the point table of a level in bytes; 0 if kernels compute the points.
     table: usize,
     args: Vec<Arg>,
 }
@@ -40,7 +40,7 @@ impl Code {
     fn new(job: &mut Job, gpu: &Gpu, codec: &Codec, task: Option<Task>) -> Result<Self, PrepareError> {
         let shifts = codec.q().is_power_of_two();
         let encoding = matches!(task, Some(Task::Encode | Task::Quantize));
-        // Encoding takes points away, and takes digits apart by shifts where it has a table.
+        // Encoding subtracts points; with a table, it extracts digits by shifts.
         let sign = if encoding { -1.0 } else { 1.0 };
         let points = if shifts || !encoding { bytes(codec, sign).unwrap_or_default() } else { Vec::new() };
         let way = match (points.is_empty(), shifts, task) {
@@ -58,19 +58,19 @@ impl Code {
         Ok(Self { suffix, table: points.len(), args })
     }
 
-    /// Blocks of a multiprocessor: those that fit at once where each brings a table, else more, which end at different times.
+    /// Blocks per multiprocessor: with tables as many as fit at once, otherwise more, to even out the end.
     fn each(&self) -> usize {
         if self.table > 0 { 8 } else { 16 }
     }
 
-    /// With the shift of each coordinate.
+    /// The arguments, with the shift of each coordinate.
     fn shifted(&self, codec: &Codec) -> Vec<Arg> {
         self.args.iter().copied().chain(codec.shift().map(Arg::F32)).collect()
     }
 }
 
-/// The points of a level by index as bytes (doubled for E8), or their negatives, where the table is small and bytes have room.
-/// `Z2` is quicker without.
+/// The points of a level by index as bytes (doubled for E8), or their negatives, if the table is small and the values
+/// fit. `Z2` is faster without a table.
 fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
     let points = codec.level_table().filter(|points| codec.dimension() > 2 && points.len() <= TABLE)?;
     let factor = sign * codec.lattice().scale() as f32;
@@ -78,7 +78,7 @@ fn bytes(codec: &Codec, sign: f32) -> Option<Vec<u8>> {
     fits.then(|| points.iter().map(|y| ((y * factor) as i8).cast_unsigned()).collect())
 }
 
-/// An address so many bytes further on; null stays null.
+/// The address `bytes` further on; null stays null.
 fn behind(at: Arg, bytes: usize) -> Arg {
     match at {
         Arg::At(address) if address != 0 => Arg::At(address + bytes as u64),
@@ -86,13 +86,13 @@ fn behind(at: Arg, bytes: usize) -> Arg {
     }
 }
 
-/// Blocks for so many threads, at most `each` on a multiprocessor: beyond that every thread does more.
+/// A grid for `threads` threads with at most `each` blocks per multiprocessor; beyond that each thread does more.
 fn grid(job: &Job, threads: usize, each: usize) -> Grid {
     let most = each * job.multiprocessors() as usize;
     Grid::line(threads.div_ceil(THREADS).min(most), THREADS as u32)
 }
 
-/// Shared memory in which blocks put codes together that are stored in other units than bytes, words or pairs of words.
+/// Shared memory in which blocks assemble codes that are not stored in units of a byte, a word or a pair of words.
 fn packing_bytes(codec: &Codec) -> usize {
     let words = THREADS / WARP * codec.vector_bits() * 4;
     match codec.vector_bits() {
@@ -102,18 +102,18 @@ fn packing_bytes(codec: &Codec) -> usize {
     }
 }
 
-/// Shift and scales in the order in which the kernels in WGSL read them.
+/// Shift and scales in the order in which the WGSL kernels read them.
 pub(super) fn constants(gpu: &Gpu, codec: &Codec, scales: &[f32]) -> Result<Buffer, PrepareError> {
     let values: Vec<f32> = codec.shift().iter().chain(scales).copied().collect();
     Ok(Buffer::of_f32(gpu, &values)?)
 }
 
-/// Bytes that the codes of `n` vectors take on the device: whole warps write whole words.
+/// Bytes for the codes of `n` vectors on the device: whole warps write whole words.
 pub(super) fn packed_bytes(codec: &Codec, n: usize) -> usize {
     n.div_ceil(WARP) * codec.vector_bits() * 4
 }
 
-/// `part`: vectors of a launch at most, a multiple of 32.
+/// Prepares the job. `part` is the most vectors per launch, a multiple of 32.
 pub(super) fn prepare(
     task: Task,
     carrying: bool,
@@ -123,7 +123,7 @@ pub(super) fn prepare(
     device: &dyn Device,
 ) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
-    // The outputs are told by the same code as those of the processor.
+    // The same code as on the CPU produces the outputs.
     let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
     let (codec, n) = host.code();
     let codec = codec.clone();
@@ -132,7 +132,7 @@ pub(super) fn prepare(
     let nothing = Arg::At(0);
     let parts = (0..n).step_by(part).map(|from| (from, part.min(n - from)));
     let (value_bytes, bits) = (4 * codec.dimension(), codec.vector_bits());
-    // Where an input lies on the device, and what it is.
+    // Address on the device and content of each input.
     let mut given: Vec<(Arg, Vec<u8>)> = Vec::new();
     if task == Task::Decode {
         let (packed, retries) = host.codes();
@@ -144,7 +144,7 @@ pub(super) fn prepare(
         let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
         let x = job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?;
         let bad = job.output("bad", Dtype::U64, &[1], 0)?;
-        // Every index is a point where this is zero.
+        // Zero means that every index is valid.
         let limit = if codec.q().is_power_of_two() { 0 } else { codec.level_points() as u64 };
         for (from, n) in parts {
             let (packed, retries) = (behind(packed, from / 8 * bits), behind(retries, from));
@@ -166,7 +166,7 @@ pub(super) fn prepare(
             Overload::Retry { cap, .. } => u32::from(cap),
             _ => 0,
         };
-        // What the codes stand for is known when they are: one launch writes both.
+        // The decoded values are known together with the codes: one launch writes both.
         let (name, decoded) = if task == Task::Quantize {
             let scales = job.hold(Buffer::of_f32(gpu, codec.scales())?);
             ("quantize", Some((scales, job.output("decoded", Dtype::F32, &[n * codec.dimension()], 0)?)))
@@ -202,15 +202,15 @@ pub(super) fn prepare(
     Ok(job.boxed())
 }
 
-/// The integers of a query as `dot_bytes` reads them, where that kernel can score rows of this code: a byte an index and a
-/// byte an integer, whole vectors in a word, rows of whole pieces of 16 bytes, and sums of integers in 31 bits.
+/// The integers of a query in the form of `dot_bytes`, if that kernel can score rows of this code: indices and integers
+/// fit into a byte, vectors fill words, rows are multiples of 16 bytes, and integer sums fit into 31 bits.
 fn query_bytes(codec: &Codec, query: &[i32], blocks: usize) -> Option<Vec<u8>> {
     let (d, levels, row_bits) = (codec.dimension(), codec.levels(), blocks * codec.vector_bits());
     let fits = codec.level_bits() == 8 && matches!(levels, 1 | 2 | 4) && row_bits.is_multiple_of(128);
     if !fits || bytes(codec, 1.0).is_none() || query.iter().any(|&s| s.abs() > 127) {
         return None;
     }
-    // A level's point has coordinates up to q, and those of a row up to q + .. + q^M < 2 q^M.
+    // A point of a level has coordinates up to q, and those of a row are up to q + .. + q^M < 2 q^M.
     let side = 2 * i64::from(codec.q()).pow(levels as u32) * i64::from(codec.lattice().scale());
     if side * 127 * (blocks * d) as i64 > i64::from(i32::MAX) {
         return None;
@@ -227,7 +227,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     let query: Vec<i32> = query.iter().map(|&s| i32::try_from(s).unwrap_or(i32::MAX)).collect();
     let mut job = Job::new(gpu);
     let packed = inputs.u8("rows")?;
-    // Whole words are read.
+    // The kernel reads whole words.
     let packed = job.hold(Buffer::of(gpu, packed, packed.len().next_multiple_of(8) - packed.len())?);
     let scores = job.output("scores", Dtype::F32, &[rows], 0)?;
     let unit = Arg::F64(workload_dot::unit(&codec));
@@ -249,7 +249,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     Ok(job.boxed())
 }
 
-/// Adds the implementations.
+/// Registers the CUDA implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
         for (name, about, carrying) in [

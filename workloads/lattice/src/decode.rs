@@ -1,4 +1,4 @@
-//! Decoding: checks once, then one of the implementations.
+//! Decoding: checks the arguments, then calls one of the implementations.
 
 use std::sync::OnceLock;
 
@@ -9,17 +9,17 @@ use super::params::{Codec, Lattice};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
 
-/// Largest table of a level's points, in bytes: it shares the second-level cache with the data.
+/// Largest table of a level's points in bytes: it shares the L2 cache with the data.
 const TABLE_BYTES: u128 = 256 << 10;
 
-/// Tables that decoding makes at its first use.
+/// Tables built when decoding is first used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
     points: OnceLock<Box<[f32]>>,
     bytes: OnceLock<Option<ByteTable>>,
 }
 
-/// What is decoded; already checked.
+/// The codes to decode; already checked.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) packed: &'a [u8],
@@ -29,11 +29,11 @@ pub(super) struct Request<'a> {
 }
 
 impl Codec {
-    /// Decodes packed codes into whole vectors (f32 [N, d], row major).
-    /// `retries` holds one byte a vector exactly in the overload mode retry.
+    /// Decodes packed codes into whole vectors (f32 [N, d], row-major). `retries` holds one byte per vector if and only
+    /// if the overload mode is retry.
     ///
     /// # Errors
-    /// When a buffer has the wrong length, retries are missing or extra, or a code is invalid.
+    /// If a buffer has the wrong length, retries are missing or superfluous, or a code is invalid.
     pub fn decode(
         &self,
         method: Method,
@@ -47,7 +47,7 @@ impl Codec {
     /// Decodes only the `depth` coarsest levels, as if the finer digits were zero.
     ///
     /// # Errors
-    /// As [`Codec::decode`]; also when `depth` is not in 1..=M.
+    /// As for [`Codec::decode`], and if `depth` is not in 1..=M.
     pub fn decode_coarse(
         &self,
         method: Method,
@@ -82,7 +82,7 @@ impl Codec {
         }
     }
 
-    /// Refuses retries that no encoding writes, for which there is no scale.
+    /// Rejects retry counts above the cap: encoding never writes them, and they have no scale.
     pub(super) fn check_retries(&self, retries: &[u8]) -> Result<(), LatticeError> {
         let cap = (self.scales().len() - 1) as u8;
         let largest = retries.iter().fold(0, |largest, &t| t.max(largest));
@@ -93,8 +93,8 @@ impl Codec {
         Ok(())
     }
 
-    /// The points of one level in lattice units, by packed index, if the table is small. Bit
-    /// patterns that are no index (q not a power of two) hold zeros.
+    /// The points of one level in lattice units by packed index, if the table is small. Bit patterns that are not an
+    /// index (q not a power of two) hold zeros.
     pub(super) fn level_table(&self) -> Option<&[f32]> {
         let d = self.dimension();
         if (d as u128 * 4) << self.level_bits() > TABLE_BYTES {
@@ -114,25 +114,25 @@ impl Codec {
     }
 }
 
-/// Points of every level times its weight q^m as bytes, for look-ups in registers: 256 bytes for
-/// each level and coordinate.
+/// The points of every level times its weight q^m as bytes, for lookups in registers: 256 bytes for each level and
+/// coordinate.
 #[derive(Debug, Clone)]
 pub(super) struct ByteTable {
     rows: Vec<ByteRow>,
 }
 
-/// The values of one coordinate at one level, by index, on cache lines of their own.
+/// The values of one coordinate at one level by index, aligned to cache lines.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) struct ByteRow(pub(super) [i8; 256]);
 
 impl ByteTable {
-    /// Rows of each level, one a coordinate.
+    /// The rows of each level, one per coordinate.
     pub(super) fn levels<const D: usize>(&self) -> &[[ByteRow; D]] {
         self.rows.as_chunks().0
     }
 
-    /// `None` if an index has more than 8 bits, a vector more than 32, or a sum no room in a byte.
+    /// `None` if an index has more than 8 bits, a vector more than 32, or a sum does not fit into a byte.
     fn new(codec: &Codec) -> Option<ByteTable> {
         if codec.level_bits() > 8 || codec.vector_bits() > 32 {
             return None;
@@ -170,7 +170,7 @@ fn table<K: Kind<D>, const D: usize>(codec: &Codec) -> Box<[f32]> {
     points.into_boxed_slice()
 }
 
-/// The point of one level index, doubled for E8.
+/// The point of a level index, doubled for E8.
 #[inline(always)]
 fn index_point<K: Kind<D>, const D: usize>(index: u64, q: u32) -> [i32; D] {
     let mut digits = [0; D];
@@ -209,7 +209,7 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(
     }
 }
 
-/// Decodes vector by vector with the table of points, which must be there.
+/// Decodes vector by vector with the table of points, which must exist.
 #[inline(always)]
 pub(super) fn read_and_look_up<const D: usize>(
     codec: &Codec,
@@ -223,7 +223,7 @@ pub(super) fn read_and_look_up<const D: usize>(
     })
 }
 
-/// Reads the indices of each vector, adds up their points by `add(index, q^m, sum)`, and scales.
+/// Reads the indices of each vector, sums their points with `add(index, q^m, sum)`, and scales.
 #[inline(always)]
 fn read_and_sum<const D: usize>(
     codec: &Codec,
@@ -235,7 +235,7 @@ fn read_and_sum<const D: usize>(
     let limit = codec.level_points();
     let mut reader = BitReader::new(request.packed);
     for (v, x) in out.as_chunks_mut::<D>().0.iter_mut().enumerate() {
-        // Sums of integers, or halves of them, far below 2^24: exact.
+        // Exact: sums of integers or half-integers far below 2^24.
         let mut sum = [0.0f32; D];
         let mut weight = 1.0;
         for level in 0..codec.levels() {

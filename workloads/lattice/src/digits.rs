@@ -5,10 +5,10 @@ use super::error::LatticeError;
 use super::params::Codec;
 
 impl Codec {
-    /// Digits of packed codes of `n` vectors.
+    /// Unpacks the codes of `n` vectors into digits.
     ///
     /// # Errors
-    /// When the packed codes have the wrong length or hold an index that is no code.
+    /// If the packed codes have the wrong length or hold an invalid index.
     pub fn digits(&self, packed: &[u8], n: usize) -> Result<Vec<u8>, LatticeError> {
         if packed.len() != self.packed_len(n) {
             let (expected, got) = (self.packed_len(n), packed.len());
@@ -33,10 +33,10 @@ impl Codec {
         Ok(digits)
     }
 
-    /// Packed codes of digits.
+    /// Packs digits.
     ///
     /// # Errors
-    /// When the digits are not whole vectors, or one is not below q.
+    /// If the digits are not whole vectors, or one is not below q.
     pub fn pack(&self, digits: &[u8]) -> Result<Vec<u8>, LatticeError> {
         let (d, levels, q) = (self.dimension(), self.levels(), u64::from(self.q()));
         let vector = d * levels;

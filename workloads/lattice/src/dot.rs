@@ -1,9 +1,9 @@
 //! Inner products of coded rows with a coded query, without storing decoded rows.
 //!
-//! With s = sum_m q^m y_m the integers of a block, a product is beta^2 sum s s'. By table it is
-//! sum_{m,n} q^(m+n) <y_m, y'_n>: looked up in one table for all pairs of points (two-sided,
-//! M^2 look-ups a block), or in one table a query block (one-sided, M look-ups). Or the row is
-//! turned back into i16 and multiplied as integers. All integers are exact.
+//! With s = sum_m q^m y_m the integers of a block, a product is beta^2 sum s s'. With tables it is sum_{m,n} q^(m+n)
+//! <y_m, y'_n>, looked up in one table for all pairs of points (two-sided, M^2 lookups per block), or in one table per
+//! query block (one-sided, M lookups). Alternatively the row is converted back to i16 and multiplied as integers. All
+//! integers are exact.
 
 use super::error::LatticeError;
 use super::params::{Codec, Overload};
@@ -13,12 +13,12 @@ use ellwand_simd::isa::Isa;
 
 /// Largest two-sided table, in entries.
 const TWO_SIDED: u128 = 1 << 17;
-/// Most points of a level for which tables of points are made.
+/// Most points of a level for which tables are built.
 const POINTS: u128 = 1 << 16;
-/// Blocks turned into i16 at a time.
+/// Blocks converted to i16 at a time.
 const CHUNK: usize = 32;
 
-/// Level indices of coded rows, one array element an index, in the order row, block, level.
+/// Level indices of coded rows, one array element per index, in the order row, block, level.
 #[derive(Debug, Clone)]
 pub struct CodedRows {
     codec: Codec,
@@ -27,11 +27,11 @@ pub struct CodedRows {
 }
 
 impl CodedRows {
-    /// Takes packed codes of rows of `blocks` vectors each apart.
+    /// Unpacks the codes of rows of `blocks` vectors each.
     ///
     /// # Errors
-    /// When the code has no tables (q^d > 65536, centred, or with retries), or the codes are
-    /// damaged or no whole number of rows.
+    /// If the code has no tables (q^d > 65536, centred, or with retries), or the packed codes are damaged or not a
+    /// whole number of rows.
     pub fn new(codec: &Codec, packed: &[u8], rows: usize, blocks: usize) -> Result<CodedRows, LatticeError> {
         if codec.params().centred || codec.has_retries() {
             return Err(LatticeError::Unsupported(
@@ -56,7 +56,7 @@ impl CodedRows {
     /// Encodes rows of f32 (a whole number of vectors each).
     ///
     /// # Errors
-    /// As [`CodedRows::new`]; also when `x` is no whole number of rows.
+    /// As for [`CodedRows::new`], and if `x` is not a whole number of rows.
     pub fn encode(codec: &Codec, x: &[f32], rows: usize) -> Result<CodedRows, LatticeError> {
         let n = codec.vectors_in(x.len())?;
         let (mut packed, mut flags) = (vec![0; codec.packed_len(n)], vec![0; n]);
@@ -101,7 +101,7 @@ fn single(codec: &Codec) -> Result<Codec, LatticeError> {
     Codec::new(super::Params { levels: 1, beta: 1.0, centred: false, overload: Overload::None, ..*params })
 }
 
-/// beta^2 over the square of the integer scale: what an integer sum is multiplied by.
+/// Factor that converts integer sums to products: beta^2 over the square of the integer scale.
 fn unit(codec: &Codec) -> f64 {
     (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }
@@ -114,7 +114,7 @@ fn same(rows: usize, scores: &[f32]) -> Result<(), LatticeError> {
     Err(LatticeError::Length { what: "scores", expected: rows, got: scores.len(), help })
 }
 
-/// Products of all pairs of points of a level.
+/// Table of the products of all pairs of points of a level.
 #[derive(Debug, Clone)]
 pub struct TwoSided {
     /// `products[j * n + i]` is the product of points i and j.
@@ -123,10 +123,10 @@ pub struct TwoSided {
 }
 
 impl TwoSided {
-    /// The table for the code of `rows`.
+    /// Builds the table for the code of `rows`.
     ///
     /// # Errors
-    /// When it would have more than 2^17 entries.
+    /// If it would have more than 2^17 entries.
     pub fn new(rows: &CodedRows) -> Result<TwoSided, LatticeError> {
         let entries = rows.codec.level_points().pow(2);
         if entries > TWO_SIDED {
@@ -147,10 +147,10 @@ impl TwoSided {
         Ok(TwoSided { products, n })
     }
 
-    /// Scores of all rows against a query of one coded row.
+    /// Scores all rows against a query of one coded row.
     ///
     /// # Errors
-    /// When `scores` has the wrong length.
+    /// If `scores` has the wrong length.
     pub fn scores(&self, rows: &CodedRows, query: &CodedRows, scores: &mut [f32]) -> Result<(), LatticeError> {
         same(rows.rows(), scores)?;
         let (levels, q) = (rows.codec.levels(), i64::from(rows.codec.q()));
@@ -172,7 +172,7 @@ impl TwoSided {
     }
 }
 
-/// One table of f32 products a query block, filled for each query.
+/// One table of f32 products per query block, filled for each query.
 #[derive(Debug, Clone)]
 pub struct OneSided {
     points: Vec<f32>,
@@ -181,22 +181,22 @@ pub struct OneSided {
 }
 
 impl OneSided {
-    /// Room for the tables of a query as long as the rows.
+    /// Allocates the tables of a query as long as the rows.
     ///
     /// # Errors
-    /// When the points have no table.
+    /// If the points have no table.
     pub fn new(rows: &CodedRows) -> Result<OneSided, LatticeError> {
         let n = rows.codec.level_points() as usize;
-        // Coordinate by coordinate, so that filling a table runs over whole lanes.
+        // Coordinate by coordinate, so that whole lanes fill a table.
         let (d, by_point) = (rows.codec.dimension(), rows.points()?);
         let points = (0..d).flat_map(|k| by_point.iter().skip(k).step_by(d).map(|&y| f32::from(y))).collect();
         Ok(OneSided { points, tables: vec![0.0; rows.blocks * n], n })
     }
 
-    /// Scores of all rows against a query of f32 values; makes the tables first.
+    /// Scores all rows against a query of f32 values, after building its tables.
     ///
     /// # Errors
-    /// When `scores` or the query has the wrong length.
+    /// If `scores` or the query has the wrong length.
     pub fn scores(&mut self, rows: &CodedRows, query: &[f32], scores: &mut [f32]) -> Result<(), LatticeError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
@@ -214,7 +214,7 @@ impl OneSided {
         }
         let weights: Vec<f32> = (0..levels as i32).map(|m| (rows.codec.q() as f32).powi(m)).collect();
         for (row, score) in rows.each().zip(scores) {
-            // Four sums: one would wait for its own addition.
+            // Four sums, because a single one would wait for its own addition.
             let mut sums = [0.0f32; 4];
             let tables = self.tables.chunks_exact(self.n);
             for (b, (indices, table)) in row.chunks_exact(levels).zip(tables).enumerate() {
@@ -228,7 +228,7 @@ impl OneSided {
     }
 }
 
-/// Points as i16, for turning rows back into integers.
+/// Points as i16, for converting rows back to integers.
 #[derive(Debug, Clone)]
 pub struct Integers {
     points: Vec<i16>,
@@ -236,10 +236,10 @@ pub struct Integers {
 }
 
 impl Integers {
-    /// The table for the code of `rows`.
+    /// Builds the table for the code of `rows`.
     ///
     /// # Errors
-    /// When decoded integers do not fit 16 bits or their sums 32.
+    /// If decoded integers do not fit into 16 bits or their sums into 32.
     pub fn new(rows: &CodedRows, isa: Isa) -> Result<Integers, LatticeError> {
         // |y_m| <= q in each coordinate, so |s| <= q + .. + q^M < 2 q^M.
         let codec = &rows.codec;
@@ -284,10 +284,10 @@ impl Integers {
         }
     }
 
-    /// Scores of all rows against the integers of a query row.
+    /// Scores all rows against the integers of a query row.
     ///
     /// # Errors
-    /// When `scores` or the query has the wrong length.
+    /// If `scores` or the query has the wrong length.
     pub fn scores(&self, rows: &CodedRows, query: &[i16], scores: &mut [f32]) -> Result<(), LatticeError> {
         same(rows.rows(), scores)?;
         let (levels, d) = (rows.codec.levels(), rows.codec.dimension());
@@ -310,10 +310,10 @@ impl Integers {
     }
 }
 
-/// Scores of decoded f32 rows against a decoded query: the baseline.
+/// Scores decoded f32 rows against a decoded query: the baseline.
 ///
 /// # Errors
-/// When the rows are not as many as the scores.
+/// If the number of rows differs from the number of scores.
 pub fn f32_scores(isa: Isa, rows: &[f32], query: &[f32], scores: &mut [f32]) -> Result<(), LatticeError> {
     same(rows.len() / query.len().max(1), scores)?;
     for (row, score) in rows.chunks_exact(query.len().max(1)).zip(scores) {

@@ -1,4 +1,4 @@
-//! Encoding: checks once, then one of the implementations.
+//! Encoding: checks the arguments, then calls one of the implementations.
 
 use super::bits::BitWriter;
 use super::error::LatticeError;
@@ -6,22 +6,22 @@ use super::params::{Codec, Lattice, Overload};
 use super::scalar::{self, Kind};
 use super::{Method, parallel, reference, simd};
 
-/// Where encoding writes. Lengths: `packed` [`Codec::packed_len`] bytes; the others one byte a vector.
+/// Output buffers of an encoding. `packed` has [`Codec::packed_len`] bytes; the others have one byte per vector.
 #[derive(Debug)]
 pub struct CodesMut<'a> {
     /// Bit-packed level indices, least significant bit first, level 0 lowest, no padding between vectors.
     pub packed: &'a mut [u8],
-    /// 1 for each vector outside the codebook; present exactly in the modes flag and retry.
+    /// 1 for each vector outside the codebook; present if and only if the mode is flag or retry.
     pub overload: Option<&'a mut [u8]>,
-    /// T of each vector; present exactly in the mode retry.
+    /// The retry count T of each vector; present if and only if the mode is retry.
     pub retries: Option<&'a mut [u8]>,
 }
 
 impl Codec {
-    /// Encodes whole vectors (f32 [N, d], row major). NaN counts as far below the codebook.
+    /// Encodes whole vectors (f32 [N, d], row-major). NaN counts as far below the codebook.
     ///
     /// # Errors
-    /// When a buffer has the wrong length, or an output of the overload mode is missing or extra.
+    /// If a buffer has the wrong length, or an output of the overload mode is missing or superfluous.
     pub fn encode(&self, method: Method, x: &[f32], out: CodesMut<'_>) -> Result<(), LatticeError> {
         let n = self.vectors_in(x.len())?;
         let sized = |what, expected, got| {
@@ -82,7 +82,7 @@ fn scalar_vectors<K: Kind<D>, const D: usize>(codec: &Codec, x: &[f32], out: Cod
     let log_q = (q as u32).trailing_zeros();
     let (level_bits, vector_bits) = (codec.level_bits(), codec.vector_bits());
     let mut writer = BitWriter::new(packed);
-    // The level indices of a vector that is longer than 64 bits; at most 20 levels.
+    // The level indices of a vector longer than 64 bits; at most 20 levels.
     let mut long = [0u64; 20];
     for (v, x) in x.as_chunks::<D>().0.iter().enumerate() {
         let mut t = 0;

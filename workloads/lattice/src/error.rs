@@ -1,93 +1,92 @@
-//! What can be wrong with a request to the lattice quantizer. Every message names the argument,
-//! what was expected, and what to do.
+//! Errors of the lattice quantizer. Every message names the argument, what was expected, and what to do.
 
-/// A refused request; nothing was written when one of these is returned, except that a decode of
-/// invalid codes may have filled part of its output.
+/// A rejected request. Nothing has been written when one of these is returned, except that decoding invalid codes may
+/// have filled part of the output.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LatticeError {
     /// A lattice name that is not in the table.
     #[error("unknown lattice {given:?}: expected one of Z2, D4, E8{}", suggestion(.nearest))]
     UnknownLattice {
-        /// The name as given.
+        /// The name given.
         given: String,
-        /// The closest known name, if one is close.
+        /// The closest known name, if any is close.
         nearest: Option<&'static str>,
     },
     /// The nesting ratio is outside 2..=256.
     #[error("q = {given}: expected an integer from 2 to 256; choose q = 4 if unsure")]
     Q {
-        /// The value as given.
+        /// The value given.
         given: u64,
     },
-    /// No levels, or so many that q^M leaves the exact range.
+    /// No levels, or so many that q^M exceeds the exact range.
     #[error(
         "levels = {levels} with q = {q}: expected at least 1 level and q^levels <= 2^20 = 1048576; use at most {most} levels for this q"
     )]
     Levels {
         /// Nesting ratio.
         q: u32,
-        /// Number of levels as given.
+        /// Number of levels given.
         levels: u64,
         /// Largest number of levels for this q.
         most: u32,
     },
-    /// A scale that is not a positive, finite, normal number over the whole ramp of retries.
+    /// A scale that is not positive, finite and normal for all retries.
     #[error(
         "beta = {given}: expected a positive finite scale whose retries beta*2^(alpha*cap), and their inverses, are normal f32 numbers; use a beta between 1e-30 and 1e30, or `auto`"
     )]
     Beta {
-        /// The value as given.
+        /// The value given.
         given: f64,
     },
-    /// The ramp of the retry mode is outside its limits.
+    /// The retry ramp is out of range.
     #[error(
         "retry ramp alpha = {alpha}, cap = {cap}: expected 0 < alpha <= 4 and 1 <= cap <= 64; the usual choice is alpha = 1/3, cap = 16"
     )]
     Ramp {
-        /// Exponent step as given.
+        /// Exponent step given.
         alpha: f64,
-        /// Largest number of retries as given.
+        /// Largest number of retries given.
         cap: u32,
     },
-    /// A slice whose length does not fit the others.
+    /// A slice whose length does not match the others.
     #[error("{what} has {got} elements, expected {expected}; {help}")]
     Length {
-        /// Which argument.
+        /// Name of the argument.
         what: &'static str,
-        /// Elements expected.
+        /// Number of elements expected.
         expected: usize,
-        /// Elements given.
+        /// Number of elements given.
         got: usize,
         /// What to do.
         help: &'static str,
     },
-    /// An output that the overload mode needs is missing, or one it does not have was passed.
+    /// An output required by the overload mode is missing, or one that it lacks was passed.
     #[error("{what} {problem}; {help}")]
     Output {
-        /// Which argument.
+        /// Name of the argument.
         what: &'static str,
         /// What is wrong with it.
         problem: &'static str,
         /// What to do.
         help: &'static str,
     },
-    /// A shape with no axes, or whose element count overflows or does not match the data.
+    /// A shape without axes, or whose element count overflows or does not match the data.
     #[error("shape {shape:?}: {problem}")]
     Shape {
-        /// The shape as given.
+        /// The shape given.
         shape: Vec<usize>,
         /// What is wrong with it.
         problem: String,
     },
-    /// A level index that is no code: only possible when q is not a power of two.
+    /// An invalid level index; only possible if q is not a power of two.
     #[error(
         "vector {vector}, level {level}: index {index} is not below q^d = {limit}; the packed codes are damaged or belong to another q or lattice"
     )]
     Index {
-        /// Which vector.
+        /// Index of the vector.
         vector: usize,
-        /// Which level, 0 the finest.
+        /// Index of the level; 0 is the finest.
         level: usize,
         /// The index found.
         index: u64,
@@ -97,7 +96,7 @@ pub enum LatticeError {
     /// A digit that is not below q.
     #[error("digit {digit} of vector {vector} is not below q = {q}; the digits belong to another q")]
     Digit {
-        /// Which vector.
+        /// Index of the vector.
         vector: usize,
         /// The digit found.
         digit: u8,
@@ -107,7 +106,7 @@ pub enum LatticeError {
     /// A retry count above the cap of the ramp.
     #[error("retries of vector {vector} is {retries}, above the cap {cap}; the retries belong to another code")]
     Retries {
-        /// Which vector.
+        /// Index of the vector.
         vector: usize,
         /// The value found.
         retries: u8,
@@ -117,7 +116,7 @@ pub enum LatticeError {
     /// Stored codes that cannot be read.
     #[error("codes: {0}")]
     Container(String),
-    /// A combination that has no implementation, and why.
+    /// A combination without an implementation, with the reason.
     #[error("unsupported: {0}")]
     Unsupported(String),
 }

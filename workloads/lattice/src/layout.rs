@@ -1,12 +1,12 @@
-//! How an array of any shape is cut into vectors: each row (last axis) into consecutive runs of d
-//! values, its tail padded with zeros. The true row length is kept, so decoding restores the shape.
+//! How an array of any shape is divided into vectors: each row (last axis) into consecutive runs of d values, with the
+//! tail padded with zeros. The true row length is kept, so decoding restores the shape.
 
 use super::error::LatticeError;
 
-/// Largest number of values that is accepted, so that no size computed from it can overflow.
+/// Largest number of values accepted, so that no size computed from it can overflow.
 const MAX_VALUES: u64 = 1 << 40;
 
-/// The cut of one shape.
+/// The division of one shape into vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     shape: Vec<usize>,
@@ -16,10 +16,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The cut of `shape` into vectors of `d` values.
+    /// Divides `shape` into vectors of `d` values.
     ///
     /// # Errors
-    /// When the shape has no axes or more than 2^40 values after padding.
+    /// If the shape has no axes, or more than 2^40 values after padding.
     pub fn new(shape: &[usize], d: usize) -> Result<Layout, LatticeError> {
         let refuse = |problem: &str| LatticeError::Shape { shape: shape.to_vec(), problem: problem.to_owned() };
         let Some((&row, outer)) = shape.split_last() else {
@@ -42,34 +42,34 @@ impl Layout {
         Ok(Layout { shape: shape.to_vec(), rows: outer.iter().product(), row, d })
     }
 
-    /// The shape it was made from.
+    /// The original shape.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Values of the array.
+    /// Number of values in the array.
     #[must_use]
     pub fn values(&self) -> usize {
         self.rows * self.row
     }
 
-    /// Vectors, tails included.
+    /// Number of vectors, including padded tails.
     #[must_use]
     pub fn vectors(&self) -> usize {
         self.rows * self.row.div_ceil(self.d)
     }
 
-    /// Whether no row has a tail.
+    /// True if no row has a tail.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.row.is_multiple_of(self.d)
     }
 
-    /// The array with its row tails padded: `vectors() * d` values.
+    /// Pads the row tails of the array: `vectors() * d` values.
     ///
     /// # Errors
-    /// When `x` does not fill the shape.
+    /// If the length of `x` does not match the shape.
     pub fn pad(&self, x: &[f32]) -> Result<Vec<f32>, LatticeError> {
         if x.len() != self.values() {
             let help = "pass as many values as the shape has";
@@ -85,10 +85,10 @@ impl Layout {
         Ok(padded)
     }
 
-    /// Takes the padding away again.
+    /// Removes the padding.
     ///
     /// # Errors
-    /// When `padded` is not `vectors() * d` long.
+    /// If `padded` does not have length `vectors() * d`.
     pub fn trim(&self, padded: &[f32]) -> Result<Vec<f32>, LatticeError> {
         let expected = self.vectors() * self.d;
         if padded.len() != expected {

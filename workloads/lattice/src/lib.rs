@@ -1,12 +1,12 @@
 //! Hierarchical nested-lattice quantization (Kaplan and Ordentlich) on Z2, D4 and E8.
 //!
-//! A vector x is rounded to a lattice point g_0 = Q(x/beta + z); level m stores the class
-//! b_m = G^-1 g_m mod q and goes on with g_{m+1} = Q(g_m/q). Decoding sums q^m times the smallest
-//! member of each class. Level 0 is the finest; a vector outside the codebook (g_M != 0) wraps.
+//! A vector x is rounded to a lattice point g_0 = Q(x/beta + z); level m stores the class b_m = G^-1 g_m mod q and
+//! continues with g_{m+1} = Q(g_m/q). Decoding sums q^m times the smallest member of each class. Level 0 is the finest;
+//! a vector outside the codebook (g_M != 0) wraps around.
 //!
-//! All implementations give the same bits: the input is scaled with two f32 roundings, its
-//! residual is put on a grid of 2^-25, and from there on everything is integer arithmetic, with
-//! ties decided by residuals alone, so that Q(x + lattice vector) = Q(x) + lattice vector exactly.
+//! All implementations give the same bits: the input is scaled with two f32 roundings, its residual is placed on a grid
+//! of 2^-25, and everything after that is integer arithmetic. Ties depend on residuals alone, so that Q(x + lattice
+//! vector) = Q(x) + lattice vector exactly.
 
 mod bits;
 mod centre;
@@ -49,25 +49,25 @@ pub use quality::{Quality, choose_beta, smallest_scale};
 pub use scalar_rival::scalar_rival;
 pub use simd::isa;
 
-/// Which implementation does the work. They differ in speed only.
+/// The implementation to use. All give the same bits; they differ only in speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Wide integers, squared distances, one vector at a time: the oracle.
+    /// Wide integers, squared distances, one vector at a time; the others are compared with it.
     Reference,
     /// Plain per-vector code.
     Scalar,
     /// Vector lanes on one thread.
     Simd(Isa),
-    /// Vector lanes on all processors that this process may use.
+    /// Vector lanes on all processors available to this process.
     Parallel(Isa),
 }
 
-/// The sources of all kernels for GPUs, for checks that compile every one.
+/// Sources of all GPU kernels, for checks that compile them all.
 pub fn gpu_sources() -> Vec<&'static Source> {
     std::iter::once(&cuda::SOURCE).chain(wgpu::SOURCES).collect()
 }
 
-/// Adds the lattice workloads and their implementations.
+/// Registers the lattice workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     workload_code::register(registry);
     workload_dot::register(registry);

@@ -1,6 +1,6 @@
-//! The vector implementation on all processors that this process may use.
+//! The vector implementation on all processors available to this process.
 //!
-//! Pieces are multiples of 8 vectors, so that every piece of the bit stream starts on a byte.
+//! Pieces are multiples of 8 vectors, so that each piece of the bit stream starts on a byte.
 
 use ellwand_profile::span;
 
@@ -12,21 +12,21 @@ use super::simd;
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
-/// Fewer vectors than this are not worth another thread: about ten times what it costs the team to hand them over.
+/// Fewest vectors per piece: coding them takes about ten times as long as handing them to another thread.
 const SMALLEST_PIECE: usize = 1024;
 
-/// Vectors per piece: about four pieces a thread, so that an interrupted one is made up for.
+/// Vectors per piece: about four pieces per thread, so that others can make up for an interrupted thread.
 fn piece(vectors: usize) -> usize {
     let pieces = 4 * pool::threads();
     vectors.div_ceil(pieces).max(SMALLEST_PIECE).next_multiple_of(256)
 }
 
-/// Threads that `vectors` vectors keep busy.
+/// Number of threads that `vectors` vectors keep busy.
 pub(super) fn threads(vectors: usize) -> usize {
     vectors.div_ceil(piece(vectors)).clamp(1, pool::threads())
 }
 
-/// A piece of an encoding: its vectors, and where their codes go.
+/// A piece of an encoding: its vectors and the buffers for their codes.
 struct Encoding<'a> {
     x: &'a [f32],
     out: CodesMut<'a>,
@@ -85,6 +85,6 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
             other => other,
         });
     });
-    // The first piece that failed, whichever thread was there first.
+    // Reports the first piece that failed, whichever thread finished first.
     results.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! What a code is: lattice, nesting ratio, levels, scale, centring and what happens on overload.
+//! The parameters of a code: lattice, nesting ratio, levels, scale, centring and overload handling.
 
 use super::centre;
 use super::decode::Tables;
@@ -10,22 +10,22 @@ pub const MAX_SIDE: u64 = 1 << 20;
 /// Largest number of values in one vector.
 pub const MAX_DIMENSION: usize = 8;
 
-/// A lattice with its fast nearest-point rule.
+/// A lattice with a fast nearest-point algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lattice {
     /// The square lattice.
     Z2,
-    /// Integer 4-vectors of even sum.
+    /// Integer 4-vectors with even sum.
     D4,
-    /// D8 and its translate by (1/2)^8; points are kept doubled, as integers.
+    /// D8 and its translate by (1/2)^8; points are stored doubled, as integers.
     E8,
 }
 
 impl Lattice {
-    /// Every lattice, in order of dimension.
+    /// All lattices, in order of dimension.
     pub const ALL: [Lattice; 3] = [Lattice::Z2, Lattice::D4, Lattice::E8];
 
-    /// Its name as flags and records spell it.
+    /// The name in flags and records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Lattice {
         }
     }
 
-    /// Values in one vector.
+    /// Number of values in one vector.
     #[must_use]
     pub fn dimension(self) -> usize {
         match self {
@@ -45,7 +45,7 @@ impl Lattice {
         }
     }
 
-    /// Integer steps per lattice unit: 2 for E8, whose points are kept doubled, otherwise 1.
+    /// Integer steps per lattice unit: 2 for E8, whose points are stored doubled, otherwise 1.
     #[must_use]
     pub fn scale(self) -> u32 {
         match self {
@@ -79,7 +79,7 @@ impl Lattice {
         self.normalized_second_moment() * self.determinant().powf(2.0 / self.dimension() as f64)
     }
 
-    /// Largest distance of any point to the lattice, in lattice units.
+    /// Largest distance of any point from the lattice, in lattice units.
     #[must_use]
     pub fn covering_radius(self) -> f64 {
         match self {
@@ -102,7 +102,7 @@ impl std::str::FromStr for Lattice {
         if let Some(lattice) = Lattice::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(given)) {
             return Ok(lattice);
         }
-        // The names are a letter and a digit: sharing either is what "close" can mean.
+        // Names are a letter and a digit: sharing either counts as close.
         let upper = given.to_ascii_uppercase();
         let nearest = Lattice::ALL
             .into_iter()
@@ -113,18 +113,18 @@ impl std::str::FromStr for Lattice {
     }
 }
 
-/// What is done about vectors that lie outside the codebook.
+/// How vectors outside the codebook are handled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Overload {
-    /// Nothing: they wrap around, and nobody is told.
+    /// They wrap around without notice.
     None,
-    /// They wrap around and are marked, one byte a vector.
+    /// They wrap around and are marked, with one byte per vector.
     Flag,
     /// Each is tried at beta * 2^(alpha t), t = 0, 1, .. until it fits; t is stored.
     Retry {
         /// Octaves of scale per retry.
         alpha: f64,
-        /// Largest t; a vector that does not fit even then keeps its code of t = cap and is marked.
+        /// Largest t; a vector that does not fit even then keeps its code for t = cap and is marked.
         cap: u8,
     },
 }
@@ -133,7 +133,7 @@ impl Overload {
     /// The ramp of Kaplan and Ordentlich, alpha = 1/3, with a cap of 16.
     pub const RETRY: Overload = Overload::Retry { alpha: 1.0 / 3.0, cap: 16 };
 
-    /// Its name as flags spell it.
+    /// The name in flags.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -144,10 +144,10 @@ impl Overload {
     }
 }
 
-/// The free choices of a code, as a user states them.
+/// The parameters of a code, as the user chooses them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
-    /// Which lattice.
+    /// The lattice to use.
     pub lattice: Lattice,
     /// Nesting ratio, 2..=256; a level carries log2 q bits per dimension.
     pub q: u32,
@@ -155,13 +155,13 @@ pub struct Params {
     pub levels: u32,
     /// Scale of the finest lattice, in units of the data.
     pub beta: f32,
-    /// Whether the codebook is shifted so that its mean is the origin.
+    /// True if the codebook is shifted to have its mean at the origin.
     pub centred: bool,
-    /// What is done about vectors outside the codebook.
+    /// How vectors outside the codebook are handled.
     pub overload: Overload,
 }
 
-/// A validated code with everything that its implementations need precomputed.
+/// A validated code with everything precomputed that its implementations need.
 #[derive(Debug, Clone)]
 pub struct Codec {
     params: Params,
@@ -174,10 +174,10 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Checks the parameters and computes scales and centring.
+    /// Validates the parameters and computes scales and centring.
     ///
     /// # Errors
-    /// Names the parameter that is out of range.
+    /// If a parameter is out of range; the error names it.
     pub fn new(params: Params) -> Result<Codec, LatticeError> {
         let Params { lattice, q, levels, beta, centred, overload } = params;
         if !(2..=256).contains(&q) {
@@ -208,25 +208,25 @@ impl Codec {
         Ok(Codec { params, inverse_scales, scales, shift, level_points, level_bits, tables: Tables::default() })
     }
 
-    /// The parameters it was made from.
+    /// The parameters of the code.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Which lattice.
+    /// The lattice of the code.
     #[must_use]
     pub fn lattice(&self) -> Lattice {
         self.params.lattice
     }
 
-    /// Values in one vector.
+    /// Number of values in one vector.
     #[must_use]
     pub fn dimension(&self) -> usize {
         self.params.lattice.dimension()
     }
 
-    /// Nesting ratio.
+    /// Nesting ratio q.
     #[must_use]
     pub fn q(&self) -> u32 {
         self.params.q
@@ -238,32 +238,32 @@ impl Codec {
         self.params.levels as usize
     }
 
-    /// beta * 2^(alpha t) for t = 0..=cap, rounded to f32 once.
+    /// The scales beta * 2^(alpha t) for t = 0..=cap, rounded to f32 once.
     #[must_use]
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
 
-    /// 1 / (beta * 2^(alpha t)) for t = 0..=cap, rounded to f32 once.
+    /// The inverse scales 1 / (beta * 2^(alpha t)) for t = 0..=cap, rounded to f32 once.
     #[must_use]
     pub fn inverse_scales(&self) -> &[f32] {
         &self.inverse_scales
     }
 
-    /// The centring constant per coordinate, in lattice units: added before quantizing and
-    /// subtracted after decoding. Zeros when the code is not centred; adding or subtracting those
-    /// changes no code and no decoded bit, so implementations need not ask.
+    /// The centring constant of each coordinate, in lattice units: added before quantizing and subtracted after
+    /// decoding. Zero if the code is not centred; adding zeros changes no code and no decoded bit, so implementations
+    /// need not check.
     #[must_use]
     pub fn shift(&self) -> &[f32; MAX_DIMENSION] {
         &self.shift
     }
 
-    /// What decoding keeps between calls.
+    /// Tables that decoding keeps between calls.
     pub(super) fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// Points of one level, q^d.
+    /// Number of points of one level, q^d.
     #[must_use]
     pub fn level_points(&self) -> u128 {
         self.level_points
@@ -275,26 +275,26 @@ impl Codec {
         self.level_bits
     }
 
-    /// Packed bits of one vector.
+    /// Packed bits per vector.
     #[must_use]
     pub fn vector_bits(&self) -> usize {
         self.level_bits as usize * self.levels()
     }
 
-    /// Bytes of the packed codes of n vectors.
+    /// Size of the packed codes of n vectors in bytes.
     #[must_use]
     pub fn packed_len(&self, vectors: usize) -> usize {
         let bits = vectors as u128 * self.vector_bits() as u128;
         usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX)
     }
 
-    /// Whether the codes carry one overload byte a vector.
+    /// True if the codes have one overload byte per vector.
     #[must_use]
     pub fn has_overload(&self) -> bool {
         self.params.overload != Overload::None
     }
 
-    /// Whether the codes carry one retry byte a vector.
+    /// True if the codes have one retry byte per vector.
     #[must_use]
     pub fn has_retries(&self) -> bool {
         matches!(self.params.overload, Overload::Retry { .. })
@@ -303,7 +303,7 @@ impl Codec {
     /// Number of vectors in a buffer of `values` values.
     ///
     /// # Errors
-    /// When the buffer is not a whole number of vectors.
+    /// If the buffer is not a whole number of vectors.
     pub fn vectors_in(&self, values: usize) -> Result<usize, LatticeError> {
         let d = self.dimension();
         if !values.is_multiple_of(d) {

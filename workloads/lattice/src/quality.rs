@@ -1,4 +1,4 @@
-//! What a code does to data: error, rate with all side information, use of the levels.
+//! The quality of a code on data: error, rate with all side information, use of the levels.
 
 use super::bits::BitReader;
 use super::error::LatticeError;
@@ -10,13 +10,13 @@ use super::{CodesMut, Isa, Method};
 pub struct Quality {
     /// Mean squared error per value.
     pub mse: f64,
-    /// Mean squared error per value of the vectors inside the codebook; NaN when there is none.
+    /// Mean squared error per value of the vectors inside the codebook; NaN if there are none.
     pub mse_inside: f64,
     /// Mean square of the values.
     pub power: f64,
     /// Share of vectors outside the codebook (at the first scale, in the mode retry).
     pub overload_rate: f64,
-    /// Share of vectors outside the codebook even after all retries; equals `overload_rate` otherwise.
+    /// Share of vectors outside the codebook even after all retries; otherwise equal to `overload_rate`.
     pub lost_rate: f64,
     /// Share of vectors with a non-zero digit at each level, the finest first.
     pub level_use: Vec<f64>,
@@ -24,11 +24,11 @@ pub struct Quality {
     pub retry_entropy: f64,
     /// Entropy of the overload flags, bits per vector; 0 in the mode none, which has no flags.
     pub flag_entropy: f64,
-    /// M log2 q.
+    /// Payload in bits per dimension, M log2 q.
     pub payload_rate: f64,
-    /// M log2 q + (H(T) + H(flag))/d: what an entropy coder would need.
+    /// M log2 q + (H(T) + H(flag))/d: the rate with an entropy coder.
     pub rate: f64,
-    /// Bits really stored: packed codes, one bit a vector for overload and one byte for retries.
+    /// Bits actually stored: packed codes, one bit per vector for overload and one byte for retries.
     pub stored_rate: f64,
 }
 
@@ -39,7 +39,7 @@ impl Quality {
         10.0 * (self.power / self.mse).log10()
     }
 
-    /// Size of f32 values over the size stored.
+    /// Size of the f32 values divided by the size stored.
     #[must_use]
     pub fn compression(&self) -> f64 {
         32.0 / self.stored_rate
@@ -51,11 +51,11 @@ impl Quality {
         self.mse / self.power * (2.0 * self.rate).exp2()
     }
 
-    /// Encodes and decodes whole vectors and looks at the result. In the mode none the overload
-    /// rate is found by encoding once more with flags.
+    /// Encodes and decodes whole vectors and evaluates the result. In the mode none, encodes once more with flags to
+    /// find the overload rate.
     ///
     /// # Errors
-    /// When `x` is not a whole number of vectors.
+    /// If `x` is not a whole number of vectors.
     pub fn measure(codec: &Codec, x: &[f32]) -> Result<Quality, LatticeError> {
         let n = codec.vectors_in(x.len())?;
         let method = Method::Simd(Isa::best());
@@ -73,7 +73,7 @@ impl Quality {
         Ok(Quality::of(codec, x, &packed, &overload, retries.as_deref(), &decoded))
     }
 
-    /// The same from codes and decoded values that are already there.
+    /// As [`Quality::measure`], from existing codes and decoded values.
     #[must_use]
     pub fn of(
         codec: &Codec,
@@ -112,7 +112,7 @@ impl Quality {
         let retry_entropy = retries.map_or(0.0, entropy);
         let flag_entropy = if codec.has_overload() { entropy(overload) } else { 0.0 };
         let payload_rate = codec.levels() as f64 * f64::from(codec.q()).log2();
-        // As `Codes::to_bytes` stores them: one bit for overload, one byte for retries.
+        // As stored by `Codes::to_bytes`: one bit for overload, one byte for retries.
         let side_bits = n * (usize::from(codec.has_overload()) + 8 * usize::from(retries.is_some()));
         let bits = (8 * codec.packed_len(n) + side_bits) as f64;
         Quality {
@@ -139,11 +139,11 @@ fn entropy(bytes: &[u8]) -> f64 {
     counts.iter().filter(|&&c| c > 0).map(|&c| c as f64 / n).map(|p| -p * p.log2()).sum::<f64>().max(0.0)
 }
 
-/// Vectors of the data that the search for a scale looks at.
+/// Number of vectors that the search for a scale evaluates.
 const SAMPLE: usize = 4096;
 
-/// The smallest scale worth trying for data of unit power: the codebook's ball then just holds the
-/// typical vector (Kaplan and Ordentlich): q^-M / sqrt(NSM det^(2/d)) * sqrt(d / (d + 2)).
+/// The smallest scale worth trying for data of unit power: the ball of the codebook then just holds a typical vector
+/// (Kaplan and Ordentlich): q^-M / sqrt(NSM det^(2/d)) * sqrt(d / (d + 2)).
 #[must_use]
 pub fn smallest_scale(codec_params: &Params) -> f64 {
     let d = codec_params.lattice.dimension() as f64;
@@ -151,13 +151,13 @@ pub fn smallest_scale(codec_params: &Params) -> f64 {
     (d / (d + 2.0)).sqrt() / (side * codec_params.lattice.second_moment().sqrt())
 }
 
-/// Chooses beta for the data: the grid beta_min (1 + 0.05 k) in units of its root mean square, and
-/// of it the scale of least MSE * 2^(2R) on up to 4096 vectors spread evenly over the data. The
-/// grid has 40 points with retries; without them overload is costly and it goes on to twice that.
-/// `params.beta` is ignored. Data without power gets beta = 1.
+/// Chooses beta for the data: the scale with the least MSE * 2^(2R) on the grid beta_min (1 + 0.05 k), in units of the
+/// data's root mean square, evaluated on up to 4096 vectors spread evenly over the data. The grid has 40 points with
+/// retries; without them overload is costly, and it extends twice as far. Ignores `params.beta`. Data without power get
+/// beta = 1.
 ///
 /// # Errors
-/// When `x` is not a whole number of vectors, or no scale in range suits it.
+/// If `x` is not a whole number of vectors, or no scale in range fits.
 pub fn choose_beta(params: &Params, x: &[f32]) -> Result<f32, LatticeError> {
     let d = params.lattice.dimension();
     let probe = Codec::new(Params { beta: 1.0, ..*params })?;

@@ -1,21 +1,21 @@
-//! The obvious way, one vector at a time: honest squared distances in wide integers, division by
-//! `div_euclid`, and coordinates through the inverse of the basis matrix.
+//! The obvious way, one vector at a time: true squared distances in wide integers, division by `div_euclid`, and
+//! coordinates by the inverse of the basis matrix.
 //!
-//! It shares with the fast implementations only the definition of the input (two f32 roundings
-//! and a residual on a grid of 2^-25) and the tie rule.
+//! It shares with the fast implementations only the definition of the input (two f32 roundings and a residual on a grid
+//! of 2^-25) and the tie rule.
 
 use super::bits::{BitReader, BitWriter};
 use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::{Codec, Lattice, Overload};
 
-/// Fixed-point grid of the input: 2^25 steps a lattice unit.
+/// Fixed-point grid of the input: 2^25 steps per lattice unit.
 const UNIT: i64 = 1 << 25;
 
 /// A point, doubled for E8; the first `d` entries are used.
 type Point = [i64; 8];
 
-/// Basis vectors as columns; doubled for E8, as points are.
+/// Basis vectors as columns; doubled for E8, like its points.
 pub(super) fn basis(lattice: Lattice) -> Vec<Vec<i64>> {
     match lattice {
         Lattice::Z2 => vec![vec![1, 0], vec![0, 1]],
@@ -59,8 +59,8 @@ fn inverse(columns: &[Vec<i64>]) -> (Vec<Vec<i64>>, i64) {
     (rows.iter().map(|row| row[n..].to_vec()).collect(), previous)
 }
 
-/// Dn: round, and if the sum is odd re-round the first coordinate of largest residual.
-/// Works on x / unit; returns plain (not doubled) integers.
+/// Dn: rounds, and if the sum is odd re-rounds the first coordinate with the largest residual. Works on x / unit;
+/// returns plain (not doubled) integers.
 fn nearest_dn(x: &[i64], unit: i64) -> Vec<i64> {
     let mut point: Vec<i64> = x.iter().map(|&x| (2 * x + unit).div_euclid(2 * unit)).collect();
     if point.iter().sum::<i64>().rem_euclid(2) == 1 {
@@ -109,7 +109,7 @@ pub(super) fn finest(codec: &Codec, x: &[f32], inverse_scale: f32) -> Point {
         .map(|(&x, &z)| {
             let scaled = x * inverse_scale;
             let moved = scaled + z;
-            // NaN goes to the lower limit, as it does in the vector minimum and maximum.
+            // NaN goes to the lower limit, as in the vector minimum and maximum.
             let t = if moved > -limit { moved } else { -limit };
             let t = f64::from(if t < limit { t } else { limit });
             let whole = (t + 0.5).floor();
@@ -119,7 +119,7 @@ pub(super) fn finest(codec: &Codec, x: &[f32], inverse_scale: f32) -> Point {
     nearest(codec.lattice(), &fixed, UNIT)
 }
 
-/// Basis inverse and divisors of one code.
+/// Inverse of the basis and divisors of one code.
 struct Frame {
     basis: Vec<Vec<i64>>,
     inverse: Vec<Vec<i64>>,
@@ -137,12 +137,12 @@ impl Frame {
         Frame { basis, inverse, denominator, lattice: codec.lattice(), d: codec.dimension(), q }
     }
 
-    /// Q(g / q).
+    /// The coarser point Q(g / q).
     fn coarser(&self, g: &Point) -> Point {
         nearest(self.lattice, &g[..self.d], self.q * i64::from(self.lattice.scale()))
     }
 
-    /// G^-1 g mod q as a level index, coordinate 0 most significant.
+    /// G^-1 g mod q as a level index, with coordinate 0 most significant.
     fn index(&self, g: &Point) -> u64 {
         self.inverse.iter().fold(0u64, |index, row| {
             let z: i64 = row.iter().zip(g).map(|(a, g)| a * g).sum();
@@ -153,7 +153,7 @@ impl Frame {
         })
     }
 
-    /// G b - q Q(G b / q) of a level index.
+    /// The point G b - q Q(G b / q) of a level index.
     fn point(&self, index: u64) -> Point {
         let mut rest = index;
         let mut digits = vec![0i64; self.d];

@@ -1,12 +1,11 @@
-//! Straight per-vector code: 32-bit integers, no lanes, no intrinsics.
+//! Plain per-vector code: 32-bit integers, no lanes, no intrinsics.
 //!
-//! A point x = f + r/unit is kept as the rounded integers f and the residuals r in
-//! [-unit/2, unit/2). Every decision is taken on r, so it is the same for all translates.
-//! For E8 the squared distances of both cosets are not formed: in the other coset a residual is
-//! unit/2 - |r|, so their difference is linear in |r|.
+//! A point x = f + r/unit is stored as the rounded integers f and the residuals r in [-unit/2, unit/2). Every decision
+//! depends on r alone, so it is the same for all translates. For E8 the squared distances of both cosets are not
+//! computed: in the other coset a residual is unit/2 - |r|, so their difference is linear in |r|.
 
-/// Rounds t (|t| <= 2^22) to an integer with halves going up, and gives the residual on a grid of
-/// 2^-25: t = n + u / 2^25, u in [-2^24, 2^24).
+/// Rounds t (|t| <= 2^22) to an integer, halves up, and returns the residual on a grid of 2^-25: t = n + u / 2^25, u in
+/// [-2^24, 2^24).
 #[inline(always)]
 pub(super) fn split(t: f32) -> (i32, i32) {
     // Adding 1.5 * 2^23 rounds to an integer (halves to even) and leaves it in the low bits.
@@ -15,20 +14,20 @@ pub(super) fn split(t: f32) -> (i32, i32) {
     let n = (lifted.to_bits() as i32) - (MAGIC.to_bits() as i32);
     let e = t - (lifted - MAGIC);
     let u = round_even(e * 33_554_432.0);
-    // A half that went down to an even integer: u = +2^24.
+    // A half rounded down to an even integer: u = +2^24.
     let up = u >> 24;
     let up = up & !(u >> 31);
     (n + up, u - (up << 25))
 }
 
-/// v rounded to an integer, halves to even, without a rounding instruction; |v| <= 2^24.
+/// Rounds v to an integer, halves to even, without a rounding instruction; |v| <= 2^24.
 #[inline(always)]
 pub(super) fn round_even(v: f32) -> i32 {
     const BIG: f32 = 8_388_608.0;
     const BIG_BITS: u32 = 0x4b00_0000;
     let size = v.abs();
-    // Between 2^23 and 2^24 the distance of bit patterns is the distance of integers. From 2^23
-    // up every f32 is an integer already.
+    // Between 2^23 and 2^24, bit patterns differ by the difference of the integers. From 2^23 on, every f32 is an
+    // integer already.
     let small = (size + BIG).to_bits() - BIG_BITS;
     let large = size.to_bits().wrapping_sub(BIG_BITS).wrapping_add(1 << 23);
     let whole = (if size < BIG { small } else { large }) as i32;
@@ -41,14 +40,14 @@ pub(super) trait Kind<const D: usize> {
     /// Integer steps per lattice unit of stored points.
     const SCALE: i32;
 
-    /// Turns rounded integers and residuals into the nearest lattice point (`f`) and what is left
-    /// of x after taking it away, in units of `unit` steps a stored integer / SCALE (`r`).
+    /// Converts rounded integers and residuals to the nearest lattice point (`f`) and the remainder of x (`r`), in
+    /// units of `unit` steps per stored integer / SCALE.
     fn settle(f: &mut [i32; D], r: &mut [i32; D], unit: i32);
 
     /// Coordinates of a lattice point in the basis.
     fn coordinates(y: &[i32; D]) -> [i32; D];
 
-    /// The lattice point of coordinates.
+    /// The lattice point with the given coordinates.
     fn combine(b: &[i32; D]) -> [i32; D];
 }
 
@@ -72,7 +71,7 @@ impl Kind<2> for Z2 {
     }
 }
 
-/// Four integers of even sum.
+/// Integer 4-vectors with even sum.
 pub(super) struct D4;
 
 impl Kind<4> for D4 {
@@ -80,8 +79,8 @@ impl Kind<4> for D4 {
 
     #[inline(always)]
     fn settle(f: &mut [i32; 4], r: &mut [i32; 4], unit: i32) {
-        // Size first, then the smaller index: the largest key is the first largest residual. Half
-        // of all vectors flip, so a branch would often be mispredicted.
+        // Size first, then the smaller index: the largest key is the first largest residual. Half of all vectors flip,
+        // so a branch would often be mispredicted.
         let key = |k: usize| r[k].abs() << 2 | (3 - k as i32);
         let keys = [key(0), key(1), key(2), key(3)];
         let largest = keys[0].max(keys[1]).max(keys[2].max(keys[3]));
@@ -115,7 +114,7 @@ impl Kind<8> for E8 {
     #[inline(always)]
     fn settle(f: &mut [i32; 8], r: &mut [i32; 8], unit: i32) {
         let (mut sum, mut negative, mut total) = (0, 0, 0);
-        // Keys as in D4, for the largest and the smallest residual.
+        // Keys as for D4, for the largest and the smallest residual.
         let (mut largest, mut smallest) = (0, i32::MAX);
         for k in 0..8 {
             let size = r[k].abs();
@@ -177,7 +176,7 @@ impl Kind<8> for E8 {
     }
 }
 
-/// Q(g/q): leaves the coarser point in `g` and returns g - q Q(g/q).
+/// Q(g/q): stores the coarser point in `g` and returns g - q Q(g/q).
 #[inline(always)]
 pub(super) fn descend<K: Kind<D>, const D: usize>(g: &mut [i32; D], q: i32, shift: Option<u32>) -> [i32; D] {
     let unit = q * K::SCALE;

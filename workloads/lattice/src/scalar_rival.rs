@@ -1,19 +1,19 @@
-//! The rival that a lattice has to beat: a uniform scalar quantizer at no lower rate.
+//! The scalar competitor that a lattice should beat: a uniform scalar quantizer with at least the same rate.
 
-/// Values looked at.
+/// Number of values evaluated.
 const SAMPLE: usize = 65_536;
-/// Steps tried, as loading factors (half the covered range over the root mean square): 0.5 * 1.06^k.
+/// Number of step sizes tried, as loading factors (half the covered range over the root mean square): 0.5 * 1.06^k.
 const STEPS: i32 = 60;
 
-/// Signal-to-noise ratio in dB, and number of levels, of the best saturating uniform quantizer with at least `rate` bits a
-/// value: ceil(2^rate) levels centred on the origin, the step that errs least on the data out of 60. Looks at up to
+/// Signal-to-noise ratio in dB, and number of levels, of the best saturating uniform quantizer with at least `rate`
+/// bits per value: ceil(2^rate) levels centred on the origin, with the step of least error out of 60. Evaluates up to
 /// 65 536 values spread evenly. `None` for data without power or a rate above 16.
 #[must_use]
 pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
     if values.is_empty() || !(0.0..=16.0).contains(&rate) {
         return None;
     }
-    // A rate that is whole up to rounding has exactly its power of two.
+    // A rate that is an integer up to rounding gets exactly its power of two.
     let levels = (rate.exp2() - 1e-9).ceil().max(2.0);
     let sample: Vec<f64> = values.iter().step_by(values.len().div_ceil(SAMPLE)).map(|&x| f64::from(x)).collect();
     let power = sample.iter().map(|x| x * x).sum::<f64>() / sample.len() as f64;
@@ -22,7 +22,7 @@ pub fn scalar_rival(values: &[f32], rate: f64) -> Option<(f64, u32)> {
     }
     let error = |load: f64| {
         let step = 2.0 * load * power.sqrt() / levels;
-        // Points lie at (i + 1/2) * step - range/2 for i in 0..levels; the outermost take what lies beyond.
+        // Points are (i + 1/2) * step - range/2 for i in 0..levels; the outermost also cover everything beyond.
         let nearest = |x: f64| ((x / step + levels / 2.0).floor().clamp(0.0, levels - 1.0) + 0.5 - levels / 2.0) * step;
         sample.iter().map(|&x| (x - nearest(x)).powi(2)).sum::<f64>() / sample.len() as f64
     };

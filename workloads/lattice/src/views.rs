@@ -1,9 +1,9 @@
-//! What the quantizer shows of its results: distortion against rate, and a finding where few vectors make most of the error.
+//! The quantizer's views: distortion over rate, and a finding if few vectors dominate the error.
 
 use ellwand_core::View;
 use ellwand_core::view::{Curve, Outliers};
 
-/// The workloads that read error and rate.
+/// The workloads with readings of error and rate.
 const CODING: [&str; 3] = ["lattice-encode", "lattice-decode", "lattice-quantize"];
 
 pub(super) fn views() -> [View; 2] {
@@ -24,7 +24,7 @@ pub(super) fn views() -> [View; 2] {
         title: "few vectors outside the codebook make most of the error".into(),
         mean: "mse".into(),
         inside: "mse-inside".into(),
-        // Where vectors may be encoded again at other scales, the outliers are those that no scale brought in.
+        // With retries, the outliers are the vectors that no scale could cover.
         share: vec![("lost-rate".into(), larger.into()), ("overload-rate".into(), retry.into())],
         few: 0.2,
         most: 0.5,

@@ -1,5 +1,5 @@
-//! The quantizer and the dot product on codes in WGSL (`lattice.wgsl` with a file a lattice), with the codes of the
-//! processor bit by bit. Sums of products are exact integers too; only what they are multiplied by is a rounded f32.
+//! The quantizer and the dot product on codes in WGSL (`lattice.wgsl`, with one file per lattice); the codes match the
+//! CPU's bit by bit. Sums of products are exact integers too; only their factor is a rounded f32.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -52,13 +52,13 @@ fn source(codec: &Codec) -> &'static Source {
     }
 }
 
-/// Vectors of a group.
+/// Vectors per workgroup.
 const THREADS: usize = 64;
 
-/// Bits of a vector that a group has room for; no code that is allowed takes more.
+/// Bits per vector that a workgroup has room for; no valid code needs more.
 const MOST_VECTOR_BITS: usize = 180;
 
-/// Flags of what there is.
+/// Flags for the optional arrays.
 const OVERLOAD: u32 = 1;
 const RETRIES: u32 = 2;
 const TABLE: u32 = 4;
@@ -67,7 +67,7 @@ fn whole(value: usize) -> Arg {
     Arg::U32(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-/// What the kernels know of a code, in the order of their `struct Code`.
+/// Parameters of a code for the kernels, in the order of their `struct Code`.
 fn code(codec: &Codec, n: usize, has: u32, blocks: usize) -> Vec<Arg> {
     let cap = match codec.params().overload {
         Overload::Retry { cap, .. } => u32::from(cap),
@@ -81,21 +81,21 @@ fn code(codec: &Codec, n: usize, has: u32, blocks: usize) -> Vec<Arg> {
         Arg::U32(u32::from(codec.q().is_power_of_two())),
         Arg::U32(cap),
         Arg::U32(has),
-        // All of 2^64 indices are points where this is zero.
+        // Zero means that all indices are valid.
         Arg::U64(codec.level_points() as u64),
-        // The zero that the driver's compiler must not know.
+        // Zero, hidden from the driver's compiler.
         Arg::U32(0),
         whole(blocks),
         Arg::F32(workload_dot::unit(codec) as f32),
     ]
 }
 
-/// An array for a binding that is not looked at.
+/// A dummy array for an unused binding.
 fn nothing(job: &mut Job, gpu: &Gpu) -> Result<Arg, PrepareError> {
     Ok(job.hold(Buffer::new(gpu, 4)?))
 }
 
-/// The points of a level, or nothing where the kernel computes them; and the flag that says so.
+/// The points of a level, or a dummy if the kernel computes them; and the corresponding flag.
 fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<(Arg, u32), PrepareError> {
     match codec.level_table() {
         Some(points) => Ok((job.hold(Buffer::of_f32(gpu, points)?), TABLE)),
@@ -103,7 +103,7 @@ fn table(job: &mut Job, gpu: &Gpu, codec: &Codec) -> Result<(Arg, u32), PrepareE
     }
 }
 
-/// Positions of bits are counted in 32 bits.
+/// Bit positions are 32-bit integers.
 fn check_bits(bits: usize) -> Result<(), PrepareError> {
     if u32::try_from(bits).is_ok() {
         return Ok(());
@@ -114,7 +114,7 @@ fn check_bits(bits: usize) -> Result<(), PrepareError> {
 
 fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
-    // The outputs are told by the same code as those of the processor.
+    // The same code as on the CPU produces the outputs.
     let host = workload_run::Job::new(task, Method::Reference, case, inputs)?;
     let (codec, n) = host.code();
     let codec = codec.clone();
@@ -160,7 +160,7 @@ fn prepare(task: Task, case: &Case, inputs: &Tensors, device: &dyn Device) -> Re
     let host = Mutex::new(host);
     job.finish(move |computed| {
         if let Some(bad) = computed.find("bad") {
-            // The kernel knows the lower half alone.
+            // The kernel writes only the lower half.
             let first = bad.u64().map_err(|error| error.to_string())?[0] as u32;
             if first != u32::MAX {
                 return Err(format!("a level index of vector {first} is not below q^d"));
@@ -191,7 +191,7 @@ fn prepare_dot(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box
     Ok(job.boxed())
 }
 
-/// Adds the implementations.
+/// Registers the WGSL implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
         let prepared = move |case: &Case, inputs: &Tensors, device: &dyn Device| prepare(task, case, inputs, device);

@@ -1,4 +1,4 @@
-//! What the lattice workloads share: axes, the code that a case asks for, and its data.
+//! Shared parts of the lattice workloads: axes, the code of a case, and its data.
 
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Tensor, Tensors, Value};
 use rand::SeedableRng;
@@ -9,21 +9,21 @@ use super::error::LatticeError;
 use super::params::{Codec, Lattice, Overload, Params};
 use super::quality::choose_beta;
 
-/// Standard deviation of matched data, in units of beta q^M: overload is then rare and every level used.
+/// Standard deviation of matched data, in units of beta q^M: overload is rare, and every level is used.
 fn matched_spread(lattice: Lattice) -> f64 {
     if lattice == Lattice::D4 { 0.20 } else { 0.17 }
 }
 
-/// What a case asks for, beta aside.
+/// The parameters of a case, except for beta.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spec {
-    /// The code; beta is 1 where the case leaves it to the data.
+    /// The code; beta is 1 if the data determine it.
     pub(super) params: Params,
-    /// Whether beta is chosen from the data.
+    /// True if beta is chosen from the data.
     pub(super) automatic: bool,
     /// Number of vectors.
     pub(super) batch: usize,
-    /// Standard deviation of the data that the workload makes.
+    /// Standard deviation of the generated data.
     pub(super) spread: f64,
 }
 
@@ -80,12 +80,12 @@ pub(super) fn sizes() -> Vec<Size> {
         batch("large", &[1_000_000]),
         // The feed-forward matrix of a model: 4096 x 11008 values in blocks of four.
         batch("realistic", &[11_272_192]),
-        // From where a launch costs more than the work to where only bandwidth counts.
+        // From launch-bound to bandwidth-bound.
         batch("nvidia", &[1000, 100_000, 1_000_000, 16_000_000]),
     ]
 }
 
-/// An error of the quantizer as an error about an argument of the command line or an array.
+/// Converts an error of the quantizer to an error about an argument or array.
 pub(super) fn input_error(error: LatticeError) -> InputError {
     match &error {
         LatticeError::UnknownLattice { given, nearest } => {
@@ -130,7 +130,7 @@ pub(super) fn input_error(error: LatticeError) -> InputError {
     }
 }
 
-/// Reads the code of a case. Axes that the case does not have take their defaults.
+/// Reads the code of a case. Missing axes take their defaults.
 pub(super) fn spec(case: &Case) -> Result<Spec, InputError> {
     let lattice: Lattice = case.text("lattice").unwrap_or("D4").parse().map_err(input_error)?;
     let whole = |axis: &str, default: i64| {
@@ -177,18 +177,18 @@ pub(super) fn normal(n: usize, d: usize, spread: f64, seed: u64) -> Result<Tenso
     Ok(x)
 }
 
-/// The scale of a case on its data (padded vectors).
+/// The scale of a case for its data (padded vectors).
 pub(super) fn resolve_beta(spec: &Spec, x: &[f32]) -> Result<f32, InputError> {
     if spec.automatic { choose_beta(&spec.params, x).map_err(input_error) } else { Ok(spec.params.beta) }
 }
 
-/// The code of a case whose inputs carry the resolved beta.
+/// The code of a case, with the beta stored in its inputs.
 pub(super) fn codec(case: &Case, inputs: &Tensors) -> Result<Codec, InputError> {
     let beta = inputs.scalar("beta")? as f32;
     Codec::new(Params { beta, ..spec(case)?.params }).map_err(input_error)
 }
 
-/// Refuses arrays that are empty or hold values that have no nearest point.
+/// Rejects arrays that are empty or hold values without a nearest point.
 pub(super) fn finite(name: &str, x: &Tensor) -> Result<(), InputError> {
     if x.is_empty() || x.shape().is_empty() {
         return Err(InputError::new(name, format!("its shape is {:?}", x.shape()), "at least one axis and one value"));

@@ -13,14 +13,14 @@ use super::workload_readings::readings;
 use super::workload_run::{Job, implementations};
 use super::{CodesMut, Isa, Method};
 
-/// Which way through the code.
+/// The direction of the coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Values to codes.
+    /// From values to codes.
     Encode,
-    /// Codes to values.
+    /// From codes to values.
     Decode,
-    /// Values to codes to values.
+    /// From values to codes and back to values.
     Quantize,
 }
 
@@ -41,7 +41,7 @@ struct Code {
     sizes: Vec<Size>,
 }
 
-/// Adds the three workloads and their implementations.
+/// Registers the three workloads and their implementations.
 pub(super) fn register(registry: &mut Registry) {
     for task in [Task::Encode, Task::Decode, Task::Quantize] {
         registry.workload(Code { task, axes: shared::axes(), sizes: shared::sizes() });
@@ -85,7 +85,7 @@ impl Workload for Code {
         let mut remarks = Vec::new();
         let p = &spec.params;
         if case.text("data") == Some("seed") && !spec.automatic && p.levels > 1 {
-            // Within 3.5 standard deviations the first coarser point is the origin.
+            // Within 3.5 standard deviations, the first coarser point is the origin.
             let reach = 3.5 * 0.5 / f64::from(p.beta);
             if reach < f64::from(p.q) * 0.5 {
                 remarks.push(format!(
@@ -110,8 +110,8 @@ impl Workload for Code {
         let Ok(spec) = shared::spec(case) else { return 0 };
         let d = spec.params.lattice.dimension() as u64;
         let n = spec.batch as u64;
-        // Values: inputs, reference output, an implementation's buffer and the copy it hands out.
-        // Codes: packed, digits and side information, three times each.
+        // Values: inputs, reference output, an implementation's buffer and the copy it returns. Codes: packed, digits
+        // and side information, three times each.
         let codes = (u64::from(spec.params.levels) * d * 2 + 2) * n;
         n.saturating_mul(d * 4 * 5).saturating_add(codes.saturating_mul(3))
     }
@@ -146,7 +146,7 @@ impl Workload for Code {
         }
     }
 
-    /// Cases that differ in how the data are coded get the same draws, so that their errors can be compared.
+    /// Cases that differ only in the code get the same data, so that their errors can be compared.
     fn data_digest(&self, case: &Case) -> u64 {
         Case::new("lattice-data", vec![("batch".into(), ellwand_core::Value::Int(case.int("batch").unwrap_or(0)))])
             .digest()
@@ -196,7 +196,7 @@ impl Workload for Code {
                 }
                 inputs.insert("retries", Tensor::vector(&retries[..n]));
             }
-            // Damaged codes are found here, not by an implementation.
+            // Damaged codes are detected here, not in an implementation.
             codec.digits(inputs.u8("packed")?, n).map_err(input_error)?;
             return Ok((case, inputs));
         }
@@ -239,7 +239,7 @@ impl Workload for Code {
         let packed = codec.packed_len(n) as u64 + retries;
         let flags = if codec.has_overload() { n as u64 } else { 0 };
         let work = Work::items("vectors", n as u64);
-        // Scaling and centring; the lattice search itself is integer work.
+        // Only scaling and centring; the lattice search is integer work.
         match self.task {
             Task::Encode => work.flops(2.0 * values as f64).bytes(4 * values, packed + flags),
             Task::Decode => work.flops(2.0 * values as f64).bytes(packed, 4 * values),
@@ -261,7 +261,7 @@ impl Workload for Code {
 }
 
 impl Code {
-    /// Inputs from values: the resolved beta, and for decoding the codes.
+    /// Builds the inputs from values: adds the resolved beta and, for decoding, the codes.
     fn complete(&self, case: &Case, x: Tensor) -> Result<Tensors, InputError> {
         let spec = shared::spec(case)?;
         let layout = Layout::new(x.shape(), spec.params.lattice.dimension()).map_err(input_error)?;

@@ -1,7 +1,7 @@
 //! The workload `lattice-dot`: scores of coded rows against one coded query.
 //!
-//! It shows when products on codes pay: they read fewer bytes than a plain f32 dot product over
-//! decoded rows, and do more work for each.
+//! It shows when products on codes pay off: they read fewer bytes than a plain f32 dot product over decoded rows, but
+//! do more work per byte.
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_core::{
@@ -22,7 +22,7 @@ struct Dot {
     sizes: Vec<Size>,
 }
 
-/// Adds the workload and its implementations.
+/// Registers the workload and its implementations.
 pub(super) fn register(registry: &mut Registry) {
     let mut axes = shared::code_axes();
     axes.extend([
@@ -46,7 +46,7 @@ fn whole(case: &Case, axis: &str, default: usize) -> usize {
     case.int(axis).and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
 }
 
-/// Rows, blocks in a row, and the code.
+/// Number of rows, blocks per row, and the code.
 pub(super) fn shape(case: &Case) -> Result<(usize, usize, Codec), InputError> {
     let spec = shared::spec(case)?;
     let codec = Codec::new(Params { centred: false, overload: Overload::None, ..spec.params }).map_err(input_error)?;
@@ -77,7 +77,7 @@ impl Workload for Dot {
 
     fn footprint(&self, case: &Case) -> u64 {
         let Ok((rows, blocks, codec)) = shape(case) else { return 0 };
-        // Values made for encoding and kept decoded by f32; indices and digits; packed codes.
+        // Values to encode, kept decoded for f32; indices and digits; packed codes.
         let values = (rows * blocks * codec.dimension()) as u64;
         values * 12 + 4 * codec.packed_len(rows * blocks) as u64 + (1 << 20)
     }
@@ -114,8 +114,8 @@ impl Workload for Dot {
     }
 
     fn tolerance(&self, case: &Case) -> Tolerance {
-        // f32 sums of n products of size spread^2 err by a few sqrt(n) units in the last place of
-        // their partial sums, which are of size spread^2 sqrt(n).
+        // An f32 sum of n products of size spread^2 has an error of a few sqrt(n) units in the last place of its
+        // partial sums, whose size is spread^2 sqrt(n).
         let spread = shared::spec(case).map_or(1.0, |spec| spec.spread);
         let n = whole(case, "dimension", 1024) as f64;
         Tolerance::Close { absolute: 8.0 * f64::from(f32::EPSILON) * n * spread * spread, relative: 1e-5 }
@@ -139,7 +139,7 @@ impl Workload for Dot {
     }
 }
 
-/// One way of scoring, with what it needs.
+/// A method of scoring, with its data.
 enum Way {
     Reference { rows: Vec<i64>, query: Vec<i64>, unit: f64 },
     TwoSided { table: TwoSided, rows: CodedRows, query: CodedRows },
@@ -154,8 +154,8 @@ struct Job {
     problem: Option<LatticeError>,
 }
 
-/// The integers that packed codes of `n` vectors stand for (doubled for E8): at scale 1 the decoded values are the lattice
-/// points, whole or half numbers.
+/// The integers represented by the packed codes of `n` vectors (doubled for E8): at scale 1 the decoded values are the
+/// lattice points, which are integers or half-integers.
 pub(super) fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64>, LatticeError> {
     let plain = Codec::new(Params { beta: 1.0, ..*codec.params() })?;
     let scale = codec.lattice().scale() as f32;
@@ -164,7 +164,7 @@ pub(super) fn integers(codec: &Codec, packed: &[u8], n: usize) -> Result<Vec<i64
     Ok(x.iter().map(|&x| (x * scale) as i64).collect())
 }
 
-/// What a product of integers is multiplied by.
+/// Factor that converts integer products to values.
 pub(super) fn unit(codec: &Codec) -> f64 {
     (f64::from(codec.params().beta) / f64::from(codec.lattice().scale())).powi(2)
 }

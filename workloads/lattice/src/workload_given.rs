@@ -1,4 +1,4 @@
-//! Codes that the user gives: a whole code file, digits or packed bytes, checked and brought into packed form.
+//! Codes given by the user: a code file, digits or packed bytes. They are checked and packed.
 
 use ellwand_core::{Case, Fit, InputError, Tensor, Tensors};
 
@@ -37,7 +37,7 @@ pub(super) fn given_codes(
     }
     let all = given.u8("packed")?;
     let have = all.len() * 8 / bits;
-    // A last byte may hold room for vectors that are not there; retries or overload tell their number.
+    // The last byte may have room for more vectors; retries or overload give the actual number.
     let told = ["retries", "overload"].iter().find_map(|name| given.find(name)).map(Tensor::len);
     let least = (0..=have).rev().take_while(|n| codec.packed_len(*n) == all.len()).last().unwrap_or(have);
     if fit == Fit::Whole && told.is_none() && least < have {
@@ -65,8 +65,8 @@ pub(super) fn given_codes(
     Ok((Tensor::vector(&packed[..]), n))
 }
 
-/// The inputs of decoding from `codes`, a code file that says everything itself: its header decides the axes of the case,
-/// and the decoded array has the shape of the one that was encoded.
+/// Decoding inputs from `codes`, a self-contained code file: its header sets the axes of the case, and the decoded
+/// array has the shape of the original.
 pub(super) fn from_code_file(case: &Case, bytes: &[u8]) -> Result<(Case, Tensors), InputError> {
     let codes = Codes::from_bytes(bytes).map_err(input_error)?;
     let params = codes.codec().params();
@@ -87,7 +87,7 @@ pub(super) fn from_code_file(case: &Case, bytes: &[u8]) -> Result<(Case, Tensors
     case.set("centred", params.centred);
     case.set("beta", f64::from(params.beta));
     case.set("batch", codes.layout().vectors() as i64);
-    // Damaged codes are found here, not by an implementation.
+    // Damaged codes are detected here, not in an implementation.
     codes.codec().digits(codes.packed(), codes.layout().vectors()).map_err(input_error)?;
     let shape: Vec<u64> = codes.layout().shape().iter().map(|&extent| extent as u64).collect();
     let mut inputs = Tensors::new()

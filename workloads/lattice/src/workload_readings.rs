@@ -1,4 +1,4 @@
-//! What the outputs of the coding workloads say beside being right: error, rate, use of the levels.
+//! Readings from the outputs of the coding workloads: error, rate, use of the levels.
 
 use ellwand_core::{Better, Case, InputError, Reading, Tensors};
 
@@ -10,7 +10,7 @@ use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{CodesMut, Isa, Method};
 
-/// The readings of one measurement; none when the original values are not known.
+/// The readings of one measurement; empty if the original values are unknown.
 pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Vec<Reading> {
     let Ok((codec, quality)) = quality(task, case, inputs, outputs) else { return Vec::new() };
     let values = inputs.f32(if task == Task::Decode { "original" } else { "x" }).unwrap_or_default();
@@ -18,7 +18,7 @@ pub(super) fn readings(task: Task, case: &Case, inputs: &Tensors, outputs: &Tens
     list(&codec, quality, rival)
 }
 
-/// Error and rate of what was computed. Without the original values there is nothing to say.
+/// Error and rate of the result; an error if the original values are unknown.
 fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Result<(Codec, Quality), InputError> {
     let codec = shared::codec(case, inputs)?;
     let x = inputs.get(if task == Task::Decode { "original" } else { "x" })?;
@@ -29,7 +29,7 @@ fn quality(task: Task, case: &Case, inputs: &Tensors, outputs: &Tensors) -> Resu
     let retries = if codec.has_retries() { Some(codes.u8("retries")?) } else { None };
     let mut decoded = vec![0.0; padded.len()];
     codec.decode(Method::Simd(Isa::best()), packed, retries, &mut decoded).map_err(input_error)?;
-    // Flags come from encoding again: not every mode and task has them.
+    // Flags come from encoding again, because not all modes and tasks have them.
     let flagging = match codec.has_retries() {
         true => codec.clone(),
         false => Codec::new(Params { overload: Overload::Flag, ..*codec.params() }).map_err(input_error)?,

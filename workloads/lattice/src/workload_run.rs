@@ -1,4 +1,4 @@
-//! The implementations of the coding workloads, made ready: buffers, padding, poison, outputs.
+//! Prepared implementations of the coding workloads: buffers, padding, poison, outputs.
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
@@ -12,7 +12,7 @@ use super::workload::{self as shared, input_error};
 use super::workload_code::Task;
 use super::{Codes, CodesMut, Isa, Method};
 
-/// The rows of the table.
+/// The CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let row = |name: &str, about: &str, method: fn() -> Method| {
         Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
@@ -29,13 +29,13 @@ pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     ]
 }
 
-/// One workload of one case, with its buffers.
+/// One task at one case, with its buffers.
 pub(super) struct Job {
     task: Task,
     method: Method,
     codec: Codec,
     layout: Layout,
-    /// Whole vectors, padded; empty when decoding.
+    /// Padded whole vectors; empty when decoding.
     x: Buffer<f32>,
     packed: Buffer<u8>,
     overload: Buffer<u8>,
@@ -52,7 +52,7 @@ fn filled<T: Copy>(len: usize, value: T) -> Buffer<T> {
 }
 
 impl Job {
-    /// Buffers for a case; decoding copies the codes in.
+    /// Allocates the buffers of a case; for decoding, copies the codes.
     pub(super) fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, InputError> {
         let codec = shared::codec(case, inputs)?;
         let d = codec.dimension();
@@ -104,7 +104,7 @@ impl Job {
                         format!("{n}"),
                     ));
                 }
-                // Here and not in kernels, which look scales up by them.
+                // Checked here, because kernels use them to look up scales.
                 job.codec.check_retries(retries).map_err(input_error)?;
                 job.retries.copy_from_slice(retries);
             }
@@ -112,7 +112,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Builds the decoding table, which belongs to preparation.
+    /// Builds the decoding table, as part of preparation.
     fn warm(&mut self) -> Result<(), LatticeError> {
         if self.task != Task::Encode {
             self.codec.level_table();
@@ -122,7 +122,7 @@ impl Job {
         Ok(())
     }
 
-    /// Computes once; a problem is kept for `outputs`.
+    /// Computes once; stores an error for `outputs`.
     pub(super) fn compute(&mut self) {
         self.problem = self.attempt().err();
     }
@@ -146,7 +146,7 @@ impl Job {
         Ok(())
     }
 
-    /// Takes what was computed elsewhere, so that [`Job::outputs`] tells it.
+    /// Stores results computed elsewhere, for [`Job::outputs`].
     pub(super) fn take(&mut self, computed: &Tensors) -> Result<(), InputError> {
         for (name, to) in
             [("packed", &mut self.packed), ("overload", &mut self.overload), ("retries", &mut self.retries)]
@@ -161,17 +161,17 @@ impl Job {
         Ok(())
     }
 
-    /// What there is to code, in whole vectors.
+    /// The values to encode, in whole vectors.
     pub(super) fn vectors(&self) -> &[f32] {
         &self.x
     }
 
-    /// The packed codes to decode, and the retries of each vector where the code has them.
+    /// The packed codes to decode, and the retries of each vector if the code has any.
     pub(super) fn codes(&self) -> (&[u8], &[u8]) {
         (&self.packed, &self.retries)
     }
 
-    /// The code, and how many vectors there are.
+    /// The code and the number of vectors.
     pub(super) fn code(&self) -> (&Codec, usize) {
         (&self.codec, self.layout.vectors())
     }

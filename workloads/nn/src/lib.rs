@@ -7,14 +7,14 @@ mod attention;
 mod gemm;
 mod layers;
 
-/// Adds the workloads and their implementations.
+/// Registers the workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     gemm::register(registry);
     attention::register(registry);
     layers::register(registry);
 }
 
-/// The sources of all kernels for GPUs, for checks that compile every one.
+/// Sources of all GPU kernels, for checks that compile them all.
 pub fn gpu_sources() -> Vec<&'static Source> {
     vec![
         &layers::CUDA,

@@ -23,7 +23,7 @@ fn samples(seconds: &[f64]) -> Vec<Sample> {
     seconds.iter().map(sample).collect()
 }
 
-/// Blocks of which each holds these slots, after as many of them as it takes.
+/// Feeds identical blocks of these slots to a comparison until it is decided.
 fn decided(baseline: &[f64], candidate: &[f64], control: &[f64], basis: Basis) -> Decision {
     decided_among(1, baseline, candidate, control, basis)
 }
@@ -104,7 +104,7 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
 
 #[test]
 fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
-    // Rounds scatter by so much, and processes; starting them takes as long as so many rounds.
+    // `rounds` and `processes` are the scatter of each; starting the processes takes as long as `start` rounds.
     let heard = |rounds: f64, processes: f64, start: f64| {
         let terms = Terms::new(0.01, 0.01, Some(12), Limits::default(), 1).unwrap();
         let (mut heard, mut block) = (Vec::new(), 0);
@@ -112,7 +112,7 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
             heard.push(wanted);
             block += 1;
             let off = processes * [-1.0, 1.0, 0.5, -0.5, 0.8, -0.8][block % 6];
-            // The same times in all arms but for `off`, in another order: nothing hides beside the fastest.
+            // The same times in all arms except for `off`, in another order, so the side questions find nothing.
             let slots = |off: f64, stride: i32| -> Vec<f64> {
                 let at = |round: i32| f64::from((stride * round + 5 * block as i32) % 12 - 6) / 6.0;
                 (0..12).map(|round| 1e-4 * (off + rounds * at(round)).exp()).collect()

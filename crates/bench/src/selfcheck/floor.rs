@@ -1,5 +1,5 @@
-//! The floor: how well times of about a nanosecond are told. The kernel is a chain of multiplies, each of which needs the
-//! one before, through one run into the next: a multiply more takes one latency more, which a long chain tells.
+//! The accuracy of times around one nanosecond. The kernel is a chain of dependent multiplies that continues from one
+//! run into the next: one more multiply takes one latency more, and a long chain measures that latency.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,29 +19,30 @@ use crate::block::{Block, Known};
 use crate::settings::SLOT_NS;
 use crate::worker::{Launch, Limits};
 
-/// Name of the chain of multiplies.
+/// Name of the multiply chain.
 pub const MULTIPLY: &str = "selfcheck-multiply";
-/// Multiplies of the chains whose times are predicted.
+/// Lengths of the chains whose times are predicted.
 const COUNTS: [i64; 5] = [1, 2, 3, 4, 5];
-/// Multiplies of the chain that, with the chain of one, tells the latency.
+/// Length of the chain that, together with the chain of one, gives the latency.
 const LONG: i64 = 33;
-/// Fresh processes of each chain, and slots in each, as `run` takes them.
+/// Fresh processes per chain, and slots in each, as in `run`.
 const BLOCKS: usize = 3;
 const ROUNDS: usize = 40;
-/// A factor near 1: no chain leaves the normal numbers.
+/// A factor near 1, so that no chain leaves the range of normal numbers.
 const FACTOR: f64 = 1.000_000_1;
 
-/// What short chains took, and what they should have taken.
+/// Measured and predicted times of short chains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Latency of one multiply in nanoseconds, by what a chain of 33 takes longer than a chain of one.
+    /// Latency of one multiply in nanoseconds, from the difference between chains of 33 and of 1.
     pub latency_ns: f64,
-    /// A row a chain: its multiplies, the median time of a run, and what the chain of one and the latency predict, in nanoseconds.
+    /// For each chain, its length, the median time of a run, and the time predicted by the chain of one and the
+    /// latency, both in nanoseconds.
     pub chains: Vec<(i64, f64, f64)>,
 }
 
 impl Floor {
-    /// The largest difference between a time and what is predicted, in nanoseconds.
+    /// The largest difference between a measured and a predicted time, in nanoseconds.
     pub fn error_ns(&self) -> f64 {
         self.chains.iter().map(|(_, took, predicted)| (took - predicted).abs()).fold(0.0, f64::max)
     }
@@ -58,7 +59,7 @@ impl Floor {
 /// Times the chains in fresh processes and interleaved rounds, as `run` does.
 ///
 /// # Errors
-/// When the user interrupts, or a chain cannot be timed.
+/// If the user interrupts, or a chain cannot be timed.
 pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor, NoDecision> {
     let counts = COUNTS.into_iter().chain([LONG]);
     let case = |count| Case::new(MULTIPLY, vec![("count".into(), Value::Int(count))]);
@@ -66,7 +67,7 @@ pub fn floor(launch: &Launch, seed: u64, interrupt: &AtomicBool) -> Result<Floor
     let mut coin = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<f64>> = specs.iter().map(|_| Vec::new()).collect();
     for _ in 0..BLOCKS {
-        // Every chain is another case: nothing that one found out is true of the next.
+        // Every chain is a different case, so no knowledge carries over.
         let mut known = Known::default();
         let mut block = Block::open(&specs, &mut known, Limits::default(), &mut coin, interrupt)?;
         for arm in 0..specs.len() {
@@ -132,14 +133,14 @@ impl Workload for Multiply {
 struct Chain {
     x: f64,
     count: u64,
-    /// Zero, which the compiler must not know.
+    /// Zero, hidden from the compiler.
     zero: u64,
     y: f64,
 }
 
 impl Prepared for Chain {
     fn run(&mut self) {
-        // The last answer, with all its bits masked: a processor cannot begin before it has it.
+        // Depends on the last answer with all bits masked, so the CPU cannot start before it is known.
         let start = f64::from_bits(self.x.to_bits() ^ (self.y.to_bits() & self.zero));
         self.y = std::hint::black_box((0..self.count).fold(start, |y, _| y * FACTOR));
     }
@@ -151,7 +152,7 @@ impl Prepared for Chain {
     }
 }
 
-/// Adds the chain of multiplies to a registry.
+/// Adds the multiply chain to a registry.
 pub(super) fn register(registry: &mut Registry) {
     registry.workload(Multiply(vec![Axis::int("count", "multiplies of a run", 1, 1 << 30, 1)]));
     registry.implementation(Implementation::cpu(MULTIPLY, PLAIN, "self-check", |case, inputs, _| {

@@ -1,9 +1,9 @@
-//! Kernels with a knob, bound by an unpredictable branch, by the second-level cache, by the last one, by memory and by arithmetic,
-//! each as it is and slowed down in a known way. Ordinary workloads, chosen at run time in one binary, so that nothing else
-//! differs between the two.
+//! Kernels limited by an unpredictable branch, the L2 cache, the last-level cache, memory or arithmetic, each with
+//! variants slowed down by a known amount. They are ordinary workloads, selected at run time in one binary, so that
+//! nothing else differs between the variants.
 //!
-//! All work is made of equal units, a hundred a pass, and a run of the slowed kernel does so many units more. So a planted
-//! difference is known exactly: a per cent is one unit, which takes as long as every other one.
+//! All work consists of equal units, a hundred per pass, and a run of the slowed kernel does more units. A planted
+//! difference is therefore known exactly: each unit is one per cent.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -12,43 +12,43 @@ use ellwand_core::{
     Workload,
 };
 
-/// Name of the kernel that sums f32 in the second-level cache.
+/// Name of the kernel that sums f32 values in the L2 cache.
 pub const L2: &str = "selfcheck-l2";
-/// Name of the kernel that sums f32 in the last-level cache, of which three arms need more than there is.
+/// Name of the kernel that sums f32 values in the last-level cache; three arms together exceed it.
 pub const L3: &str = "selfcheck-l3";
-/// Name of the kernel that sums f32 in memory.
+/// Name of the kernel that sums f32 values in memory.
 pub const DRAM: &str = "selfcheck-dram";
-/// Name of the kernel that counts numbers by a branch which no processor can foretell.
+/// Name of the kernel that counts numbers with an unpredictable branch.
 pub const BRANCHES: &str = "selfcheck-branches";
 /// Name of the compute-bound kernel: four chains of multiply-adds.
 pub const CHAIN: &str = "selfcheck-chain";
-/// The implementation as it is.
+/// The unmodified implementation.
 pub const PLAIN: &str = "plain";
-/// The same under another name: nothing is known of it that would not be known of another implementation.
+/// The same under another name: to the instrument, it is a different implementation.
 pub const TWIN: &str = "twin";
-/// The implementation that does more.
+/// The implementation that does extra work in every run.
 pub const SLOWED: &str = "slowed";
-/// The implementation that does twice the work in one run of twenty, drawn at random.
+/// The implementation that does double work in one run in twenty, drawn at random.
 pub const TAIL: &str = "tail";
-/// The implementation that does a tenth more work in every second run, drawn at random.
+/// The implementation that does 10 % more work in every second run, drawn at random.
 pub const MODES: &str = "modes";
 
-/// Units of work of a pass; one is a per cent.
+/// Units of work per pass; one unit is one per cent.
 const UNITS: usize = 100;
-/// Numbers of a unit that branches, some 8 us: too many to be learnt by heart.
+/// Numbers in a unit that branches (about 8 us): too many for a branch predictor to memorise.
 const UNIT_BRANCHES: usize = 1024;
-/// Elements that one group of independent sums takes at a time.
+/// Elements that one group of independent sums processes at a time.
 const LANES: usize = 64;
-/// Steps of the chains in a unit, about 0.5 us at 3.5 GHz. A power of two: however often the compiler unrolls their loop, no
-/// steps are left over that one number of units has and another has not.
+/// Steps of the chains in a unit, about 0.5 us at 3.5 GHz. A power of two, so that an unrolled loop never has remainder
+/// steps, whatever the number of units.
 const UNIT_STEPS: usize = 256;
-/// One run of so many has a tail.
+/// One run in `n` is slowed down.
 const TAIL_EVERY: u64 = 20;
-/// Units more, in a hundred, of the slower one of two modes.
+/// Extra units, per hundred, of the slower of two modes.
 const SLOW_MODE: usize = 10;
 
-/// Elements of the input of a kernel, of which each unit has a hundredth, a multiple of [`LANES`]: sized by the caches of this
-/// machine, for processors that name none by usual ones.
+/// Number of input elements of a kernel, sized by the caches of this machine, or by typical sizes if the CPU reports
+/// none. Each unit gets a hundredth of them, a multiple of [`LANES`].
 fn elements(name: &str) -> usize {
     let caches = crate::environment::caches();
     let bytes = |level: usize, usual: u64| caches.get(level).map_or(usual, |cache| cache.bytes) as usize;
@@ -93,12 +93,12 @@ impl Workload for Kernel {
         4 * elements(self.name) as u64
     }
     fn inputs(&self, _: &Case, seed: u64) -> Result<Tensors, InputError> {
-        // Small whole numbers: every sum of them is exact in f32, in any order.
+        // Small integers: their sum is exact in f32 in any order.
         let count = elements(self.name);
-        // In place: every page of a worker costs the system some 2 us, and a copy has as many again.
+        // Filled in place: every page of a worker costs the system about 2 us, and a copy would double that.
         let mut x = Tensor::zeros(Dtype::F32, &[count])?;
         for (i, x) in (1..).zip(x.f32_mut()?) {
-            // Multiply and fold (Steele and Vigna 2021): no bit of it is foretold by the one before.
+            // Multiply and fold (Steele and Vigna 2021): no bit predicts the next.
             let mixed = u128::from(u64::wrapping_mul(i, 0x9e37_79b9_7f4a_7c15)) * u128::from(seed | (1 << 63) | 1);
             *x = (((mixed >> 64) as u64 ^ mixed as u64) & 7) as f32;
         }
@@ -134,13 +134,13 @@ impl Workload for Kernel {
     }
 }
 
-/// Half of the numbers are below this one.
+/// Half of the numbers are below this limit.
 const LIMIT: f32 = 4.0;
-/// Factor and summand of a chain, which draws it to 1.
+/// Factor and summand of a chain, which make it converge to 1.
 const A: f32 = 0.999;
 const B: f32 = 0.001;
 
-/// How much more a run does, and when.
+/// When a run does extra work, and how much.
 #[derive(Clone, Copy)]
 enum More {
     Never,
@@ -149,8 +149,9 @@ enum More {
     Modes,
 }
 
-/// Does so many units of work and some `more`, going on in `x` where the last run ended, and answers as it would without more.
-/// `last` is the answer of the run before: work that did not wait for it would begin while that run's last steps are on their way.
+/// Does `units` units of work and `more` extra ones, continuing in `x` where the last run ended; extra work does not
+/// change the answer. `last` is the previous answer: work that did not depend on it would overlap with the end of the
+/// previous run.
 type Units = fn(x: &[f32], at: &mut usize, units: usize, more: usize, last: [f64; 4]) -> [f64; 4];
 
 struct Ready {
@@ -160,16 +161,16 @@ struct Ready {
     units: usize,
     extra: usize,
     more: More,
-    /// State of the generator of slow runs.
+    /// State of the random generator that selects the slow runs.
     random: u64,
     y: [f64; 4],
     outputs: usize,
 }
 
 impl Ready {
-    /// Whether this run is the one of `every`, by chance: a fixed pattern could keep step with the slots and hide from them.
+    /// True for one run in `every`, at random: a fixed pattern could synchronise with the slots and stay hidden.
     fn drawn(&mut self, every: u64) -> bool {
-        // Marsaglia 2003, xorshift.
+        // Xorshift (Marsaglia 2003).
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -196,14 +197,14 @@ impl Prepared for Ready {
     }
 }
 
-/// Sums units in a circle: any hundred of them in a row are the whole of `x`.
+/// Sums units cyclically: any hundred successive units cover the whole of `x`.
 fn sum(x: &[f32], at: &mut usize, units: usize, more: usize, _: [f64; 4]) -> [f64; 4] {
     let total = sum_of(x, at, units);
     std::hint::black_box(sum_of(x, at, more));
     [total, 0.0, 0.0, 0.0]
 }
 
-/// Counts units of numbers in a circle, as [`sum`] sums them.
+/// Counts units of numbers cyclically, as [`sum`] sums them.
 fn branch(x: &[f32], at: &mut usize, units: usize, more: usize, _: [f64; 4]) -> [f64; 4] {
     let count = branch_of(x, at, units);
     std::hint::black_box(branch_of(x, at, more));
@@ -217,7 +218,7 @@ fn branch_of(x: &[f32], at: &mut usize, units: usize) -> u64 {
     for _ in 0..units {
         for x in &x[*at..*at + unit] {
             if *x < LIMIT {
-                // Opaque, or the compiler would count without a branch.
+                // Opaque; otherwise the compiler would count without a branch.
                 count = std::hint::black_box(count + 1);
             }
         }
@@ -243,14 +244,14 @@ fn sum_of(x: &[f32], at: &mut usize, units: usize) -> f64 {
     total
 }
 
-/// Takes four chains so many steps from `x`, in one loop: how often a loop ends would otherwise be part of what is planted, and
-/// a wrongly foretold end costs as much as three steps, a hundredth of a per cent of a run. A hundred units take every chain
-/// to where further steps leave it as it is, so that more of them do not change the answer.
+/// Advances four chains from `x` in one loop. With two loops, the planted difference would include a mispredicted loop
+/// exit, which costs as much as three steps (0.01 % of a run). After a hundred units every chain has reached its fixed
+/// point, so extra units do not change the answer.
 #[inline(never)]
 #[allow(clippy::cast_possible_truncation, reason = "no bit of it is used")]
 fn chain(x: &[f32], _: &mut usize, units: usize, more: usize, last: [f64; 4]) -> [f64; 4] {
     let mut chains = [0.0_f32; 4];
-    // All bits of the last answer are masked, by a zero that the compiler must not know.
+    // Depends on all bits of the last answer, masked with a zero that is hidden from the compiler.
     let zero = std::hint::black_box(0);
     for ((chain, x), last) in chains.iter_mut().zip(x).zip(last) {
         *chain = f32::from_bits(x.to_bits() ^ ((last.to_bits() as u32) & zero));
@@ -316,7 +317,7 @@ mod tests {
     fn slowed_kernels_answer_the_same() {
         let mut registry = Registry::new();
         register(&mut registry);
-        // The larger sums are the same code on more data.
+        // L3 and DRAM use the same code as L2 on more data.
         for workload in registry.workloads().iter().filter(|workload| ![L3, DRAM].contains(&workload.name())) {
             for (percent, passes) in [(0, 1), (2, 1), (3, 2), (5, 1)] {
                 let params = vec![("percent".into(), Value::Int(percent)), ("passes".into(), Value::Int(passes))];
@@ -327,7 +328,7 @@ mod tests {
                 for implementation in registry.implementations(workload.name()) {
                     let (device, judge) = (Cpu::default(), Judge::against(&expected));
                     let (mut arm, _) = Arm::prepare(task, implementation, &device, judge, &[]).ok().unwrap();
-                    // Later runs go on elsewhere in the data, and some of them do more.
+                    // Later runs continue elsewhere in the data, and some do extra work.
                     for _ in 0..30 {
                         assert!(arm.again(&[]).is_ok(), "{implementation:?} {case}");
                     }
@@ -336,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Counts the units that runs are asked for, in a kernel that does nothing else.
+    /// Returns the number of units in each run, from a kernel that only counts them.
     fn units_of(more: More, runs: usize) -> Vec<usize> {
         fn count(_: &[f32], at: &mut usize, units: usize, more: usize, _: [f64; 4]) -> [f64; 4] {
             *at += units + more;

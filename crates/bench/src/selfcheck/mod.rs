@@ -1,5 +1,5 @@
-//! The self-check: how often does this instrument, on this machine, call equal things different, and how often does it see
-//! a difference that was planted? It answers with counts, and a certificate keeps them.
+//! The self-check measures how often this instrument, on this machine, calls equal code different, and how often it
+//! detects a planted difference. The counts are stored in a certificate.
 
 mod floor;
 mod kernels;
@@ -23,28 +23,28 @@ use crate::compare::{Call, Decision, NoDecision};
 use crate::settings::SLOT_NS;
 use crate::worker::{Asked, Launch, Open};
 
-/// A planted difference and how often it is tried.
+/// A planted difference and the number of decisions on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// Kernel.
+    /// Name of the kernel.
     pub workload: &'static str,
-    /// Implementation of the candidate.
+    /// Implementation used as the candidate.
     pub candidate: &'static str,
-    /// More work of the candidate, in per cent.
+    /// Extra work of the candidate, in per cent.
     pub percent: i64,
-    /// How often the work is done in one run.
+    /// How many times a run repeats the work.
     pub passes: i64,
-    /// Decisions.
+    /// Number of decisions to take.
     pub decisions: u32,
 }
 
-/// Whether nothing is planted in this candidate. Older self-checks compared the baseline with itself.
+/// True if the candidate does the same work as the baseline. Older self-checks compared the baseline with itself.
 pub fn is_equal(candidate: &str) -> bool {
     [PLAIN, TWIN].contains(&candidate)
 }
 
-/// The trials of a self-check, spread over all kernels: some minutes in full, one or two when quick. `long` tries runs of some
-/// 20 ms instead of some 50 us.
+/// The trials of a self-check over all kernels. The full one takes some minutes, the quick one a minute or two. `long`
+/// tries runs of about 20 ms instead of 50 us.
 pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     if long {
         let decisions = if quick { 4 } else { 20 };
@@ -56,7 +56,7 @@ pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
     }
     let (equal, planted, modes) = if quick { (12, 4, 4) } else { (140, 20, 14) };
     let mut trials = Vec::new();
-    // A decision on data beyond the caches of a core takes many times as long.
+    // Decisions on data that exceeds a core's caches take many times as long.
     let (equal_far, planted_far) = if quick { (4, 2) } else { (30, 6) };
     for workload in [L3, DRAM] {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
@@ -67,92 +67,93 @@ pub fn trials(quick: bool, long: bool) -> Vec<Trial> {
         let trial = |candidate, percent, decisions| Trial { workload, candidate, percent, passes: 1, decisions };
         trials.push(trial(TWIN, 0, equal));
         trials.extend([2, 3, 5].map(|percent| trial(SLOWED, percent, planted)));
-        // Second modes are plain to see, and a few tell that; tails are what may be missed.
+        // Second modes are easy to detect, so a few decisions suffice; tails are what may be missed.
         let slow = [(TAIL, planted), (MODES, modes)];
         trials.extend(slow.map(|(candidate, decisions)| trial(candidate, 0, decisions)));
-        // Five passes fill a slot: one slot in twenty takes twice as long, or every second one a tenth more.
+        // Five passes fill a slot: one slot in twenty takes twice as long, or every second one takes 10 % longer.
         trials.extend(slow.map(|(candidate, decisions)| Trial { passes: 5, ..trial(candidate, 0, decisions) }));
     }
     trials
 }
 
-/// What the main question is called in [`Row::found_by`].
+/// Name of the main question in [`Row::found_by`].
 pub const MAIN: &str = "time";
 
-/// What one trial came to.
+/// The results of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Kernel.
+    /// Name of the kernel.
     pub workload: String,
-    /// Implementation of the candidate.
+    /// Implementation used as the candidate.
     pub candidate: String,
-    /// More work of the candidate, in per cent.
+    /// Extra work of the candidate, in per cent.
     pub percent: i64,
-    /// How often the work is done in one run.
+    /// How many times a run repeats the work.
     pub passes: i64,
-    /// Decisions taken.
+    /// Number of decisions taken.
     pub decisions: u64,
-    /// Called slower.
+    /// Decisions "slower".
     pub slower: u64,
-    /// By which question: [`MAIN`], `median`, `p90`, `mean`.
+    /// Number of decisions "slower" by question: [`MAIN`], `median`, `p90`, `mean`.
     pub found_by: BTreeMap<String, u64>,
-    /// Called faster.
+    /// Decisions "faster".
     pub faster: u64,
-    /// Called the same.
+    /// Decisions "the same".
     pub same: u64,
-    /// Undecided at the last look, or the same with slow moments that are not settled.
+    /// Undecided at the last look, or the same with an unsettled side question.
     pub undecided: u64,
-    /// Withheld, since the two copies of the baseline differed.
+    /// Withheld because the two copies of the baseline differed.
     pub withheld: u64,
-    /// Comparisons that came to nothing.
+    /// Comparisons that ended without a decision.
     pub failed: u64,
-    /// Decisions whose 99 % interval holds the planted ratio; `None` where no one ratio was planted (tails and modes).
+    /// Decisions whose 99 % interval contains the planted ratio; `None` if no single ratio was planted (tails and
+    /// modes).
     pub covered: Option<u64>,
-    /// Median of the ratio found over the ratio planted, less one; `None` where no one ratio was planted.
+    /// Median ratio found over the ratio planted, minus one; `None` if no single ratio was planted.
     pub bias: Option<f64>,
-    /// Median and 90th percentile of the elapsed seconds of a decision.
+    /// Median and 90th percentile of the duration of a decision, in seconds.
     pub seconds: [f64; 2],
-    /// Median and 90th percentile of the blocks of a decision.
+    /// Median and 90th percentile of the number of blocks in a decision.
     pub blocks: [f64; 2],
-    /// Processor seconds of a decision, all processes together (mean); `None` where the system does not tell.
+    /// Mean CPU seconds per decision over all processes; `None` if the system does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
 }
 
-/// The result of a self-check.
+/// The result of a self-check, as stored on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// Version of the program.
+    /// Version of the Ellwand program that wrote it.
     pub ellwand: String,
-    /// Last commit before that program was built, where it was built in a repository.
+    /// Last commit when that program was built, if it was built in a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Fingerprint of the machine.
     pub machine: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Load averages before and after.
+    /// Load averages before and after the self-check.
     pub load: [Option<f64>; 2],
-    /// What taking a slot costs beside what runs in it, in nanoseconds.
+    /// Overhead of taking a slot, in nanoseconds.
     pub slot_cost_ns: Option<f64>,
-    /// What short functions took; `None` when that was not tried.
+    /// Accuracy for short functions; `None` if not measured.
     pub floor: Option<Floor>,
-    /// Shortest time of an iteration that can be told from nothing, in nanoseconds.
+    /// Timer resolution, in nanoseconds: the shortest iteration time that can be reported.
     pub resolution_ns: Option<f64>,
     /// Region of practical equivalence.
     pub rope: f64,
-    /// Probability of a wrong verdict that was asked for.
+    /// Requested probability of a wrong verdict.
     pub alpha: f64,
-    /// The trials.
+    /// Results of all trials.
     pub rows: Vec<Row>,
-    /// Decisions that were planned, where fewer were taken.
+    /// Planned number of decisions, if fewer were taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
 }
 
 impl Certificate {
-    /// False alarms, of how many decisions on equal things, and the upper end of what their true share can be (95 %, one
-    /// sided, exact: Clopper and Pearson 1934). The bound is `None` without a decision.
+    /// False alarms, decisions on equal code, and the exact one-sided 95 % upper bound on the false-alarm rate (Clopper
+    /// and Pearson 1934). The bound is `None` without a decision.
     pub fn false_alarms(&self) -> (u64, u64, Option<f64>) {
         let equal = self.rows.iter().filter(|row| is_equal(&row.candidate));
         let (alarms, trials) =
@@ -160,25 +161,25 @@ impl Certificate {
         (alarms, trials, proportion_upper_bound(alarms, trials, 0.95).ok())
     }
 
-    /// Decisions whose interval holds the planted ratio, of how many, and the 95 % interval of their true share.
+    /// Decisions whose interval contains the planted ratio, all such decisions, and the 95 % interval of the coverage.
     pub fn coverage(&self) -> (u64, u64, Option<(f64, f64)>) {
         let known = self.rows.iter().filter_map(|row| Some((row.covered?, row.decisions)));
         let (covered, trials) = known.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
         (covered, trials, proportion_interval(covered, trials, 0.95).ok())
     }
 
-    /// The largest median bias of a trial, with its sign; `None` without a decision.
+    /// The largest median bias of all trials, with its sign; `None` without a decision.
     pub fn worst_bias(&self) -> Option<f64> {
         let found = self.rows.iter().filter_map(|row| row.bias).filter(|bias| bias.is_finite());
         found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
     }
 
-    /// Decisions taken in all.
+    /// Total number of decisions taken.
     pub fn decisions(&self) -> u64 {
         self.rows.iter().map(|row| row.decisions + row.failed).sum()
     }
 
-    /// Slow modes (tails and second modes) that were found, of how many that were planted.
+    /// Detected slow modes (tails and second modes) and planted ones.
     pub fn slow_modes(&self) -> (u64, u64) {
         let planted = self.rows.iter().filter(|row| [TAIL, MODES].contains(&row.candidate.as_str()));
         planted.fold((0, 0), |sum, row| (sum.0 + row.slower, sum.1 + row.decisions))
@@ -186,14 +187,14 @@ impl Certificate {
 }
 
 impl Row {
-    /// Share called slower with its 95 % interval; `None` without a decision.
+    /// Share of decisions "slower" with its 95 % interval; `None` without a decision.
     pub fn power(&self) -> Option<(f64, f64, f64)> {
         let (low, high) = proportion_interval(self.slower, self.decisions, 0.95).ok()?;
         Some((self.slower as f64 / self.decisions as f64, low, high))
     }
 }
 
-/// What a trial compares.
+/// The two sides that a trial compares.
 pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
     let case = Case::new(
         trial.workload,
@@ -203,7 +204,7 @@ pub fn sides(trial: &Trial, launch: &Launch, seed: u64) -> Sides {
     Sides { baseline: spec(PLAIN), candidate: spec(trial.candidate), parallelism: [Parallelism::Single; 2] }
 }
 
-/// Adds the kernels to a registry. They are no business of a user: `list` and `run` do not know them, workers do.
+/// Adds the kernels to a registry. Only workers need them: `list` and `run` do not show them.
 pub fn register(registry: &mut Registry) {
     kernels::register(registry);
     floor::register(registry);

@@ -1,4 +1,5 @@
-//! A series of decisions, all trials side by side: whenever it ends, each has had its share, and all met the same neighbours.
+//! Takes a series of decisions with all trials interleaved: wherever it ends, each trial has its share, and all met the
+//! same neighbours.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,31 +13,31 @@ use crate::worker::Launch;
 /// How a series ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Every decision was taken.
+    /// All decisions were taken.
     Whole,
     /// The user interrupted.
     Interrupted,
-    /// The caller's budget was used up.
+    /// The caller's budget is used up.
     Budget,
 }
 
-/// A decision of a series, as its caller hears of it.
+/// Progress event after one decision.
 #[derive(Debug)]
 pub struct Taken<'a> {
-    /// Which trial it belongs to.
+    /// Index of the trial.
     pub trial: usize,
-    /// The decision; `None` when an arm failed.
+    /// The decision; `None` if an arm failed.
     pub decision: Option<&'a Decision>,
-    /// How many decisions of that trial were taken, this one included.
+    /// Number of decisions taken in that trial, including this one.
     pub done: u32,
 }
 
-/// Takes the decisions of `trials`, each in proportion, until all are taken, the user interrupts or `enough` says so (it is
-/// asked before each). `terms` are made anew for every decision, with coins of its own; every comparison starts without
-/// knowledge from another one. A row a trial, of whatever was decided by then.
+/// Takes the decisions of `trials`, interleaved in proportion, until all are taken, the user interrupts or `enough`
+/// returns true (called before each). `terms` is called for every decision and provides a fresh coin; no comparison
+/// reuses knowledge from another. Returns one row per trial with the decisions so far.
 ///
 /// # Errors
-/// When the statistics refuse the terms.
+/// If the statistics reject the terms.
 pub fn series(
     trials: &[Trial],
     launch: &Launch,
@@ -64,7 +65,7 @@ pub fn series(
                 let spent = spent_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
                 sofar.cpu_s.extend(spent.map(|ns| ns as f64 * 1e-9));
                 on_decision(Taken { trial, decision: Some(&decision), done: sofar.done() + 1 });
-                // Hundreds of decisions are kept; their raw samples are read by nobody.
+                // Hundreds of decisions are kept, and nothing reads their raw samples.
                 decision.samples = Default::default();
                 sofar.decisions.push(decision);
             }
@@ -83,7 +84,7 @@ pub fn series(
     Ok((rows, end))
 }
 
-/// What was decided of one trial.
+/// Decisions of one trial so far.
 #[derive(Default)]
 struct Sofar {
     decisions: Vec<Decision>,
@@ -101,12 +102,12 @@ impl Sofar {
     }
 }
 
-/// Processor time that this process and the workers it waited for have spent.
+/// CPU time used so far by this process and its finished workers.
 fn spent_ns() -> Option<u64> {
     Some(own_cpu_ns()? + children_cpu_ns()?)
 }
 
-/// The trial of every decision: the k-th of n stands at (k + 1/2) / n of the series.
+/// The trial of each decision: the k-th of n is placed at (k + 1/2) / n of the series.
 fn order(trials: &[Trial]) -> Vec<usize> {
     let places = trials.iter().enumerate().flat_map(|(trial, of)| {
         (0..of.decisions).map(move |k| ((f64::from(k) + 0.5) / f64::from(of.decisions), trial))

@@ -1,4 +1,4 @@
-//! The parent's side: starting a worker, asking it with a time limit, and burying it whatever it does.
+//! The parent's side: starts a worker, asks questions with a time limit, and cleans up however the worker ends.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -17,43 +17,42 @@ use nix::unistd::Pid;
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
 
-/// How much of what a worker wrote to stderr is kept, and how much of that from its beginning: the cause comes before the
-/// backtrace.
+/// Bytes kept of a worker's stderr, and how many of them from its beginning: the cause precedes the backtrace.
 const LAST_WORDS: usize = 2048;
 const FIRST_WORDS: usize = 1024;
 /// Marks the cut.
 const CUT: &[u8] = b"\n[..]\n";
 
-/// Takes the middle out of what is too long.
+/// Cuts out the middle of a text that is too long.
 fn cut(words: &mut Vec<u8>) {
     if words.len() > LAST_WORDS {
         let tail = words.len() - (LAST_WORDS - FIRST_WORDS - CUT.len());
         words.splice(FIRST_WORDS..tail, CUT.iter().copied());
     }
 }
-/// Longest answer; anything longer is no answer of ours.
+/// Longest valid answer; anything longer is not from a worker.
 const LONGEST_ANSWER: usize = 16 << 20;
-/// How long a wait lasts before the interrupt flag is looked at.
+/// Poll interval of the interrupt flag.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How long a worker that was told to close may take before it is killed.
+/// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How a worker is started.
+/// How to start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments; the last one makes it a worker.
+    /// Arguments; the last one turns the program into a worker.
     pub args: Vec<OsString>,
 }
 
 impl Launch {
-    /// A program built on Ellwand's facade.
+    /// A program built on the `ellwand` facade.
     pub fn program(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), args: vec![COMMAND.into()] }
     }
 
-    /// This very program, even if its file has been replaced since it started.
+    /// The running program, even if its file has been replaced since it started.
     pub fn this_program() -> Self {
         let link = PathBuf::from("/proc/self/exe");
         let program = if link.exists() { link } else { std::env::current_exe().unwrap_or(link) };
@@ -63,21 +62,21 @@ impl Launch {
     fn command(&self, padding: usize) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args);
-        // The environment lies above the stack: its size moves the stack's start (Mytkowicz et al. 2009).
+        // The environment is above the stack, so its size shifts the stack (Mytkowicz et al. 2009).
         command.env("ELLWAND_PADDING", "x".repeat(padding));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C reaches the parent, which then decides what becomes of its workers.
+        // A separate process group: Ctrl-C reaches only the parent, which then ends its workers.
         command.process_group(0);
         command
     }
 }
 
-/// How long answers may take.
+/// Time limits for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For inputs, preparation, first run, judgement and warm-up.
+    /// For inputs, preparation, first run, check and warm-up together.
     pub open: Duration,
-    /// For a slot, beyond fifty times what it took before.
+    /// For a slot, in addition to fifty times its expected cost.
     pub slot: Duration,
 }
 
@@ -100,16 +99,16 @@ pub enum Lost {
     /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// The worker crashed, hung, was killed or said something that is no answer; with its last words.
+    /// The worker crashed, hung, was killed or sent an invalid answer; with the end of its stderr.
     #[error("{0}")]
     Broken(String),
 }
 
-/// A worker process. It is killed and reaped when this is dropped.
+/// A worker process. Dropping it kills and reaps the process.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    /// Its process group, until it was killed.
+    /// Its process group; `None` once killed.
     group: Option<Pid>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,
@@ -119,10 +118,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker with `padding` bytes of environment beside what there is.
+    /// Starts a worker with `padding` additional bytes of environment.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// If the program cannot be started.
     pub fn spawn(launch: &Launch, padding: usize) -> Result<Self, Lost> {
         let refused = |error: &dyn std::fmt::Display| {
             Lost::Broken(format!("the worker {} could not be started: {error}", launch.program.display()))
@@ -141,38 +140,38 @@ impl Worker {
         }
     }
 
-    /// Process id.
+    /// Process id of the worker.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a question and waits for the answer.
     ///
     /// # Errors
-    /// [`Lost`] when none comes; the worker is dead afterwards.
+    /// [`Lost`] if no valid answer comes; the worker has ended by then.
     pub fn ask(&mut self, ask: &Ask, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
         self.put(ask)?;
         self.hear(limit, interrupt)
     }
 
-    /// Asks without waiting for the answer, so that several workers can start at once.
+    /// Sends a question without waiting for the answer, so that several workers can start in parallel.
     ///
     /// # Errors
-    /// When the worker is gone.
+    /// If the worker is gone.
     pub fn put(&mut self, ask: &Ask) -> Result<(), Lost> {
         let line = match serde_json::to_string(ask) {
             Ok(line) => line + "\n",
             Err(error) => return Err(Lost::Broken(format!("the question cannot be written: {error}"))),
         };
         let told = self.questions.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
-        // A worker that is gone closes the pipe; what it said before it went tells more than "broken pipe".
+        // A worker that has ended closes the pipe; its stderr explains more than "broken pipe".
         if told.is_err() { Err(self.gone()) } else { Ok(()) }
     }
 
     /// Waits for the answer to the last question.
     ///
     /// # Errors
-    /// [`Lost`] when none comes; the worker is dead afterwards.
+    /// [`Lost`] if no valid answer comes; the worker has ended by then.
     pub fn hear(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<Answer, Lost> {
         let deadline = Instant::now() + limit;
         loop {
@@ -216,7 +215,7 @@ impl Worker {
         }
     }
 
-    /// Tells the worker to go and waits for its end; kills it when it does not go.
+    /// Asks the worker to end and waits; kills it if it does not.
     pub fn close(mut self) {
         let _ = self.put(&Ask::Close);
         self.questions = None;
@@ -253,7 +252,7 @@ impl Worker {
         }
     }
 
-    /// The worker went away in place of an answer.
+    /// Describes the end of a worker that left instead of answering.
     fn gone(&mut self) -> Lost {
         let status = self.end_within(FAREWELL);
         self.read_left_answers();
@@ -272,7 +271,7 @@ impl Worker {
         })
     }
 
-    /// What the dead worker had written and nobody had read: it went away before it was asked.
+    /// Reads answers that the worker wrote before it ended, which no question was waiting for.
     fn read_left_answers(&mut self) {
         let mut buffer = [0; 4096];
         while waiting(&self.answers) && self.heard.len() < buffer.len() {
@@ -292,9 +291,9 @@ impl Worker {
         ))
     }
 
-    /// What it wrote to stderr last.
+    /// The end of the worker's stderr.
     fn words(&mut self) -> String {
-        // The process has ended: what is left in the pipe is all there will be, unless a process it started keeps it open.
+        // The process has ended, so the pipe holds all there will be, unless a child process keeps it open.
         while self.errors.is_some() {
             match self.errors_waiting() {
                 true => self.read_errors(),
@@ -309,7 +308,7 @@ impl Worker {
         self.errors.as_ref().is_some_and(waiting)
     }
 
-    /// Waits for the end, kills after `limit`; the status unless it had to be killed.
+    /// Waits for the end and kills after `limit`; `None` if it was killed.
     fn end_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(100);
@@ -320,7 +319,7 @@ impl Worker {
                     return Some(status);
                 }
                 Ok(None) if Instant::now() < deadline => {
-                    // A worker that writes its last words must not wait for a reader.
+                    // Keep reading stderr: a worker must not block on a full pipe.
                     while self.errors_waiting() {
                         self.read_errors();
                     }
@@ -336,14 +335,14 @@ impl Worker {
     }
 
     fn kill(&mut self) {
-        // Both fail only when it is dead and reaped already.
+        // Both fail only if it has already been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.kill_group();
     }
 
-    /// Kills what the implementation has forked and left: its process group is the worker's. Once only, right after the worker
-    /// was reaped, because its number may be given to another process later.
+    /// Kills processes that the implementation forked and left: they are in the worker's process group. Once only,
+    /// right after reaping, because the group id may be reused later.
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
             let _ = killpg(group, Signal::SIGKILL);
@@ -357,7 +356,7 @@ impl Drop for Worker {
     }
 }
 
-/// Whether a read would return at once.
+/// True if a read would return at once.
 fn waiting(pipe: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN | PollFlags::POLLHUP)];
     matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
@@ -373,7 +372,7 @@ fn name(signal: i32) -> String {
     nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |signal| format!(" ({signal})"))
 }
 
-/// A time limit in seconds, to three digits.
+/// A time limit in seconds, with three digits.
 fn seconds(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     let decimals = (2 - seconds.max(0.1).log10().floor() as i32).max(0) as usize;

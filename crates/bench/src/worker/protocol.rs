@@ -1,4 +1,4 @@
-//! What parent and worker say to each other: one JSON object a line, questions on stdin, answers on stdout.
+//! The protocol between parent and worker: one JSON object per line, questions on stdin, answers on stdout.
 
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
@@ -9,88 +9,90 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::Slot;
 
-/// A question of the parent.
+/// A question from the parent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Ask {
-    /// Make an implementation ready; first and once. Answered by [`Answer::Ready`].
+    /// Prepare an implementation; always the first question, asked once. Answered by [`Answer::Ready`].
     Open(Box<Open>),
     /// Take one slot. Answered by [`Answer::Slot`].
     Slot {
-        /// Whether the outputs are spoilt first, so that [`Ask::Again`] can judge what this slot answers.
+        /// If true, poison the outputs first, so that [`Ask::Again`] can check this slot's answer.
         #[serde(default)]
         judged: bool,
     },
     /// Take one turn of the settling curve. Answered by [`Answer::Curve`].
     Turn {
-        /// Iterations of a step.
+        /// Iterations per step.
         iterations: u64,
-        /// Steps.
+        /// Number of steps.
         count: u64,
     },
-    /// Take slots of this shape from now on. Not answered.
+    /// Use this slot shape from now on. Not answered.
     Shape {
-        /// It.
+        /// The new shape.
         slot: Slot,
     },
-    /// Judge again and read the last probes. Outputs are spoilt and one more run is made, unless that was done for a slot. Answered by [`Answer::Judged`].
+    /// Check the answer again and read the last probes, after one more run on poisoned outputs unless the last slot was
+    /// taken with `judged`. Answered by [`Answer::Judged`].
     Again,
-    /// Go away. Not answered.
+    /// Exit. Not answered.
     Close,
 }
 
-/// What a worker is to make ready.
+/// What a worker prepares, and how.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Open {
-    /// The case and who computes it.
+    /// The case and the implementation.
     pub asked: Asked,
-    /// Id of the device; the first of the kind that the implementation needs where it is not given.
+    /// Id of the device; by default the first of the kind that the implementation needs.
     #[serde(default)]
     pub device: Option<String>,
-    /// Arrays of the user in place of generated inputs, as the command line names them.
+    /// Arrays given by the user instead of generated inputs, as named on the command line.
     pub given: Vec<String>,
     /// Seed of the inputs.
     pub seed: u64,
     /// Shortest slot, in nanoseconds.
     pub slot_min_ns: u64,
-    /// Warm-up, in nanoseconds.
+    /// Duration of the warm-up, in nanoseconds.
     pub warm_up_ns: u64,
-    /// What slots find in the caches.
+    /// Cache state at the start of a slot.
     #[serde(default)]
     pub caches: Caches,
-    /// Iterations that take so long or longer get no warm-up but their first run. 0 leaves that to the instrument.
+    /// Iterations of at least this duration get no warm-up besides their first run. 0 leaves the choice to the
+    /// instrument.
     pub long_run_ns: u64,
-    /// The shape of slots, when an earlier process found it; otherwise the worker finds one.
+    /// Slot shape, if an earlier process found it; otherwise the worker finds one.
     pub slot: Option<Slot>,
-    /// Digests of outputs that are known to be right for these inputs.
+    /// Digests of outputs known to be correct for these inputs.
     pub known_right: Vec<u64>,
-    /// Whether probes are read.
+    /// True if probes are read.
     pub probes: bool,
-    /// Whether all arms of a block stay on one processor, drawn by the block: a busy neighbour then meets all of them alike,
-    /// while left alone each arm would mostly stay where it started. For implementations with one thread.
+    /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects all of them
+    /// alike; otherwise each arm would mostly stay where it started. For single-threaded implementations.
     pub pin: bool,
-    /// That processor.
+    /// Processor drawn for the block.
     pub core: Option<u32>,
-    /// Bytes to allocate and keep before anything else, so that no two processes lay out their heap alike: one block from
-    /// the heap proper and one large enough to be mapped on its own.
+    /// Bytes to allocate first and keep, so that heap layout varies between processes: one block in the heap and one
+    /// large enough for a separate mapping.
     pub padding: [u64; 2],
 }
 
 /// A case and an implementation, by name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Asked {
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
-    /// Axis values.
+    /// Values by axis name.
     pub params: Vec<(String, ParamValue)>,
-    /// Digest of arrays that the user gave.
+    /// Digest of the arrays given by the user.
     pub input: Option<String>,
-    /// The implementation.
+    /// Name of the implementation.
     pub implementation: String,
 }
 
 impl Asked {
-    /// The implementation at the case.
+    /// The implementation at this case.
     pub fn new(case: &Case, implementation: &str) -> Self {
         Self {
             workload: case.workload.clone(),
@@ -100,84 +102,84 @@ impl Asked {
         }
     }
 
-    /// The case.
+    /// Rebuilds the case.
     pub fn case(&self) -> Case {
         let params = self.params.iter().map(|(axis, value)| (axis.clone(), Value::from(value))).collect();
         Case { input: self.input.clone(), ..Case::new(&self.workload, params) }
     }
 }
 
-/// An answer of the worker.
+/// An answer from the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// It answered right once, is warm, and its slots have a shape.
+    /// The implementation answered correctly once, is warm, and its slots have a shape.
     Ready(Box<Opened>),
-    /// A slot was taken. Block, round and position are the parent's to fill in.
+    /// A slot was taken. The parent fills in block, round and position.
     Slot {
-        /// It.
+        /// The sample of the slot.
         #[serde(with = "slot")]
         sample: Sample,
     },
-    /// Time of an iteration in each step of a turn, in nanoseconds; empty where the device cannot time steps.
+    /// Time of an iteration in each step of a turn, in nanoseconds; empty if the device cannot time steps.
     Curve {
-        /// The steps, first to last.
+        /// Time per step, in order.
         ns: Vec<f64>,
     },
-    /// It still answers right.
+    /// The answer is still correct.
     Judged(Box<Judged>),
-    /// It is over; there will be no further answer.
+    /// The implementation has ended; no further answer follows.
     Ended {
-        /// Why.
+        /// Why it ended.
         outcome: Outcome,
     },
 }
 
-/// What a worker found when it made an implementation ready.
+/// What a worker found during preparation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Id of the device.
+    /// Id of the device used.
     pub device: String,
-    /// Time to prepare.
+    /// Preparation time in nanoseconds.
     pub prepare_ns: u64,
-    /// Time of the first run.
+    /// Time of the first run in nanoseconds.
     pub first_run_ns: u64,
-    /// The shape of its slots.
+    /// Slot shape found or given.
     pub slot: Slot,
-    /// Most iterations that it can be loaded for; not told by older programs.
+    /// Most iterations that can be loaded at once; older programs do not report it.
     #[serde(default)]
     pub most_iterations: Option<u64>,
-    /// Shortest part of a slot that its device can tell; not told by older programs.
+    /// Shortest part of a slot that the device can time; older programs do not report it.
     #[serde(default)]
     pub finest_part_ns: Option<u64>,
-    /// Whether it can record a settling curve; a device that cannot time parts and older programs cannot.
+    /// True if it can record a settling curve, which needs a device that can time parts; false for older programs.
     #[serde(default)]
     pub settles: bool,
-    /// What really ran.
+    /// The code that really ran.
     pub what_ran: String,
-    /// Digest of the outputs, which were judged right.
+    /// Digest of the outputs, which were correct.
     pub digest: u64,
-    /// What the judge said.
+    /// Verdict of the check.
     pub verdict: Verdict,
-    /// Probes around preparation and first run.
+    /// Probe readings around preparation and first run.
     pub readings: Vec<Reading>,
 }
 
 /// What a worker found at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// Digest of the outputs, which were judged right.
+    /// Digest of the outputs, which were correct.
     pub digest: u64,
-    /// Probes around one run in steady state, and what the outputs say beside being right.
+    /// Probe readings around one steady-state run, and quality readings of the outputs.
     pub readings: Vec<Reading>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
-    /// Whether its slots began slower than they ended, so that they must begin later.
+    /// True if slots started slower than they ended, so the head must be longer.
     #[serde(default)]
     pub unsettled: bool,
 }
 
-/// A single sample as a JSON object; a record writes columns instead.
+/// Serialises a single sample as a JSON object; a record stores columns instead.
 mod slot {
     use ellwand_core::record::{Sample, SlotState};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The worker's side: reads questions, prepares one implementation, takes slots, judges.
+//! The worker's side: reads questions, prepares one implementation, takes slots and checks answers.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use crate::probe::Probe;
 use crate::sample::Slot;
 use crate::settle::Steps;
 
-/// The program that a worker lives in.
+/// The program that a worker is part of.
 pub struct Host<'a> {
-    /// What it can measure.
+    /// Workloads, implementations and devices.
     pub registry: &'a Registry,
-    /// Probes read around runs, where the parent asks for them.
+    /// Probes to read if the parent asks for them.
     pub probes: &'a [Probe],
-    /// Reads the arrays that the user named.
+    /// Reads the arrays named by the user.
     pub read_given: &'a dyn Fn(&[String]) -> Result<Tensors, InputError>,
 }
 
-/// Answers questions until the parent closes, goes away, or the implementation ends.
+/// Answers questions until the parent closes or exits, or the implementation ends.
 ///
 /// # Errors
-/// When a question cannot be read or an answer cannot be written.
+/// If a question cannot be read or an answer cannot be written.
 pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::Result<()> {
     die_with_the_parent();
     let mut desk = Desk { answers };
     let mut lines = questions.lines();
     let Some(open) = next(&mut lines)? else { return Ok(()) };
     let Ask::Open(open) = open else { return desk.end(refused("it must be opened first")) };
-    // Room only: it moves what comes after it, whether or not anybody writes to it, and every page that is written to costs the
-    // system some 2 us.
+    // Never written: reserving it already shifts all later allocations, and every written page costs the system about 2
+    // us.
     let padding = open.padding.map(|bytes| Vec::<u8>::with_capacity(usize::try_from(bytes.min(1 << 24)).unwrap_or(0)));
     std::hint::black_box(&padding);
     let found = match Found::new(host, &open) {
@@ -54,7 +54,7 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
         Err(outcome) => return desk.end(outcome),
     };
     desk.say(&Answer::Ready(Box::new(opened)))?;
-    // Being made ready is nobody's time: that may happen wherever there is a free processor.
+    // Preparation is not timed here, so it may use any free processor.
     let mut stay = open.core;
     while let Some(ask) = next(&mut lines)? {
         if let Some(core) = stay.take() {
@@ -78,16 +78,17 @@ pub fn serve(host: &Host, questions: impl BufRead, answers: impl Write) -> io::R
             Err(outcome) => return desk.end(outcome),
         }
     }
-    // The padding must outlive every slot.
+    // Keep the padding alive beyond every slot.
     std::hint::black_box(&padding);
     Ok(())
 }
 
-/// Whatever kills the parent (kill -9, a second Ctrl-C) ends the worker too, even one that never reads its questions again.
+/// Ends the worker with its parent, however that dies (kill -9, a second Ctrl-C), even if it never reads another
+/// question.
 fn die_with_the_parent() {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
-        // Without it the worker still ends when its questions do.
+        // Without it the worker still ends at the end of stdin.
         let _ = error;
     }
 }
@@ -116,7 +117,7 @@ impl<W: Write> Desk<W> {
     }
 }
 
-/// What a worker measures, found by name.
+/// What a worker measures, looked up by name.
 struct Found<'a> {
     workload: &'a Arc<dyn Workload>,
     implementation: &'a Implementation,
@@ -143,7 +144,7 @@ impl<'a> Found<'a> {
         Ok(Self { workload, implementation, device, case, inputs })
     }
 
-    /// Its arm, warm and with a shape for its slots.
+    /// The prepared arm, warmed up and with a slot shape.
     fn arm(&self, host: &Host, open: &Open) -> Result<(Arm<'_>, Opened), Outcome> {
         let task = Task { workload: self.workload.as_ref(), case: &self.case, inputs: &self.inputs };
         let judge = Judge::knowing(open.known_right.clone());
@@ -151,7 +152,7 @@ impl<'a> Found<'a> {
         let (mut arm, mut opened) = Arm::prepare(task, self.implementation, self.device.as_ref(), judge, cold)?;
         match open.slot {
             Some(shape) => {
-                // A long iteration is warm after its first run.
+                // The first run already warms up a long iteration.
                 let spent = if is_long(shape, open) { opened.first_run_ns } else { 0 };
                 arm.warm_up(shape, open.warm_up_ns.saturating_sub(spent))?;
             }

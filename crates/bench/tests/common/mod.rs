@@ -1,4 +1,4 @@
-//! A device whose clock moves only when an implementation says what it cost, so that engine tests are exact.
+//! A device whose clock advances only by what an implementation says it cost, so that engine tests are exact.
 
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ impl Clock {
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, SeqCst);
     }
-    /// As a clock that somebody sets: never below zero, where it would stop being a time.
+    /// Sets the clock back, but never below zero, where it would not be a time.
     pub fn set_back(&self, ns: u64) {
         self.0.store(self.now().saturating_sub(ns), SeqCst);
     }
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// A device on the fake clock. Each timing costs it nothing.
+/// A device on the fake clock. Timing itself takes no time.
 pub struct Fake(pub Clock);
 
 impl Device for Fake {
@@ -108,20 +108,20 @@ impl Workload for AddOne {
     }
 }
 
-/// How a toy implementation behaves, given how often it ran before.
+/// The behaviour of a toy implementation, given the number of its earlier runs.
 pub type Behaviour = fn(runs: u64) -> Act;
 
 /// What one run does.
 pub enum Act {
-    /// The right answer after so many nanoseconds.
+    /// Gives the right answer after `n` nanoseconds.
     Right(u64),
-    /// The right answer, while the clock of the device is set back by so many nanoseconds.
+    /// Gives the right answer while the device clock is set back by `n` nanoseconds.
     Back(u64),
-    /// A wrong answer.
+    /// Gives a wrong answer after `n` nanoseconds.
     Wrong(u64),
-    /// Nothing at all.
+    /// Computes nothing.
     Nothing,
-    /// A panic.
+    /// Panics.
     Panic,
 }
 
@@ -161,7 +161,7 @@ impl Prepared for Toy {
     }
 }
 
-/// A registry on the fake clock with the workload and nothing that computes it.
+/// A registry on the fake clock with the workload and no implementation.
 pub struct Bench {
     pub clock: Clock,
     pub registry: Registry,
@@ -178,7 +178,7 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Adds an implementation; returns the counter of its runs.
+    /// Adds an implementation and returns its run counter.
     pub fn add(&mut self, name: &str, behaviour: Behaviour) -> Arc<AtomicU64> {
         let (clock, runs) = (self.clock.clone(), Arc::new(AtomicU64::new(0)));
         let counter = Arc::clone(&runs);
@@ -190,7 +190,7 @@ impl Bench {
     }
 
     pub fn cell(&self) -> Cell {
-        // By name, so that what needs another device is there too.
+        // Selected by name, so that implementations for absent devices are included.
         let (workloads, implementations) = (vec!["add-one".into()], vec!["*".into()]);
         let selection = Selection { workloads, implementations, ..Selection::default() };
         Plan::expand(&self.registry, &selection).unwrap().cells.remove(0)
@@ -214,7 +214,7 @@ impl Bench {
     }
 }
 
-/// Slots of 1 us, at most 8 rounds, 10 us a case.
+/// Slots of 1 us, at most 8 rounds, 10 us per case.
 pub fn settings() -> Settings {
     Settings {
         slot_min_ns: 1_000,

@@ -1,37 +1,37 @@
-//! The table of ceilings: which cases of which workloads measure a limit of the machine.
+//! The ceiling table: the cases and workloads that measure the limits of the machine.
 
 use super::CeilingKind;
 use crate::axis::{Axis, Domain};
 use crate::case::{Case, Value};
 use crate::workload::Workload;
 
-/// A row of the table: a limit, and the workload that measures it.
+/// A row of the ceiling table: a limit and the workload that measures it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CeilingCase {
-    /// What is measured.
+    /// The limit measured.
     pub kind: CeilingKind,
-    /// The workload.
+    /// Name of the workload.
     pub workload: &'static str,
-    /// What its axes mean to the instrument. Others take their first default.
+    /// The role of each axis; all other axes take their first default.
     pub axes: &'static [(&'static str, Role)],
-    /// For [`CeilingKind::Streamed`]: the implementation whose stores pass the caches.
+    /// For [`CeilingKind::Streamed`]: the implementation whose stores bypass the caches.
     pub past: Option<&'static str>,
 }
 
-/// What an axis means to the instrument.
+/// The role of an axis in a ceiling measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Role {
-    /// The case is this limit at this word alone.
+    /// The limit is measured only at this word.
     Is(&'static str),
-    /// Bytes touched in all, chosen by the caches of the machine.
+    /// Total bytes touched; chosen by the cache sizes of the machine.
     Bytes,
-    /// How often one iteration goes over these bytes.
+    /// Number of passes over these bytes per iteration.
     Passes,
-    /// This value fills a GPU.
+    /// The value that fills a GPU.
     OnDevice(i64),
-    /// This value for each multiprocessor fills a GPU.
+    /// The value per multiprocessor that fills a GPU.
     EachMultiprocessor(i64),
-    /// How long an iteration is: so long that its begin and end cost nothing.
+    /// Length of an iteration, chosen so that starting and ending it costs nothing in comparison.
     Steps,
 }
 
@@ -41,13 +41,13 @@ impl CeilingCase {
         self.axes.iter().find(|(_, known)| *known == role).map(|(name, _)| *name)
     }
 
-    /// Whether the time of the case alone is this limit.
+    /// True if the time of the case alone gives this limit.
     pub fn measures(&self, case: &Case) -> bool {
         let fits = |(axis, role): &(&str, Role)| !matches!(role, Role::Is(word) if case.text(axis) != Some(*word));
         self.past.is_none() && case.workload == self.workload && self.axes.iter().all(fits)
     }
 
-    /// The case at `bytes`, or at the nearest number of bytes that the workload takes.
+    /// The case at `bytes`, or at the nearest size that the workload accepts.
     pub fn case(&self, workload: &dyn Workload, bytes: u64) -> Case {
         let value = |axis: &Axis| {
             let role = self.axes.iter().find(|(name, _)| *name == axis.name).map(|(_, role)| role);

@@ -45,8 +45,7 @@ fn longer(
     [settled, read].into_iter().flatten().max_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Ceilings at the largest footprint of their kind, which exceeds every cache, and those that do not depend on a
-/// footprint.
+/// Ceilings at the largest footprint of their kind, which exceeds every cache, and those without a footprint.
 fn of_main_memory(ceilings: &[Ceiling]) -> Vec<Ceiling> {
     let alike = |a: &Ceiling, b: &Ceiling| (a.kind, a.parallelism) == (b.kind, b.parallelism) && a.device == b.device;
     let largest = |of: &Ceiling| ceilings.iter().filter(|c| alike(c, of)).map(|c| c.footprint_bytes).max();
@@ -78,8 +77,7 @@ fn fastest_bandwidth(ceilings: &[Ceiling], work: &Work, parallelism: Parallelism
     near(ceilings, work, parallelism, |footprints, bytes| below(footprints.collect(), bytes))
 }
 
-/// The best ceiling of the kind nearest to `work`, at the footprint that `choose` picks for one thread and for all
-/// threads.
+/// The best ceiling of the kind nearest to `work`, at the footprint that `choose` picks for one and for all threads.
 fn near(
     ceilings: &[Ceiling],
     work: &Work,

@@ -1,10 +1,10 @@
-//! The rule that says what bounds each implementation, and what would change most.
+//! The rule that names what limits each implementation and the change that would help most.
 
 use super::limit::{ABOVE, BINDS, CLOSE};
 use super::{Class, Confidence, Finding, Group, Limit, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
-/// One finding for each implementation and limit, at the case with the most items that meets it.
+/// One finding per implementation and limit, at the largest case with that limit.
 pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
@@ -27,16 +27,16 @@ pub(super) fn bound_by(report: &Report, rule: &Rule) -> Vec<Finding> {
 fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Option<Finding> {
     let row = rows.iter().max_by_key(|row| row.work.items)?;
     let d = row.diagnosis.as_ref()?;
-    // Faults and times too short have rules of their own, and what explains nothing says nothing.
+    // Other rules cover faults and times below resolution; an unexplained time gives no finding.
     if row.below_resolution || matches!(d.limit, Limit::AboveCeiling | Limit::Unexplained) {
         return None;
     }
     let explained = match d.limit {
-        // They wait at the same time, and not every wait is as long as a cold wake-up.
+        // Threads wait at the same time, and not every wait costs a full cold wake-up.
         Limit::Contended => "its waits at the cost of a cold wake-up each, of the time",
         _ => "share of the time that it explains",
     };
-    // The report's own time is the median of what the clock on the wall said, which on a busy machine is longer.
+    // The report prints the median wall time, which is longer on a busy machine.
     let mut numbers = vec![evidence(explained, d.share, "1"), evidence("undisturbed time", d.time_s, "s")];
     numbers.extend(
         d.parts.iter().filter(|part| part.limit == d.limit).map(|part| evidence("this limit alone", part.seconds, "s")),
@@ -55,11 +55,11 @@ fn finding(group: &Group<'_>, rule: &Rule, rows: &[&Row], placed: usize) -> Opti
         },
         confidence: match d.share {
             _ if d.exceeds() => Confidence::Low,
-            // A graph takes less for each of its launches, and nobody knows how much less.
+            // A launch inside a graph costs less, by an unknown amount.
             share if d.limit == Limit::Launch && share > ABOVE => Confidence::Medium,
             share if share >= CLOSE => Confidence::High,
             share if share >= BINDS => Confidence::Medium,
-            // What it is, by its size: nothing that was measured takes that long.
+            // Chosen by elimination: no measured cost explains that much time.
             _ => Confidence::Low,
         },
         ..group.finding(rule, if d.exceeds() { Class::Fault } else { Class::Insight }, row, (rows.len(), placed))

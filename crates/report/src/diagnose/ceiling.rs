@@ -10,7 +10,7 @@ fn share(row: &Row) -> Option<f64> {
     row.median("roofline-fraction")
 }
 
-/// The calibration workloads define the ceilings: judging them against themselves says nothing.
+/// All groups except those of the calibration workloads, which define the ceilings.
 fn judged(report: &Report) -> Vec<Group<'_>> {
     groups(report).into_iter().filter(|group| group.rows.iter().any(|row| row.roof.is_some())).collect()
 }
@@ -51,7 +51,7 @@ pub(super) fn above(report: &Report, rule: &Rule) -> Vec<Finding> {
 
 pub(super) fn far(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        // At the largest case the fixed costs matter least; and only the best implementation is worth the advice.
+        // Fixed costs matter least at the largest case, and only the best implementation is worth advice.
         let row = group.largest().filter(|row| row.best)?;
         let value = share(row).filter(|share| *share < FAR)?;
         let (name, peak, unit) = peak(row)?;

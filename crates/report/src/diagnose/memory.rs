@@ -1,20 +1,20 @@
-//! The rule about intermediate results that need not be in memory.
+//! The rule about avoidable intermediate results in memory.
 
 use ellwand_core::{Reading, Work, ceiling};
 
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
 
-/// Another implementation is worth naming when it holds at most this share.
+/// Another implementation is named if it holds at most this share.
 const FEWER: f64 = 0.1;
 
-/// What an implementation says it holds beside inputs and outputs.
+/// Bytes that an implementation reports holding besides inputs and outputs.
 fn held(row: &Row) -> Option<f64> {
     row.reading(Reading::EXTRA_MEMORY)
 }
 
-/// At the largest case where the intermediate results outweigh inputs and outputs: who does without, and how long it takes to
-/// write them and read them once.
+/// Finds cases where intermediate results outweigh inputs and outputs, and a faster implementation that avoids them;
+/// reports the largest such case with the time to write and read the intermediates once.
 pub(super) fn intermediate(report: &Report, rule: &Rule) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups(report) {
@@ -68,7 +68,7 @@ fn finding(
     Some(Finding {
         title: format!("intermediate results go through memory; {} does without", other.implementation),
         evidence: numbers,
-        // No implementation is faster than the limits of what must be computed and moved.
+        // No implementation can beat the limit of the required computation and traffic.
         saving_upper_bound: row.median("roofline-fraction").map(|share| (1.0 - share).clamp(0.0, 1.0)),
         next_experiment: format!("use the implementation {}", other.implementation),
         confidence: Confidence::High,

@@ -1,11 +1,13 @@
-//! A sweep over many operations finds the same thing again and again: then it is said once, with how often.
+//! Merges repeated findings: in a sweep over many operations, the same finding is listed once, with the number of
+//! cases.
 
 use super::Finding;
 
-/// From so many findings on, those of one rule that say the same become one.
+/// Fewest findings of one rule with the same statement that are merged.
 const SEVERAL: usize = 3;
 
-/// Makes one finding of those that differ only in where they hold; they come strongest first, and the first speaks for all.
+/// Merges findings that differ only in their place. Input is sorted by importance, so the first of each group
+/// represents it.
 pub(super) fn alike(findings: Vec<Finding>) -> Vec<Finding> {
     let same = |a: &Finding, b: &Finding| (a.run, &a.rule, a.class, &a.title) == (b.run, &b.rule, b.class, &b.title);
     let often: Vec<bool> = findings.iter().map(|a| findings.iter().filter(|b| same(a, b)).count() >= SEVERAL).collect();

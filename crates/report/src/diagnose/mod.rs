@@ -20,22 +20,22 @@ mod quality;
 pub(crate) use limit::{CLOSE, typical_faults};
 pub use limit::{Change, Diagnosis, Lever, Limit, Part, place};
 
-/// What sort of statement a finding is. The order is the order in which people should read them.
+/// The kind of statement a finding makes, in reading order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Something is wrong; the numbers it concerns should not be used.
+    /// Something is wrong; do not use the numbers concerned.
     Fault,
-    /// The numbers are right and can mislead.
+    /// The numbers are right but can mislead.
     Caution,
-    /// Something to gain.
+    /// A possible gain.
     Advice,
     /// What limits an implementation, with little to gain.
     Insight,
 }
 
 impl Class {
-    /// In one word.
+    /// The name of the class in messages.
     pub fn word(self) -> &'static str {
         match self {
             Class::Fault => "fault",
@@ -46,7 +46,7 @@ impl Class {
     }
 }
 
-/// How sure a rule is that its reading of the numbers is right.
+/// How certain a rule is of its interpretation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
@@ -59,7 +59,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// In one word.
+    /// The name of the level in messages.
     pub fn word(self) -> &'static str {
         match self {
             Confidence::High => "high",
@@ -69,60 +69,60 @@ impl Confidence {
     }
 }
 
-/// A number that triggered a finding.
+/// A number that supports a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// What it is.
+    /// Name of the number.
     pub name: String,
-    /// Its value.
+    /// Value in `unit`.
     pub value: f64,
-    /// Its unit, as in [`crate::units::human`].
+    /// Unit, as in [`crate::units::human`].
     pub unit: String,
 }
 
 impl Evidence {
-    /// `name value unit`.
+    /// Formats it as `name value unit`.
     pub fn text(&self) -> String {
         format!("{} {}", self.name, human(self.value, &self.unit))
     }
 }
 
-/// One statement with its evidence.
+/// A statement with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// Key of the rule.
     pub rule: String,
-    /// What sort of statement it is.
+    /// The kind of statement.
     pub class: Class,
-    /// The statement.
+    /// The statement in one line.
     pub title: String,
-    /// Workload it concerns.
+    /// The workload concerned.
     pub workload: String,
-    /// Implementation it concerns; empty when it concerns several.
+    /// The implementation concerned; empty if there are several.
     pub implementation: Option<String>,
-    /// Index of the run.
+    /// Index into [`Report::runs`].
     pub run: usize,
-    /// Parameter point of the evidence (`batch 10000`).
+    /// Case of the evidence (`batch 10000`).
     pub place: String,
-    /// How many cases triggered it, and of how many that could have.
+    /// Number of cases that triggered it, and number of cases that were eligible.
     pub cases: (usize, usize),
-    /// Where else the same was found, when several findings became this one; their cases are counted above.
+    /// Places of merged findings with the same statement; `cases` counts them too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<String>,
-    /// The numbers.
+    /// The numbers that triggered it.
     pub evidence: Vec<Evidence>,
     /// The rule's threshold in words.
     pub threshold: String,
-    /// How sure the rule is.
+    /// How certain the rule is.
     pub confidence: Confidence,
-    /// The share of the time that could be saved at most, where the numbers bound it.
+    /// Upper bound on the share of the time that could be saved, if known.
     pub saving_upper_bound: Option<f64>,
-    /// What to try, and what to look at.
+    /// What to try next, and what to look at.
     pub next_experiment: String,
 }
 
 impl Finding {
-    /// Where it holds: `lattice-encode simd, batch 100`, or `in 12 cases, most in lattice-encode simd, batch 100`.
+    /// Where it applies: `lattice-encode simd, batch 100`, or `in 12 cases, most in lattice-encode simd, batch 100`.
     pub fn subject(&self) -> String {
         if self.alike.is_empty() {
             self.strongest()
@@ -131,14 +131,14 @@ impl Finding {
         }
     }
 
-    /// The same with the number of the run, where there are several.
+    /// The subject with the number of the run, if the report has several.
     pub fn subject_in(&self, report: &Report) -> String {
         let run = if report.runs.len() > 1 { format!(" (run {})", self.run + 1) } else { String::new() };
         format!("{}{run}", self.subject())
     }
 
     fn strongest(&self) -> String {
-        // Where nothing varies there is no place to name.
+        // If no axis varies, there is no place to name.
         let place = if self.place == ONLY { String::new() } else { format!(", {}", self.place) };
         match &self.implementation {
             Some(implementation) => format!("{} {implementation}{place}", self.workload),
@@ -152,17 +152,17 @@ impl Finding {
     }
 }
 
-/// A rule: looks at the model and returns findings.
+/// A rule: a function from the report to findings.
 pub struct Rule {
-    /// Stable key.
+    /// Stable key of the rule.
     pub id: &'static str,
     /// What it looks for, and its threshold.
     pub about: &'static str,
-    /// The rule.
+    /// Finds all cases that match.
     pub apply: fn(&Report, &Rule) -> Vec<Finding>,
 }
 
-/// Every rule there is. To add one, add a row.
+/// All rules. To add one, add a row.
 pub const RULES: &[Rule] = &[
     Rule {
         id: "above-ceiling",
@@ -232,7 +232,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The findings of all rules: faults first, then by what could be saved.
+/// The findings of all rules: faults first, then by possible saving.
 pub(crate) fn findings(report: &Report) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.apply)(report, rule)).collect();
     findings.retain(|finding| !tunes_the_judge(report, finding));
@@ -243,8 +243,8 @@ pub(crate) fn findings(report: &Report) -> Vec<Finding> {
     merge::alike(findings)
 }
 
-/// The reference is there to be obviously right and judges the others: where it has company, nobody wants to know how to make
-/// it faster. Faults and cautions stay, for it may be the baseline.
+/// True for advice on the reference next to other implementations: it must be obviously correct, not fast. Faults and
+/// cautions stay, because it may be the baseline.
 fn tunes_the_judge(report: &Report, finding: &Finding) -> bool {
     let company = |section: &Section| section.workload == finding.workload && section.implementations.len() > 1;
     matches!(finding.class, Class::Advice | Class::Insight)
@@ -252,7 +252,7 @@ fn tunes_the_judge(report: &Report, finding: &Finding) -> bool {
         && report.workloads.iter().any(company)
 }
 
-/// The findings that a terminal has room for: the first of each rule before the second of any.
+/// The findings to show on a terminal: the first of each rule before a second of any.
 pub(crate) fn select(findings: &[Finding], at_most: usize) -> Vec<&Finding> {
     let mut chosen: Vec<&Finding> = Vec::new();
     let mut rest: Vec<&Finding> = Vec::new();
@@ -265,7 +265,7 @@ pub(crate) fn select(findings: &[Finding], at_most: usize) -> Vec<&Finding> {
     chosen
 }
 
-/// Rows of one implementation of one workload in one run: what most rules look at.
+/// Rows of one implementation of one workload in one run, the unit of most rules.
 pub(crate) struct Group<'a> {
     pub(crate) section: &'a Section,
     pub(crate) implementation: &'a str,
@@ -273,7 +273,7 @@ pub(crate) struct Group<'a> {
     pub(crate) rows: Vec<&'a Row>,
 }
 
-/// All groups that have measured rows, in report order.
+/// All groups with measured rows, in report order.
 pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups = Vec::new();
     for section in &report.workloads {
@@ -290,8 +290,8 @@ pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// Rows for which `value` is available and at least `threshold`, and of these the largest; with the number of rows
-    /// that have the value at all.
+    /// The row with the largest `value` of at least `threshold`, with the number of such rows and of rows that have the
+    /// value.
     pub(crate) fn worst(&self, threshold: f64, value: impl Fn(&Row) -> Option<f64>) -> Option<Hit<'a>> {
         let known: Vec<(&'a Row, f64)> = self.rows.iter().filter_map(|row| Some((*row, value(row)?))).collect();
         let hits: Vec<&(&Row, f64)> = known.iter().filter(|(_, value)| *value >= threshold).collect();
@@ -304,7 +304,7 @@ impl<'a> Group<'a> {
         self.rows.iter().max_by_key(|row| row.work.items).copied()
     }
 
-    /// A finding about `row` of this group.
+    /// A finding on `row` of this group.
     pub(crate) fn finding(&self, rule: &Rule, class: Class, row: &Row, cases: (usize, usize)) -> Finding {
         Finding {
             rule: rule.id.to_string(),
@@ -325,7 +325,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The strongest row of a group.
+/// The worst row of a group.
 pub(crate) struct Hit<'a> {
     pub(crate) row: &'a Row,
     pub(crate) value: f64,

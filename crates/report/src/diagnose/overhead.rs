@@ -1,4 +1,4 @@
-//! Rules about costs that do not grow with the work: calls, dispatch, launches, first touches.
+//! Rules about costs that do not grow with the work: calls, dispatch, launches, first-touch faults.
 
 use super::{Class, Confidence, Finding, Group, Rule, evidence, groups};
 use crate::model::{Report, Row};
@@ -12,7 +12,7 @@ fn per_item(row: &Row) -> Option<f64> {
     Some(row.median("time")? / row.work.items.max(1) as f64)
 }
 
-/// Compares the time per item at the smallest and the largest case that differ in nothing but the number of items.
+/// Compares the time per item of the smallest and the largest case that differ only in the number of items.
 pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let timed: Vec<&Row> = group.rows.iter().filter(|row| per_item(row).is_some()).copied().collect();
@@ -39,15 +39,15 @@ pub(super) fn small_cases(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-/// The row to compare a small case with: the one with most items that differs in one parameter, and the ratio of the
-/// times per item, if it reaches the threshold.
+/// The row to compare a small case with: the one with the most items that differs in a single parameter. Also returns
+/// the ratio of times per item, if it reaches the threshold.
 fn pair<'a>(small: &'a Row, timed: &[&'a Row]) -> Option<(&'a Row, &'a Row, f64)> {
     let large = timed.iter().copied().filter(|large| differs_in_one(small, large)).max_by_key(|row| row.work.items)?;
     let ratio = per_item(small)? / per_item(large)?;
     (small.work.items < large.work.items && ratio >= PER_ITEM).then_some((small, large, ratio))
 }
 
-/// Whether two rows of the same implementation differ in exactly one parameter.
+/// True if two rows of the same implementation differ in exactly one parameter.
 fn differs_in_one(a: &Row, b: &Row) -> bool {
     a.device == b.device
         && a.params.len() == b.params.len()
@@ -55,10 +55,11 @@ fn differs_in_one(a: &Row, b: &Row) -> bool {
         && a.params.iter().zip(&b.params).filter(|(x, y)| x.value != y.value).count() == 1
 }
 
-/// Where launching takes the host longer than the device needs for the work. While a slot is queued the device waits, so that
-/// what the clock on the wall has more than the device's is the host's; where queueing and work overlap it is even more.
+/// Finds cases in which launching takes the host longer than the device needs for the work. The device waits while a
+/// slot is queued, so the wall time beyond the device time belongs to the host; if queueing and work overlap, the host
+/// time is even longer.
 pub(super) fn launching(report: &Report, rule: &Rule) -> Vec<Finding> {
-    // What begins and ends a slot is the wall's too: from cold caches, where a slot is one iteration, it would be all of it.
+    // Starting and ending a slot also counts as wall time; for cold slots of one iteration it would dominate.
     let device = |row: &Row| row.median("time").filter(|_| row.device != "cpu" && row.caches.is_warm());
     let host = |row: &Row| Some((row.median("wall-time")? - device(row)?).max(0.0));
     let one = |group: Group<'_>| {
@@ -83,7 +84,7 @@ pub(super) fn launching(report: &Report, rule: &Rule) -> Vec<Finding> {
 pub(super) fn first_run(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let hit = group.worst(FIRST_OVER_STEADY, |row| {
-            // A first run that is short in itself is not worth a word, however short the others are.
+            // A short first run is not worth mentioning, however much shorter later ones are.
             let long = row.first_run_s.is_some_and(|first| first >= FIRST_S);
             row.first_over_steady.map(|ratio| if long { ratio } else { 0.0 })
         })?;

@@ -1,4 +1,4 @@
-//! Rules that compare implementations of the same case.
+//! Rules that compare implementations at the same case.
 
 use ellwand_core::Parallelism;
 
@@ -8,11 +8,11 @@ use crate::model::{ONLY, Report, Row};
 const WEAK: f64 = 2.0;
 const BUSY: f64 = 0.6;
 
-/// A speed-up against a slow and obvious baseline flatters. Names the slowest implementation that is not the baseline
-/// as the more sober choice, at the case where the gap is widest.
+/// A slow, simple baseline inflates speed-ups. Suggests the slowest other implementation as a fairer baseline, at the
+/// case with the largest gap.
 pub(super) fn weak_baseline(report: &Report, rule: &Rule) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // What the workload proposes is no choice of anybody's, and advice against it would stand in every report.
+    // Only for a baseline chosen by the user: warnings about the workload's default would appear in every report.
     if report.options.baseline.is_none() {
         return findings;
     }
@@ -78,8 +78,8 @@ fn rows_of_case<'a>(report: &'a Report, row: &Row, workload: &str) -> Vec<&'a Ro
         .collect()
 }
 
-/// The same way of computing on one thread, with its time: what ran there says the same but for the threads. A fused form
-/// that beats an unfused one says nothing about threads. Of several the fastest.
+/// The same method on one thread, with its time: what ran there differs only in the threads, since a fused form that
+/// beats an unfused one says nothing about threads. The fastest, if there are several.
 fn on_one_thread<'a>(report: &Report, row: &Row, peers: &[&'a Row]) -> Option<(&'a Row, f64)> {
     let single =
         peers.iter().copied().filter(|other| other.parallelism == Parallelism::Single && other.device == row.device);
@@ -92,7 +92,7 @@ fn on_one_thread<'a>(report: &Report, row: &Row, peers: &[&'a Row]) -> Option<(&
     timed.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// What ran without the part that counts threads: `avx512, two passes` of `avx512, 2 threads, two passes`.
+/// Removes the thread count from a description: `avx512, two passes` from `avx512, 2 threads, two passes`.
 fn way(what_ran: &str) -> Vec<&str> {
     let counts = |part: &&str| {
         let mut words = part.split_whitespace();
@@ -112,9 +112,9 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
             let single = on_one_thread(report, row, &rows_of_case(report, row, &group.section.workload));
             let Some((single, time)) = single else { continue };
             seen += 1;
-            // The 10th percentile of the one above the 90th of the other: not a difference of noise alone.
+            // The 10th percentile of one exceeds the 90th of the other, so noise alone does not explain the difference.
             let apart = row.stats("time").zip(single.stats("time")).is_some_and(|(many, one)| many.p10 > one.p90);
-            // Less than 5 % is no matter of threads, and nothing that a run alone can tell.
+            // Less than 5 % has nothing to do with threads, and a run alone cannot establish it.
             if apart && own > 1.05 * time {
                 hits.push((row, single, own / time));
             }
@@ -145,7 +145,7 @@ pub(super) fn threads_do_not_pay(report: &Report, rule: &Rule) -> Vec<Finding> {
     findings
 }
 
-/// CPU time over wall time is the number of processors that worked.
+/// Uses CPU time over wall time, the number of busy processors.
 pub(super) fn threads_idle(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
         let row = group.largest().filter(|row| row.parallelism == Parallelism::Many)?;

@@ -1,4 +1,4 @@
-//! Rules about the quality of the numbers themselves.
+//! Rules about the quality of the measurements.
 
 use ellwand_core::CeilingKind;
 use ellwand_core::ceiling::cost;
@@ -11,7 +11,7 @@ use crate::units::clean;
 const WALL_OVER_CPU: f64 = 1.2;
 const SWITCHED: f64 = 0.5;
 const FAULTS: f64 = 0.5;
-/// A cost of less than this share of the time is not worth a word.
+/// Costs below this share of the time are not worth mentioning.
 const WORTH: f64 = 0.01;
 
 pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
@@ -30,8 +30,8 @@ pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
 
 pub(super) fn contended(report: &Report, rule: &Rule) -> Vec<Finding> {
     let one = |group: Group<'_>| {
-        // CPU time tells directly how much was lost. A switch need not cost anything: a sample of several milliseconds
-        // nearly always sees one, so switches count only where CPU time cannot tell.
+        // CPU time shows directly how much was lost. A context switch need not cost anything (a sample of several
+        // milliseconds nearly always has one), so switches count only without CPU time.
         let strength = |row: &Row| match row.wall_over_cpu {
             Some(ratio) => Some(ratio / WALL_OVER_CPU),
             None => row.switched_share.map(|share| share / SWITCHED),
@@ -68,7 +68,7 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
             let fault = cost(ceilings, CeilingKind::PageFault)?;
             Some((row.faults_per_iteration? * fault.value / row.median("time")?).min(1.0))
         };
-        // What they cost is worth a word, or is not known.
+        // Report faults whose cost is notable or unknown.
         let worth = |row: &Row| share(row).is_none_or(|share| share >= WORTH);
         let hit =
             group.worst(FAULTS, |row| row.faults_per_iteration.map(|faults| if worth(row) { faults } else { 0.0 }))?;
@@ -86,7 +86,7 @@ pub(super) fn page_faults(report: &Report, rule: &Rule) -> Vec<Finding> {
     groups(report).into_iter().filter_map(one).collect()
 }
 
-/// Views of kind `outliers`: few items make most of a mean, which then says little of the others.
+/// Views of kind `outliers`: a few items dominate a mean, which then says little about the others.
 pub(super) fn outliers(report: &Report, rule: &Rule) -> Vec<Finding> {
     let found = |view: &Outliers, group: Group<'_>| {
         let outside = |row: &Row| view.share.iter().find_map(|(id, next)| Some((row.reading(id)?, id, next)));

@@ -53,7 +53,7 @@ pub struct AlongAxis {
     pub best_in: usize,
 }
 
-/// The keys (run, implementation, device) whose rows form one line.
+/// The keys (run, implementation, device) whose rows form one curve.
 fn lines(rows: &[Row]) -> Vec<(usize, &str, &str)> {
     let mut lines: Vec<(usize, &str, &str)> = Vec::new();
     for row in rows {

@@ -1,8 +1,8 @@
-//! Axes of a panel: from values to positions, and where the ticks go.
+//! Axes of a panel: maps values to positions and places the ticks.
 
 use crate::units::{human, short};
 
-/// How values are spaced.
+/// How values map to positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     low: f64,
@@ -10,7 +10,7 @@ pub(super) struct Axis {
     log: bool,
 }
 
-/// A tick; those without a label are only grid lines.
+/// A tick; without a label it is only a grid line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
@@ -18,13 +18,13 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// An axis over all finite `values`, with some room at both ends. Logarithmic if asked for and all are above 0.
+    /// An axis over all finite `values` with a margin at both ends. Logarithmic if `log` and all values are positive.
     pub(super) fn over(values: impl Iterator<Item = f64>, log: bool) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let low = values.iter().copied().min_by(f64::total_cmp)?;
         let high = values.iter().copied().max_by(f64::total_cmp)?;
         if log && low > 0.0 {
-            // At least a factor of 2.5, so that a flat line does not look like a cliff.
+            // At least a factor of 2.5, so that a nearly flat line looks flat.
             let room = (high / low).ln() * 0.05;
             let grow = ((2.5_f64.ln() - (high / low).ln()) / 2.0).max(0.0) + room;
             return Some(Self { low: (low.ln() - grow).exp(), high: (high.ln() + grow).exp(), log: true });
@@ -46,7 +46,7 @@ impl Axis {
         (-1e-9..=1.0 + 1e-9).contains(&self.position(value))
     }
 
-    /// Ticks with labels in `unit`, about `wanted` of them.
+    /// About `wanted` ticks with labels in `unit`.
     pub(super) fn ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
         if self.log { self.log_ticks(unit, wanted) } else { self.linear_ticks(unit, wanted) }
     }
@@ -54,7 +54,7 @@ impl Axis {
     fn log_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
         let decades = (self.high / self.low).log10();
         let step = ((decades / wanted.max(1) as f64).ceil() as i32).max(1);
-        // With few decades, 2 and 5 are labelled as well; with very few, every multiple.
+        // With few decades, 2 and 5 are labelled too; with very few, every multiple.
         let labelled: &[i32] = match decades {
             d if d < 0.7 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
             d if d < 2.0 => &[1, 2, 5],
@@ -64,7 +64,7 @@ impl Axis {
         let mut ticks = Vec::new();
         for exponent in first..=last {
             for multiple in 1..=9 {
-                // Parsing gives the nearest number to 2e-9; a product of powers would not.
+                // Parsing gives the number nearest to 2e-9; multiplying powers of ten would not.
                 let Ok(value) = format!("{multiple}e{exponent}").parse::<f64>() else { continue };
                 let major = labelled.contains(&multiple) && exponent.rem_euclid(step) == 0;
                 if self.contains(value) && (major || decades < 5.0) {
@@ -83,14 +83,14 @@ impl Axis {
         (first..)
             .map(|n| n as f64 * step)
             .take_while(|value| *value <= self.high)
-            // 3 * 0.1 is not 0.3; a label has no use for the difference.
+            // Rounds 3 * 0.1 to 0.3 for the label.
             .map(|value| format!("{value:.12e}").parse().unwrap_or(value))
             .map(|value| Tick { value, label: Some(tick_text(value, unit)) })
             .collect()
     }
 }
 
-/// A tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
+/// Formats a tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
 pub(super) fn tick_text(value: f64, unit: &str) -> String {
     let text = match unit {
         "s" | "1" | "B" => human(value, unit),

@@ -1,4 +1,4 @@
-//! Figures of one or several panels with a common title, legend and footer.
+//! Figures of one or more panels with a common title, legend and footer.
 
 use super::axis::Axis;
 use super::font::Fonts;
@@ -13,42 +13,42 @@ pub(super) struct Point {
     pub(super) y: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Text beside the point.
+    /// Text next to the point.
     pub(super) label: Option<String>,
 }
 
-/// Points that belong together.
+/// A named sequence of points.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) label: String,
     pub(super) style: Style,
-    /// Whether a line joins them.
+    /// True if a line joins the points.
     pub(super) joined: bool,
     pub(super) points: Vec<Point>,
 }
 
-/// What an axis shows.
+/// Label, unit and scale of an axis.
 #[derive(Debug, Clone)]
 pub(super) struct Scale {
     pub(super) label: String,
     pub(super) unit: String,
     pub(super) log: bool,
-    /// Ticks at these values and nowhere else.
+    /// If not empty, the only values with ticks.
     pub(super) at: Vec<f64>,
 }
 
-/// Points over a numeric axis.
+/// A panel of points over a numeric axis.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: Scale,
     pub(super) y: Scale,
     pub(super) series: Vec<Series>,
-    /// A horizontal line with its text (the baseline of speed-ups).
+    /// A horizontal line with a label, such as the baseline of speed-ups.
     pub(super) reference: Option<(f64, String)>,
 }
 
-/// One line of a dot chart.
+/// One row of a dot chart.
 #[derive(Debug, Clone)]
 pub(super) struct Dot {
     pub(super) label: String,
@@ -56,11 +56,11 @@ pub(super) struct Dot {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The value in words, written beside the dot.
+    /// The value as text, next to the dot.
     pub(super) text: String,
 }
 
-/// Values over words: one line each, under headings.
+/// A dot chart: rows of labels and values, grouped under headings.
 #[derive(Debug, Clone)]
 pub(super) struct Dots {
     pub(super) scale: Scale,
@@ -68,14 +68,14 @@ pub(super) struct Dots {
     pub(super) reference: Option<f64>,
 }
 
-/// What a figure shows.
+/// The content of a figure.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     Lines(Vec<Lines>),
     Dots(Dots),
 }
 
-/// A figure before it is drawn.
+/// A figure before drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Figure {
     pub(super) name: String,
@@ -86,7 +86,7 @@ pub(super) struct Figure {
     pub(super) body: Body,
 }
 
-/// A rectangle.
+/// A rectangle in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Area {
     pub(super) left: f32,

@@ -1,4 +1,4 @@
-//! Which figures a report has, and what they show.
+//! Selects the figures of a report and their content.
 
 use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
 use super::style::Style;
@@ -10,23 +10,23 @@ mod roofline;
 
 pub(super) use curve::files as curve_files;
 
-/// Panels that one figure has room for.
+/// Most panels in a figure.
 const PANELS: usize = 9;
 
-/// What is drawn upwards.
+/// A quantity shown on the y axis.
 pub(super) struct Quantity {
     /// Part of the file name.
     pub(super) id: &'static str,
-    /// First words of the title.
+    /// Start of the title.
     title: &'static str,
     /// Axis label; `{item}` becomes the name of an item.
     label: &'static str,
     unit: &'static str,
-    /// What markers and whiskers are.
+    /// Describes markers and whiskers.
     marks: &'static str,
     /// Value, lower and upper end of the whisker.
     of: fn(&Row) -> Option<(f64, f64, f64)>,
-    /// Whether 1 is a line of its own.
+    /// True if a horizontal line marks 1.
     reference: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     },
 ];
 
-/// All figures of a report, those over all workloads first.
+/// All figures of a report, starting with those over all workloads.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let all = report.workloads.iter().flat_map(|section| &section.implementations).map(String::as_str);
     let names = looks(all, &known_looks(report));
@@ -84,17 +84,17 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// Names with the looks that a view gives them.
+/// Names whose looks a view prescribes.
 fn known_looks(report: &Report) -> Vec<(&str, usize)> {
     let names = report.implementations().flat_map(|view| view.looks.iter().take(LOOKS).enumerate());
     names.filter(|(_, name)| !name.is_empty()).map(|(look, name)| (name.as_str(), look)).collect()
 }
 
-/// As many looks as colours and forms can tell apart.
+/// Number of distinct combinations of colour and marker.
 const LOOKS: usize = 42;
 
-/// Implementations with their look, the same in every figure: the known one, or one by their own letters, which is the same in
-/// another report unless two there would share it.
+/// Assigns each implementation one look for all figures: the prescribed one, otherwise one derived from its name, so
+/// that it is the same in other reports unless two names collide.
 fn looks<'a>(all: impl Iterator<Item = &'a str>, known: &[(&str, usize)]) -> Vec<(String, usize)> {
     let mut names: Vec<(String, usize)> = Vec::new();
     for name in all {
@@ -116,7 +116,7 @@ fn style(names: &[(String, usize)], implementation: &str, run: usize) -> Style {
 }
 
 fn footer(report: &Report, marks: &str) -> String {
-    // Runs of the same machine and program name them once.
+    // Runs with the same machine and program share one entry.
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for run in &report.runs {
         let machine = format!("{} · ellwand {}", run.machine_line(), run.ellwand);
@@ -130,10 +130,10 @@ fn footer(report: &Report, marks: &str) -> String {
     if marks.is_empty() { runs } else { format!("{marks} · {runs}") }
 }
 
-/// The axis that goes to the right: the numeric one with most values.
+/// The axis for x: the numeric one with the most values.
 fn main_axis(section: &Section) -> Option<&AxisInfo> {
     let numeric = section.swept.iter().filter(|axis| axis.numeric && axis.values.len() > 1);
-    // Of equally long ones the last: workloads declare the size of the input last.
+    // The last of equally long ones, since workloads declare the input size last.
     numeric.max_by_key(|axis| axis.values.len())
 }
 
@@ -170,7 +170,7 @@ fn of_section(report: &Report, section: &Section, quantity: &Quantity, names: &[
         .collect()
 }
 
-/// The other swept axes of a row in words: rows with the same ones share a panel.
+/// The other swept axes of a row as text; rows with equal text share a panel.
 fn facet(section: &Section, axis: &AxisInfo, row: &Row) -> String {
     let others = section.swept.iter().filter(|other| other.name != axis.name);
     others
@@ -275,7 +275,7 @@ fn dots(report: &Report, section: &Section, quantity: &Quantity, names: &[(Strin
     (!groups.is_empty()).then_some(Dots { scale, groups, reference: quantity.reference.then_some(1.0) })
 }
 
-/// All workloads that sweep the same axis, side by side at the same scale.
+/// All workloads that sweep the same axis, next to each other at the same scale.
 fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for quantity in QUANTITIES.iter().filter(|quantity| !quantity.reference) {
@@ -311,7 +311,7 @@ fn overview(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     figures
 }
 
-/// The fixed parameters that all the sections share.
+/// Fixed parameters shared by all sections.
 fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
     let mut shared: Option<Vec<String>> = None;
     for section in sections {
@@ -325,7 +325,7 @@ fn common<'a>(sections: impl Iterator<Item = &'a Section>) -> String {
     shared.unwrap_or_default().join(" · ")
 }
 
-/// A name that every file system takes.
+/// Makes a name that every file system accepts.
 pub(super) fn file_name(text: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     text.chars().map(safe).collect()

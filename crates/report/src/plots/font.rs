@@ -1,10 +1,10 @@
-//! The font of the plots and the widths of its glyphs; `png` draws their outlines.
+//! The font of the plots and its glyph widths; `png` draws the outlines.
 
 use ttf_parser::Face;
 
 use crate::ReportError;
 
-/// Regular and bold face.
+/// The regular and the bold face.
 pub(super) struct Fonts {
     regular: Face<'static>,
     bold: Face<'static>,
@@ -32,7 +32,7 @@ impl Fonts {
         units as f32 * scale(face, size)
     }
 
-    /// `text` cut to `room` pixels, with an ellipsis where something was cut.
+    /// `text` cut to `room` pixels, with an ellipsis if anything was cut.
     pub(super) fn cut(&self, text: &str, size: f32, bold: bool, room: f32) -> String {
         if self.width(text, size, bold) <= room {
             return text.to_string();

@@ -1,10 +1,10 @@
-//! Where texts go so that they do not lie on one another.
+//! Places labels so that they do not overlap.
 
 use super::chart::Area;
 use super::font::Fonts;
 use super::scene::{Anchor, GREY, INK, Scene};
 
-/// Heights near the wanted ones, at least `gap` apart and between `top` and `bottom` as far as there is room.
+/// Heights close to the wanted ones, at least `gap` apart and between `top` and `bottom` if there is room.
 pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
@@ -24,17 +24,17 @@ pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32
 }
 
 const SIZE: f32 = 12.0;
-/// Pixels between the rows of places further off, and how many of them there are above and below a point.
+/// Distance in pixels between rows of distant label positions, and number of rows above and below a point.
 const ROW: f32 = 18.0;
 const FURTHEST: u8 = 12;
-/// Pixels between two places at which a text may not touch a line.
+/// Distance in pixels between the positions at which a line is tested for overlap.
 const STEP: f32 = 4.0;
 
 /// A straight line in pixels.
 type Segment = ((f32, f32), (f32, f32));
 
-/// Writes texts beside their points, on the first side where each touches neither another text nor a point nor one of the
-/// `lines`. One that finds no room is left out rather than made unreadable.
+/// Writes each label next to its point, at the first position where it overlaps no other label, point or line of
+/// `lines`. A label without a free position is omitted.
 pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Area, fonts: &Fonts, scene: &mut Scene) {
     let round = |x: f32, y: f32, r: f32| Area { left: x - r, top: y - r, right: x + r, bottom: y + r };
     let mut taken: Vec<Area> = points.iter().map(|((x, y), _)| round(*x, *y, 6.0)).collect();
@@ -57,7 +57,7 @@ pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Are
             (x - width / 2.0, y - 26.0),
             (x - width / 2.0, y + 36.0),
         ];
-        // Further off with a line that leads there, where points stand close.
+        // Further away with a leader line, for crowded points.
         let far = (1..=FURTHEST).flat_map(|rows| [-ROW * f32::from(rows), ROW * f32::from(rows)]);
         let off = far.flat_map(|dy| {
             [26.0, 60.0, 110.0].into_iter().flat_map(move |dx| [(x + dx, y + dy), (x - dx - width, y + dy)])
@@ -114,7 +114,7 @@ mod tests {
             .zip(0_u8..)
             .map(|(n, i)| ((400.0, 300.0 + f32::from(i)), *n))
             .collect();
-        // A roof right through the first place of each, and a whisker over all of them.
+        // A roof through the first position of each label, and a whisker above all of them.
         let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
         let mut scene = Scene::new(800.0, 600.0, "");
         beside(&points, &lines, plot, &fonts, &mut scene);

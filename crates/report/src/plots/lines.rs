@@ -1,4 +1,4 @@
-//! Panels with points over a numeric axis: grid, ticks, series, whiskers, labels at the ends of the lines.
+//! Panels of points over a numeric axis: grid, ticks, series, whiskers, and labels at the ends of lines.
 
 use super::axis::{Axis, Tick, tick_text};
 use super::chart::{Area, Lines, Series};
@@ -19,7 +19,7 @@ fn columns(panels: usize) -> usize {
     }
 }
 
-/// Height of the panels together, in pixels, where they are `width` wide.
+/// Total height of the panels in pixels if they are `width` wide.
 pub(super) fn height(panels: &[Lines], fonts: &Fonts, width: f32) -> f32 {
     let rows = panels.len().div_ceil(columns(panels.len())).max(1) as f32;
     if panels.len() <= 1 {
@@ -29,7 +29,7 @@ pub(super) fn height(panels: &[Lines], fonts: &Fonts, width: f32) -> f32 {
     legend + rows * if panels.len() <= 4 { 440.0 } else { 380.0 }
 }
 
-/// Draws the panels into `area`. All have the same range upwards, so that heights can be compared across them.
+/// Draws the panels into `area`. All share one y range, so that heights are comparable.
 pub(super) fn draw(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scene) {
     let every = || panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let reference = panels.iter().filter_map(|panel| panel.reference.as_ref().map(|(value, _)| *value));
@@ -59,7 +59,7 @@ pub(super) fn draw(panels: &[Lines], area: Area, fonts: &Fonts, scene: &mut Scen
     }
 }
 
-/// One panel: the names of the series stand at the ends of their lines, outside the data.
+/// A single panel: the series names are at the ends of their lines, outside the data.
 fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) {
     let named = panel.series.len() > 1 || panel.series.iter().any(|series| series.joined);
     let names: Vec<String> = panel.series.iter().map(|series| fonts.cut(&series.label, LABEL, false, 230.0)).collect();
@@ -78,7 +78,7 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
             series.points.last().map_or((plot.right, plot.top), |point| (plot.x(&x, point.x), plot.y(y, point.y)))
         })
         .collect();
-    // Beside points that no line joins, a line from a name to where it belongs would cross them: a list instead.
+    // Without joined points, leader lines would cross the points, so the names form a list.
     let list = panel.series.iter().any(|series| !series.joined);
     let wanted: Vec<f32> =
         ends.iter().enumerate().map(|(index, (_, y))| if list { plot.top + 22.0 * index as f32 } else { *y }).collect();
@@ -86,7 +86,7 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     for (index, series) in panel.series.iter().enumerate() {
         let (end, at) = (ends[index], heights[index]);
         if !list {
-            // Leads the eye from the last point to the name, also where the name had to move aside.
+            // Connects the last point with its name, which may have been shifted.
             scene.line(vec![(end.0 + 8.0, end.1), (plot.right + 14.0, at)], 0.8, GREY, &[1.5, 2.5]);
         }
         let right = series.style.sample(scene, plot.right + 18.0, at, series.joined);
@@ -94,8 +94,7 @@ fn alone(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
     }
 }
 
-/// The entries of the legend with their places relative to its corner, and its height. They go on in the next line
-/// where one is full.
+/// The legend entries with their positions relative to its corner, and its height; full lines wrap.
 fn legend<'a>(panels: &'a [Lines], fonts: &Fonts, width: f32) -> (Vec<(&'a Series, String, f32, f32)>, f32) {
     let mut entries: Vec<(&Series, String, f32, f32)> = Vec::new();
     let (mut x, mut y) = (0.0, 0.0);
@@ -114,7 +113,7 @@ fn legend<'a>(panels: &'a [Lines], fonts: &Fonts, width: f32) -> (Vec<(&'a Serie
     (entries, y + LEGEND)
 }
 
-/// Draws grid, ticks and axis labels; returns the area of the data and the x axis.
+/// Draws grid, ticks and axis labels; returns the data area and the x axis.
 fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) -> Option<(Area, Axis)> {
     let xs =
         panel.series.iter().flat_map(|series| &series.points).map(|point| point.x).chain(panel.x.at.iter().copied());
@@ -145,7 +144,7 @@ fn frame(panel: &Lines, y: &Axis, area: Area, fonts: &Fonts, scene: &mut Scene) 
         scene.segment((at, plot.top), (at, plot.bottom), 1.0, if tick.label.is_some() { GRID } else { FAINT });
         let Some(label) = &tick.label else { continue };
         let half = fonts.width(label, TICK, false) / 2.0;
-        // A label that would touch the one before is left out; its grid line stays.
+        // A label that would touch the previous one is omitted; its grid line stays.
         if at - half > free {
             scene.text((at, plot.bottom + 20.0), label, TICK, Anchor::Middle, INK);
             free = at + half + 8.0;
@@ -175,7 +174,7 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
             scene.line(path, 2.0, series.style.color(), series.style.dash());
         }
     }
-    // Markers above whiskers, whiskers above lines.
+    // Markers are drawn above whiskers, whiskers above lines.
     for series in &panel.series {
         for point in &series.points {
             let (low, high) = (plot.y(y, point.low), plot.y(y, point.high));
@@ -183,7 +182,7 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
         }
     }
     for (index, series) in panel.series.iter().enumerate() {
-        // The first ones are larger, so that one behind another still shows.
+        // Earlier series have larger markers, so that they remain visible under later ones.
         let radius = (7.0 - 0.7 * index as f32).max(4.5);
         for point in &series.points {
             series.style.marker(scene, place(point.x, point.y), radius);
@@ -200,7 +199,7 @@ fn series(panel: &Lines, x: &Axis, y: &Axis, plot: Area, fonts: &Fonts, scene: &
     });
     let points = || panel.series.iter().filter(|series| !series.joined).flat_map(|series| &series.points);
     let whiskers = points().map(|point| (place(point.x, point.low), place(point.x, point.high)));
-    // A marker is a cross of lines as far as texts are concerned.
+    // For label placement, a marker is a cross of two lines.
     let markers = points().flat_map(|point| {
         let (x, y) = place(point.x, point.y);
         [((x - 6.0, y), (x + 6.0, y)), ((x, y - 6.0), (x, y + 6.0))]

@@ -1,7 +1,7 @@
 //! Plots as PNG and SVG, drawn from the model.
 //!
-//! `figures` decides what is shown, `chart`, `lines` and `dots` lay it out as a scene of lines and texts, and `svg` and
-//! `png` write the same scene. Colour, marker and line style each tell series apart; nothing needs a system font.
+//! `figures` selects the content; `chart`, `lines` and `dots` lay it out as a scene of lines and texts; `svg` and `png`
+//! write the same scene. Colour, marker and line style each distinguish series; no system font is needed.
 
 mod axis;
 mod chart;
@@ -21,29 +21,29 @@ pub use names::PlotNames;
 
 use crate::{Report, ReportError};
 
-/// Pixels of the raster form for a unit of the vector form: sharp on dense screens and in print.
+/// Pixels of the PNG per unit of the SVG: sharp on high-density screens and in print.
 #[cfg(feature = "png")]
 const ZOOM: f32 = 1.5;
 
 /// A finished plot.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// File name without ending.
+    /// File name without extension.
     pub name: String,
-    /// What it shows, for a caption or a reader who cannot see it.
+    /// Description for a caption, or for a reader who cannot see the plot.
     pub title: String,
-    /// The workload it belongs to; empty for those over all workloads.
+    /// The workload it shows; empty for plots over all workloads.
     pub workload: Option<String>,
-    /// The vector form.
+    /// The plot as SVG.
     pub svg: String,
-    /// The raster form; none without the feature `png`.
+    /// The plot as PNG; `None` without the feature `png`.
     pub png: Option<Vec<u8>>,
 }
 
-/// Draws every plot that the report has data for.
+/// Draws all plots for which the report has data.
 ///
 /// # Errors
-/// When a plot cannot be encoded.
+/// If a plot cannot be encoded.
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
     let fonts = font::Fonts::load()?;
     let one = |figure: chart::Figure| {

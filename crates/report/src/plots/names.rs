@@ -1,4 +1,4 @@
-//! Which file names plots have: what is removed or replaced must be a plot, not a picture of the user's.
+//! Recognises the file names of plots, so that only plots are replaced or removed and never the user's own pictures.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use ellwand_core::record::Record;
 
 use super::figures::{QUANTITIES, curve_files, file_name};
 
-/// The names of all plots that reports of some workloads, axes, devices and views can have.
+/// The names of all plots that reports on given workloads, axes, devices and views can have.
 #[derive(Debug, Clone, Default)]
 pub struct PlotNames {
-    /// Without the number of a part or a run, and without ending.
+    /// Names without part or run number and without extension.
     stems: BTreeSet<String>,
 }
 
 impl PlotNames {
-    /// Of what a report over these would show.
+    /// The names for a report on these workloads, axes, devices and views.
     pub fn new<'a>(
         workloads: impl IntoIterator<Item = &'a str>,
         axes: impl IntoIterator<Item = &'a str>,
@@ -37,7 +37,7 @@ impl PlotNames {
         Self { stems }
     }
 
-    /// Of what was or could have been made from a record.
+    /// The names of all plots that a record can produce.
     pub fn of(record: &Record) -> Self {
         let all = || &record.measurements;
         let axes = all().iter().flat_map(|m| m.case.params.iter().chain(&m.case.neutral));
@@ -49,7 +49,7 @@ impl PlotNames {
         )
     }
 
-    /// Whether a file of the folder of plots has the name of one of them.
+    /// True if a file in the plot directory has one of these names.
     pub fn holds(&self, file: &str) -> bool {
         let Some(stem) = file.strip_suffix(".png").or_else(|| file.strip_suffix(".svg")) else { return false };
         let numbered = stem.rsplit_once('-').filter(|(_, number)| {

@@ -1,4 +1,4 @@
-//! PNG, anti-aliased.
+//! Renders a scene as PNG, anti-aliased.
 
 use tiny_skia::{FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
 use ttf_parser::OutlineBuilder;
@@ -6,7 +6,7 @@ use ttf_parser::OutlineBuilder;
 use super::font::{Fonts, advance, scale};
 use super::scene::{Anchor, Color, Scene, Shape};
 
-/// Encodes the scene at `zoom` pixels a unit.
+/// Encodes the scene at `zoom` pixels per unit.
 pub(super) fn png(scene: &Scene, fonts: &Fonts, zoom: f32) -> Result<Vec<u8>, String> {
     let size = |length: f32| (length * zoom).round() as u32;
     let mut map = Pixmap::new(size(scene.width), size(scene.height)).ok_or("the picture is too large")?;
@@ -89,7 +89,7 @@ fn outline(fonts: &Fonts, text: &str, size: f32, bold: bool, path: &mut PathBuil
     }
 }
 
-/// Font units have y upwards; pictures have it downwards.
+/// Flips the y axis: it points up in fonts and down in images.
 struct Pen<'a> {
     path: &'a mut PathBuilder,
     scale: f32,

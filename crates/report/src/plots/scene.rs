@@ -1,4 +1,4 @@
-//! A picture as a list of shapes, before it becomes SVG or PNG. Both show exactly the same.
+//! A picture as a list of shapes, from which SVG and PNG are made, so that both show exactly the same.
 
 /// Red, green, blue.
 pub(super) type Color = [u8; 3];
@@ -9,7 +9,7 @@ pub(super) const GRID: Color = [0xdd, 0xdd, 0xdd];
 pub(super) const FAINT: Color = [0xf0, 0xf0, 0xf0];
 pub(super) const WHITE: Color = [0xff, 0xff, 0xff];
 
-/// Where the given position lies in a text.
+/// Which point of a text is at the given position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -50,7 +50,7 @@ pub(super) enum Shape {
     },
 }
 
-/// A picture.
+/// A picture and its size.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) width: f32,
@@ -72,7 +72,7 @@ impl Scene {
         self.line(vec![from, to], width, color, &[]);
     }
 
-    /// Text that starts, ends or is centred at `at`; `at.1` is its baseline.
+    /// Adds text that starts, ends or is centred at `at`; `at.1` is its baseline.
     pub(super) fn text(&mut self, at: (f32, f32), text: &str, size: f32, anchor: Anchor, color: Color) {
         self.styled(at, text, size, anchor, color, false, false);
     }
@@ -81,12 +81,12 @@ impl Scene {
         self.styled(at, text, size, anchor, INK, true, false);
     }
 
-    /// Text that reads upwards, centred at `at`.
+    /// Adds text that reads upwards, centred at `at`.
     pub(super) fn upwards(&mut self, at: (f32, f32), text: &str, size: f32) {
         self.styled(at, text, size, Anchor::Middle, INK, false, true);
     }
 
-    #[allow(clippy::too_many_arguments)] // The one place where a text is made of its parts.
+    #[allow(clippy::too_many_arguments)] // All parts of a text; the methods above are shorthands.
     fn styled(
         &mut self,
         at: (f32, f32),

@@ -1,8 +1,8 @@
-//! How series look: colour, marker and line style together, so that each alone tells them apart.
+//! The look of series: colour, marker and line style, each of which alone distinguishes them.
 
 use super::scene::{Color, GREY, INK, Scene, Shape, WHITE};
 
-/// Okabe and Ito's palette, told apart by people with any of the common forms of colour blindness.
+/// The Okabe-Ito palette, distinguishable with all common forms of colour blindness.
 const COLORS: [Color; 7] = [
     [0x00, 0x00, 0x00],
     [0xd5, 0x5e, 0x00],
@@ -15,8 +15,8 @@ const COLORS: [Color; 7] = [
 
 const DASHES: [&[f32]; 6] = [&[], &[9.0, 4.0], &[2.5, 3.0], &[11.0, 3.5, 2.5, 3.5], &[16.0, 5.0], &[5.0, 2.5]];
 
-/// Look of a series: the number of what it shows, and of the run. The same thing in another run keeps its colour and
-/// form and changes its filling and its line.
+/// The look of a series: the number of its subject and of its run. The same subject keeps its colour and marker in
+/// another run, with a different fill and line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) number: usize,
@@ -38,7 +38,7 @@ impl Style {
         DASHES[(self.number % LIMIT + 3 * self.run) % DASHES.len()]
     }
 
-    /// Draws the marker at `at`. After six forms they come back hollow.
+    /// Draws the marker at `at`. After six shapes they repeat, hollow.
     pub(super) fn marker(self, scene: &mut Scene, at: (f32, f32), r: f32) {
         if self.number >= LIMIT {
             return;
@@ -67,7 +67,7 @@ impl Style {
                 polygon(vec![(x, y + s), (x + s, y - 0.75 * s), (x - s, y - 0.75 * s)])
             }
             _ => {
-                // A plus.
+                // Outline of a plus.
                 let (l, t) = (r * 1.3, r * 0.45);
                 let outline = [
                     (-t, -l),
@@ -91,7 +91,7 @@ impl Style {
 
     /// A whisker from `low` to `high` at `x`, with caps.
     pub(super) fn whisker(self, scene: &mut Scene, x: f32, low: f32, high: f32) {
-        // One that the marker hides says nothing and only thickens it.
+        // A whisker hidden by its marker only makes it look thicker.
         if (low - high).abs() < 1.0 {
             return;
         }
@@ -102,7 +102,7 @@ impl Style {
         }
     }
 
-    /// A piece of line with the marker, for a legend; `x` is its left end. Returns its right end.
+    /// Draws a line sample with the marker for a legend, starting at `x`. Returns its right end.
     pub(super) fn sample(self, scene: &mut Scene, x: f32, y: f32, joined: bool) -> f32 {
         let length = if joined { 34.0 } else { 14.0 };
         if joined {
@@ -113,5 +113,5 @@ impl Style {
     }
 }
 
-/// Ink for what belongs to no series.
+/// Ink for everything outside a series.
 pub(super) const NEUTRAL: Color = INK;

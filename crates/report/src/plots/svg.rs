@@ -1,4 +1,4 @@
-//! SVG: text stays text, so that it can be searched and read aloud.
+//! Renders a scene as SVG. Text remains text, so that it can be searched and read aloud.
 
 use std::fmt::Write;
 

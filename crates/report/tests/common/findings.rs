@@ -1,4 +1,4 @@
-//! Made-up measurements, and what is found in them.
+//! Synthetic measurements, and the findings they trigger.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -15,7 +15,7 @@ use super::common;
 
 pub const MIB: u64 = 1 << 20;
 
-/// 64 MiB in and out at this speed; the ceiling of the made-up machine is 24 GB/s.
+/// 64 MiB in and out at this speed; the synthetic machine has a ceiling of 24 GB/s.
 pub fn stream(bytes_per_s: f64) -> Measurement {
     let bytes = 64 * MIB;
     let seconds = bytes as f64 / bytes_per_s;

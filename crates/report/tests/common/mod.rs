@@ -1,4 +1,4 @@
-//! Records made of fixed numbers.
+//! Records of fixed numbers.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use ellwand_core::ceiling::Ceiling;
@@ -77,12 +77,12 @@ pub fn run() -> Run {
     }
 }
 
-/// The views of a kept record, one of each kind.
+/// The views of a stored record, one of each kind.
 pub fn views() -> Vec<View> {
     parse(include_str!("../../../../testdata/records/v1-views.jsonl")).unwrap().run.views
 }
 
-/// Twenty samples around `seconds`: a fixed zigzag of -3 % .. +6 %, slower in round 7, in which the processor was lost.
+/// Twenty samples around `seconds`: a fixed zigzag of -3 % .. +6 %, slower in round 7, which has a context switch.
 pub fn samples(seconds: f64, threads: f64, phase: usize) -> Vec<Sample> {
     let zigzag = [0.0, 0.02, -0.01, 0.01, -0.03, 0.03, 0.0, 0.06, -0.02, 0.01];
     let iterations = ((200e-6 / seconds).ceil() as u64).max(1);
@@ -122,7 +122,7 @@ fn unit(axis: &str) -> &'static str {
     if axis == "batch" { "vectors" } else { "" }
 }
 
-/// A measured cell that takes `seconds` for an iteration.
+/// A measured cell that takes `seconds` per iteration.
 pub fn measured(case: &Case, implementation: &str, seconds: f64, work: Work) -> Measurement {
     let many = implementation == "parallel";
     Measurement {
@@ -175,7 +175,7 @@ pub fn quality(batch: i64) -> Vec<Reading> {
     ]
 }
 
-/// One workload over five batch sizes and four implementations, with an absent device and a wrong answer.
+/// One workload with five batch sizes and four implementations, including an absent device and a wrong answer.
 pub fn lattice(workload: &str, scale: f64) -> Vec<Measurement> {
     let mut all = Vec::new();
     for batch in [1_i64, 10, 100, 1000, 10_000] {
@@ -223,7 +223,7 @@ pub fn null() -> Vec<Measurement> {
     vec![m]
 }
 
-/// Three lattice workloads and the null workload, as a program would read them back from disk.
+/// Three lattice workloads and the null workload, as read back from disk.
 pub fn record() -> Record {
     let mut all = lattice("lattice-encode", 1.0);
     all.extend(lattice("lattice-decode", 0.6));
@@ -232,7 +232,7 @@ pub fn record() -> Record {
     through_text(&run(), &all)
 }
 
-/// One workload only, for snapshots that people read.
+/// A single workload, for snapshots that people read.
 pub fn small_record() -> Record {
     let mut all = lattice("lattice-encode", 1.0);
     all.retain(|m| {
@@ -245,7 +245,7 @@ pub fn small_record() -> Record {
     through_text(&run(), &all)
 }
 
-/// Writes the lines and reads them again.
+/// Writes the lines and parses them again.
 pub fn through_text(run: &Run, measurements: &[Measurement]) -> Record {
     let mut text = line(run).unwrap() + "\n";
     for measurement in measurements {

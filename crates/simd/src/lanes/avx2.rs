@@ -1,4 +1,4 @@
-//! Eight f32 a vector.
+//! Vectors of eight f32.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "a column of an array of rows")]
 
@@ -6,24 +6,24 @@ use std::arch::x86_64::*;
 
 use super::{Simd, exponential_eighths};
 
-/// Proof that the processor has AVX2 and FMA.
+/// Proof that the CPU has AVX2 and FMA.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
 impl Avx2 {
     /// # Safety
-    /// The processor must have AVX2 and FMA.
+    /// The CPU must have AVX2 and FMA.
     pub(super) unsafe fn new() -> Self {
         Self(())
     }
 
-    /// All bits in the first `n` lanes.
+    /// A mask with all bits set in the first `n` lanes.
     #[inline(always)]
     fn first(self, n: usize) -> __m256i {
         proven!(_mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
     }
 
-    /// The nearest bf16 of each lane, the even one of two; NaN stays NaN.
+    /// Rounds each lane to the nearest bf16, ties to even; NaN stays NaN.
     #[inline(always)]
     fn narrow(self, v: __m256) -> __m256i {
         proven!({
@@ -35,10 +35,10 @@ impl Avx2 {
         })
     }
 
-    /// The same of two vectors, side by side.
+    /// Rounds two vectors to bf16 and concatenates them.
     #[inline(always)]
     fn narrow_two(self, a: __m256, b: __m256) -> __m256i {
-        // Packing goes by halves: the middle quarters change places.
+        // Packing works within 128-bit halves, so the middle quarters are swapped back.
         proven!(_mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(self.narrow(a), self.narrow(b))))
     }
 
@@ -176,7 +176,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn scale(self, a: __m256, n: __m256) -> __m256 {
-        // In three factors, each a normal number, so that the last one rounds a subnormal result once.
+        // Three factors, each a normal number, so that only the last product rounds a subnormal result.
         let n = self.to_int(n);
         let third = |n: __m256i| {
             proven!(_mm256_max_epi32(_mm256_min_epi32(n, _mm256_set1_epi32(127)), _mm256_set1_epi32(-126)))
@@ -191,12 +191,12 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn scale_down(self, a: __m256, n: __m256) -> __m256 {
-        // The operand that is returned for NaN stands second. 2^-127 has the bits of 0.
+        // n comes second, because max returns its second operand for NaN. 2^-127 has the bits of 0.
         self.mul(a, self.power_of_two(self.to_int(self.max(self.splat(-127.0), n))))
     }
     #[inline(always)]
     fn split(self, a: __m256) -> (__m256, __m256) {
-        // A subnormal is made normal first.
+        // Normalise subnormals first.
         let small = self.lt(a, self.splat(f32::MIN_POSITIVE));
         let a = self.select(small, self.mul(a, self.splat(16_777_216.0)), a);
         let bits = proven!(_mm256_castps_si256(a));

@@ -1,24 +1,24 @@
-//! Sixteen f32 a vector.
+//! Vectors of sixteen f32.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use super::Simd;
 
-/// Proof that the processor has AVX-512 F, BW, DQ and VL.
+/// Proof that the CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
 impl Avx512 {
     /// # Safety
-    /// The processor must have AVX-512 F, BW, DQ and VL.
+    /// The CPU must have AVX-512 F, BW, DQ and VL.
     pub(super) unsafe fn new() -> Self {
         Self(())
     }
 }
 
 impl Avx512 {
-    /// The nearest bf16 of each lane, the even one of two, in the upper half of the lane; NaN stays NaN.
+    /// Rounds each lane to the nearest bf16, ties to even, in the upper half of the lane; NaN stays NaN.
     #[inline(always)]
     fn narrow(self, v: __m512) -> __m512i {
         proven!({
@@ -30,16 +30,16 @@ impl Avx512 {
         })
     }
 
-    /// The same of two vectors, side by side.
+    /// Rounds two vectors to bf16 and concatenates them.
     #[inline(always)]
     fn narrow_two(self, a: __m512, b: __m512) -> __m512i {
-        // SAFETY: 64 bytes.
+        // SAFETY: the table has 64 bytes.
         let upper_halves = unsafe { _mm512_loadu_si512(UPPER_HALVES.as_ptr().cast()) };
         proven!(_mm512_permutex2var_epi16(self.narrow(a), upper_halves, self.narrow(b)))
     }
 }
 
-/// Where the upper halves of the lanes of two vectors stand among their halves.
+/// Indices of the upper 16-bit halves of all lanes of two vectors.
 static UPPER_HALVES: [u16; 32] = {
     let mut at = [0; 32];
     let mut i = 0;
@@ -181,7 +181,7 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn copysign(self, a: __m512, b: __m512) -> __m512 {
-        // Bit by bit: the sign from b, the rest from a.
+        // Bitwise: the sign from b, the rest from a.
         proven!(_mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xCA>(
             _mm512_set1_epi32(i32::MIN),
             _mm512_castps_si512(b),
@@ -242,17 +242,18 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn abs_up_to(self, a: __m512, limit: __m512) -> __m512 {
-        // The smaller magnitude without its sign; of NaN and a number the number.
+        // The smaller magnitude, without a sign; if one operand is NaN, the other.
         proven!(_mm512_range_ps::<0b1010>(a, limit))
     }
     #[inline(always)]
     fn positive_part(self, a: __m512) -> __m512 {
-        // By class of a: quiet and signalling NaN 2 (quiet NaN), 0 and 1 and above 1 (a), -infinity 3 (NaN), below 7 (-0).
+        // By class of a: NaN gives quiet NaN, positive values and zeros give a, -infinity gives NaN, negative values
+        // give -0.
         proven!(_mm512_fixupimm_ps::<0>(a, a, _mm512_set1_epi32(0x1713_1122)))
     }
     #[inline(always)]
     fn look_up(self, table: &[f32; 32], at: __m512i) -> __m512 {
-        // The two halves of a table that stays in registers when a loop looks up in it again and again.
+        // Two halves of the table, which stay in registers if a loop uses them repeatedly.
         proven!({
             let low = _mm512_loadu_ps(table.as_ptr());
             let high = _mm512_loadu_ps(table.as_ptr().add(16));

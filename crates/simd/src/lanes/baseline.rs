@@ -1,8 +1,8 @@
-//! Eight f32 in an array: what every target can do, left to the compiler.
+//! Vectors of eight f32 in an array: plain code for every target, vectorised by the compiler.
 
 use super::{Simd, half};
 
-/// Needs no proof.
+/// A token without conditions.
 #[derive(Clone, Copy)]
 pub(super) struct Baseline;
 
@@ -30,7 +30,7 @@ impl Simd for Baseline {
     type M = [bool; 8];
     type Double = super::double::Baseline;
     const LANES: usize = 8;
-    // Sixteen registers of four on the usual target.
+    // Sixteen four-lane registers on the usual target.
     const REGISTERS: usize = 8;
     const QUICK_LOOK_UP: bool = false;
 
@@ -68,7 +68,7 @@ impl Simd for Baseline {
     fn fence(self) {}
     #[inline(always)]
     unsafe fn load_at(self, x: *const f32) -> Eight {
-        // SAFETY: the caller's promise; an array of f32 needs no more alignment than one.
+        // SAFETY: the caller's promise; an array of f32 has the alignment of f32.
         unsafe { x.cast::<Eight>().read() }
     }
     #[inline(always)]
@@ -87,7 +87,7 @@ impl Simd for Baseline {
     }
     #[inline(always)]
     unsafe fn widen_at(self, x: *const u16) -> Eight {
-        // SAFETY: the caller's promise; an array of u16 needs no more alignment than one.
+        // SAFETY: the caller's promise; an array of u16 has the alignment of u16.
         unsafe { x.cast::<[u16; 8]>().read() }.map(half::widen)
     }
     #[inline(always)]
@@ -126,7 +126,7 @@ impl Simd for Baseline {
     }
     #[inline(always)]
     fn mul_add(self, a: Eight, b: Eight, c: Eight) -> Eight {
-        // f32::mul_add would be a library call where the target has no such instruction.
+        // f32::mul_add would be a library call on targets without the instruction.
         std::array::from_fn(|i| a[i] * b[i] + c[i])
     }
     #[inline(always)]
@@ -161,7 +161,7 @@ impl Simd for Baseline {
     fn scale(self, a: Eight, n: Eight) -> Eight {
         let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
         zip(a, n, |a, n| {
-            // In three factors, each a normal number, so that the last one rounds a subnormal result once.
+            // Three factors, each a normal number, so that only the last product rounds a subnormal result.
             let n = n as i32;
             let first = n.clamp(-126, 127);
             let second = (n - first).clamp(-126, 127);

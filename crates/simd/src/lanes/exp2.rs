@@ -1,4 +1,4 @@
-//! 2^x for x <= 0: what kernels of a distance need, with fewer instructions than e^x.
+//! 2^x for x <= 0: sufficient for distance kernels, with fewer instructions than e^x.
 #![allow(clippy::excessive_precision, clippy::approx_constant, reason = "the digits as the fit printed them")]
 
 use super::Simd;
@@ -6,16 +6,16 @@ use super::Simd;
 /// (2^r - 1) / r on |r| <= 1/2, from testdata/approximations/fit.py: 2^r to 9.2e-8.
 const P: [f32; 5] = [6.931_469_775e-1, 2.402_224_211e-1, 5.550_734_010e-2, 9.671_511_055e-3, 1.326_464_075e-3];
 
-/// 2^x for x <= 0 (up to 1 is right too), within 2.5 units in the last place; subnormal and then 0 from -126 down.
+/// 2^x for x <= 0 (also correct up to 1), within 2.5 units in the last place; subnormal and eventually 0 below -126.
 #[inline(always)]
 pub fn exp2_down<S: Simd>(s: S, x: S::F) -> S::F {
     power(s, s.max(x, s.splat(-160.0)))
 }
 
-/// As [`Simd::near_exp2`], for any instructions.
+/// As [`Simd::near_exp2`], for any instruction set.
 #[inline(always)]
 pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
-    // The operand that is returned for NaN stands second.
+    // x comes second, because min and max return their second operand for NaN.
     power(s, s.min(s.splat(127.0), s.max(s.splat(-160.0), x)))
 }
 

@@ -1,7 +1,8 @@
-//! Exponentials by a table of eight powers, where a look-up in one register is one instruction and one in memory a gather.
+//! Exponentials by a table of eight powers, for CPUs where a lookup in one register is one instruction and a lookup in
+//! memory is a gather.
 //!
-//! Several vectors go through each step together. A processor holds some sixty instructions that wait for their operands: one
-//! vector after the other, four of these chains fill it, and the units that multiply stand idle for half of the time.
+//! Several vectors go through each step together. A CPU holds about sixty instructions that wait for operands; with one
+//! vector after another, four of these chains fill it, and the multipliers are idle half of the time.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
 #![allow(clippy::excessive_precision, reason = "every digit of the f32 that is meant")]
@@ -12,7 +13,7 @@ use std::f32::consts::{LN_2, LOG2_E};
 use super::Simd;
 use super::avx2::Avx2;
 
-/// 2^(j/8) less j in the bits where a shift of the rounded argument leaves it.
+/// 2^(j/8), minus j in the bit positions where the shifted, rounded argument still contains it.
 static POWERS_LESS_INDEX: [f32; 8] = {
     let mut table = [
         1.000000000e+00,
@@ -32,13 +33,14 @@ static POWERS_LESS_INDEX: [f32; 8] = {
     table
 };
 
-/// Adding this rounds to multiples of 1/8, eight times which then stand in the low bits, under twelve bits that are 0.
+/// Adding this rounds to multiples of 1/8; the low bits then hold eight times the value, below twelve zero bits.
 const ROUND_TO_8THS: f32 = 1_572_864.0;
 
-/// e^r = 1 + r + r^2 (SQUARE + r / 6) on |r| <= R = ln 2 / 16: the term r^4 / 24 is 2 (sqrt(2) - 1) R^2 r^2 / 24 but for 2.6e-8.
+/// e^r = 1 + r + r^2 (SQUARE + r / 6) on |r| <= R = ln 2 / 16: replaces the term r^4 / 24 by 2 (sqrt(2) - 1) R^2 r^2 /
+/// 24, with an error of 2.6e-8.
 const SQUARE: f32 = 0.500_064_8;
 
-/// The multiple k of 1/8 that `rounded` holds, as 2^k for -126 <= k < 128; 0 for k = -127, infinity for 128.
+/// 2^k for the multiple k of 1/8 in `rounded`, with -126 <= k < 128; 0 for k = -127, infinity for 128.
 #[inline(always)]
 fn power(s: Avx2, rounded: __m256) -> __m256 {
     let bits = s.bits(rounded);
@@ -49,7 +51,7 @@ fn power(s: Avx2, rounded: __m256) -> __m256 {
     }
 }
 
-/// (2^k, e^r - 1) with x = k ln 2 + r for |x| <= 100, NaN second for NaN.
+/// (2^k, e^r - 1) with x = k ln 2 + r for |x| <= 100; for NaN the second is NaN.
 #[inline(always)]
 fn parts<const N: usize>(s: Avx2, x: [__m256; N]) -> ([__m256; N], [__m256; N]) {
     let (mut rounded, mut r, mut square, mut p) = (x, x, x, x);
@@ -76,7 +78,8 @@ fn parts<const N: usize>(s: Avx2, x: [__m256; N]) -> ([__m256; N], [__m256; N]) 
 /// As [`Simd::fast_exp`].
 #[inline(always)]
 pub(super) fn fast_exp(s: Avx2, x: __m256) -> __m256 {
-    // The operand that is returned for NaN stands second; the ends are those of the exponent: 2^-127 is 0, 2^128 infinity.
+    // x comes second, because min and max return their second operand for NaN. The limits are those of the exponent:
+    // 2^-127 is 0 and 2^128 infinity.
     let ([power], [q]) = parts(s, [s.min(s.splat(88.7), s.max(s.splat(-88.0), x))]);
     s.mul(power, s.add(q, s.splat(1.0)))
 }
@@ -84,7 +87,7 @@ pub(super) fn fast_exp(s: Avx2, x: __m256) -> __m256 {
 /// As [`Simd::one_and_exp_minus`].
 #[inline(always)]
 pub(super) fn one_and_exp_minus<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m256; N] {
-    // As above with -k and -r, and e^r in one sum: its last place is not the result's.
+    // As above with -k and -r. e^r is a single sum, because its last bit does not affect the result.
     for x in &mut x {
         *x = s.min(s.splat(88.0), s.max(s.splat(-88.7), *x));
     }
@@ -113,22 +116,22 @@ pub(super) fn one_and_exp_minus<const N: usize>(s: Avx2, mut x: [__m256; N]) -> 
     p
 }
 
-/// Below this e^x is subnormal, or nearly.
+/// Below this, e^x is subnormal or nearly so.
 const LEAST: f32 = -87.3;
 
 /// As [`Simd::exp_down`]: 0 below [`LEAST`].
 #[inline(always)]
 pub(super) fn exp_down(s: Avx2, x: __m256) -> __m256 {
     let ([power], [q]) = parts(s, [x]);
-    // SAFETY: the token proves the instructions. True for NaN, which stays.
+    // SAFETY: the token proves the instructions. The comparison is true for NaN, which is kept.
     unsafe { _mm256_and_ps(s.mul_add(power, q, power), _mm256_cmp_ps::<_CMP_NLT_UQ>(x, s.splat(LEAST))) }
 }
 
-/// As [`Simd::exp_down_each`]: what is not normal costs two operations less than in [`exp_down`].
+/// As [`Simd::exp_down_each`]: without exact handling of subnormals, it needs two operations fewer than [`exp_down`].
 #[inline(always)]
 pub(super) fn exp_down_each<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m256; N] {
     for x in &mut x {
-        // The operand that is returned for NaN stands second.
+        // x comes second, because max returns its second operand for NaN.
         *x = s.max(s.splat(-88.0), *x);
     }
     let (power, q) = parts(s, x);
@@ -150,12 +153,12 @@ pub(super) fn exp2_down<const N: usize>(s: Avx2, mut x: [__m256; N]) -> [__m256;
 /// As [`Simd::near_exp2`].
 #[inline(always)]
 pub(super) fn near_exp2(s: Avx2, x: __m256) -> __m256 {
-    // The operand that is returned for NaN stands second.
+    // x comes second, because min and max return their second operand for NaN.
     let [y] = exp2(s, [s.min(s.splat(127.0), s.max(s.splat(-127.0), x))]);
     y
 }
 
-/// 2^x for -127 <= x <= 127, NaN for NaN; at -127 it is 0, and below -126 anything that is not normal.
+/// 2^x for -127 <= x <= 127, NaN for NaN; 0 at -127, and any subnormal or 0 below -126.
 #[inline(always)]
 fn exp2<const N: usize>(s: Avx2, x: [__m256; N]) -> [__m256; N] {
     let (mut rounded, mut r, mut p, mut e) = (x, x, x, x);

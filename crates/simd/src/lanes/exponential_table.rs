@@ -1,4 +1,4 @@
-//! e^x by a table of 32 powers, where a table lookup is one instruction.
+//! e^x by a table of 32 powers, for CPUs where a table lookup is one instruction.
 #![allow(unsafe_code)]
 #![allow(clippy::excessive_precision, reason = "every digit of the f32 that is meant")]
 
@@ -44,39 +44,38 @@ static POWERS: [f32; 32] = [
     1.957144141e+00,
 ];
 
-/// Adding this rounds to multiples of 1/32, whose fraction then stands in the low five bits.
+/// Adding this rounds to multiples of 1/32, whose fraction is then in the low five bits.
 const ROUND_TO_32NDS: f32 = 393_216.0;
 
-/// e^x = 2^(k/32) e^r with |r| <= ln 2 / 64, for a token whose `scale` takes the floor of its second operand
-/// (P. T. P. Tang, Table-driven implementation of the exponential function, 1989, with a smaller polynomial).
+/// e^x = 2^(k/32) e^r with |r| <= ln 2 / 64, for tokens whose `scale` takes the floor of its second operand (P. T. P.
+/// Tang, Table-driven implementation of the exponential function, 1989, with a shorter polynomial).
 #[inline(always)]
 pub(super) fn fast_exp<S: Simd>(s: S, x: S::F) -> S::F {
-    // The operand that is returned for NaN stands second.
+    // x comes second, because min and max return their second operand for NaN.
     let x = s.min(s.splat(100.0), s.max(s.splat(-105.0), x));
     let rounded = s.mul_add(x, s.splat(std::f32::consts::LOG2_E), s.splat(ROUND_TO_32NDS));
     let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
     let r = s.neg_mul_add(k, s.splat(LN_2), x);
-    // e^r - 1; the term that is left out is below 6e-10.
+    // e^r - 1; the omitted term is below 6e-10.
     let q = s.mul_add(r, s.splat(1.0 / 6.0), s.splat(0.5));
     let q = s.mul_add(s.mul(q, r), r, r);
     let power = s.look_up(&POWERS, s.bits(rounded));
     s.scale(s.mul_add(power, q, power), k)
 }
 
-/// 2^x by the same table: x = k + r with |r| <= 1/64, where nothing is lost, and ends that are those of `scale`. At -infinity
-/// it is NaN.
+/// 2^x with the same table: x = k + r with |r| <= 1/64, computed exactly, and the limits of `scale`. NaN at -infinity.
 #[inline(always)]
 pub(super) fn near_exp2<S: Simd>(s: S, x: S::F) -> S::F {
     let rounded = s.add(x, s.splat(ROUND_TO_32NDS));
     let k = s.sub(rounded, s.splat(ROUND_TO_32NDS));
     let r = s.sub(x, k);
-    // (2^r - 1) / r, as e^(r ln 2) below.
+    // (2^r - 1) / r, like e^(r ln 2) below.
     let q = s.mul_add(r, s.splat(LN_2 * LN_2 / 2.0), s.splat(LINEAR * LN_2));
     let power = s.look_up(&POWERS, s.bits(rounded));
     s.scale(s.mul_add(s.mul(power, r), q, power), k)
 }
 
-/// [`POWERS`] less j in the bits where a shift of the rounded argument leaves it.
+/// [`POWERS`], minus j in the bit positions where the shifted, rounded argument still contains it.
 static POWERS_LESS_INDEX: [f32; 32] = {
     let mut table = POWERS;
     let mut j = 0;
@@ -87,13 +86,15 @@ static POWERS_LESS_INDEX: [f32; 32] = {
     table
 };
 
-/// Below this e^x is subnormal, or nearly.
+/// Below this, e^x is subnormal or nearly so.
 const LEAST: f32 = -87.3;
 
-/// e^r - 1 = r (LINEAR + r / 2) on |r| <= R = ln 2 / 64: the cubic term r^3 / 6 is R^2 r / 8 but for 5.3e-8.
+/// e^r - 1 = r (LINEAR + r / 2) on |r| <= R = ln 2 / 64: replaces the cubic term r^3 / 6 by R^2 r / 8, with an error of
+/// 5.3e-8.
 const LINEAR: f32 = 1.000_014_7;
 
-/// e^x for x <= 0, 0 below [`LEAST`]: as above, but the exponent is added as an integer and the polynomial is one degree shorter.
+/// e^x for x <= 0, 0 below [`LEAST`]. As [`fast_exp`], but adds the exponent as an integer and uses a polynomial one
+/// degree lower.
 #[inline(always)]
 pub(super) fn exp_down(s: Avx512, x: __m512) -> __m512 {
     let rounded = s.mul_add(x, s.splat(std::f32::consts::LOG2_E), s.splat(ROUND_TO_32NDS));
@@ -101,7 +102,7 @@ pub(super) fn exp_down(s: Avx512, x: __m512) -> __m512 {
     let r = s.neg_mul_add(k, s.splat(LN_2), x);
     let q = s.mul_add(r, s.splat(0.5), s.splat(LINEAR));
     let power = s.look_up(&POWERS_LESS_INDEX, s.bits(rounded));
-    // SAFETY: the token proves the instructions. True for NaN, which the product keeps.
+    // SAFETY: the token proves the instructions. The comparison is true for NaN, which the product keeps.
     unsafe {
         let keep = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, s.splat(LEAST));
         let exponent = _mm512_slli_epi32::<18>(s.bits(rounded));

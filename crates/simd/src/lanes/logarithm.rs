@@ -19,7 +19,7 @@ const Q: [f32; 9] = [
 const LN2_HIGH: f32 = 0.693_359_375;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// ln x, within 1.5 units in the last place; -infinity at 0, NaN below, infinity at infinity. NaN stays NaN.
+/// ln x, within 1.5 units in the last place; -infinity at 0, NaN for negative x, infinity at infinity. NaN stays NaN.
 ///
 /// Method: x = 2^n (1 + f), then a polynomial in f (Cody and Waite, 1980, chapter 5).
 #[inline(always)]

@@ -1,16 +1,16 @@
-//! Vectors of f32 (and, in `double`, of f64) over whatever instructions the processor has, for kernels that are written once.
+//! Vectors of f32 (and, in `double`, of f64) over the instruction sets of the CPU, for kernels that are written once.
 //!
-//! A kernel is a type that implements [`Kernel`]; its body takes a token `S: Simd` and computes with the token's methods:
-//! `s.mul_add(a, b, c)`. [`dispatch`] picks the token for an [`Isa`]. A token exists only where its instructions do, so its
-//! methods are safe. Everything on the way from [`Kernel::run`] to a method must be `#[inline(always)]`: that is what moves the
-//! instructions into the one function that is compiled for them.
+//! A kernel is a type that implements [`Kernel`]; its body takes a token `S: Simd` and computes with the token's
+//! methods: `s.mul_add(a, b, c)`. [`dispatch`] selects the token for an [`Isa`]. A token exists only if its
+//! instructions do, so its methods are safe. Everything on the path from [`Kernel::run`] to a method must be
+//! `#[inline(always)]`, so that the instructions end up in the one function that is compiled for them.
 //!
-//! Min and max follow x86: where either operand is NaN, the second is returned. Comparisons with NaN are false.
+//! As on x86, min and max return their second operand if either is NaN. Comparisons with NaN are false.
 
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
-/// Calls intrinsics, whose only condition is what the token proves (and for pointers what the caller checked).
+/// Calls intrinsics whose only condition is what the token proves (and, for pointers, what the caller checked).
 macro_rules! proven {
     ($e:expr) => {
         // SAFETY: `self` proves the instructions; pointers come from slices whose length was checked or from the caller.
@@ -44,7 +44,8 @@ pub use exp2::exp2_down;
 pub use exponential::{exp, exp2};
 pub use logarithm::ln;
 
-/// Vector instructions of one kind. `LANES` f32 make a vector `F`; `I` holds as many i32, `M` a condition for each.
+/// One set of vector instructions. A vector `F` holds `LANES` f32, `I` as many i32, and a mask `M` a condition per
+/// lane.
 #[allow(dead_code, reason = "each kernel takes what it needs")]
 pub trait Simd: Copy + Send + Sync + 'static {
     /// A vector of f32.
@@ -56,82 +57,84 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The same instructions on f64.
     type Double: Double;
 
-    /// f32 in a vector.
+    /// Number of f32 lanes in a vector.
     const LANES: usize;
-    /// Vectors that the processor's registers hold.
+    /// Number of vector registers of the CPU.
     const REGISTERS: usize;
-    /// Whether [`Simd::look_up`] is one instruction or two, not one for each lane.
+    /// True if [`Simd::look_up`] takes one or two instructions, not one per lane.
     const QUICK_LOOK_UP: bool;
 
-    /// The same instructions on f64.
+    /// The token for the same instructions on f64.
     fn double(self) -> Self::Double;
-    /// `x` in every lane.
+    /// A vector with `x` in every lane.
     fn splat(self, x: f32) -> Self::F;
-    /// The first [`Simd::LANES`] of `x`. Panics where it is shorter.
+    /// Reads the first [`Simd::LANES`] values of `x`. Panics if it is shorter.
     fn load(self, x: &[f32]) -> Self::F;
-    /// All of `x`, which holds fewer than [`Simd::LANES`]; `fill` in the lanes beyond.
+    /// Reads all of `x`, which must be shorter than [`Simd::LANES`], and sets the remaining lanes to `fill`.
     fn load_part(self, x: &[f32], fill: f32) -> Self::F;
-    /// Writes the first [`Simd::LANES`] of `y`. Panics where it is shorter.
+    /// Writes the first [`Simd::LANES`] values of `y`. Panics if it is shorter.
     fn store(self, y: &mut [f32], v: Self::F);
-    /// Writes all of `y`, which holds fewer than [`Simd::LANES`].
+    /// Writes all of `y`, which must be shorter than [`Simd::LANES`].
     fn store_part(self, y: &mut [f32], v: Self::F);
-    /// As `store`, past the caches; `y` must start at a multiple of 64 bytes. Call [`Simd::fence`] before others read.
+    /// As `store`, bypassing the caches; `y` must be aligned to 64 bytes. Call [`Simd::fence`] before other threads
+    /// read.
     fn stream(self, y: &mut [f32], v: Self::F);
-    /// Makes streamed stores visible to other threads.
+    /// Makes non-temporal stores visible to other threads.
     fn fence(self);
     /// Reads [`Simd::LANES`] values.
     ///
     /// # Safety
-    /// `x` points to so many readable f32.
+    /// `x` must point to [`Simd::LANES`] readable f32.
     unsafe fn load_at(self, x: *const f32) -> Self::F;
     /// Writes [`Simd::LANES`] values.
     ///
     /// # Safety
-    /// `y` points to so many writable f32.
+    /// `y` must point to [`Simd::LANES`] writable f32.
     unsafe fn store_at(self, y: *mut f32, v: Self::F);
-    /// Transposes a square of [`Simd::LANES`] by so many values; rows are `from_stride` and `to_stride` values apart.
+    /// Transposes a square of [`Simd::LANES`] by [`Simd::LANES`] values; rows are `from_stride` and `to_stride` values
+    /// apart.
     ///
     /// # Safety
-    /// Every row of the square can be read at `from` and written at `to`; the two do not overlap.
+    /// Every row of the square must be readable at `from` and writable at `to`, and the two must not overlap.
     unsafe fn transpose_at(self, from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
-    /// Reads [`Simd::LANES`] bf16, exactly.
+    /// Reads [`Simd::LANES`] bf16 values, exactly.
     ///
     /// # Safety
-    /// `x` points to so many readable values.
+    /// `x` must point to [`Simd::LANES`] readable values.
     unsafe fn widen_at(self, x: *const u16) -> Self::F;
-    /// Writes the nearest bf16 of each lane, the even one of two; NaN stays NaN.
+    /// Writes the nearest bf16 of each lane, ties to even; NaN stays NaN.
     ///
     /// # Safety
-    /// `y` points to [`Simd::LANES`] writable values.
+    /// `y` must point to [`Simd::LANES`] writable values.
     unsafe fn narrow_at(self, y: *mut u16, v: Self::F);
-    /// The same for `a` and then `b`, which is cheaper than one after the other.
+    /// As `narrow_at` for `a` and then `b`, which is cheaper than two calls.
     ///
     /// # Safety
-    /// `y` points to twice [`Simd::LANES`] writable values.
+    /// `y` must point to twice [`Simd::LANES`] writable values.
     unsafe fn narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
-    /// As `narrow_two_at`, past the caches. Call [`Simd::fence`] before others read.
+    /// As `narrow_two_at`, bypassing the caches. Call [`Simd::fence`] before other threads read.
     ///
     /// # Safety
-    /// As `narrow_two_at`, and `y` starts at a multiple of 4 [`Simd::LANES`] bytes.
+    /// As for `narrow_two_at`, and `y` must be aligned to 4 [`Simd::LANES`] bytes.
     unsafe fn stream_narrow_two_at(self, y: *mut u16, a: Self::F, b: Self::F);
 
-    /// a + b
+    /// The sum a + b.
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a - b
+    /// The difference a - b.
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a b
+    /// The product a b.
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a / b
+    /// The quotient a / b.
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a b + c, rounded once where the processor can, twice in the baseline.
+    /// a b + c, rounded once if the CPU has FMA, twice in the baseline.
     fn mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// c - a b, rounded as `mul_add`.
+    /// c - a b, rounded like `mul_add`.
     fn neg_mul_add(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// The smaller; b where either is NaN.
+    /// The smaller value; b if either is NaN.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The larger; b where either is NaN.
+    /// The larger value; b if either is NaN.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
-    /// |a|
+    /// The magnitude of a.
     fn abs(self, a: Self::F) -> Self::F;
     /// The square root, correctly rounded.
     fn sqrt(self, a: Self::F) -> Self::F;
@@ -139,9 +142,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn round(self, a: Self::F) -> Self::F;
     /// The magnitude of a with the sign of b.
     fn copysign(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a 2^n for integral n within +-300; overflow gives infinity, underflow gives subnormals or 0.
+    /// a 2^n for an integer n within +-300; overflow gives infinity, underflow gives subnormals or 0.
     fn scale(self, a: Self::F, n: Self::F) -> Self::F;
-    /// a 2^n for integral n <= 127, where 2^n may be taken for 0 from -127 down; NaN in both gives NaN.
+    /// a 2^n for an integer n <= 127; 2^n may be 0 from -127 down. NaN in both gives NaN.
     #[inline(always)]
     fn scale_down(self, a: Self::F, n: Self::F) -> Self::F {
         self.scale(a, n)
@@ -149,40 +152,41 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// (m, e) with a = m 2^e and 1 <= m < 2, for positive finite a, subnormals included.
     fn split(self, a: Self::F) -> (Self::F, Self::F);
 
-    /// a < b
+    /// a < b; false for NaN.
     fn lt(self, a: Self::F, b: Self::F) -> Self::M;
-    /// a <= b
+    /// a <= b; false for NaN.
     fn le(self, a: Self::F, b: Self::F) -> Self::M;
     /// a = b; false for NaN, so `eq(a, a)` finds numbers.
     fn eq(self, a: Self::F, b: Self::F) -> Self::M;
-    /// yes where m, else no.
+    /// `yes` in lanes where `m` holds, else `no`.
     fn select(self, m: Self::M, yes: Self::F, no: Self::F) -> Self::F;
-    /// Whether m holds in some lane.
+    /// True if `m` holds in at least one lane.
     fn any(self, m: Self::M) -> bool;
 
-    /// The integral a as i32; meaningful within the range of i32.
+    /// The integer value a as i32; meaningful within the range of i32.
     fn to_int(self, a: Self::F) -> Self::I;
-    /// As f32.
+    /// Converts to f32.
     fn int_to_float(self, a: Self::I) -> Self::F;
-    /// The bits of a.
+    /// The bits of each lane.
     fn bits(self, a: Self::F) -> Self::I;
-    /// The entries of `table` at the lanes' low five bits.
+    /// Looks up each lane's low five bits in `table`.
     fn look_up(self, table: &[f32; 32], at: Self::I) -> Self::F;
 
-    /// e^x in the cheapest way: within 1.5 units in the last place where |x| < 8, an error that grows with |x| to 2^-18 of
-    /// the result; below -87 it may be 0 and above 88.3 infinity, NaN stays NaN.
+    /// e^x by the cheapest method: within 1.5 units in the last place for |x| < 8, with an error that grows with |x| to
+    /// 2^-18 of the result. Below -87 it may be 0, above 88.3 infinity; NaN stays NaN.
     #[inline(always)]
     fn fast_exp(self, x: Self::F) -> Self::F {
         exp(self, self.min(self.splat(100.0), self.max(self.splat(-105.0), x)))
     }
-    /// e^x for x <= 0, the weight of a softmax: within 2 units in the last place where x > -8, an error that grows to 2^-18 of
-    /// the result; below -87 it may be 0, at -infinity it is. NaN stays NaN.
+    /// e^x for x <= 0, as in softmax weights: within 2 units in the last place for x > -8, with an error that grows to
+    /// 2^-18 of the result. Below -87 it may be 0; at -infinity it is. NaN stays NaN.
     #[inline(always)]
     fn exp_down(self, x: Self::F) -> Self::F {
         exp(self, self.max(self.splat(-105.0), x))
     }
-    /// 1 + e^-x of several vectors, within 3 units in the last place where |x| < 8, as [`Simd::fast_exp`] beyond; infinity for
-    /// -infinity, NaN for NaN. Like all functions of several vectors, it takes each step for all of them where that is quicker.
+    /// 1 + e^-x of several vectors, within 3 units in the last place for |x| < 8, beyond that as [`Simd::fast_exp`];
+    /// infinity for -infinity, NaN for NaN. Like all functions of several vectors, it interleaves their steps if that
+    /// is faster.
     #[inline(always)]
     fn one_and_exp_minus<const N: usize>(self, mut x: [Self::F; N]) -> [Self::F; N] {
         for x in &mut x {
@@ -190,7 +194,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
         }
         x
     }
-    /// [`Simd::exp_down`] of several vectors, by rows; below -87.3 anything that is not normal, 0 at -infinity.
+    /// [`Simd::exp_down`] of several rows of vectors; below -87.3 any subnormal or 0, 0 at -infinity.
     #[inline(always)]
     fn exp_down_each<const ROWS: usize, const N: usize>(self, mut x: [[Self::F; N]; ROWS]) -> [[Self::F; N]; ROWS] {
         for x in x.as_flattened_mut() {
@@ -198,7 +202,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
         }
         x
     }
-    /// 2^x for x <= 0 of several vectors, within 2.5 units in the last place; below -126 anything that is not normal, 0 at
+    /// 2^x for x <= 0 of several vectors, within 2.5 units in the last place; below -126 any subnormal or 0, 0 at
     /// -infinity. NaN gives 0 or NaN.
     #[inline(always)]
     fn exp2_down_each<const N: usize>(self, mut x: [Self::F; N]) -> [Self::F; N] {
@@ -207,49 +211,49 @@ pub trait Simd: Copy + Send + Sync + 'static {
         }
         x
     }
-    /// 2^x, within 2.5 units in the last place and 1 at 0: the weight of a softmax by a score near its own. Below -126 it may be
-    /// 0, at -infinity 0 or NaN; from 127 up anything from 2^126, or NaN; NaN stays NaN.
+    /// 2^x, within 2.5 units in the last place and 1 at 0: the softmax weight of a score close to the maximum. Below
+    /// -126 it may be 0, at -infinity 0 or NaN; from 127 up any value of at least 2^126, or NaN; NaN stays NaN.
     #[inline(always)]
     fn near_exp2(self, x: Self::F) -> Self::F {
         exp2::near_exp2(self, x)
     }
-    /// The smaller of |a| and the positive `limit`; the limit for NaN.
+    /// The smaller of |a| and the positive `limit`; `limit` for NaN.
     #[inline(always)]
     fn abs_up_to(self, a: Self::F, limit: Self::F) -> Self::F {
         self.min(self.abs(a), limit)
     }
-    /// a above 0, -0 below, NaN for NaN and for -infinity: the part of an activation that grows.
+    /// a if positive, -0 if negative, NaN for NaN and for -infinity: the growing part of an activation function.
     #[inline(always)]
     fn positive_part(self, a: Self::F) -> Self::F {
         let zero = self.splat(0.0);
         self.select(self.lt(a, zero), self.mul(a, zero), a)
     }
 
-    /// `negative` where `of` is below 0, `positive` where it is above; either for 0 and NaN.
+    /// `negative` if `of` is below 0, `positive` if above; either for 0 and NaN.
     #[inline(always)]
     fn by_sign(self, of: Self::F, negative: Self::F, positive: Self::F) -> Self::F {
         self.select(self.lt(of, self.splat(0.0)), negative, positive)
     }
 
-    /// Sum over the lanes, by halves.
+    /// Sum over the lanes, by repeated halving.
     fn sum(self, a: Self::F) -> f32;
-    /// Maximum over the lanes; NaN lanes may be passed over.
+    /// Maximum over the lanes; NaN lanes may be ignored.
     fn largest(self, a: Self::F) -> f32;
 }
 
-/// Code that runs on any vector instructions.
+/// Code that runs with any vector instructions.
 pub trait Kernel {
-    /// What it returns.
+    /// The result of the kernel.
     type Out;
     /// The body. Mark it `#[inline(always)]`.
     fn run<S: Simd>(self, s: S) -> Self::Out;
 }
 
-/// Runs `kernel` with the instructions `isa`.
+/// Runs `kernel` with the instruction set `isa`.
 pub fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Out {
     match isa.set() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an `Isa` of this set proves that the processor has it.
+        // SAFETY: an `Isa` of this set proves that the CPU has it.
         Set::Avx512 => unsafe { on_avx512(avx512::Avx512::new(), kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.

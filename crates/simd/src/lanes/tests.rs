@@ -1,12 +1,12 @@
-//! Every operation, on every instruction set of this machine, against plain f32 or f64.
+//! Every operation, on every instruction set of this machine, compared with plain f32 or f64.
 
 use super::{Kernel, Simd, dispatch, exp, exp2, ln};
 use crate::isa::Isa;
 
-/// Applies a unary function lane by lane to a whole slice, tail included.
+/// Applies a unary function lane by lane to a whole slice, including the tail.
 struct Map<'a, F>(&'a [f32], F);
 
-/// A function of a vector. A closure cannot be generic over the token.
+/// A vector function. A closure cannot be generic over the token.
 trait Function {
     fn of<S: Simd>(&self, s: S, x: S::F) -> S::F;
 }
@@ -64,7 +64,7 @@ function!(Square, s, x, {
 });
 function!(NotANumber, s, x, s.select(s.eq(x, x), s.splat(0.0), s.splat(1.0)));
 
-/// Distance of `got` from the exact `want` in units in the last place of `want` as an f32.
+/// Distance of `got` from the exact `want`, in units in the last place of `want` as an f32.
 fn ulps(got: f32, want: f64) -> f64 {
     let nearest = want as f32;
     if got.is_infinite() || nearest.is_infinite() {
@@ -126,7 +126,7 @@ fn the_exponential_below_zero_keeps_its_error_and_its_ends() {
             let bound = if *x > -8.0 { 2.0 * 2f64.powi(-23) } else { 2f64.powi(-18) };
             assert!(relative <= bound, "{}: e^{x} is off by {relative:e}", isa.name());
         }
-        // What is below the smallest normal number may be 0 or right, never anything else.
+        // Results below the smallest normal number may be 0 or correct, but nothing else.
         let low: Vec<f32> =
             (0..100_000).map(|i| -87.2 - 0.01 * i as f32).chain([-1e5, -3e5, -1e30, f32::MIN]).collect();
         for (x, y) in low.iter().zip(dispatch(isa, Map(&low, ExpDown))) {
@@ -197,7 +197,7 @@ fn powers_of_two_are_right_to_a_few_units() {
 
 #[test]
 fn the_logarithm_is_right_to_its_last_place() {
-    // Every 1009th positive f32, subnormals included, and all near 1.
+    // Every 1009th positive f32, including subnormals, and all values near 1.
     let everywhere = (1..0x7f80_0000_u32).step_by(1009).map(f32::from_bits);
     let near_one = (0x3f7f_0000_u32..0x3f81_0000).map(f32::from_bits);
     let xs: Vec<f32> = everywhere.chain(near_one).collect();
@@ -246,7 +246,7 @@ fn small_operations_agree_with_plain_f32() {
     }
 }
 
-/// Sum, largest, and a part shorter than a vector.
+/// Sum, maximum, and a slice shorter than a vector.
 struct Reduce<'a>(&'a [f32]);
 
 impl Kernel for Reduce<'_> {

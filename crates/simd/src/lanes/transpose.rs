@@ -1,30 +1,30 @@
-//! Squares of f32 turned over in registers: rows become columns. Packing the second operand of a matrix product lives on it.
+//! Transposes squares of f32 in registers. Packing the second operand of a matrix product depends on its speed.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-/// Sixteen rows of sixteen.
+/// Transposes sixteen rows of sixteen.
 ///
 /// # Safety
-/// AVX-512 F; all rows can be read at `from` and written at `to`.
+/// The CPU must have AVX-512 F, all rows must be readable at `from` and writable at `to`.
 #[inline(always)]
 pub(super) unsafe fn sixteen(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     // SAFETY: the caller's promise; `i` stays below 16.
     unsafe {
         let row: [__m512; 16] = std::array::from_fn(|i| _mm512_loadu_ps(from.add(i * from_stride)));
-        // Pairs of rows: within each quarter of a register, elements 0, 1 (even slots) and 2, 3 (odd slots) of both.
+        // Row pairs: within each quarter of a register, elements 0, 1 (even indices) and 2, 3 (odd indices) of both.
         let pair: [__m512; 16] = std::array::from_fn(|i| {
             let (a, b) = (row[i & !1], row[i | 1]);
             if i & 1 == 0 { _mm512_unpacklo_ps(a, b) } else { _mm512_unpackhi_ps(a, b) }
         });
-        // Fours of rows: slot c of a four holds column c of each quarter.
+        // Groups of four rows: index c of a group holds column c of each quarter.
         let four: [__m512; 16] = std::array::from_fn(|i| {
             let (base, column) = (i & !3, i & 3);
             let a = _mm512_castps_pd(pair[base + (column >> 1)]);
             let b = _mm512_castps_pd(pair[base + 2 + (column >> 1)]);
             _mm512_castpd_ps(if column & 1 == 0 { _mm512_unpacklo_pd(a, b) } else { _mm512_unpackhi_pd(a, b) })
         });
-        // Eights: quarters 0 and 2 (slots 0..4) or 1 and 3 (slots 4..8) of two fours.
+        // Groups of eight: quarters 0 and 2 (indices 0..4) or 1 and 3 (indices 4..8) of two groups of four.
         let eight: [__m512; 16] = std::array::from_fn(|i| {
             let (base, odd, column) = (i & 8, i & 4 != 0, i & 3);
             let (a, b) = (four[base + column], four[base + 4 + column]);
@@ -44,10 +44,10 @@ pub(super) unsafe fn sixteen(from: *const f32, from_stride: usize, to: *mut f32,
     }
 }
 
-/// Eight rows of eight.
+/// Transposes eight rows of eight.
 ///
 /// # Safety
-/// AVX2; all rows can be read at `from` and written at `to`.
+/// The CPU must have AVX2, all rows must be readable at `from` and writable at `to`.
 #[inline(always)]
 pub(super) unsafe fn eight(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     // SAFETY: the caller's promise; `i` stays below 8.

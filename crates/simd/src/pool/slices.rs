@@ -1,27 +1,28 @@
-//! Slices dealt out to the team, each piece to one thread only.
+//! Distributes slices over the team, each piece to one thread.
 #![allow(unsafe_code)]
 
 use super::for_each_chunk;
 
-/// A pointer that may travel to other threads, because no two of them use the same part of what it points to.
+/// A pointer shared between threads that access disjoint parts of its target.
 struct Start<T>(*mut T);
 
-// SAFETY: `T: Send` is asked for where these are made, and the parts handed out are disjoint.
+// SAFETY: creating one requires `T: Send`, and the parts handed out are disjoint.
 unsafe impl<T: Send> Sync for Start<T> {}
 
 impl<T> Start<T> {
     /// The elements `[at, at + len)`.
     ///
     /// # Safety
-    /// They lie within one live allocation that nobody else borrows, and nobody else gets any of them.
+    /// They must lie within one live allocation that nothing else borrows, and no other part may overlap them.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches that the parts are disjoint")]
     unsafe fn part(&self, at: usize, len: usize) -> &mut [T] {
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(at), len) }
     }
 }
 
-/// Cuts `slice` into pieces of `len` elements (the last may be shorter) and calls `work(i, piece)` for each on the team.
+/// Splits `slice` into pieces of `len` elements (the last may be shorter) and calls `work(i, piece)` for each on the
+/// team.
 pub fn for_each_slice<T: Send>(slice: &mut [T], len: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let (all, len) = (slice.len(), len.max(1));
     let start = Start(slice.as_mut_ptr());
@@ -32,7 +33,7 @@ pub fn for_each_slice<T: Send>(slice: &mut [T], len: usize, work: impl Fn(usize,
     });
 }
 
-/// Calls `work(i, part)` once for each part on the team: for parts that borrow from several slices.
+/// Calls `work(i, part)` once for each part on the team, for parts that borrow from several slices.
 pub fn for_each_part<T: Send>(parts: Vec<T>, work: impl Fn(usize, T) + Sync) {
     let mut parts: Vec<Option<T>> = parts.into_iter().map(Some).collect();
     for_each_slice(&mut parts, 1, |i, part| part.iter_mut().filter_map(Option::take).for_each(|part| work(i, part)));

@@ -1,13 +1,13 @@
-//! A team of threads for short work: spin a while, then park.
+//! A team of threads for short work: spin for a while, then park.
 //!
-//! A thread that sleeps in the kernel takes tens of microseconds to wake, longer on a virtual machine whose processor was
-//! halted. So a member that has finished goes on looking for work for a bounded time ([`SPIN`]) and only then sleeps.
-//! Rayon wakes its threads through the kernel more often, and the caller has to hand its work over and sleep itself;
+//! A thread that sleeps in the kernel takes tens of microseconds to wake, and longer on a virtual machine whose
+//! processor was halted. A member that has finished therefore looks for work for a bounded time ([`SPIN`]) before it
+//! sleeps. Rayon wakes its threads through the kernel more often, and its caller must hand over the work and sleep;
 //! here the caller takes part.
 //!
-//! One job at a time. Pieces are dealt out dynamically, so a processor that is taken away delays its own piece only, and an
-//! invitation that nobody took up by the time all pieces are done is withdrawn: on a busy machine the caller does the work
-//! alone instead of waiting for a thread that the scheduler does not run.
+//! One job runs at a time. Pieces are distributed dynamically, so a preempted processor delays only its own piece. Once
+//! all pieces are done, invitations that no member has accepted are withdrawn: on a busy machine the caller does all
+//! the work instead of waiting for a thread that the scheduler does not run.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -18,38 +18,40 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// How long a member looks for work before it sleeps. Longer than the gap between two operations of a model; short enough
-/// that a program which goes on in one thread does not notice.
+/// How long a member looks for work before it sleeps. Longer than the gap between two operations of a model; short
+/// enough not to matter to a program that continues in one thread.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// How long the caller spins for members that are still at their last piece, before it sleeps.
+/// How long the caller spins for members that are finishing their last piece, before it sleeps.
 const LAST_PIECES: Duration = Duration::from_micros(50);
 
-/// Looks between two readings of the clock while spinning.
+/// Checks between two clock readings while spinning.
 const LOOKS: u32 = 32;
 
 thread_local! {
-    /// The most pieces that a job of this thread was cut into since [`most_threads`] began, as far as threads may take them.
+    /// The largest number of pieces of any job of this thread since [`most_threads`] began, limited by the threads
+    /// allowed.
     static WIDEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What `run` returns, and the most threads that can have taken part in its jobs: there may be fewer pieces than processors.
+/// Runs `run` and also returns the most threads that can have taken part in its jobs: there may be fewer pieces than
+/// threads.
 pub fn most_threads<T>(run: impl FnOnce() -> T) -> (T, usize) {
     WIDEST.set(1);
     let returned = run();
     (returned, WIDEST.get().clamp(1, super::threads()))
 }
 
-/// Calls `work(i)` once for each `i` below `pieces`, on all processors that this process may use. The calling thread takes
-/// part, pieces are dealt out dynamically, and all are done when this returns.
+/// Calls `work(i)` once for each `i` below `pieces`, on all processors available to this process. The calling thread
+/// takes part, pieces are distributed dynamically, and all are done on return.
 ///
-/// Works when called from inside such a piece, or while another thread has the team: then the calling thread does all
-/// pieces itself. A panic of a piece ends the dealing and goes on in the caller once no other thread is at work.
+/// If called from inside a piece, or while another thread uses the team, the calling thread does all pieces itself. A
+/// panic in a piece stops the distribution and resumes in the caller once no other thread is working.
 pub fn for_each_chunk(pieces: usize, work: impl Fn(usize) + Sync) {
     for_each_chunk_on(usize::MAX, pieces, work);
 }
 
-/// The same on at most so many `threads`, the calling one among them.
+/// As [`for_each_chunk`] on at most `threads` threads, including the caller.
 pub fn for_each_chunk_on(threads: usize, pieces: usize, work: impl Fn(usize) + Sync) {
     static TEAM: OnceLock<Team> = OnceLock::new();
     WIDEST.set(WIDEST.get().max(pieces.min(threads)));
@@ -59,13 +61,13 @@ pub fn for_each_chunk_on(threads: usize, pieces: usize, work: impl Fn(usize) + S
     TEAM.get_or_init(Team::assemble).run(threads, pieces, &work);
 }
 
-/// What the members of a team work at. Lies on the stack of the caller, who stays until nobody looks at it any more.
+/// The work of a team. Stored on the stack of the caller, who stays until no member uses it any more.
 struct Job<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     pieces: usize,
-    /// The next piece that nobody has taken.
+    /// The next piece that no thread has taken.
     next: AtomicUsize,
-    /// Members that were invited and have neither left nor been sent home.
+    /// Invited members that have neither finished nor lost their invitation.
     members: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     caller: Thread,
@@ -90,43 +92,43 @@ impl Job<'_> {
     }
 }
 
-/// One thread of a team as others see it. On cache lines of its own (two, since processors fetch them in pairs).
+/// The shared state of one member. Aligned to two cache lines, because CPUs prefetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Member {
-    /// The job that it is invited to; null when there is none.
+    /// The job that it is invited to; null if none.
     invitation: AtomicPtr<Job<'static>>,
     asleep: AtomicBool,
-    /// Set before anybody can invite it.
+    /// Set before the first invitation.
     thread: OnceLock<Thread>,
-    /// The processor that it stays on.
+    /// The processor that it is pinned to.
     home: Option<usize>,
 }
 
 struct Team {
     members: &'static [Member],
-    /// Most members that one job needs: one less than there are processors, since the caller works too.
+    /// Most members that one job needs: one less than the number of threads, because the caller works too.
     helpers: usize,
     busy: AtomicBool,
 }
 
 impl Team {
-    /// One thread for each processor. The one that lives where the caller runs is left asleep, so that a caller that the
-    /// scheduler moves about never shares its processor with a member.
+    /// Starts one thread per processor. The one on the caller's processor stays asleep, so that a caller that the
+    /// scheduler moves around never shares its processor with a member.
     fn assemble() -> Self {
         let (processors, threads) = (super::processors(), super::threads());
         let homes: Vec<Option<usize>> = match processors.len() {
-            // Nothing is known about processors, or fewer may be used than there are (quotas): any thread will do.
+            // The processors are unknown, or a quota allows fewer threads than processors: do not pin.
             n if n != threads => vec![None; threads - 1],
             1 => Vec::new(),
             _ => processors.into_iter().map(Some).collect(),
         };
-        // The members live as long as their threads, which is as long as the process.
+        // The members live as long as their threads, and these as long as the process.
         let members: &'static [Member] =
             homes.into_iter().map(|home| Member { home, ..Member::default() }).collect::<Vec<_>>().leak();
         for (index, member) in members.iter().enumerate() {
             let started = std::thread::Builder::new().name(format!("ellwand-team-{index}")).spawn(|| member.live());
-            // A system without another thread: the member is never invited, and the others do its part.
+            // If no thread can be started, the member is never invited and the others do its share.
             if let Ok(handle) = started {
                 let _ = member.thread.set(handle.thread().clone());
             }
@@ -158,7 +160,7 @@ impl Team {
                 job.members.fetch_sub(1, Ordering::AcqRel);
             }
         }
-        // From here on every remaining member is inside `take_part` of this job, and will leave it.
+        // From here on every remaining member is inside `take_part` of this job and will leave it.
         let none_left = || job.members.load(Ordering::Acquire) == 0;
         if !spin(LAST_PIECES, none_left) {
             while !none_left() {
@@ -173,7 +175,7 @@ impl Team {
 }
 
 impl Member {
-    /// The life of the thread: look for an invitation, follow it, look again, sleep.
+    /// The thread's main loop: wait for an invitation, do the work, spin, sleep.
     fn live(&self) {
         if let Some(home) = self.home {
             super::pin_to(home);
@@ -181,7 +183,8 @@ impl Member {
         loop {
             let invited = || !self.invitation.load(Ordering::Relaxed).is_null();
             if !spin(SPIN, invited) {
-                // The order of these two, and of the two in `invite`, makes it impossible that both sides miss each other.
+                // The order of these two operations, and of the two in `invite`, ensures that at least one side sees
+                // the other.
                 self.asleep.store(true, Ordering::SeqCst);
                 while self.invitation.load(Ordering::SeqCst).is_null() {
                     std::thread::park();
@@ -192,9 +195,9 @@ impl Member {
             if job.is_null() {
                 continue; // Withdrawn.
             }
-            // SAFETY: the pointer was published by `Team::run`, whose job stays alive until its count of members is zero.
-            // Taking the invitation out by `swap` means that `disinvite` did not: this member is still counted until the
-            // `fetch_sub` below, after which the job is not touched again.
+            // SAFETY: `Team::run` published the pointer, and its job stays alive until its member count is zero. Since
+            // `swap` removed the invitation, `disinvite` did not: this member is still counted until the `fetch_sub`
+            // below, and does not use the job afterwards.
             let job = unsafe { &*job };
             job.take_part();
             let caller = job.caller.clone();
@@ -213,13 +216,13 @@ impl Member {
         }
     }
 
-    /// Withdraws an invitation that was not taken up yet; `false` when it was.
+    /// Withdraws an invitation; `false` if it has already been accepted.
     fn disinvite(&self, job: *mut Job<'static>) -> bool {
         self.invitation.compare_exchange(job, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// Looks until `done`, for at most about `time`; whether it came to pass.
+/// Spins until `done` or for about `time`; returns whether it is done.
 fn spin(time: Duration, done: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -241,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Every piece once, for numbers of pieces around the number of threads and far above it.
+    /// Checks that every piece is done exactly once.
     fn once_each(pieces: usize) {
         let counts: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
         for_each_chunk(pieces, |piece| {
@@ -318,11 +321,11 @@ mod tests {
         if super::super::threads() < 2 {
             return;
         }
-        // Another test may have the team at that moment, so there are several attempts.
+        // Another test may be using the team, so try several times.
         assert!((0..200).any(|_| together()), "no other thread ever took a piece");
     }
 
-    /// Whether two pieces of one job run on two threads.
+    /// True if two pieces of one job ran on two threads.
     fn together() -> bool {
         let names = Mutex::new(std::collections::BTreeSet::new());
         let arrived = AtomicUsize::new(0);

@@ -1,18 +1,18 @@
-//! The calibration tasks on a GPU that are about memory and launches; multiply-adds are in `fma.rs`.
+//! GPU calibration tasks for memory and launches; `fma.rs` has multiply-adds.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
 use crate::{Arg, Buffer, Grid, Job, Source, files, gpu};
 
-/// The kernels.
+/// The CUDA kernels of this file.
 pub(super) static SOURCE: Source = Source { name: "calibration.cu", text: files!("calibration.cu"), options: &[] };
 
 const THREADS: u32 = 256;
-/// Blocks of `THREADS` that a multiprocessor holds at once: a grid of this many loops over the data.
+/// Resident blocks of `THREADS` per multiprocessor; a grid of this size loops over the data.
 const RESIDENT: u32 = 8;
-/// Words of 16 bytes that a thread of `copy_words` copies where there are many.
+/// 16-byte words that each thread of `copy_words` copies if the array is large enough.
 const SEVERAL: usize = 4;
-/// Most passes of one iteration.
+/// The most passes per iteration.
 const MOST_PASSES: usize = 16;
 
 fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -22,7 +22,7 @@ fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>,
     Ok(job.boxed())
 }
 
-/// Refuses what would measure launches.
+/// Rejects a pass count at which the launches, not the passes, would dominate the time.
 pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
     if passes <= MOST_PASSES {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn check_passes(passes: usize) -> Result<(), PrepareError> {
     )))
 }
 
-/// A task, whose copy may go by a loop.
+/// Prepares one streaming task; `copy` can also use a grid-stride loop.
 fn stream(
     task: &'static str,
     looping: bool,
@@ -95,7 +95,7 @@ pub(super) fn register(registry: &mut Registry) {
     };
     let looping = "16 bytes a thread, a grid as large as the GPU holds";
     registry.implementation(by("cuda", "copy", "64 bytes a thread, a piece of its own for each block", false));
-    // The faster one is the ceiling that others are held against.
+    // The faster of the two is the ceiling for other workloads.
     registry.implementation(by("cuda-loop", "copy", looping, true));
     registry.implementation(by("cuda", "read", looping, true));
     registry.implementation(by("cuda", "fill", looping, true));

@@ -1,19 +1,19 @@
-//! `fma` as CUDA kernels: as many chains of multiply-adds as fill a device.
+//! `fma` as CUDA kernels: enough chains of multiply-adds to fill a device.
 
 use ellwand_core::{Case, Device, DeviceKind, Implementation, PrepareError, Prepared, Registry, Tensors};
 
 use crate::{Arg, Buffer, Grid, Job, Source, files, gpu, whole};
 
-/// Chains of a block, which is a group of the workload.
+/// Chains per block; a block is one group of the workload.
 const CHAINS: u32 = 192;
-/// The factor and the summand of a step, which are the workload's.
+/// Factor and summand of a step, as the workload defines them.
 const A: f64 = 0.999;
 const B: f64 = 0.001;
 
-/// The kernels.
+/// The CUDA kernels of this file.
 pub(super) static SOURCE: Source = Source { name: "fma.cu", text: files!("fma.cu"), options: &[] };
 
-/// The chains on a GPU, a block a group.
+/// Runs the chains on a GPU, one block per group.
 fn on_device(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     let mut job = Job::new(gpu);

@@ -1,4 +1,4 @@
-//! The limits of a GPU: rows for the workloads of `ellwand-calibration`, and the workloads that a GPU alone has.
+//! Limits of a GPU: implementations of `ellwand-calibration`'s workloads, and workloads that exist only on GPUs.
 
 mod cuda;
 mod fma;
@@ -11,10 +11,10 @@ use ellwand_core::{Case, Registry};
 
 use crate::Source;
 
-/// What `fill` writes, as its workload says.
+/// The pattern that `fill` writes; the workload defines it.
 const PATTERN: u64 = 0x5a5a_0123_4567_89ab;
 
-/// Adds what measures the limits of a GPU to a registry that has the calibration workloads.
+/// Registers the GPU calibration. The registry must already have the calibration workloads.
 pub(crate) fn register(registry: &mut Registry) {
     fma::register(registry);
     products::register(registry);
@@ -35,17 +35,17 @@ const fn row(kind: CeilingKind, workload: &'static str, axes: &'static [(&'stati
     CeilingCase { kind, workload, axes, past: None }
 }
 
-/// The sources of the kernels.
+/// The kernel sources of this module.
 pub(crate) fn sources() -> [&'static Source; 5] {
     [&cuda::SOURCE, &fma::SOURCE, &products::SOURCE, &products::HOPPER, &wgpu::SOURCE]
 }
 
-/// An axis as a count of at least 1.
+/// An axis as a count, at least 1.
 fn axis(case: &Case, name: &str) -> usize {
     case.int(name).and_then(|value| usize::try_from(value).ok()).unwrap_or(1).max(1)
 }
 
-/// Words of 8 bytes in one array of a stream task.
+/// 8-byte words in one array of a stream task.
 fn words(task: &str, case: &Case) -> usize {
     axis(case, "bytes") / 8 / if task == "copy" { 2 } else { 1 }
 }

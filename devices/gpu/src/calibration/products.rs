@@ -1,15 +1,15 @@
-//! `products`: multiply-adds in products of bf16 matrices with sums in f32, which is the most that units made for them can do.
+//! `products`: peak rate of bf16 matrix products with f32 sums, which is what matrix units do best.
 //!
-//! A tile of 64 x 128 is `Y = c + A_0 B_0 + A_1 B_1 + ..`, where a step multiplies 64 x 16 by 16 x 128. Steps repeat with a
-//! period of four, so that all operands stay where they are multiplied: the left sides of a period are `A`, `A'`, `E - A` and
-//! `E' - A'`, the right ones `B`, `B'`, `B` and `B'`. So a period adds `E B + E' B'`, which is small, though each of its products
-//! is large.
+//! A tile of 64 x 128 is `Y = c + A_0 B_0 + A_1 B_1 + ..`, where a step multiplies 64 x 16 by 16 x 128. Steps repeat
+//! with a period of four, so that all operands stay in registers or shared memory: the left sides of a period are `A`,
+//! `A'`, `E - A` and `E' - A'`, the right ones `B`, `B'`, `B` and `B'`. A period therefore adds `E B + E' B'`, which is
+//! small, though each of its products is large.
 //!
-//! Everything is a whole number that bf16 holds exactly, drawn from all it holds up to 255, since how fast a device multiplies
-//! depends on the bits that change. `E` has 1 or -1 once in a row and `E'` 2 or -2; all of `B` and `B'` is odd. So each period
-//! adds an odd number to each sum, and a product that was left out, or made twice, shows in its sum. Sums stay below 2^23 at all
-//! times ([`MOST_STEPS`]), where f32 is exact and units that align their terms to 24 bits or more lose nothing: the answer is
-//! the reference's own, to the bit.
+//! Every value is an integer up to 255, so bf16 holds it exactly. The integers are random because a device's speed
+//! depends on how many bits change. `E` has one 1 or -1 per row and `E'` one 2 or -2; every value of `B` and `B'` is
+//! odd. Each period therefore adds an odd number to each sum, and a product that is skipped or repeated shows in the
+//! sum. Sums stay below 2^23 ([`MOST_STEPS`]), where f32 is exact and units that align their terms to 24 bits or more
+//! lose nothing: the result equals the reference bit for bit.
 
 use ellwand_core::{
     Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor,
@@ -21,36 +21,37 @@ use rand_chacha::ChaCha8Rng;
 use crate::{Buffer, Grid, Job, Source, files, gpu, on_wgpu, whole};
 
 const NAME: &str = "products";
-/// Rows and columns of a tile, terms of a sum that a step adds.
+/// Rows and columns of a tile, and terms that a step adds to each sum.
 const ROWS: usize = 64;
 const COLUMNS: usize = 128;
 const SLICE: usize = 16;
-/// Steps after which everything repeats, and right sides among them.
+/// Steps in a period, and distinct right sides among them.
 const PERIOD: usize = 4;
 const RIGHT: usize = 2;
-/// Largest value, and steps that no sum reaches 2^23 in: 8192 periods of 3 times 255, two steps of 16 products, and the start.
+/// Largest value, and the most steps for which no sum reaches 2^23: 8192 periods of 3 times 255, two steps of 16
+/// products, and the start.
 const LARGEST: i32 = 255;
 const MOST_STEPS: i64 = 32_768;
-/// Starts of sums, which tell tiles apart, are below this.
+/// The sums of each tile start at a different integer below this, so that swapped tiles are detected.
 const STARTS: usize = 1024;
 
-/// The kernels for every architecture since Ampere.
+/// The kernels for Ampere and later.
 pub(super) static SOURCE: Source =
     Source { name: "products.cu", text: files!("../tensor.cuh", "products.cu"), options: &[] };
 
-/// The kernels for Hopper.
+/// The kernels for Hopper (`wgmma`).
 pub(super) static HOPPER: Source = Source {
     name: "products_hopper.cu",
     text: files!("../tensor.cuh", "../hopper.cuh", "products_hopper.cu"),
     options: &[],
 };
 
-/// The value of bits of bf16.
+/// Converts bf16 bits to f32.
 fn widen(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The bits of a value that bf16 holds exactly.
+/// Converts a value that bf16 holds exactly to its bits.
 fn narrow(value: f32) -> u16 {
     (value.to_bits() >> 16) as u16
 }
@@ -63,12 +64,12 @@ fn count(case: &Case, axis: &str) -> usize {
     usize::try_from(case.int(axis).unwrap_or(1)).unwrap_or(1)
 }
 
-/// The values of bits of bf16.
+/// Converts a tensor of bf16 bits to f64.
 fn values(tensor: &Tensor) -> Result<Vec<f64>, InputError> {
     Ok(tensor.u16()?.iter().map(|bits| f64::from(widen(*bits))).collect())
 }
 
-/// Row `m` and column `n` of the product of a step.
+/// Element (`m`, `n`) of the product of one step.
 fn product(a: &[f64], b: &[f64], step: usize, m: usize, n: usize) -> f64 {
     let left = &a[m * PERIOD * SLICE + step % PERIOD * SLICE..][..SLICE];
     let right = &b[step % RIGHT * SLICE * COLUMNS..];
@@ -89,7 +90,7 @@ impl Workload for Products {
         &self.axes
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Outputs of the reference and of an implementation, and both once more in f64 where they are compared.
+        // Outputs of the reference and of an implementation, and an f64 copy of both for the comparison.
         (1 << 20) + 24 * (ROWS * COLUMNS) as u64 * count(case, "tiles") as u64
     }
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
@@ -97,7 +98,7 @@ impl Workload for Products {
         let mut a = vec![0; ROWS * PERIOD * SLICE];
         for row in a.as_chunks_mut::<{ PERIOD * SLICE }>().0 {
             let (first, second) = row.split_at_mut(RIGHT * SLICE);
-            // What is added below must not make it too large.
+            // Leaves room for the 1 or 2 that is added below.
             first.iter_mut().for_each(|value| *value = rng.random_range(2 - LARGEST..=LARGEST - 2));
             second.iter_mut().zip(first).for_each(|(value, first)| *value = -*first);
             for (slice, most) in second.as_chunks_mut::<SLICE>().0.iter_mut().zip([1, 2]) {
@@ -131,7 +132,7 @@ impl Workload for Products {
         Work::items("multiply-adds", all).flops(2.0 * all as f64).bf16(true)
     }
     fn tolerance(&self, _: &Case) -> Tolerance {
-        // Nothing is rounded; a sum that is zero may have either sign.
+        // Every step is exact; only the sign of a zero may differ.
         Tolerance::Close { absolute: 0.0, relative: 0.0 }
     }
     fn baseline(&self) -> &str {
@@ -143,7 +144,7 @@ fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
     Err(PrepareError::Unsupported(why.into()))
 }
 
-/// A launch with a block a tile.
+/// Prepares a launch with one block per tile.
 fn launched(
     inputs: &Tensors,
     case: &Case,
@@ -179,7 +180,7 @@ fn warpgroups(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<
             "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
         ));
     }
-    // The right side, and what it takes to begin at a multiple of 1024.
+    // The right side, and up to 1024 bytes to align it.
     let shared = 2 * RIGHT * SLICE * COLUMNS + 1024;
     launched(inputs, case, device, (&HOPPER, "products_hopper"), (128, shared))
 }
@@ -197,7 +198,7 @@ pub(super) fn register(registry: &mut Registry) {
     ];
     registry.workload(Products { axes });
     type Prepare = fn(&Case, &Tensors, &dyn Device) -> Result<Box<dyn Prepared>, PrepareError>;
-    // The faster one is the ceiling that others are held against.
+    // The faster of the two is the ceiling for other workloads.
     let on_cuda: [(&str, &str, Prepare); 2] = [
         ("cuda", "mma.sync out of registers; --tiles fills the device", warps),
         ("cuda-hopper", "wgmma, the right side out of shared memory; --tiles fills the device", warpgroups),
@@ -243,7 +244,7 @@ mod tests {
         }
     }
 
-    /// What stands at the head of this file.
+    /// The claims of the module documentation.
     #[test]
     fn every_product_shows_in_its_sum_and_no_sum_leaves_what_is_exact() {
         let (_, _, inputs) = made(1, 1);
@@ -252,7 +253,7 @@ mod tests {
         assert!(b.iter().all(|value| value.rem_euclid(2.0) == 1.0), "odd");
         for (m, n) in (0..ROWS).flat_map(|m| (0..COLUMNS).map(move |n| (m, n))) {
             let steps: Vec<f64> = (0..PERIOD).map(|step| product(&a, &b, step, m, n)).collect();
-            // Neither a step nor a pair of them nor a whole period adds nothing, but where chance has it for a step.
+            // No step, no pair of steps and no period adds zero, except that a single step may do so by chance.
             let (even, odd) = (steps[0] + steps[2], steps[1] + steps[3]);
             assert!(even != 0.0 && odd != 0.0 && (even + odd).rem_euclid(2.0) == 1.0, "{m} {n}: {steps:?}");
             let terms = |step: usize| -> f64 {
@@ -263,7 +264,7 @@ mod tests {
             let most = STARTS as f64 + periods * (even + odd).abs() + terms(0) + terms(1);
             assert!(most < f64::from(1 << 23), "{m} {n}: {most}");
         }
-        // The same for any inputs.
+        // The bound for any inputs.
         let any = STARTS as i64 + MOST_STEPS / 4 * 3 * 255 + 2 * 16 * 255 * 255;
         assert!(any < 1 << 23, "{any}");
     }

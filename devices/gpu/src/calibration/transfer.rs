@@ -1,7 +1,7 @@
-//! `transfer`: bytes over the link between the host's memory and a device's.
+//! `transfer`: bandwidth of the link between host and device memory.
 //!
-//! A transfer counts each byte once, as links are rated. The gate is the round trip: what was brought in is read back, and
-//! what was brought out is compared, byte by byte.
+//! A transfer counts each byte once, as link ratings do. The gate checks the round trip: it reads back what was copied
+//! in and compares what was copied out, byte by byte.
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
@@ -45,10 +45,10 @@ impl Workload for Transfer {
         &self.axes
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Inputs, the reference's output, the host's side of an implementation, what it hands out.
+        // Inputs, reference output, host side of an implementation, and its output.
         4 * case.int("bytes").unwrap_or(0).unsigned_abs()
     }
-    /// Both directions and both kinds of memory get the same bytes.
+    /// Both directions and both kinds of memory use the same bytes.
     fn data_digest(&self, case: &Case) -> u64 {
         Case::new(NAME, vec![("bytes".into(), case.int("bytes").unwrap_or(8).into())]).digest()
     }
@@ -68,13 +68,13 @@ impl Workload for Transfer {
     fn tolerance(&self, _: &Case) -> Tolerance {
         Tolerance::Exact
     }
-    /// From page-locked memory, which alone reaches what the link can do.
+    /// Page-locked memory: pageable memory cannot reach the link's bandwidth.
     fn baseline(&self) -> &str {
         "memory"
     }
 }
 
-/// The copy made ready.
+/// A prepared transfer.
 struct Ready {
     gpu: Gpu,
     inwards: bool,
@@ -137,7 +137,7 @@ fn prepare(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn
     Ok(Box::new(Ready { gpu: gpu.clone(), inwards, pinned, words: x.len(), host, device, problem: None }))
 }
 
-/// From memory to memory, without a device.
+/// Host to host, without a device.
 struct Memory {
     x: Tensor,
     y: Tensor,

@@ -1,10 +1,11 @@
-//! The calibration tasks in WGSL (`calibration.wgsl`). What `fma` measures cannot be promised there, and its row says so.
+//! The calibration tasks in WGSL (`calibration.wgsl`). WGSL cannot guarantee fused multiply-adds; the `fma` row says
+//! so.
 
 use ellwand_core::{Case, Device, Dtype, Implementation, PrepareError, Prepared, Registry, Tensors};
 
 use crate::{Arg, Buffer, Grid, Job, Source, gpu, on_wgpu};
 
-/// The kernels.
+/// The WGSL kernels of this file.
 pub(super) static SOURCE: Source = Source {
     name: "calibration.wgsl",
     text: concat!(include_str!("calibration.wgsl"), include_str!("../invocation.wgsl")),
@@ -12,7 +13,7 @@ pub(super) static SOURCE: Source = Source {
 };
 
 const THREADS: u32 = 256;
-/// Groups a multiprocessor, for kernels that loop.
+/// Workgroups per multiprocessor for kernels that loop.
 const RESIDENT: u32 = 8;
 
 fn null(_: &Case, _: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {

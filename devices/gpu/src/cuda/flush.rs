@@ -1,22 +1,22 @@
-//! Flushing the caches: by reading twice what the second level holds, of zeros that were written long ago.
+//! Flushes the caches: reads an array of twice the L2's size, zeros that were written long ago.
 
 use super::super::{Arg, Backend, GpuError, Grid, Source, files};
 use super::Cuda;
 
-/// The kernel.
+/// The kernel that reads the array.
 pub(crate) static SOURCE: Source = Source { name: "flush.cu", text: files!("../flush.cu"), options: &[] };
 
 const THREADS: u32 = 256;
-/// Blocks of a multiprocessor: together they have enough loads under way.
+/// Blocks per multiprocessor; together they keep enough loads in flight.
 const RESIDENT: u32 = 8;
 
 impl Cuda {
-    /// Bytes of the array: twice the cache, and 16 more for what never happens.
+    /// Size of the array: twice the L2 cache, and 16 bytes for a store that never happens.
     pub(super) fn flush_bytes(&self) -> usize {
         2 * self.l2_bytes + 16
     }
 
-    /// Once it returns nothing of what ran before is in the caches, and no line there would have to be written back.
+    /// On return, the caches hold no data of earlier work and no dirty lines.
     pub(super) fn flush_caches(&self) -> Result<(), GpuError> {
         if self.l2_bytes == 0 {
             return Err(GpuError::Absent(

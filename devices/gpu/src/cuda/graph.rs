@@ -1,4 +1,4 @@
-//! Launches as a graph of the driver: captured once, enqueued with one call.
+//! CUDA graphs: launches captured once and enqueued with one call.
 #![allow(unsafe_code)]
 
 use cudarc::driver::{result, sys};
@@ -7,7 +7,7 @@ use super::super::{GpuError, Launch};
 use super::Cuda;
 
 impl Cuda {
-    /// Captures launches on the stream and makes a graph of them.
+    /// Captures the launches on the stream and instantiates a graph.
     pub(super) fn make_graph(&self, launches: &[Launch]) -> Result<usize, GpuError> {
         let mut state = self.enter_disturbing()?;
         for (kernel, grid, _) in launches {
@@ -17,11 +17,11 @@ impl Cuda {
         // SAFETY: the stream lives as long as the process; no other thread enters while the state is locked.
         unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(self.failed("cuStreamBeginCapture"))?;
         let queued = launches.iter().try_for_each(|(kernel, grid, args)| self.enqueue(kernel.handle, *grid, args));
-        // SAFETY: the capture that was just begun, which must end whatever became of the launches.
+        // SAFETY: ends the capture that was just begun, whether or not the launches succeeded.
         let graph = unsafe { result::stream::end_capture(self.stream) }.map_err(self.failed("cuStreamEndCapture"));
         queued?;
         let graph = graph?;
-        // SAFETY: a graph that was just made; the executable one does not need it any longer.
+        // SAFETY: the graph was just captured; the executable graph does not need it any longer.
         unsafe {
             let made = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
             let _ = sys::cuGraphDestroy(graph);
@@ -31,10 +31,10 @@ impl Cuda {
         }
     }
 
-    /// Enqueues a graph.
+    /// Enqueues a graph made by [`Cuda::make_graph`].
     pub(super) fn enqueue_graph(&self, graph: usize) -> Result<(), GpuError> {
         let mut state = self.enter()?;
-        // SAFETY: made by `graph` and not yet forgotten.
+        // SAFETY: made by `make_graph` and not yet destroyed.
         unsafe { sys::cuGraphLaunch(graph as sys::CUgraphExec, self.stream) }
             .result()
             .map_err(self.failed("cuGraphLaunch"))?;
@@ -44,11 +44,11 @@ impl Cuda {
         Ok(())
     }
 
-    /// Waits, then destroys a graph.
+    /// Waits for the stream, then destroys a graph.
     pub(super) fn drop_graph(&self, graph: usize) {
         let Ok(_state) = self.enter_disturbing() else { return };
         let _ = self.wait();
-        // SAFETY: made by `graph`, forgotten once, and nothing of it runs any longer.
+        // SAFETY: made by `make_graph`, destroyed once, and no longer running.
         let _ = unsafe { sys::cuGraphExecDestroy(graph as sys::CUgraphExec) };
     }
 }

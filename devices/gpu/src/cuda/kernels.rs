@@ -1,4 +1,4 @@
-//! What the driver knows of kernels, and arrays as the copy engine of Hopper sees them.
+//! Modules, kernels and their attributes, and tensor maps for Hopper's copy engine.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_void};
@@ -9,27 +9,27 @@ use super::super::{GpuError, Grid, Source, TensorMap, Tiles, compile};
 use super::{Cuda, State, USUAL_SHARED};
 
 impl Cuda {
-    /// The module of a source, compiled where that has not happened yet.
+    /// Returns the module of a source; compiles and loads it on first use.
     fn load(&self, state: &mut State, source: &'static Source) -> Result<usize, GpuError> {
         if let Some((module, _)) = state.modules.get(source.name) {
             return Ok(*module);
         }
         let (image, origin) = compile::cached(source, &self.arch())?;
-        // SAFETY: a whole image made by the compiler for this architecture.
+        // SAFETY: a complete image that the compiler made for this architecture.
         let module =
             unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(self.failed("cuModuleLoadData"))?;
         state.modules.insert(source.name, (module as usize, origin));
         Ok(module as usize)
     }
 
-    /// A kernel of a source.
+    /// Returns a kernel of a source.
     pub(super) fn function(&self, state: &mut State, source: &'static Source, name: &str) -> Result<usize, GpuError> {
         let module = self.load(state, source)? as sys::CUmodule;
         self.entry(module, CString::new(name).unwrap_or_default())
     }
 
-    /// A kernel of a module, loaded now: left to its first launch, loading may wait for the device, which a closed gate may
-    /// be holding back.
+    /// Returns a kernel of a module and loads it now: with lazy loading, the first launch may wait for the device,
+    /// which a closed gate may be holding back.
     pub(super) fn entry(&self, module: sys::CUmodule, name: CString) -> Result<usize, GpuError> {
         // SAFETY: the module is never unloaded.
         let function =
@@ -39,7 +39,7 @@ impl Cuda {
         Ok(function as usize)
     }
 
-    /// Registers, local and shared memory of a kernel.
+    /// Registers, local memory and shared memory of a kernel, as text.
     pub(super) fn resources(&self, function: usize) -> Option<String> {
         use sys::CUfunction_attribute_enum as A;
         let function = function as sys::CUfunction;
@@ -52,7 +52,7 @@ impl Cuda {
         Some(format!("{registers} registers, {local} B local, {shared} B shared"))
     }
 
-    /// Lets a kernel have the shared memory that a grid asks for.
+    /// Opts a kernel in to the shared memory that `grid` needs.
     pub(super) fn allow(&self, state: &mut State, kernel: usize, grid: Grid) -> Result<(), GpuError> {
         if grid.shared <= USUAL_SHARED || state.allowed.get(&kernel).is_some_and(|most| *most >= grid.shared) {
             return Ok(());
@@ -66,7 +66,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Share of a multiprocessor's threads that blocks of a launch can hold at once.
+    /// Occupancy: the share of a multiprocessor's threads that resident blocks of this launch fill.
     pub(super) fn resident(&self, kernel: usize, grid: Grid) -> Option<f64> {
         let mut state = self.enter().ok()?;
         self.allow(&mut state, kernel, grid).ok()?;
@@ -94,7 +94,7 @@ impl Cuda {
         (most > 0).then(|| f64::from(blocks) * f64::from(threads) / f64::from(most))
     }
 
-    /// An array of bf16 for the copy engine: boxes of rows of 128 bytes, swizzled; zeros outside.
+    /// Encodes a tensor map of a bf16 array: swizzled boxes with rows of 128 bytes, and zeros out of bounds.
     pub(super) fn encode(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
         let _state = self.enter()?;
         let [matrices, rows, values] = tiles.shape.map(|size| size as u64);
@@ -102,7 +102,7 @@ impl Cuda {
         let step = [2 * values, 2 * values * rows];
         let (cut, one) = ([64, tiles.rows, 1], [1_u32; 3]);
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        // SAFETY: three sizes, two steps, three sizes of a box; the address is only written down.
+        // SAFETY: three sizes, two strides, three box sizes; the call only stores the address.
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,

@@ -1,4 +1,4 @@
-//! NVIDIA's own library of products on our stream.
+//! cuBLAS on the backend's stream.
 #![allow(unsafe_code)]
 
 use super::super::cublas::{Cublas, WORKSPACE};
@@ -6,7 +6,7 @@ use super::super::{Arg, Backend, GpuError, Kernel, find};
 use super::Cuda;
 
 impl Cuda {
-    /// Loads the library once, with a handle and working memory that last as long as the process.
+    /// Loads cuBLAS once, with a handle and a workspace that last as long as the process.
     pub(super) fn open_library(&self) -> Result<Kernel, GpuError> {
         if let Some(library) = &self.enter()?.library {
             return Ok(library.kernel());
@@ -32,7 +32,7 @@ impl Cuda {
         }
     }
 
-    /// Enqueues products.
+    /// Enqueues a batch of products.
     pub(super) fn enqueue_products(library: Option<&Cublas>, args: &[Arg]) -> Result<(), GpuError> {
         let absent = || GpuError::Absent("the library of products was never opened".into());
         library.ok_or_else(absent)?.launch(args)

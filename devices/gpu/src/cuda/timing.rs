@@ -1,4 +1,4 @@
-//! Device time: two events on the stream, and the gate that holds the stream back while work is queued.
+//! Device time: two events on the stream, and the gate that holds the stream back while the host queues work.
 #![allow(unsafe_code)]
 
 use cudarc::driver::result;
@@ -8,7 +8,7 @@ use super::super::{Arg, GpuError, Grid};
 use super::Cuda;
 
 impl Cuda {
-    /// Closes the gate and records the beginning.
+    /// Closes the gate and records the start event.
     pub(super) fn try_start(&self) -> Result<(), GpuError> {
         let mut state = self.enter()?;
         *state.gate() = Gate::Idle;
@@ -35,7 +35,7 @@ impl Cuda {
         recorded.map_err(self.failed("cuEventRecord"))
     }
 
-    /// The time between the events, where nothing disturbed it.
+    /// Nanoseconds between the two events; `None` if something disturbed them.
     pub(super) fn try_stop(&self) -> Result<Option<u64>, GpuError> {
         let mut state = self.enter()?;
         self.end(&mut state)?;
@@ -46,10 +46,10 @@ impl Cuda {
         // SAFETY: pinned memory that lives as long as the process.
         let late = unsafe { self.opened.add(1).read_volatile() };
         if late == state.ticket {
-            // The gate went by itself while the host was still queueing: gaps are in the time.
+            // The gate timed out while the host was still queueing, so the time includes gaps.
             return Ok(None);
         }
-        // SAFETY: both events were recorded on the stream that has just been waited for.
+        // SAFETY: both events were recorded on the stream, which has been synchronised.
         let ms = unsafe { result::event::elapsed(self.events[0], self.events[1]) }
             .map_err(self.failed("cuEventElapsedTime"))?;
         Ok(Some((f64::from(ms) * 1e6).round() as u64))

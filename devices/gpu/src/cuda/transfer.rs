@@ -1,4 +1,4 @@
-//! Copies between host and device that go with the stream.
+//! Copies between host and device, ordered by the stream.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use super::super::GpuError;
 use super::Cuda;
 
 impl Cuda {
-    /// Page-locked memory.
+    /// Allocates page-locked memory.
     pub(super) fn lock_pages(&self, bytes: usize) -> Result<u64, GpuError> {
         let _state = self.enter_disturbing()?;
         let mut at: *mut c_void = std::ptr::null_mut();
@@ -18,15 +18,15 @@ impl Cuda {
         Ok(at as u64)
     }
 
-    /// Gives it back.
+    /// Frees page-locked memory.
     pub(super) fn unlock_pages(&self, at: u64) {
         let Ok(_state) = self.enter_disturbing() else { return };
-        // SAFETY: made by `lock_pages`, given back once, after everything that uses it.
+        // SAFETY: allocated by `lock_pages`, freed once, after everything that uses it.
         let _ = unsafe { sys::cuMemFreeHost(at as *mut c_void) };
     }
 
-    /// Enqueues a copy. From and to memory that may be paged out the driver goes through its own pages and lets the caller
-    /// wait for some of it: a gate that holds the stream back would be waited for, so the wall clock alone counts there.
+    /// Enqueues a copy. For pageable memory the driver stages the data and the call may block, so a closed gate would
+    /// deadlock: only the wall clock times such a copy.
     pub(super) fn copy(
         &self,
         device: u64,
@@ -37,7 +37,7 @@ impl Cuda {
     ) -> Result<(), GpuError> {
         let mut state = if pinned { self.enter()? } else { self.enter_disturbing()? };
         let at = host as *mut c_void;
-        // SAFETY: both sides hold as many bytes and live until the stream was waited for (`Host` sees to it).
+        // SAFETY: both sides have at least `bytes` bytes and live until the stream is synchronised (`Host` ensures it).
         let (name, said) = unsafe {
             if inwards {
                 ("cuMemcpyHtoDAsync", sys::cuMemcpyHtoDAsync_v2(device, at, bytes, self.stream))

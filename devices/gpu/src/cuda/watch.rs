@@ -1,4 +1,4 @@
-//! What the device does, as its library of activity records tells it.
+//! Device activity, recorded by CUPTI.
 
 use ellwand_core::device::Activity;
 
@@ -7,7 +7,7 @@ use super::super::find;
 use super::Cuda;
 
 impl Cuda {
-    /// Begins to record.
+    /// Starts the recording.
     pub(super) fn begin_watch(&self) -> Result<(), String> {
         let mut state = self.enter_disturbing().map_err(|error| error.to_string())?;
         if state.records.is_none() {
@@ -18,7 +18,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Ends, once everything queued is done.
+    /// Waits for all queued work and ends the recording.
     pub(super) fn end_watch(&self) -> Result<Vec<Activity>, String> {
         let mut state = self.enter_disturbing().map_err(|error| error.to_string())?;
         self.wait().map_err(|error| error.to_string())?;

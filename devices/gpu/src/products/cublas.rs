@@ -1,13 +1,13 @@
-//! Products of matrices by NVIDIA's own library: f32 without TF32.
+//! Matrix products by cuBLAS: f32 without TF32.
 
 use super::cuda::SOURCE;
 use super::{Masked, Place, Products, Sees};
 use crate::{Arg, GpuError, Grid, Job, Series, whole};
 
 impl Products {
-    /// Adds the calls of the library to a job: one for all products where their matrices lie at equal steps and each has a B
-    /// of its own; otherwise one for the heads of a sequence that share a B. A bias is written into C first, by a kernel,
-    /// and the product added to it.
+    /// Adds the cuBLAS calls to a job: one batch for all products if their matrices have equal strides and no two share
+    /// a B; otherwise one per group of heads that shares a B. A kernel first writes a bias into C, and the product is
+    /// added to it.
     pub fn launch_cublas(&self, job: &mut Job) -> Result<(), GpuError> {
         let &Products { size, transposed, a, b, c, sequences, heads, group, .. } = self;
         if self.mask != Masked::Not && self.sees != Sees::All {
@@ -38,7 +38,7 @@ impl Products {
         if even {
             return job.library(&Series { count: sequences * heads, ..series });
         }
-        // Heads of a group share a B: it stands still within a call.
+        // The heads of a group share a B, so its stride within a call is 0.
         let [a_step, b_step, c_step] = series.step;
         let step = if group == 1 { series.step } else { [a_step, 0, c_step] };
         let calls = if group == 1 { 1 } else { heads / group };

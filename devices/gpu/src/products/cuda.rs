@@ -1,13 +1,13 @@
-//! Products of matrices as CUDA kernels (`product.cu`): f32, tiles in registers and shared memory, many products a launch.
+//! Matrix products as CUDA kernels (`product.cu`): f32, tiles in registers and shared memory, many products per launch.
 
 use super::{Place, Products, SMALL, TINY, WIDE};
 use crate::{Arg, GpuError, Grid, Job, Source, files};
 
-/// The kernels.
+/// The CUDA kernels of this file.
 pub static SOURCE: Source = Source { name: "product.cu", text: files!("product.cu"), options: &[] };
 
 impl Place {
-    /// Whether every row of every matrix starts at a multiple of 16 bytes. Buffers start at multiples of 256.
+    /// True if every row of every matrix starts at a multiple of 16 bytes. Buffers start at multiples of 256.
     fn wide(self) -> bool {
         self.address().word().is_multiple_of(16)
             && [self.row, self.head, self.batch].iter().all(|step| step.is_multiple_of(4))
@@ -15,7 +15,7 @@ impl Place {
 }
 
 impl Products {
-    /// Adds the launch to a job.
+    /// Appends the launch to a job.
     pub fn launch_cuda(&self, job: &mut Job) -> Result<(), GpuError> {
         let (tile, blocks) = self.tiles(job, &[TINY, SMALL, WIDE])?;
         let kernel = match (tile, self.transposed) {

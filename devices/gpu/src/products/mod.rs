@@ -1,5 +1,5 @@
-//! Series of matrix products on a GPU, as launches that jobs are made of: by our kernels in CUDA (`cuda.rs`), NVIDIA's own library
-//! (`cublas.rs`), our kernels in WGSL (`wgpu.rs`). Several workloads are made of such products.
+//! Batches of matrix products on a GPU, as launches of a job: CUDA kernels (`cuda.rs`), cuBLAS (`cublas.rs`) and WGSL
+//! kernels (`wgpu.rs`). Several workloads use them.
 
 mod cublas;
 mod cuda;
@@ -10,69 +10,69 @@ use crate::{Arg, GpuError, Job, whole};
 pub use cuda::SOURCE as CUDA;
 pub use wgpu::{SOURCE as WGSL, Then, word};
 
-/// The smallest tile: rows and columns of C that a block makes.
+/// The smallest tile: rows and columns of C per block.
 pub const TINY: usize = 32;
-/// The middle tile.
+/// The medium tile.
 pub const SMALL: usize = 64;
 /// The largest tile.
 pub const WIDE: usize = 128;
 
-/// Where the matrices of a series lie. All steps are counted in values.
+/// Layout of the matrices of a batch. All strides are in elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// The array.
     pub at: Arg,
-    /// The first value of the first matrix.
+    /// Offset of the first element of the first matrix.
     pub start: usize,
-    /// From row to row.
+    /// Stride between rows.
     pub row: usize,
-    /// From head to head.
+    /// Stride between heads.
     pub head: usize,
-    /// From sequence to sequence.
+    /// Stride between sequences.
     pub batch: usize,
 }
 
 impl Place {
-    /// One matrix of rows that lie one after another.
+    /// Layout of a single matrix with contiguous rows of `row` elements.
     pub fn one(at: Arg, row: usize) -> Self {
         Self { at, start: 0, row, head: 0, batch: 0 }
     }
 
-    /// The address of the first value, where addresses within an array are to be had.
+    /// Device address of the first element, for backends with address arithmetic.
     pub fn address(self) -> Arg {
         Arg::At(self.at.word() + 4 * self.start as u64)
     }
 
-    /// Values from sequence to sequence, from head to head, from row to row, as kernels of attention have them.
+    /// Strides between sequences, heads and rows, in the order of the attention kernels.
     pub fn steps(self) -> [usize; 3] {
         [self.batch, self.head, self.row]
     }
 }
 
-/// What a prefix of the columns that a row sees does to a product.
+/// Which matrix the mask applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Masked {
-    /// Nothing.
+    /// No mask.
     Not,
-    /// C is -inf beyond it.
+    /// Elements of C beyond the visible prefix are -inf.
     C,
-    /// A counts as 0 beyond it.
+    /// Elements of A beyond the visible prefix count as 0.
     A,
 }
 
-/// Length of the prefix of columns that a row sees.
+/// The prefix of columns that is visible to a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sees {
     /// Every column.
     All,
-    /// Columns up to the row's own position.
+    /// Columns up to the row's position.
     Causal,
     /// The length of the row's sequence, from this array of i64.
     Lengths(Arg),
 }
 
 impl Sees {
-    /// As the kernels have it: which, and the lengths.
+    /// Kernel arguments: the kind of prefix and the array of lengths.
     pub fn args(self) -> (Arg, Arg) {
         match self {
             Sees::All => (Arg::U32(0), Arg::At(0)),
@@ -82,20 +82,20 @@ impl Sees {
     }
 }
 
-/// `sequences` times `heads` products `C = alpha A B + bias`, B as [k, n] or transposed as [n, k].
+/// `sequences` times `heads` products `C = alpha A B + bias`; B is [k, n], or [n, k] if transposed.
 #[derive(Debug, Clone, Copy)]
 pub struct Products {
-    /// m, n and k: rows and columns of C, terms of a sum.
+    /// m, n and k: rows and columns of C, and length of the sums.
     pub size: [usize; 3],
-    /// Whether B is stored as [n, k].
+    /// True if B is stored as [n, k].
     pub transposed: bool,
-    /// Left side.
+    /// Layout of A.
     pub a: Place,
-    /// Right side.
+    /// Layout of B.
     pub b: Place,
-    /// Result.
+    /// Layout of C.
     pub c: Place,
-    /// One value for each column, added to every row.
+    /// One value per column of C, added to every row.
     pub bias: Option<Arg>,
     /// Factor of the product.
     pub alpha: f32,
@@ -103,28 +103,29 @@ pub struct Products {
     pub sequences: usize,
     /// Number of heads of A and C.
     pub heads: usize,
-    /// Heads of A and C that share one of B.
+    /// Heads of A and C per head of B.
     pub group: usize,
-    /// What columns beyond the prefix do.
+    /// Which matrix the mask applies to.
     pub mask: Masked,
-    /// The prefix.
+    /// The prefix of columns that is visible to a row.
     pub sees: Sees,
 }
 
 impl Products {
-    /// One product without bias.
+    /// A single product without bias.
     pub fn one(size: [usize; 3], transposed: bool, a: Place, b: Place, c: Place) -> Self {
         let (sequences, heads, group, mask, sees) = (1, 1, 1, Masked::Not, Sees::All);
         Self { size, transposed, a, b, c, bias: None, alpha: 1.0, sequences, heads, group, mask, sees }
     }
 
-    /// Rows and columns of a tile, one of `sizes` in ascending order; blocks across and down C, and of all products.
+    /// Chooses a tile from `sizes` (ascending). Returns its rows and columns, and the blocks across C, down C and over
+    /// all products.
     pub fn tiles(&self, job: &Job, sizes: &[usize]) -> Result<(usize, [u32; 3]), GpuError> {
         let [m, n, _] = self.size;
         let batch = self.sequences * self.heads;
         let tile = fastest([m, n], batch, job.multiprocessors() as usize, sizes);
         let (columns, rows) = (n.div_ceil(tile), m.div_ceil(tile));
-        // The hardware's limit of blocks in the second and third direction.
+        // CUDA's limit on blocks in the second and third dimension.
         if rows.max(batch) > 65_535 {
             return Err(GpuError::Call {
                 call: "cuLaunchKernel",
@@ -134,7 +135,7 @@ impl Products {
         Ok((tile, [columns, rows, batch].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX))))
     }
 
-    /// The arguments with which every kernel begins: arrays, sizes, steps, heads.
+    /// The first arguments of every kernel: arrays, sizes, strides, heads.
     pub fn args(&self) -> Vec<Arg> {
         let [m, n, k] = self.size;
         let places = [self.a, self.b, self.c];
@@ -149,8 +150,9 @@ impl Products {
     }
 }
 
-/// The tile that makes `batch` products of m x n soonest. A multiprocessor makes one after another, in a time that goes by their
-/// values; a value of a smaller tile takes longer, since tiles share less of what they read.
+/// The fastest tile for `batch` products of m x n. The model: a multiprocessor computes one tile after another, in a
+/// time proportional to its elements; an element of a smaller tile takes longer, since small tiles reuse less of what
+/// they read.
 pub fn fastest([m, n]: [usize; 2], batch: usize, multiprocessors: usize, tiles: &[usize]) -> usize {
     let time = |tile: usize| {
         let turns = (n.div_ceil(tile) * m.div_ceil(tile) * batch).div_ceil(multiprocessors.max(1));

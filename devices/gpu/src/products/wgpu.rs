@@ -1,30 +1,30 @@
-//! Matrix products in WGSL (`product.wgsl`), for the workload and for the heads of attention.
+//! Matrix products in WGSL (`product.wgsl`), for `matmul` and for attention heads.
 
 use super::{Masked, Place, Products, Sees};
 use crate::{Arg, GpuError, Grid, Job, Source};
 
-/// The kernel.
+/// The WGSL kernel.
 pub static SOURCE: Source = Source {
     name: "product.wgsl",
     text: concat!(include_str!("product.wgsl"), include_str!("../invocation.wgsl"), include_str!("../portable.wgsl")),
     options: &[],
 };
 
-/// Rows and columns of C that a group makes.
+/// Rows and columns of C per workgroup.
 const TILE: usize = 64;
 
-/// What the kernel does with a product and its bias before it writes them.
+/// Epilogue: applied to a product and its bias before the store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Then {
-    /// Nothing more.
+    /// No epilogue.
     Nothing,
     /// GELU, tanh form.
     Gelu,
-    /// Adds an array like C.
+    /// Adds an array of C's layout.
     Add(Arg),
 }
 
-/// Offsets are counted in 32 bits.
+/// Converts an offset to the 32 bits of WGSL.
 pub fn word(value: usize) -> Result<Arg, GpuError> {
     let too_large =
         |_| GpuError::Absent(format!("an array of {value} elements is needed, the kernels count to {}", u32::MAX));
@@ -32,11 +32,11 @@ pub fn word(value: usize) -> Result<Arg, GpuError> {
 }
 
 impl Products {
-    /// Adds the launch to a job. C begins where its array does.
+    /// Appends the launch to a job. C must start at the start of its array.
     pub fn launch_wgpu(&self, job: &mut Job, then: Then) -> Result<(), GpuError> {
         let [m, n, k] = self.size;
         let batch = self.sequences * self.heads;
-        // Bindings that are not looked at need an array too.
+        // Unused bindings need an array too.
         let nothing = job.scratch(4)?;
         let (mask, lengths) = match (self.mask, self.sees) {
             (Masked::Not, _) | (_, Sees::All) => (0, nothing),

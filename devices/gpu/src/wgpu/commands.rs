@@ -1,43 +1,43 @@
-//! What is to be done on the device, gathered until somebody waits, and the device's clock around it.
+//! Commands, collected until the host waits, and the device's clock.
 //!
-//! A span of time on the device begins with the first launch after a wait and ends with the next wait, so that neither
-//! what the host does before it launches nor its waiting is in it. The spans of a slot are added up.
+//! A timed span begins with the first launch after a wait and ends with the next wait, so that it includes neither the
+//! host's work before a launch nor its wait. The time of a slot is the sum of its spans.
 
-/// Launches that are gathered before they are given to the device without waiting.
+/// Launches to collect before they are submitted without a wait.
 const MOST_LAUNCHES: u32 = 512;
-/// Spans that one slot can time; beyond that the device's clock says nothing.
+/// The most spans per slot; with more, the device time is invalid.
 pub(super) const MOST_SPANS: u32 = 128;
 
-/// Where the clock stands.
+/// State of the clock.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
     /// Nothing is being timed.
     #[default]
     Idle,
-    /// So many spans are over.
+    /// The count is of completed spans.
     Between(u32),
-    /// The span with this number has begun.
+    /// The span with this number is open.
     Inside(u32),
-    /// There were too many.
+    /// There were too many spans.
     Broken,
 }
 
 impl Clock {
-    /// Something is launched: the query that begins a span, where one begins now.
+    /// Call before a launch. Returns the query that opens a span, if one starts here.
     pub(super) fn launched(&mut self) -> Option<u32> {
         let Clock::Between(spans) = *self else { return None };
         *self = if spans < MOST_SPANS { Clock::Inside(spans) } else { Clock::Broken };
         (*self != Clock::Broken).then_some(2 * spans)
     }
 
-    /// Somebody waits: the query that ends the span, where one is open.
+    /// Call before a wait. Returns the query that closes the open span, if any.
     pub(super) fn waited(&mut self) -> Option<u32> {
         let Clock::Inside(spans) = *self else { return None };
         *self = Clock::Between(spans + 1);
         Some(2 * spans + 1)
     }
 
-    /// Back to idle; how many spans can be read, if any.
+    /// Returns to idle. Returns the number of spans that can be read, if any.
     pub(super) fn stopped(&mut self) -> Option<u32> {
         match std::mem::take(self) {
             Clock::Between(spans) if spans > 0 => Some(spans),
@@ -52,10 +52,10 @@ struct Queries {
     staging: wgpu::Buffer,
 }
 
-/// The list, in the order in which it will be done.
+/// Collected commands, in order.
 #[derive(Default)]
 pub(super) struct Commands {
-    // Before the encoder, which it borrows from in all but name: fields are dropped in order.
+    // Must precede the encoder, which it borrows from in all but name: fields are dropped in order.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
     launches: u32,
@@ -64,7 +64,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// Makes what the clock needs.
+    /// Creates the clock's query set and buffers.
     pub(super) fn clock(&mut self, device: &wgpu::Device) {
         let (count, size) = (2 * MOST_SPANS, 16 * u64::from(MOST_SPANS));
         let set = device.create_query_set(&wgpu::QuerySetDescriptor {
@@ -87,13 +87,13 @@ impl Commands {
     }
 
     fn stamp(&mut self, device: &wgpu::Device, query: u32) {
-        // A time is taken between passes, which end when they are dropped.
+        // Timestamps are written between passes; dropping a pass ends it.
         self.pass = None;
         let Some(set) = self.queries.as_ref().map(|queries| queries.set.clone()) else { return };
         self.encoder(device).write_timestamp(&set, query);
     }
 
-    /// Adds a launch.
+    /// Appends a launch.
     pub(super) fn launch(
         &mut self,
         device: &wgpu::Device,
@@ -122,7 +122,7 @@ impl Commands {
         }
     }
 
-    /// Gives everything gathered to the device.
+    /// Submits all collected commands.
     pub(super) fn submit(&mut self, queue: &wgpu::Queue) {
         self.pass = None;
         self.launches = 0;
@@ -131,21 +131,21 @@ impl Commands {
         }
     }
 
-    /// Ends the span where one is open.
+    /// Ends the open span, if any.
     pub(super) fn end_span(&mut self, device: &wgpu::Device) {
         if let Some(query) = self.clock.waited() {
             self.stamp(device, query);
         }
     }
 
-    /// From here on launches are timed.
+    /// Starts to time launches.
     pub(super) fn start(&mut self) {
         if self.queries.is_some() {
             self.clock = Clock::Between(0);
         }
     }
 
-    /// Brings the times to where the host can read them: how many spans, and where.
+    /// Copies the timestamps to memory that the host can map. Returns the number of spans and that buffer.
     pub(super) fn stop(&mut self, device: &wgpu::Device, queue: &wgpu::Queue) -> Option<(usize, wgpu::Buffer)> {
         self.end_span(device);
         let spans = self.clock.stopped()?;

@@ -1,7 +1,7 @@
-//! Vulkan through wgpu as a backend, found at run time: kernels in WGSL, on any adapter that the machine has.
+//! The Vulkan backend, through wgpu: kernels in WGSL, on any adapter found at run time.
 //!
-//! A device is opened when the first implementation asks for it. Looking for adapters loads the drivers (a software one
-//! brings a whole compiler), so that this too happens only when somebody asks.
+//! The first implementation that needs a device opens it. Searching for adapters loads their drivers (a software
+//! renderer brings a complete compiler), so the search is on request too.
 
 mod commands;
 mod open;
@@ -19,10 +19,10 @@ use super::held::Memory;
 use super::{Arg, Backend, Gpu, GpuError, Grid, Kernel, Source};
 use open::Opened;
 
-/// The adapters by their index.
+/// Finds the adapters and returns them with their indices.
 ///
 /// # Errors
-/// Why there is none.
+/// Why no adapter is available.
 pub(super) fn find() -> Result<Vec<(usize, Gpu)>, String> {
     Ok(adapters()?.into_iter().map(|adapter| Arc::new(adapter) as Gpu).enumerate().collect())
 }
@@ -52,7 +52,7 @@ fn adapters() -> Result<Vec<Vulkan>, String> {
     Ok(adapters.into_iter().map(backend).collect())
 }
 
-/// What a future of wgpu comes to: on native back ends all of them are done when they are made, or after a wait.
+/// Polls a wgpu future once: on native backends they are complete when created, or after a wait.
 fn finished<T>(future: impl Future<Output = T>) -> Option<T> {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -60,7 +60,7 @@ fn finished<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// An adapter, and its device once somebody has used it.
+/// An adapter, and its device once it has been opened.
 struct Vulkan {
     adapter: wgpu::Adapter,
     info: wgpu::AdapterInfo,
@@ -69,8 +69,8 @@ struct Vulkan {
 }
 
 impl Vulkan {
-    /// The device. One that was lost is opened anew once nobody holds memory on it any longer: what ran on it has failed, and
-    /// what comes next shall not.
+    /// Returns the device. A lost device is replaced by a new one once all memory on it has been freed: work that ran
+    /// on it has failed, but later work need not.
     fn opened(&self) -> Result<Arc<Opened>, GpuError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*opened {
@@ -79,12 +79,12 @@ impl Vulkan {
         }
     }
 
-    /// The device, where somebody has opened it.
+    /// Returns the device if it is open.
     fn known(&self) -> Option<Arc<Opened>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Most bytes that one array may have.
+    /// Largest array in bytes.
     fn most_bytes(&self) -> u64 {
         self.limits.max_buffer_size.min(self.limits.max_storage_buffer_binding_size)
     }
@@ -171,23 +171,23 @@ impl Backend for Vulkan {
     }
 
     fn flush(&self) -> Result<(), GpuError> {
-        // More than the last cache of any GPU, as far as an array may be that large.
+        // More than the last-level cache of any GPU, if the device allows an array that large.
         self.opened()?.flush(self.most_bytes().min(256 << 20))
     }
 
-    /// wgpu does not tell. It sizes grids of kernels that loop, which therefore get enough work for a large GPU.
+    /// wgpu does not report it. Looping kernels size their grids by it, so the guess is enough for a large GPU.
     fn multiprocessors(&self) -> u32 {
         if self.is_software() { 4 } else { 64 }
     }
 }
 
-/// What kernels in WGSL are tested on: the first adapter. `ELLWAND_REQUIRE=vulkan` makes a missing one an error, and so
-/// does `CI=true`, where the adapter in software is installed on purpose.
+/// The device for WGSL tests: the first adapter. A missing one is an error under `ELLWAND_REQUIRE=vulkan`, and under
+/// `CI=true`, where a software adapter is installed.
 #[allow(clippy::print_stderr, reason = "for tests")]
 pub fn test_device() -> Option<super::GpuDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").is_ok_and(|what| what.contains("vulkan"))
         || std::env::var("CI").is_ok_and(|ci| ci == "true");
-    // One device for all tests of a program.
+    // All tests of a program share one device.
     static FOUND: std::sync::OnceLock<Result<Gpu, String>> = std::sync::OnceLock::new();
     match FOUND.get_or_init(|| find().map(|mut found| found.swap_remove(0).1)) {
         Ok(gpu) => Some(super::GpuDevice::new("wgpu:0".into(), gpu.clone())),

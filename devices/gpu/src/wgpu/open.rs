@@ -1,4 +1,4 @@
-//! A device of wgpu: its memory, its kernels, and what went wrong on it.
+//! An open wgpu device: its memory, its kernels and its errors.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,27 +8,27 @@ use super::super::{Arg, GpuError, Grid, Kernel, Source};
 use super::commands::{Commands, MOST_SPANS};
 use super::finished;
 
-/// Granularity of arrays: the widest access of a kernel, and what copies need.
+/// Array sizes are multiples of this: the widest access of a kernel, and a requirement of copies.
 const ALIGN: u64 = 16;
-/// Bytes of the array that others are filled from.
+/// Size of the array that fills copy from.
 const PATTERN: u64 = 1 << 20;
-/// Most bytes that are brought back at once.
+/// The most bytes to download at once.
 const STAGED: u64 = 64 << 20;
 
-/// What the callbacks of the device write down.
+/// Errors that the device's callbacks record.
 #[derive(Default)]
 pub(super) struct Complaints {
-    /// The first error that no scope caught since it was last asked for.
+    /// The first uncaught error since [`Opened::complaint`] last returned one.
     error: Mutex<Option<String>>,
-    /// Why the device is gone for good.
+    /// Why the device is lost, if it is.
     lost: Mutex<Option<String>>,
 }
 
-/// A device.
+/// A device with its queue and state.
 pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
-    /// Nanoseconds of a tick of its clock; `None` where it tells no times.
+    /// Nanoseconds per tick of the device's clock; `None` without timestamps.
     pub(super) tick_ns: Option<f64>,
     pub(super) complaints: Arc<Complaints>,
     ones: wgpu::Buffer,
@@ -36,10 +36,10 @@ pub(super) struct Opened {
     pub(super) state: Mutex<State>,
 }
 
-/// An argument that tells two bindings of the same kernel apart.
+/// An argument in the key of a bind group: true for an array, and its bits.
 type Word = (bool, u64);
 
-/// What changes.
+/// Mutable state.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) commands: Commands,
@@ -48,7 +48,7 @@ pub(super) struct State {
     modules: HashMap<&'static str, wgpu::ShaderModule>,
     pipelines: Vec<(&'static str, String, wgpu::ComputePipeline)>,
     bound: HashMap<(usize, Vec<Word>), Option<wgpu::BindGroup>>,
-    /// Written to drive the caches' content out.
+    /// Overwritten to flush the caches.
     scratch: Option<wgpu::Buffer>,
 }
 
@@ -103,7 +103,7 @@ impl Opened {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What went wrong since it was last asked for; for ever after the device is lost.
+    /// Returns and clears the error since the last call; a lost device stays an error.
     pub(super) fn complaint(&self) -> Result<(), GpuError> {
         let error = self.complaints.error.lock().unwrap_or_else(PoisonError::into_inner).take();
         let lost = self.complaints.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -113,12 +113,12 @@ impl Opened {
         }
     }
 
-    /// Whether it was lost and nobody holds memory on it.
+    /// True if the device is lost and all memory on it has been freed.
     pub(super) fn is_gone(&self) -> bool {
         self.complaints.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some() && self.state().arrays.is_empty()
     }
 
-    /// Waits for everything that was given to the device.
+    /// Waits for everything that was submitted.
     pub(super) fn wait(&self) -> Result<(), GpuError> {
         self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| call("poll", error))?;
         self.complaint()
@@ -148,7 +148,7 @@ impl Opened {
         let buffer = self.buffer(bytes.next_multiple_of(ALIGN), usage, "array")?;
         let mut state = self.state();
         let address = state.next;
-        // No address is given twice, so that whoever uses one that was given back is told so.
+        // Never reuse an address, so that a use after free is an error.
         state.next += buffer.size();
         self.held.take(buffer.size());
         state.arrays.insert(address, buffer);
@@ -162,7 +162,7 @@ impl Opened {
         state.bound.retain(|(_, words), _| !words.contains(&(true, address)));
         state.commands.submit(&self.queue);
         drop(state);
-        // Memory comes back when the work that uses it is done, and only to those who wait for it.
+        // wgpu frees memory only after the work that uses it, and only when polled.
         let _ = self.wait();
         buffer.destroy();
         let _ = self.device.poll(wgpu::PollType::Poll);
@@ -172,7 +172,7 @@ impl Opened {
         self.held.memory(self.state().scratch.as_ref().map_or(0, wgpu::Buffer::size))
     }
 
-    /// The array at an address, after all work that was asked for has been given to the device.
+    /// Submits all collected commands and returns the array at an address.
     fn array(&self, address: u64) -> Result<wgpu::Buffer, GpuError> {
         let mut state = self.state();
         state.commands.submit(&self.queue);
@@ -208,12 +208,12 @@ impl Opened {
         Ok(())
     }
 
-    /// Waits and reads the beginning of memory that the host may see.
+    /// Waits, then reads the beginning of a mappable buffer.
     pub(super) fn read(&self, staging: &wgpu::Buffer, to: &mut [u8]) -> Result<(), GpuError> {
         let slice = staging.slice(..(to.len() as u64).next_multiple_of(4));
         slice.map_async(wgpu::MapMode::Read, |_| {});
         self.wait()?;
-        // A mapping that failed shows here.
+        // A failed mapping is reported here.
         let mapped = slice.get_mapped_range().map_err(|error| call("get_mapped_range", error))?;
         to.copy_from_slice(&mapped[..to.len()]);
         drop(mapped);
@@ -242,7 +242,7 @@ impl Opened {
         self.complaint()
     }
 
-    /// Writes an array of `bytes` bytes, which is made by the first call and kept, and waits.
+    /// Overwrites an array of `bytes` bytes and waits. The first call allocates it.
     pub(super) fn flush(&self, bytes: u64) -> Result<(), GpuError> {
         let known = self.state().scratch.clone();
         let scratch = match known {
@@ -253,7 +253,7 @@ impl Opened {
                 self.state().scratch.insert(made).clone()
             }
         };
-        // From an array that fits into any cache: a processor that stands in for a GPU may clear memory past its caches.
+        // Copy from a small array: a software renderer may clear memory with stores that bypass the CPU's caches.
         self.write(&scratch, 0xff)?;
         self.wait()
     }
@@ -295,8 +295,8 @@ impl Opened {
         Ok(state.pipelines.len() - 1)
     }
 
-    /// Gives a launch to the list of what is to be done. Scalars lie in a uniform at binding 0 in their order, arrays at
-    /// bindings 1, 2, ... in theirs; an array that is not there leaves its number out.
+    /// Appends a launch. Scalars are in a uniform at binding 0 in their order, arrays at bindings 1, 2, and so on; a
+    /// null array skips its binding.
     pub(super) fn launch(&self, kernel: &Kernel, grid: Grid, args: &[Arg], most: u32) -> Result<(), GpuError> {
         let mut state = self.state();
         let state = &mut *state;
@@ -318,13 +318,13 @@ impl Opened {
     }
 }
 
-/// A row of groups as a rectangle that holds at least as many, where one side holds at most `most`.
+/// Spreads `groups` workgroups over two dimensions of at most `most`; the result may be slightly larger.
 pub(super) fn spread(groups: u32, most: u32) -> Option<[u32; 2]> {
     let high = groups.div_ceil(most.max(1)).max(1);
     (high <= most).then(|| [groups.div_ceil(high), high])
 }
 
-/// The compiler's words, each with the line it is about.
+/// Compiler messages, each with line and column.
 fn located(module: &wgpu::ShaderModule, error: &wgpu::Error) -> String {
     let messages = finished(module.get_compilation_info()).map(|info| info.messages).unwrap_or_default();
     let line = |message: &wgpu::CompilationMessage| match message.location {
@@ -334,7 +334,7 @@ fn located(module: &wgpu::ShaderModule, error: &wgpu::Error) -> String {
     if messages.is_empty() { error.to_string() } else { messages.iter().map(line).collect::<Vec<_>>().join("\n") }
 }
 
-/// The arguments of a launch, or nothing where the kernel has none.
+/// Creates the bind group of a launch; `None` if the kernel has no arguments.
 fn bind(
     device: &wgpu::Device,
     queue: &wgpu::Queue,

@@ -1,4 +1,4 @@
-//! The backend on the first adapter: copies, limits, messages and the clock.
+//! The backend on the first adapter: copies, limits, errors and the clock.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn an_array_beyond_the_limit_is_unsupported_with_both_figures() {
     assert!(why.contains(&(1_u64 << 60).to_string()) && why.contains("at most"), "{why}");
 }
 
-/// A job that adds one to a number, on a backend.
+/// A job that increments a number, on a backend.
 fn counting(gpu: &Gpu) -> Result<Box<dyn Prepared>, GpuError> {
     let mut job = Job::new(gpu);
     let y = job.output("y", Dtype::U64, &[1], 0)?;
@@ -75,7 +75,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     if test_device().is_none() {
         return;
     }
-    // One of its own: the other tests go on with theirs.
+    // A separate device, since the other tests go on with theirs.
     let own = Arc::new(super::adapters().unwrap().swap_remove(0));
     let gpu: Gpu = own.clone();
     let mut job = counting(&gpu).unwrap();
@@ -98,20 +98,20 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     assert_eq!(next.output().unwrap().get("y").unwrap().u64().unwrap(), [u64::MAX << 32]);
 }
 
-/// What happens when it runs out is tried in a process of its own: `exhausted.rs` of the crate `ellwand`.
+/// `exhausted.rs` of the `ellwand` crate tests running out of memory, in a separate process.
 #[test]
 fn memory_comes_back_when_nobody_holds_it() {
     if test_device().is_none() {
         return;
     }
-    // One of its own, whose memory nobody else takes.
+    // A separate device, so that no other test changes its memory.
     let gpu: &Gpu = &(Arc::new(super::adapters().unwrap().swap_remove(0)) as Gpu);
     let held: Vec<Buffer> = (0..64).map(|_| Buffer::new(gpu, 1 << 20).unwrap()).collect();
     let before = gpu.status().memory_bytes.unwrap();
     drop(held);
     assert_eq!(gpu.status().memory_bytes.unwrap() + (64 << 20), before);
     assert_eq!(gpu.memory().unwrap().most, before, "the most that was held is remembered");
-    // What a flush writes is made once, and told as kept rather than as anybody's.
+    // The flush array is allocated once, and counts as kept.
     let without = gpu.memory().unwrap();
     assert_eq!(without.kept, 0);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Every implementation on every instruction set agrees with the f64 reference, on ordinary and on awkward data.
+//! Every implementation on every instruction set agrees with the f64 reference, on ordinary and on difficult data.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn features_and_dimensions() {
 
 #[test]
 fn one_encoding_spike_and_outlying_marks() {
-    // The published log-space form is off by nats here.
+    // The published log-space form is wrong by several nats here.
     let mut data = script_data(Sizes { encoding: 1.0, decoding: 8.0, electrodes: 6, ..small() });
     all_agree(&data, &Bandwidth::default(), "one encoding spike");
     for (i, x) in data.decoding.features.iter_mut().enumerate() {
@@ -72,7 +72,7 @@ fn one_encoding_spike_and_outlying_marks() {
 
 #[test]
 fn marks_in_small_units_far_from_zero() {
-    // Nine features in volts: the constant of the mark kernel is e^87, beyond f32.
+    // Nine features in volts: the constant of the mark kernel is e^87, beyond the range of f32.
     let mut data = structured_data(Sizes { features: 9, ..small() });
     let volts = |x: &mut f64| *x = *x * 1e-6 + 3.0;
     data.encoding.features.iter_mut().for_each(volts);
@@ -106,7 +106,7 @@ fn unix_times_keep_their_resolution() {
     data.dec_position_time.iter_mut().for_each(late);
     let (model, exact) = exactly(&data, &Bandwidth::default());
     let (_, early) = exactly(&script_data(small()), &Bandwidth::default());
-    // Whether a spike lies this or that side of an edge may differ at 1e-7 s, not more.
+    // Times near 1e9 s have a resolution of 1e-7 s, so a few spikes may change sides of an edge.
     let same = exact.iter().zip(&early).filter(|(a, b)| (**a - **b).abs() < 1e-3).count();
     assert!(same as f64 > 0.95 * exact.len() as f64, "{same} of {}", exact.len());
     agree(&model, &exact, &predicted(&data, &Bandwidth::default(), &Options::new(Method::Simd(Isa::best()))), "late");

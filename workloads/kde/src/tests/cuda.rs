@@ -1,4 +1,4 @@
-//! The CUDA kernels against the f64 reference, on everything that runs them here.
+//! The CUDA kernels compared with the f64 reference, on all devices and emulators available here.
 
 use ellwand_core::{Registry, Tensor, Value};
 
@@ -6,7 +6,7 @@ use crate::cuda_small::WANTED;
 use ellwand_gpu_lab::judge;
 use ellwand_gpu_lab::testing::case;
 
-/// Has the case judged as one launch and as several, whatever its size asks for.
+/// Checks the case as one launch and as several, whatever its size.
 fn both_ways(registry: &Registry, case: &ellwand_core::Case, inputs: &ellwand_core::Tensors) {
     for small in [false, true] {
         WANTED.set(Some(small));
@@ -52,7 +52,7 @@ fn judged(task: &str, data: &str, [features, dims]: [i64; 2], sizes: [i64; 5], s
 fn every_task_is_judged_right_on_both_kinds_of_data() {
     for task in TASKS {
         judged(task, "script", [2, 1], [130, 3, 37, 70, 17], true);
-        // Silent electrodes, outliers, a box of two dimensions.
+        // Silent electrodes, outliers, and a two-dimensional box.
         judged(task, "structured", [4, 2], [90, 6, 50, 20, 30], true);
     }
 }
@@ -67,7 +67,7 @@ fn nothing_skipped_one_of_everything_and_three_features() {
 
 #[test]
 fn more_spikes_than_a_block_takes_and_more_groups_than_it_lists() {
-    // Decoding spikes in several blocks of an electrode; encoding spikes in more than 512 groups of 16.
+    // Decoding spikes in several blocks per electrode; encoding spikes in more than 512 groups of 16.
     judged("kde-predict", "structured", [2, 1], [40, 2, 30, 300, 9], true);
     judged("kde-predict", "script", [1, 1], [20, 1, 8700, 3, 4], true);
     judged("kde-predict", "structured", [5, 2], [20, 1, 8700, 3, 4], false);
@@ -85,7 +85,7 @@ fn far_marks_and_spikes_outside_of_time_are_where_the_reference_has_them() {
         for (name, far) in [("enc_spike_times", 1e6), ("dec_spike_times", -1e6), ("dec_features_flat", 700.0)] {
             let Some(array) = inputs.take(name) else { continue };
             let mut values = array.data().to_f64();
-            // The first and the last spike stay in order.
+            // Change only the first or last value, so that times stay sorted.
             let at = if far < 0.0 || name.starts_with("dec_f") { 0 } else { values.len() - 1 };
             values[at] = far;
             inputs.insert(name, Tensor::new(array.shape(), &values[..]).unwrap());

@@ -1,4 +1,4 @@
-//! What holds whatever the data: knobs and threads change no bit, and the defined results at the edges.
+//! Properties for any data: options and threads change no bit, and edge cases give the defined results.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ proptest! {
 
 #[test]
 fn parts_for_many_threads_change_no_bit() {
-    // Enough work that it is really cut.
+    // Enough work to be split between threads.
     let data = structured_data(Sizes { encoding: 500.0, decoding: 200.0, bins: 300, electrodes: 6, ..small() });
     for skip in [false, true] {
         let of = |method| predicted(&data, &Bandwidth::default(), &Options { skip, ..Options::new(method) });
@@ -93,7 +93,7 @@ fn the_products_of_the_last_prediction_are_counted_and_skipping_leaves_some_out(
                 let options = Options { precision, skip, block, ..Options::new(method) };
                 let model = fitted(&data, &Bandwidth::default(), options);
                 let mut workspace = Workspace::default();
-                // Twice, for the count is that of one call.
+                // Twice, because the count must be that of one call.
                 for _ in 0..2 {
                     if precision == Precision::F64 {
                         let mut out = vec![0.0; data.time_edges.len() * model.bins()];

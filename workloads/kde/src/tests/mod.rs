@@ -1,4 +1,4 @@
-//! The decoder against its reference, its own laws, and golden numbers made elsewhere.
+//! The decoder compared with its reference, with its own invariants, and with golden values computed elsewhere.
 
 mod agreement;
 mod cuda;
@@ -86,7 +86,7 @@ fn exactly(data: &Data, bandwidth: &Bandwidth) -> (ClusterlessDecoder, Vec<f64>)
     (model, exact)
 }
 
-/// The same in f64, by a model fitted in f64.
+/// Prediction in f64, by a model fitted in f64.
 fn predicted_f64(data: &Data, bandwidth: &Bandwidth, options: &Options) -> Vec<f64> {
     let options = Options { precision: Precision::F64, ..*options };
     let decoding = cut(&data.decoding, &data.n_features);
@@ -94,7 +94,7 @@ fn predicted_f64(data: &Data, bandwidth: &Bandwidth, options: &Options) -> Vec<f
     fitted(data, bandwidth, options).predict_f64(&decoding, &options).unwrap()
 }
 
-/// The gate of f64: where the occupancy is above 1e-12, absolutely 1e-11. Gives the largest difference.
+/// The f64 tolerance: 1e-11 absolute where the occupancy exceeds 1e-12. Returns the largest difference.
 fn agree_f64(model: &ClusterlessDecoder, exact: &[f64], got: &[f64], what: &str) -> f64 {
     assert_eq!(exact.len(), got.len());
     let mut worst = 0.0_f64;
@@ -108,7 +108,8 @@ fn agree_f64(model: &ClusterlessDecoder, exact: &[f64], got: &[f64], what: &str)
     worst
 }
 
-/// The gate: where the occupancy is above 1e-12, absolutely 2e-4 and relatively 1e-5. Gives the largest difference.
+/// The f32 tolerance: 2e-4 absolute plus 1e-5 relative where the occupancy exceeds 1e-12. Returns the largest
+/// difference.
 fn agree(model: &ClusterlessDecoder, exact: &[f64], got: &[f32], what: &str) -> f64 {
     assert_eq!(exact.len(), got.len());
     let mut worst = 0.0_f64;

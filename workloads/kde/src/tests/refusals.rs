@@ -1,4 +1,4 @@
-//! Every argument that cannot be decoded with is refused by name.
+//! Every invalid argument is rejected by name.
 
 use super::super::KdeError;
 use super::*;

@@ -1,4 +1,4 @@
-//! One bin at a time gives what all bins at once give.
+//! Decoding one bin at a time gives the same as decoding all bins at once.
 
 use super::super::Arrival;
 use super::*;
@@ -32,7 +32,7 @@ fn bins_one_by_one_agree_with_the_reference() {
         (Sizes { bins: 200, ..small() }, Bandwidth::default(), true),
         (Sizes { bins: 200, encoding: 700.0, features: 4, ..small() }, Bandwidth::default(), true),
         (Sizes { bins: 130, ..small() }, wide, true),
-        // Bins too far apart for the recurrence, and a box: the other kernels.
+        // Bins too far apart for the recurrence, and a box: these use the other kernels.
         (Sizes { bins: 40, ..small() }, narrow, false),
         (Sizes { dims: 2, bins: 90, ..small() }, Bandwidth { position: vec![3.0, 4.0], waveform: vec![24.0] }, false),
         (Sizes { features: 9, bins: 150, ..small() }, Bandwidth::default(), true),
@@ -44,7 +44,7 @@ fn bins_one_by_one_agree_with_the_reference() {
                 let (got, recurring) = streamed(&data, &bandwidth, isa);
                 agree(&model, &exact, &got, &format!("{sizes:?} on {}", isa.name()));
                 assert!(all || recurring == 0, "{sizes:?}: {recurring}");
-                // The electrode without encoding spikes never needs a kernel.
+                // An electrode without encoding spikes never needs a kernel.
                 assert!(!all || recurring + 1 >= sizes.electrodes, "{sizes:?}: {recurring}");
             }
         }

@@ -1,4 +1,5 @@
-//! The workloads: every implementation passes its own gate, poison does not, arrays are adopted or refused by name.
+//! The workloads: every implementation passes its check, poisoned outputs do not, and arrays are accepted or rejected
+//! by name.
 
 use ellwand_core::{Dtype, Fit, Registry, Tensor, Tensors, Value};
 
@@ -150,7 +151,7 @@ fn arrays_are_adopted_and_bad_ones_refused_by_name() {
     refused("waveform_std", Some(Tensor::vector(&[1.0_f64; 7][..])), "waveform_std");
     refused("time_edges", Some(Tensor::scalar(0.0)), "time_edges");
     refused("dec_position_time", Some(Tensor::vector(&[1.0_f64; 7][..])), "dec_position");
-    // As much as a sweep asks for cannot be cut from a recording.
+    // A recording cannot be cut to the sizes of a sweep.
     let error = workload.adopt(&adopted, good.clone(), Fit::Case).is_ok();
     assert!(error);
     let mut other = adopted.clone();

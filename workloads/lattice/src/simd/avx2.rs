@@ -4,13 +4,13 @@ use std::arch::x86_64::*;
 
 use super::lanes::Lanes;
 
-/// Proof that the machine has AVX2.
+/// Proof that the CPU has AVX2.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(());
 
 impl Avx2 {
     /// # Safety
-    /// The machine must have AVX2.
+    /// The CPU must have AVX2.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Avx2(())
@@ -19,8 +19,8 @@ impl Avx2 {
 
 macro_rules! op {
     ($e:expr) => {{
-        // SAFETY: `self` exists only where the instruction set does; memory operands are slices
-        // whose length was checked just before.
+        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
+        // checked above.
         unsafe { $e }
     }};
 }
@@ -40,17 +40,17 @@ macro_rules! transpose4 {
     }};
 }
 
-/// The j-th group of eight values of a slice already known to be long enough.
+/// The j-th group of eight values of a slice that is known to be long enough.
 macro_rules! row {
     ($x:expr, $j:expr) => {
         _mm256_loadu_ps($x.as_ptr().add(8 * $j))
     };
 }
 
-// Vector held by each lane after load2 and load4; load8 keeps the order.
+// The vector in each lane after load2 and load4; load8 keeps the order.
 static FORTH2: [i32; 8] = [0, 1, 4, 5, 2, 3, 6, 7];
 static FORTH4: [i32; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
-// Their inverses.
+// The inverse permutations.
 static BACK2: [i32; 8] = [0, 1, 4, 5, 2, 3, 6, 7];
 static BACK4: [i32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 

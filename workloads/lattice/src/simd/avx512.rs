@@ -4,13 +4,13 @@ use std::arch::x86_64::*;
 
 use super::lanes::Lanes;
 
-/// Proof that the machine has AVX-512 F, BW, DQ and VL.
+/// Proof that the CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
 impl Avx512 {
     /// # Safety
-    /// The machine must have AVX-512 F, BW, DQ and VL.
+    /// The CPU must have AVX-512 F, BW, DQ and VL.
     #[inline(always)]
     pub(super) unsafe fn assume() -> Self {
         Avx512(())
@@ -19,8 +19,8 @@ impl Avx512 {
 
 macro_rules! op {
     ($e:expr) => {{
-        // SAFETY: `self` exists only where the instruction set does; memory operands are slices
-        // whose length was checked just before.
+        // SAFETY: `self` exists only if the CPU has the instruction set; memory operands are slices whose length was
+        // checked above.
         unsafe { $e }
     }};
 }
@@ -40,14 +40,14 @@ macro_rules! transpose4 {
     }};
 }
 
-/// The j-th group of sixteen values of a slice already known to be long enough.
+/// The j-th group of sixteen values of a slice that is known to be long enough.
 macro_rules! row {
     ($x:expr, $j:expr) => {
         _mm512_loadu_ps($x.as_ptr().add(16 * $j))
     };
 }
 
-// Vector held by each lane after load4 and load8.
+// The vector in each lane after load4 and load8.
 const ORDER4: [i32; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
 const ORDER8: [i32; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
 

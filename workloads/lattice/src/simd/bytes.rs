@@ -1,8 +1,8 @@
-//! Decoding 64 vectors at a time by look-ups inside registers (AVX-512 VBMI).
+//! Decodes 64 vectors at a time by lookups in registers (AVX-512 VBMI).
 //!
-//! A level index of at most 8 bits selects one byte a coordinate from a table of 256 bytes, which
-//! four registers hold. The sum over levels stays in bytes, so the whole arithmetic of 64 vectors
-//! costs a few instructions; what remains is widening to f32 and storing.
+//! A level index of at most 8 bits selects one byte per coordinate from a table of 256 bytes, which fits into four
+//! registers. The sum over levels stays in bytes, so all arithmetic for 64 vectors takes a few instructions; the rest
+//! is widening to f32 and storing.
 
 use std::arch::x86_64::*;
 
@@ -11,7 +11,7 @@ use crate::decode::{ByteRow, ByteTable, Request};
 use crate::error::LatticeError;
 use crate::params::Codec;
 
-/// Interleaves the bytes, pairs or quads of two registers: low halves of each lane, then high ones.
+/// Interleaves the bytes, pairs or quads of two registers: the low halves of each lane, then the high ones.
 macro_rules! interleave {
     ($low:ident, $high:ident, $a:expr, $b:expr) => {
         [$low($a, $b), $high($a, $b)]
@@ -34,16 +34,15 @@ pub(super) fn decode<const D: usize>(
         *shift = codec.shift()[k % D];
     }
     let affine = Affine {
-        // SAFETY: sixteen values are loaded from sixteen.
+        // SAFETY: loads sixteen values from an array of sixteen.
         shift: unsafe { _mm512_loadu_ps(shift.as_ptr()) },
         half: _mm512_set1_ps(1.0 / codec.lattice().scale() as f32),
-        // With retries the scale differs from vector to vector and comes last; multiplying by 1
-        // changes nothing.
+        // With retries the scale differs between vectors and is applied last; multiplying by 1 changes nothing.
         scale: _mm512_set1_ps(if request.retries.is_some() { 1.0 } else { codec.scales()[0] }),
     };
     let bits = codec.level_bits();
-    // Two levels of one byte each are told apart by a permutation, without unpacking; with 256
-    // points every byte is a code.
+    // Two levels of one byte each are separated by a permutation, without unpacking; with 256 points every byte is
+    // valid.
     let mut begin = 0;
     if codec.level_points() == 256 && levels.len() == 2 && request.retries.is_none() {
         let blocks = out.as_chunks_mut::<64>().0.as_chunks_mut::<D>().0;
@@ -87,7 +86,7 @@ pub(super) fn decode<const D: usize>(
     Ok(())
 }
 
-/// What turns integers into values, in registers.
+/// Constants that convert integers to values, in registers.
 struct Affine {
     shift: __m512,
     half: __m512,
@@ -110,7 +109,7 @@ fn sixty_four<const D: usize>(
         let shift = _mm_cvtsi32_si128((m as u32 * bits) as i32);
         macro_rules! part {
             ($j:literal) => {{
-                // SAFETY: sixteen words from 16 j on lie within sixty-four.
+                // SAFETY: sixteen words starting at 16 j are within sixty-four.
                 let words = unsafe { _mm512_loadu_si512(words.as_ptr().add(16 * $j).cast()) };
                 _mm512_cvtepi32_epi8(_mm512_and_si512(_mm512_srl_epi32(words, shift), mask))
             }};
@@ -172,18 +171,18 @@ fn halves(codes: &[u8; 128]) -> (__m512i, __m512i) {
     unsafe { (_mm512_loadu_si512(codes.as_ptr().cast()), _mm512_loadu_si512(codes.as_ptr().add(64).cast())) }
 }
 
-/// Undoes the interleaving of lanes by a pack instruction.
+/// Reverses the interleaving of lanes by a pack instruction.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn in_order(packed: __m512i) -> __m512i {
     _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed)
 }
 
-/// Coordinate by coordinate to vector by vector, to f32, un-centred and scaled.
+/// Transposes from coordinates to vectors, converts to f32, un-centres and scales.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2")]
 fn widen<const D: usize>(sums: [__m512i; D], affine: &Affine, out: &mut [[f32; 64]; D]) {
-    // Bytes of a vector together: lane l of register j then holds vectors 16 l + (16 / D) j on.
+    // Groups the bytes of each vector: lane l of register j then starts at vector 16 l + (16 / D) j.
     let mut rows = [_mm512_setzero_si512(); D];
     match D {
         2 => {

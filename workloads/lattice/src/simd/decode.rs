@@ -1,4 +1,4 @@
-//! Decoding: by a table of a level's points where that stays in cache, else by lane arithmetic.
+//! Decoding: with a table of a level's points if it stays in the cache, else with lane arithmetic.
 
 use super::kind::{Kind, Steps};
 use super::lanes::Lanes;
@@ -12,14 +12,14 @@ pub(super) const CHUNK: usize = 256;
 /// Largest number of lanes.
 const WIDEST: usize = 16;
 
-/// How the packed codes of a chunk are laid out for the arithmetic.
+/// Layout of the unpacked codes of a chunk.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Layout {
-    /// One word a vector holds all levels.
+    /// One word per vector holds all levels.
     Word,
-    /// Two rows a level, the low and the high half of the digits (q a power of two).
+    /// Two rows per level: the low and the high half of the digits (q a power of two).
     Halves,
-    /// D/2 rows a level of digit pairs, the last pair first (q not a power of two).
+    /// D/2 rows of digit pairs per level, the last pair first (q not a power of two).
     Pairs,
 }
 
@@ -33,7 +33,7 @@ impl Layout {
     }
 }
 
-/// Unpacks vectors `first..first + n` and checks that every index is a code.
+/// Unpacks vectors `first..first + n` and checks that every index is valid.
 #[inline(always)]
 pub(super) fn unpack(
     codec: &Codec,
@@ -61,8 +61,8 @@ pub(super) fn unpack(
                 }
             }
             _ => {
-                // Eight bytes hold any vector of at most 32 bits wherever it begins, and the loads
-                // do not wait for each other as those of a bit reader do.
+                // Eight bytes hold any vector of at most 32 bits wherever it starts, and unlike in a bit reader, the
+                // loads are independent.
                 let mask = (1u64 << bits) - 1;
                 let safe = if from.len() < 8 { 0 } else { ((from.len() - 8) * 8 / bits + 1).min(n) };
                 for (v, word) in words[..safe].iter_mut().enumerate() {
@@ -137,7 +137,7 @@ pub(super) fn decode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     let narrow = codec.vector_bits() <= 32;
     let layout = match (narrow, table.is_some(), POW2) {
         (true, true, _) | (true, false, true) => Layout::Word,
-        // Reading bits takes longer than looking up: one pass does both.
+        // Reading bits takes longer than looking up, so one pass does both.
         (false, true, _) => return read_and_look_up::<D>(codec, request, out),
         (false, false, true) => Layout::Halves,
         (_, false, false) => Layout::Pairs,
@@ -176,12 +176,12 @@ struct Chunk<'a> {
     codec: &'a Codec,
     words: &'a [u32],
     retries: Option<&'a [u8]>,
-    /// Finest levels that are left out.
+    /// Number of finest levels to skip.
     dropped: usize,
 }
 
 impl Chunk<'_> {
-    /// Sums table entries; `DEPTH` levels, or, if 0, any number.
+    /// Sums table entries for `DEPTH` levels, or any number if it is 0.
     #[inline(always)]
     fn look_up<const D: usize, const DEPTH: usize>(&self, table: &[f32], out: &mut [f32]) {
         let codec = self.codec;
@@ -204,7 +204,7 @@ impl Chunk<'_> {
                 // SAFETY: index <= mask, and the table holds (mask + 1) * D values.
                 let point = unsafe { &*table.as_ptr().add(index * D).cast::<[f32; D]>() };
                 for k in 0..D {
-                    // Exact: integers, or halves of them, far below 2^24.
+                    // Exact: integers or half-integers far below 2^24.
                     sum[k] += weights[m] * point[k];
                 }
             }
@@ -218,7 +218,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Sum of q^m y_m of the block of vectors at `at`, in the lane order of the unit.
+    /// The sum of q^m y_m for the block of vectors at `at`, in the lane order of the vector unit.
     #[inline(always)]
     fn block<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
         &self,
@@ -275,7 +275,7 @@ impl Chunk<'_> {
         sum
     }
 
-    /// Halves, un-centres, scales and stores a block; the last one may be short.
+    /// Halves, un-centres, scales and stores a block; the last one may be incomplete.
     #[inline(always)]
     fn finish<S: Lanes, K: Kind<D>, const D: usize>(&self, s: S, sum: [S::I; D], at: usize, out: &mut [f32]) {
         let scales = self.codec.scales();

@@ -1,7 +1,7 @@
-//! Plain dot products of f32 and i16 rows, written so that the compiler vectorizes them in the
-//! functions of the parent module that switch instruction sets on.
+//! Plain dot products of f32 and i16 rows, written so that the compiler vectorizes them in the functions of the parent
+//! module that enable instruction sets.
 
-/// Independent sums, enough to hide the latency of an addition.
+/// Number of independent sums, enough to hide the latency of an addition.
 const SUMS: usize = 64;
 
 /// Sum of products in f32, in `SUMS` interleaved partial sums; may fuse.

@@ -6,19 +6,19 @@ use crate::bits::BitWriter;
 use crate::encode::CodesMut;
 use crate::params::{Codec, Overload};
 
-/// Vectors whose indices are kept in the first-level cache between encoding and packing.
+/// Vectors whose indices stay in the L1 cache between encoding and packing.
 const CHUNK: usize = 256;
 /// Largest number of lanes.
 const WIDEST: usize = 16;
 
-/// Where the level indices of a chunk go.
+/// Output buffers for the level indices of a chunk.
 pub(super) struct Words<'a> {
-    /// Narrow codes (at most 32 bits a vector): one word a vector, level 0 lowest.
-    /// Wide codes: for each level a row of low halves and a row of high halves, each modulo q^4.
+    /// Narrow codes (at most 32 bits per vector): one word per vector, with level 0 lowest. Wide codes: for each level
+    /// a row of low halves and a row of high halves, each modulo q^4.
     pub(super) words: &'a mut [u32],
     /// Distance between rows of wide codes.
     pub(super) stride: usize,
-    /// 1 for each overloaded vector, if asked for.
+    /// 1 for each overloaded vector, if requested.
     pub(super) flags: Option<&'a mut [u8]>,
 }
 
@@ -31,7 +31,7 @@ struct Encoder<'c, S: Lanes> {
 }
 
 impl<S: Lanes> Encoder<'_, S> {
-    /// Encodes `LANES` vectors at scale `t`; their words go to `at` and following.
+    /// Encodes `LANES` vectors at scale `t`; writes their words starting at `at`.
     #[inline(always)]
     fn block<K: Kind<D>, const D: usize, const POW2: bool>(&self, x: &[f32], t: usize, out: &mut Words<'_>, at: usize) {
         let (s, steps) = (self.s, &self.steps);
@@ -48,7 +48,7 @@ impl<S: Lanes> Encoder<'_, S> {
             let lifted = s.add_f(t, magic);
             let e = s.sub_f(t, s.sub_f(lifted, magic));
             let u = s.round(s.mul_f(e, s.splat_f(33_554_432.0)));
-            // A half that went down to an even integer has u = 2^24: carry it up.
+            // A half rounded down to an even integer has u = 2^24: carry it up.
             let up = s.shr(s.add(u, s.splat(1 << 24)), 25);
             g[k] = s.add(s.sub(s.bits(lifted), s.bits(magic)), up);
             r[k] = s.sub(u, s.shl(up, 25));
@@ -93,7 +93,7 @@ impl<S: Lanes> Encoder<'_, S> {
         }
     }
 
-    /// Digits to an index, the first most significant.
+    /// Combines digits to an index, the first most significant.
     #[inline(always)]
     fn horner<const POW2: bool>(&self, digits: &[S::I]) -> S::I {
         let s = self.s;
@@ -200,7 +200,7 @@ pub(super) fn encode<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     }
 }
 
-/// Re-encodes the flagged vectors of a chunk at growing scales, densely.
+/// Re-encodes the flagged vectors of a chunk, gathered together, at growing scales.
 #[inline(always)]
 fn retry<S: Lanes, K: Kind<D>, const D: usize, const POW2: bool>(
     encoder: &Encoder<'_, S>,

@@ -1,23 +1,23 @@
-//! The lattice rules of `scalar`, branch-free, on one register a coordinate.
+//! The lattice rules of `scalar`, branch-free, with one register per coordinate.
 
 use super::lanes::Lanes;
 
-/// The divisor of one nesting step, as lanes and shifts.
+/// The divisor of a nesting step, in lanes and as shifts.
 #[derive(Clone, Copy)]
 pub(super) struct Steps<S: Lanes> {
-    /// q.
+    /// The nesting ratio q.
     pub(super) q: S::I,
-    /// 1/q.
+    /// The reciprocal 1/q.
     pub(super) inverse_q: S::F,
-    /// q - 1, the digit mask when q is a power of two.
+    /// q - 1, the digit mask if q is a power of two.
     pub(super) mask: S::I,
-    /// log2 q when q is a power of two.
+    /// log2 q, if q is a power of two.
     pub(super) log_q: u32,
-    /// What a rounded integer is divided by: q, or 2q for doubled points.
+    /// The divisor of rounded integers: q, or 2q for doubled points.
     pub(super) unit: i32,
-    /// 1/unit.
+    /// The reciprocal 1/unit.
     pub(super) inverse_unit: S::F,
-    /// log2 unit when q is a power of two.
+    /// log2 unit, if q is a power of two.
     pub(super) log_unit: u32,
 }
 
@@ -36,21 +36,21 @@ impl<S: Lanes> Steps<S> {
         }
     }
 
-    /// Rounds g / unit with halves going up; also the residual, in [-unit/2, unit/2).
+    /// Rounds g / unit, halves up, and returns the residual in [-unit/2, unit/2) too.
     #[inline(always)]
     pub(super) fn divide<const POW2: bool>(&self, s: S, g: S::I) -> (S::I, S::I) {
         if POW2 {
             let f = s.sar(s.add(g, s.splat(self.unit >> 1)), self.log_unit);
             (f, s.sub(g, s.shl(f, self.log_unit)))
         } else {
-            // |g| < 2^24 is exact as f32, and the rounded quotient is off by at most one:
-            // its error is below 1/2 + 2^24/3 * 2^-23 < 3/2.
+            // |g| < 2^24 is exact in f32, and the rounded quotient is off by at most one: its error is below 1/2 +
+            // 2^24/3 * 2^-23 < 3/2.
             let unit = s.splat(self.unit);
             let f = s.round(s.mul_f(s.float(g), self.inverse_unit));
             let r = s.sub(g, s.mul(f, unit));
             let twice = s.add(r, r);
             let (zero, one) = (s.splat(0), s.splat(1));
-            // +1 where 2r >= unit, -1 where 2r < -unit.
+            // +1 if 2r >= unit, -1 if 2r < -unit.
             let up = s.select(s.gt(twice, s.splat(self.unit - 1)), one, zero);
             let down = s.select(s.gt(s.splat(-self.unit), twice), one, zero);
             let step = s.sub(up, down);
@@ -71,7 +71,7 @@ impl<S: Lanes> Steps<S> {
     }
 }
 
-/// A lattice of dimension `D` on lanes; the contract is that of [`crate::scalar::Kind`].
+/// A lattice of dimension `D` on lanes, with the contract of [`crate::scalar::Kind`].
 pub(super) trait Kind<const D: usize> {
     /// Integer steps per lattice unit of stored points.
     const SCALE: u32;
@@ -114,15 +114,15 @@ impl Kind<4> for D4 {
     const SCALE: u32 = 1;
     #[inline(always)]
     fn settle<S: Lanes>(s: S, f: &mut [S::I; 4], r: &mut [S::I; 4], unit: i32) {
-        // The size in the high bits and the complement of the index in the low ones: the largest
-        // key is the first largest residual, and keys are distinct. |r| <= 2^24 leaves room.
+        // The size in the high bits and the complement of the index in the low ones: the largest key is the first
+        // largest residual, and keys are distinct. |r| <= 2^24 leaves room.
         let mut keys = [s.splat(0); 4];
         for k in 0..4 {
             keys[k] = s.or(s.shl(s.abs(r[k]), 2), s.splat(3 - k as i32));
         }
         let largest = s.max(s.max(keys[0], keys[1]), s.max(keys[2], keys[3]));
         let sum = s.add(s.add(f[0], f[1]), s.add(f[2], f[3]));
-        // All ones where the sum is even: no key equals that.
+        // All ones if the sum is even: no key has that value.
         let even = s.sub(s.and(sum, s.splat(1)), s.splat(1));
         let flipped = s.or(largest, even);
         for k in 0..4 {
@@ -170,7 +170,7 @@ impl Kind<8> for E8 {
     #[inline(always)]
     fn settle<S: Lanes>(s: S, f: &mut [S::I; 8], r: &mut [S::I; 8], unit: i32) {
         let half = unit / 2;
-        // Keys as in D4; those of the other coset are of unit/2 - |r|. |r| << 3 is below 2^28.
+        // Keys as for D4; those of the other coset use unit/2 - |r|. |r| << 3 is below 2^28.
         let mut whole = [s.splat(0); 8];
         let mut other = [s.splat(0); 8];
         let (mut sum, mut signs, mut total) = (f[0], s.sar(r[0], 31), s.abs(r[0]));
@@ -188,7 +188,7 @@ impl Kind<8> for E8 {
         }
         let (largest, farthest) = (widest(s, &whole), widest(s, &other));
         let (zero, one) = (s.splat(0), s.splat(1));
-        // All ones where the coset's rounded point has an odd sum.
+        // All ones if the coset's rounded point has an odd sum.
         let odd_whole = s.sub(zero, s.and(sum, one));
         let odd_half = s.sub(zero, s.and(s.add(sum, signs), one));
         // unit - 2 max|r| and 2 min|r| = unit - 2 max(unit/2 - |r|).
@@ -200,8 +200,8 @@ impl Kind<8> for E8 {
         let seven = s.splat(7);
         let flip_whole = s.or(s.and(largest, seven), s.xor(odd_whole, s.splat(-1)));
         let flip_half = s.or(s.and(farthest, seven), s.xor(odd_half, s.splat(-1)));
-        // On equal distances the smaller first coordinate wins. Case by case, the whole coset's is
-        // the larger exactly if (one of them flips it) xor (r_0 < 0).
+        // For equal distances the smaller first coordinate wins. By cases, the whole coset's is the larger exactly if
+        // (one of the cosets flips it) xor (r_0 < 0).
         let first = s.select(s.eq(flip_whole, seven), one, zero);
         let first = s.select(s.eq(flip_half, seven), one, first);
         let larger = s.xor(first, s.shr(r[0], 31));

@@ -1,18 +1,18 @@
-//! The few vector operations that the quantizer needs, and arrays that carry them out on any
-//! machine. The x86 versions are next door; all of them give the same bits.
+//! The few vector operations that the quantizer needs, and a portable version on arrays. The x86 versions are in
+//! sibling modules; all give the same bits.
 
-/// A vector unit. Values of an implementing type prove that the unit is there.
+/// A vector unit. A value of an implementing type proves that the unit exists.
 ///
-/// `F`, `I` and `M` hold `LANES` f32 numbers, i32 numbers and truth values. No operation is fused
-/// and every arithmetic operation wraps or rounds to nearest even, as scalar code does.
+/// `F`, `I` and `M` hold `LANES` f32 values, i32 values and booleans. No operation is fused, and every arithmetic
+/// operation wraps or rounds to nearest even, like scalar code.
 pub(super) trait Lanes: Copy {
-    /// f32 lanes.
+    /// A vector of f32 lanes.
     type F: Copy;
-    /// i32 lanes.
+    /// A vector of i32 lanes.
     type I: Copy;
-    /// Truth values.
+    /// A mask with a boolean per lane.
     type M: Copy;
-    /// Vectors handled together; a multiple of 8, so that a block of codes ends on a byte.
+    /// Number of vectors processed together; a multiple of 8, so that a block of codes ends on a byte.
     const LANES: usize;
 
     fn splat_f(self, v: f32) -> Self::F;
@@ -25,7 +25,7 @@ pub(super) trait Lanes: Copy {
     /// `a < b ? a : b`.
     fn min_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn bits(self, a: Self::F) -> Self::I;
-    /// Rounded to nearest even; |a| <= 2^24.
+    /// Rounds to nearest even; |a| <= 2^24.
     fn round(self, a: Self::F) -> Self::I;
     fn float(self, a: Self::I) -> Self::F;
     fn add(self, a: Self::I, b: Self::I) -> Self::I;
@@ -45,28 +45,27 @@ pub(super) trait Lanes: Copy {
     fn gt(self, a: Self::I, b: Self::I) -> Self::M;
     /// `m ? a : b`.
     fn select(self, m: Self::M, a: Self::I, b: Self::I) -> Self::I;
-    /// The first `LANES` integers.
+    /// Reads the first `LANES` integers.
     fn load(self, from: &[u32]) -> Self::I;
-    /// Into the first `LANES` integers.
+    /// Writes the first `LANES` integers.
     fn store(self, a: Self::I, into: &mut [u32]);
 
-    /// `LANES` vectors of 2, 4 or 8 values each to one register a coordinate. The order of the
-    /// lanes is the unit's own; [`Lanes::natural`] restores it.
+    /// Loads `LANES` vectors of 2, 4 or 8 values into one register per coordinate. The order of the lanes depends on
+    /// the unit; [`Lanes::natural`] restores it.
     fn load2(self, x: &[f32]) -> [Self::F; 2];
     fn load4(self, x: &[f32]) -> [Self::F; 4];
     fn load8(self, x: &[f32]) -> [Self::F; 8];
-    /// The inverse of `load2` and so on: lanes in the unit's own order.
+    /// The inverse of `load2` and so on, from lanes in the unit's order.
     fn store2(self, v: [Self::F; 2], x: &mut [f32]);
     fn store4(self, v: [Self::F; 4], x: &mut [f32]);
     fn store8(self, v: [Self::F; 8], x: &mut [f32]);
-    /// Lanes that `load{D}` ordered, back in the order of the vectors.
+    /// Reorders lanes from `load{D}` into the order of the vectors.
     fn natural<const D: usize>(self, a: Self::I) -> Self::I;
     /// The inverse of `natural`.
     fn shuffled<const D: usize>(self, a: Self::I) -> Self::I;
 }
 
-/// Eight lanes as arrays, for machines without a vector unit that this crate knows; the compiler
-/// maps them to whatever there is.
+/// Eight lanes as arrays, for CPUs without a supported vector unit; the compiler maps them to what is available.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 

@@ -1,7 +1,7 @@
-//! Vector implementations and their choice at run time.
+//! Vector implementations and their selection at run time.
 //!
-//! The body is written once over [`lanes::Lanes`] and instantiated inside functions that switch
-//! the instruction set on. Nothing here fuses a multiplication with an addition.
+//! The code is written once over [`lanes::Lanes`] and instantiated in functions that enable the instruction set.
+//! Nothing here fuses a multiplication with an addition.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -47,26 +47,26 @@ type Decoded = Result<(), LatticeError>;
 
 #[cfg(target_arch = "x86_64")]
 mod switched {
-    //! The bodies with an instruction set switched on; calling one needs proof that it is there.
+    //! The code with an instruction set enabled; calling it requires proof that the CPU has it.
     use super::*;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
     pub(super) fn encode_avx512(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
-        // SAFETY: this function runs only where these instructions exist.
+        // SAFETY: this function is called only if the CPU has these instructions.
         let s = unsafe { avx512::Avx512::assume() };
         by_lattice!(encode::encode, s, codec, x, out);
     }
 
     #[target_feature(enable = "avx2")]
     pub(super) fn encode_avx2(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
-        // SAFETY: this function runs only where these instructions exist.
+        // SAFETY: this function is called only if the CPU has these instructions.
         let s = unsafe { avx2::Avx2::assume() };
         by_lattice!(encode::encode, s, codec, x, out);
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
     pub(super) fn decode_avx512(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
-        // SAFETY: this function runs only where these instructions exist.
+        // SAFETY: this function is called only if the CPU has these instructions.
         let s = unsafe { avx512::Avx512::assume() };
         by_lattice!(decode::decode, s, codec, request, out)
     }
@@ -93,7 +93,7 @@ mod switched {
 
     #[target_feature(enable = "avx2")]
     pub(super) fn decode_avx2(codec: &Codec, request: &Request<'_>, out: &mut [f32]) -> Decoded {
-        // SAFETY: this function runs only where these instructions exist.
+        // SAFETY: this function is called only if the CPU has these instructions.
         let s = unsafe { avx2::Avx2::assume() };
         by_lattice!(decode::decode, s, codec, request, out)
     }
@@ -102,7 +102,7 @@ mod switched {
 /// Encodes whole vectors; arguments are already checked.
 pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
     match isa.set() {
-        // SAFETY: an `Isa` of this set exists only after it was detected.
+        // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::encode_avx512(codec, x, out) },
         // SAFETY: as above.
@@ -115,10 +115,10 @@ pub(super) fn encode(codec: &Codec, isa: Isa, x: &[f32], out: CodesMut<'_>) {
 /// Decodes whole vectors; arguments are already checked.
 pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [f32]) -> Decoded {
     match isa.set() {
-        // SAFETY: an `Isa` of this set exists only after it was detected.
+        // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => match codec.byte_table() {
-            // SAFETY: as above, and VBMI was detected just here.
+            // SAFETY: as above, and VBMI has just been detected.
             Some(table) if is_x86_feature_detected!("avx512vbmi") => unsafe {
                 match codec.lattice() {
                     Lattice::Z2 => bytes::decode::<2>(codec, table, request, out),
@@ -136,10 +136,10 @@ pub(super) fn decode(codec: &Codec, isa: Isa, request: &Request<'_>, out: &mut [
     }
 }
 
-/// Sum of products in f32; partial sums may be fused and are added in an order of their own.
+/// Sum of products in f32; partial sums may be fused and are added in unspecified order.
 pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
     match isa.set() {
-        // SAFETY: an `Isa` of this set exists only after it was detected.
+        // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::f32_dot_avx512(a, b) },
         // SAFETY: as above.
@@ -152,7 +152,7 @@ pub(super) fn f32_dot(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
 /// Sum of products of i16, modulo 2^32.
 pub(super) fn i16_dot(isa: Isa, a: &[i16], b: &[i16]) -> i32 {
     match isa.set() {
-        // SAFETY: an `Isa` of this set exists only after it was detected.
+        // SAFETY: an `Isa` of this set proves that it was detected.
         #[cfg(target_arch = "x86_64")]
         Set::Avx512 => unsafe { switched::i16_dot_avx512(a, b) },
         // SAFETY: as above.

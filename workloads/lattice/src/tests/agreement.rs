@@ -11,7 +11,7 @@ fn sweep(lattice: Lattice, n: usize, betas: &[f32]) {
                 for overload in [Overload::None, Overload::Flag, Overload::RETRY] {
                     for &beta in betas {
                         let params = Params { lattice, q, levels, beta, centred, overload };
-                        // 256^3 is refused by design.
+                        // 256^3 is rejected by design.
                         let Ok(codec) = Codec::new(params) else { continue };
                         let side = f64::from(q).powi(levels as i32);
                         let seed = u64::from(q * 1000 + levels * 10 + u32::from(centred));
@@ -87,7 +87,7 @@ fn every_batch_size_up_to_two_chunks() {
 
 #[test]
 fn threads_split_streams_on_bytes() {
-    // 7 bits a level: pieces must begin on bytes all the same.
+    // 7 bits per level: pieces must still start on bytes.
     let codec = Codec::new(Params { overload: Overload::RETRY, ..params(Lattice::D4, 3, 3) }).unwrap();
     let x = normal(40_003 * 4, 5.0, 11);
     let want = encode(&codec, Method::Scalar, &x);
@@ -114,14 +114,14 @@ fn not_a_number_and_infinity_overload_and_agree() {
 
 #[test]
 fn invalid_index_is_an_error_everywhere() {
-    // 81 points in 7 bits, 225 in 8, 6561 in 13, 49 in 6: all ones is no code.
+    // 81 points in 7 bits, 225 in 8, 6561 in 13, 49 in 6: all ones is not a valid index.
     for (lattice, q, levels) in
         [(Lattice::D4, 3, 2), (Lattice::Z2, 15, 2), (Lattice::E8, 3, 1), (Lattice::E8, 5, 2), (Lattice::Z2, 7, 7)]
     {
         let codec = Codec::new(Params { overload: Overload::None, ..params(lattice, q, levels) }).unwrap();
         let d = codec.dimension();
         let mut packed = vec![0; codec.packed_len(5000)];
-        // Vector 4600 begins on a byte.
+        // Vector 4600 starts on a byte.
         packed[codec.vector_bits() * 4600 / 8..][..4].fill(0xff);
         for method in methods() {
             let error = codec.decode(method, &packed, None, &mut vec![0.0; 5000 * d]).unwrap_err();

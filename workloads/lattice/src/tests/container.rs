@@ -1,4 +1,4 @@
-//! Codes as bytes: round trips of any shape, and every kind of damage.
+//! Codes as bytes: round trips of all shapes, and every kind of damage.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(refused(&[0, 1 << 62]).contains("2^40"));
 }
 
-/// Replaces bytes of a good file and returns the complaint.
+/// Replaces bytes of a valid file and returns the error message.
 fn damaged(at: usize, bytes: &[u8]) -> String {
     let mut file = sample(Overload::RETRY, &[3, 5]).to_bytes();
     file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn mutated_bytes_never_panic(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut file = sample(Overload::RETRY, &[3, 5]).to_bytes();
-        // E8 with a large q would spend its time on centring, which is not what is tested.
+        // Skip E8 with a large q: centring it would dominate the test.
         for (at, byte) in changes {
             let at = at.index(file.len());
             if at != 6 {

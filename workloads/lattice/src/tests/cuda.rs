@@ -1,4 +1,4 @@
-//! The kernels for GPUs against the reference, bit by bit, on everything that runs them here.
+//! The GPU kernels compared with the reference bit by bit, on all devices and emulators available here.
 
 use ellwand_core::{Case, Fit, Prepared, Registry, Tensor, Tensors, Value};
 use rand::{RngExt, SeedableRng};
@@ -9,7 +9,7 @@ use super::super::{Lattice, cuda};
 use ellwand_gpu_lab::test_devices;
 use ellwand_gpu_lab::testing::{self, judged_on_wgpu};
 
-/// Every combination of lattice, overload mode and centring; q a power of two and not, few levels and many.
+/// All combinations of lattice, overload mode and centring; q a power of two and not, few and many levels.
 const CODES: [(i64, i64); 9] = [(2, 1), (2, 20), (3, 12), (4, 2), (5, 3), (16, 2), (100, 3), (255, 2), (256, 2)];
 
 fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
@@ -18,7 +18,7 @@ fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
     let expected = task.reference(case, inputs).unwrap();
     let rows = registry.implementations(workload);
     let rows: Vec<_> = rows.iter().filter(|row| row.name.starts_with("cuda")).collect();
-    // The dot product alone has no row that carries its arrays over.
+    // Only the dot product has no implementation that includes the transfers.
     assert_eq!(rows.len(), if workload == "lattice-dot" { 1 } else { 2 }, "{workload}");
     let devices = test_devices();
     for (row, (name, device)) in rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device))) {
@@ -35,7 +35,7 @@ fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
     }
 }
 
-/// The kernels in WGSL: codes and decoded values have the bits of the reference.
+/// The WGSL kernels: codes and decoded values match the reference bit by bit.
 fn judge_wgpu(registry: &Registry, case: &Case, inputs: &Tensors) {
     judged_on_wgpu(registry, case, inputs, |expected, output| {
         assert_eq!(output.digest(), expected.digest(), "{case}: the same bits");
@@ -52,10 +52,10 @@ fn registry() -> Registry {
     registry
 }
 
-/// Every kind of code.
+/// Tests every kind of code.
 fn each_kind(judge: impl Fn(&Registry, &str, &Case, &Tensors)) {
     let registry = registry();
-    // Vectors of the last warp are missing, or all but one.
+    // The last warp lacks some vectors, or all but one.
     let batches = [1, 31, 33, 129];
     let mut turn = 0;
     for lattice in ["Z2", "D4", "E8"] {
@@ -93,7 +93,7 @@ fn wgpu_codes_and_values_are_those_of_the_reference_for_every_kind_of_code() {
     each_kind(|registry, _, case, inputs| judge_wgpu(registry, case, inputs));
 }
 
-/// Runs a case with at most `part` vectors a launch, compares every bit with the reference and says what ran.
+/// Runs a case with at most `part` vectors per launch, compares every bit with the reference and returns what ran.
 fn in_parts(task: Task, case: &Case, inputs: &Tensors, part: usize) -> String {
     let expected = registry().find(task.name()).unwrap().reference(case, inputs).unwrap();
     let mut ran = String::new();
@@ -108,7 +108,7 @@ fn in_parts(task: Task, case: &Case, inputs: &Tensors, part: usize) -> String {
     ran
 }
 
-/// The case and inputs of values in the place of those that the workload makes; for decoding, of what they are coded to.
+/// A case with the given values instead of the workload's own; for decoding, with their codes.
 fn given(task: Task, params: &[(&str, Value)], d: usize, values: Vec<f32>) -> (Case, Tensors) {
     let registry = registry();
     let n = values.len() / d;
@@ -138,7 +138,8 @@ fn dimension(lattice: &str) -> usize {
     lattice.parse::<Lattice>().unwrap().dimension()
 }
 
-/// Codes with the ways in which they are encoded and decoded, of every width that is stored in its own way: a byte, two, a word, two, less than that through shared memory, more.
+/// Codes, and the kernels that encode and decode them, for every stored width: one byte, two, a word, two words, other
+/// widths below that (through shared memory), and larger ones.
 const WIDTHS: [(&str, i64, i64, &str, &str); 15] = [
     ("Z2", 4, 2, "q4_m2", "q4_m2"),
     ("Z2", 16, 2, "shifts", "shifts"),
@@ -161,7 +162,7 @@ const WIDTHS: [(&str, i64, i64, &str, &str); 15] = [
 fn threads_go_over_more_vectors_than_the_grid_has_and_launches_follow_each_other() {
     for (lattice, q, levels, encoding, decoding) in WIDTHS {
         for task in [Task::Encode, Task::Decode, Task::Quantize] {
-            // A grid on the emulation has at most 12288 threads; the last warp is not full.
+            // The emulator has at most 12288 threads per grid; the last warp is not full.
             let case =
                 case(task.name(), &[&kind(lattice, q, levels, "flag")[..], &[("batch", 12_501.into())]].concat());
             let inputs = registry().find(task.name()).unwrap().inputs(&case, 1).unwrap();
@@ -181,7 +182,7 @@ fn vectors_outside_the_codebook_are_marked_or_tried_again_like_the_reference() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     for (lattice, q, levels, ..) in WIDTHS {
         for overload in ["none", "flag", "retry"] {
-            // Half of the vectors lie far outside, some where no retry reaches.
+            // Half of the vectors are far outside the codebook, some beyond every retry.
             let side = (q as f32).powi(levels as i32);
             let values = (0..70 * dimension(lattice)).map(|k| {
                 let far = [0.2f32, 1.0, 30.0, 1e6][k / dimension(lattice) % 4];
@@ -203,7 +204,7 @@ fn every_q_divides_exactly() {
     for q in 2..=256i64 {
         let most = (1u64 << 20).ilog(q as u64) as i64;
         let (lattice, levels) = [("Z2", most), ("D4", most), ("E8", most), ("E8", 1), ("D4", 1)][q as usize % 5];
-        // Up to the largest values that are not cut off, where quotients are largest.
+        // Up to the largest values that are not clipped, where quotients are largest.
         let values = (0..33 * dimension(lattice)).map(|k| {
             let size = [1.0f32, 300.0, 4_194_000.0][k / dimension(lattice) % 3];
             size * rng.random_range(-1.0f32..1.0)
@@ -221,7 +222,8 @@ fn residuals_that_differ_by_less_than_the_grid_are_ties_like_those_of_the_refere
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for lattice in ["D4", "E8"] {
         for q in [3, 4] {
-            // The same residual but for parts of a step of the grid, 2^-25, where floats are that fine, and its mirror images.
+            // Equal residuals apart from fractions of a grid step (2^-25), where floats are that fine, and their mirror
+            // images.
             let values = (0..700).flat_map(|_| {
                 let near = [0.0f32, 0.124, 0.2499, 0.25, 0.5, 0.375][rng.random_range(0..6)];
                 (0..dimension(lattice))
@@ -261,7 +263,7 @@ fn floats_of_every_size_code_like_the_reference() {
 #[test]
 fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
     let registry = registry();
-    // Halves and quarters lie on the borders of cells; the rest is where scaling saturates, denormal or signed zero.
+    // Halves and quarters are on cell boundaries; the rest are values that saturate, subnormals and signed zeros.
     let mut values: Vec<f32> = (-40..40).map(|k| k as f32 * 0.25).collect();
     values.extend([
         0.0,
@@ -280,7 +282,7 @@ fn ties_zeros_extremes_and_row_tails_code_like_the_reference() {
     for lattice in ["Z2", "D4", "E8"] {
         for overload in ["flag", "retry"] {
             let asked = case("lattice-quantize", &[("lattice", lattice.into()), ("overload", overload.into())]);
-            // Rows of 13 values: each ends in a padded vector.
+            // Rows of 13 values, each of which ends in a padded vector.
             let x = Tensor::new(&[7, 13], &values[..]).unwrap();
             assert_eq!(length, 7 * 13);
             let task = registry.find("lattice-quantize").unwrap();
@@ -309,7 +311,7 @@ fn dot_products_are_exact_for_rows_that_begin_inside_a_word() {
                 );
                 let inputs = registry.find("lattice-dot").unwrap().inputs(&case, 11).unwrap();
                 judge(&registry, "lattice-dot", &case, &inputs);
-                // The integers are exact and the one product after them is in f32.
+                // The integers are exact, and the final product is in f32.
                 judged_on_wgpu(&registry, &case, &inputs, |expected, output| {
                     let pair = |arrays: &Tensors| arrays.get("scores").unwrap().f32().unwrap().to_vec();
                     for (a, b) in pair(expected).iter().zip(pair(output)) {
@@ -326,10 +328,10 @@ fn dot_products_by_bytes_are_exact_and_others_are_made_otherwise() {
     let registry = registry();
     let task = registry.find("lattice-dot").unwrap();
     let by_bytes = [("D4", 4, 1), ("D4", 4, 2), ("E8", 2, 1), ("E8", 2, 2), ("E8", 2, 4)];
-    // Integers that a byte cannot hold, and vectors that do not fill words.
+    // Integers that do not fit into a byte, and vectors that do not fill words.
     let otherwise = [("D4", 4, 4), ("D4", 4, 3), ("D4", 2, 2)];
     for (lattice, q, levels) in by_bytes.into_iter().chain(otherwise) {
-        // Whole pieces of 16 bytes; more of them than lanes; more rows than the emulation's grid takes at once.
+        // Whole pieces of 16 bytes; more pieces than lanes; more rows than the emulator's grid takes at once.
         for (rows, dimension) in [(1, 128), (5, 256), (6, 8320), (801, 128), (3, 136)] {
             let params = [("rows", Value::Int(rows)), ("dimension", Value::Int(dimension))];
             let case = case("lattice-dot", &[&kind(lattice, q, levels, "none")[..3], &params].concat());
@@ -354,7 +356,7 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
     let task = registry.find("lattice-decode").unwrap();
     let mut inputs = task.inputs(&case, 3).unwrap();
     let mut packed = inputs.take("packed").unwrap();
-    // Vector 33 of 7 bits begins at bit 231; q^d = 81, and 127 is no index.
+    // Vector 33 of 7 bits starts at bit 231; q^d = 81, so 127 is not a valid index.
     packed.u8_mut().unwrap()[28] |= 0x80;
     packed.u8_mut().unwrap()[29] |= 0x3f;
     inputs.insert("packed", packed);
@@ -362,7 +364,7 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
     let row = rows.iter().find(|row| row.name == "cuda").unwrap();
     for (name, device) in test_devices() {
         damaged(&name, (row.prepare)(&case, &inputs, device.as_ref()).unwrap());
-        // Whichever launch it falls to.
+        // The same in several launches.
         damaged(&name, cuda::prepare(Task::Decode, false, 32, &case, &inputs, device.as_ref()).unwrap());
     }
     #[cfg(feature = "vulkan")]

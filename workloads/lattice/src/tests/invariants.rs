@@ -1,4 +1,4 @@
-//! The exact properties that make the code what it is.
+//! The exact properties that define the code.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ fn any_code() -> impl Strategy<Value = (Lattice, u32, u32)> {
     (lattice, prop_oneof![2u32..=9, Just(16)], 1u32..=3)
 }
 
-/// Coordinates on a grid of 1/48: ties of every kind for q = 2, 3, 4, 6, 8, 12 come up often.
+/// Coordinates on a grid of 1/48: ties of every kind for q = 2, 3, 4, 6, 8, 12 are frequent.
 fn grid(d: usize) -> impl Strategy<Value = Vec<i64>> {
     proptest::collection::vec(prop_oneof![-2000i64..2000, (-80i64..80).prop_map(|k| 24 * k)], d)
 }
@@ -21,7 +21,7 @@ fn fast() -> Method {
     Method::Simd(Isa::best())
 }
 
-/// g_0 and g_M in stored integers.
+/// g_0 and g_M as stored integers.
 fn ends(codec: &Codec, x: &[f32]) -> ([i64; 8], [i64; 8]) {
     let first = reference::finest(codec, x, codec.inverse_scales()[0]);
     let unit = i64::from(codec.q() * codec.lattice().scale());
@@ -44,7 +44,7 @@ proptest! {
         for (k, &value) in decoded.iter().enumerate() {
             prop_assert_eq!(f64::from(value) * scale, (first[k] - side * last[k]) as f64);
         }
-        // No overload exactly if the decoded vector is the nearest point.
+        // There is no overload if and only if the decoded vector is the nearest point.
         let nearest = decoded.iter().zip(first).all(|(&value, g)| f64::from(value) * scale == g as f64);
         prop_assert_eq!(flags[0] == 0, nearest);
         if nearest {
@@ -59,7 +59,7 @@ proptest! {
     ) {
         let d = lattice.dimension();
         let scale = i64::from(lattice.scale());
-        // A lattice vector from its coordinates, in stored integers.
+        // A lattice vector from its coordinates, as stored integers.
         let mut by = [0; 8];
         for (column, z) in reference::basis(lattice).iter().zip(&z) {
             for (by, c) in by.iter_mut().zip(column) {

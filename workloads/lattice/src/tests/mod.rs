@@ -15,7 +15,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::{Codec, CodesMut, Isa, Lattice, Method, Overload, Params};
 
-/// Every way of computing on this machine, the reference first.
+/// Every method on this machine, the reference first.
 fn methods() -> Vec<Method> {
     let mut methods = vec![Method::Reference, Method::Scalar];
     methods.extend(Isa::available().into_iter().map(Method::Simd));
@@ -27,10 +27,10 @@ fn params(lattice: Lattice, q: u32, levels: u32) -> Params {
     Params { lattice, q, levels, beta: 1.0, centred: false, overload: Overload::Flag }
 }
 
-/// Packed codes, overload flags (zeros without) and retries (zeros without).
+/// Packed codes, overload flags and retries (zeros if the mode has none).
 fn encode(codec: &Codec, method: Method, x: &[f32]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let n = x.len() / codec.dimension();
-    // Spoiled, so that an implementation must write everything.
+    // Poisoned, so that an implementation must write everything.
     let (mut packed, mut flags, mut retries) = (vec![0xa5; codec.packed_len(n)], vec![0xa5; n], vec![0xa5; n]);
     let out = CodesMut {
         packed: &mut packed,
@@ -57,8 +57,8 @@ fn normal(n: usize, spread: f64, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// Values that break quantizers: lattice points, exact ties at several scales, signed zeros,
-/// denormals, huge values, and ordinary ones between them.
+/// Values that break quantizers: lattice points, exact ties at several scales, signed zeros, subnormals and huge
+/// values, with ordinary ones in between.
 fn awkward(n: usize, d: usize, beta: f32, q: u32, side: f64, seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut x = Vec::with_capacity(n * d);
@@ -75,7 +75,7 @@ fn awkward(n: usize, d: usize, beta: f32, q: u32, side: f64, seed: u64) -> Vec<f
                 4 => beta * (g * f64::from(q)).round() as f32 / q as f32,
                 5 => beta * 0.5 * q as f32 * (g / f64::from(q)).round() as f32,
                 6 => special[rng.random_range(0..special.len())],
-                // Ties between two residuals, and residuals that differ in the last bits only.
+                // Ties between two residuals, and residuals that differ only in the last bits.
                 _ => beta * (g.round() + [0.25, -0.25, 0.249_999_99, 0.5][rng.random_range(0..4)]) as f32,
             });
         }

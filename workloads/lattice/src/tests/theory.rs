@@ -1,4 +1,4 @@
-//! The encoders against constants and tables of the theory.
+//! The encoders compared with constants and tables from the theory.
 
 use super::*;
 use crate::{Quality, smallest_scale};
@@ -77,7 +77,7 @@ fn table(vectors: usize, tolerance: f64) {
 
 #[test]
 fn distortion_and_rate_of_the_authors_protocol() {
-    // The table's own 20,000 vectors have about 1 % of noise; so has this sample.
+    // The table's own 20,000 vectors have about 1 % noise, and so does this sample.
     table(20_000, 0.03);
 }
 
@@ -104,7 +104,7 @@ fn centring_improves_as_computed() {
         let centred = distance(lattice, q, levels, true, 20_000);
         assert!((centred / on - 1.0f64).abs() < 0.03, "{lattice} q {q} M {levels} centred: {centred}, known {on}");
         if q == 2 {
-            // One-sided codebooks: what they lose depends on the few vectors that hit the cap.
+            // One-sided codebooks: their loss depends on the few vectors that reach the cap.
             assert!(plain > 4.0 * centred && plain > 0.5 * off, "{lattice} M {levels}: {plain}, known {off}");
         } else {
             assert!((plain / off - 1.0f64).abs() < 0.06, "{lattice} q {q} M {levels}: {plain}, known {off}");

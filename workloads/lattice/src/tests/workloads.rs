@@ -1,4 +1,4 @@
-//! The workloads: every implementation passes its own gate, poison does not, arrays are adopted.
+//! The workloads: every implementation passes its check, poisoned outputs do not, and arrays are accepted.
 
 use ellwand_core::{DeviceKind, Fit, PrepareError, Registry, Tensor, Tensors, Value};
 
@@ -33,7 +33,7 @@ fn every_implementation_passes_and_poison_fails() {
                     let inputs = workload.inputs(&case, 5).unwrap();
                     let expected = workload.reference(&case, &inputs).unwrap();
                     let rows = registry.implementations(workload.name());
-                    // Devices that are not here are tried by emulation, in tests of their own.
+                    // Absent devices are emulated in separate tests.
                     for row in rows.iter().filter(|row| row.needs == DeviceKind::Cpu) {
                         let mut ready = match (row.prepare)(&case, &inputs, &Here) {
                             Ok(ready) => ready,
@@ -41,7 +41,7 @@ fn every_implementation_passes_and_poison_fails() {
                             Err(error) => panic!("{row:?}: {error}"),
                         };
                         ready.poison();
-                        // Poisoned codes may not even be codes: that is refused too.
+                        // Poisoned codes may not be valid codes; they are rejected too.
                         let spoiled =
                             ready.output().is_ok_and(|got| workload.judge(&case, &inputs, &expected, &got).passed);
                         assert!(!spoiled, "{row:?} passes poisoned");

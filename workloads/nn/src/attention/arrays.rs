@@ -1,4 +1,4 @@
-//! The arrays of each attention task: names, shapes, how they are filled, and how arrays of the user meet a case.
+//! The arrays of each attention task: names, shapes, generation, and adoption of the user's arrays.
 
 use ellwand_core::{Case, Dtype, Fit, InputError, Port, Ports, Tensor, Tensors};
 use rand::SeedableRng;
@@ -9,16 +9,16 @@ use super::shape::{Mask, Shape};
 use crate::gemm::normal;
 use ellwand_simd::precision::Precision;
 
-/// How an input is made.
+/// How an input is generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Fill {
-    /// Normal with mean and standard deviation.
+    /// Normally distributed, with mean and standard deviation.
     Normal(f64, f64),
-    /// Positive, about 1 / sequence, zero where masked: like the weights that a softmax gives.
+    /// Positive, about 1 / sequence, zero where masked: like softmax weights.
     Weights,
 }
 
-/// One array of f32.
+/// Description of one f32 array.
 pub(super) struct Array {
     pub(super) name: &'static str,
     pub(super) dims: Vec<usize>,
@@ -36,12 +36,12 @@ const QUERIES: &str = "[batch, heads, sequence, head]";
 const KEYS: &str = "[batch, kv-heads, sequence, head]";
 const SQUARE: &str = "[batch, heads, sequence, sequence]";
 
-/// What a task takes, the array that says the sizes first.
+/// The inputs of a task; the array that determines the sizes comes first.
 pub(super) fn inputs(task: Task, s: &Shape) -> Vec<Array> {
     let Shape { batch: b, sequence: n, dimension: d, heads: h, kv_heads: kv, .. } = *s;
     let (head, width) = (s.head(), s.projected());
     let unit = Fill::Normal(0.0, 1.0);
-    // Keeps outputs of a product about as large as its inputs.
+    // Keeps the outputs of a product about as large as its inputs.
     let weight = |columns: usize| Fill::Normal(0.0, 1.0 / (columns as f64).sqrt());
     let small = Fill::Normal(0.0, 0.1);
     let x = |name, about| array(name, &[b, n, d], unit, X, about);
@@ -102,7 +102,7 @@ pub(super) fn inputs(task: Task, s: &Shape) -> Vec<Array> {
     list
 }
 
-/// What a task makes.
+/// The output of a task.
 pub(super) fn output(task: Task, s: &Shape) -> Array {
     let Shape { batch: b, sequence: n, dimension: d, heads: h, .. } = *s;
     let none = Fill::Normal(0.0, 0.0);
@@ -125,12 +125,12 @@ pub(super) fn output(task: Task, s: &Shape) -> Array {
     }
 }
 
-/// Whether a task looks at the mask.
+/// True if a task uses the mask.
 fn masked(task: Task) -> bool {
     !matches!(task, Task::Qkv | Task::Output)
 }
 
-/// Bytes of the inputs and of the output.
+/// Size of the inputs and of the output in bytes.
 pub(super) fn bytes(task: Task, s: &Shape, precision: Precision) -> (u64, u64) {
     let one = precision.bytes() as u64;
     let of = |array: &Array| array.dims.iter().fold(one, |bytes, extent| bytes.saturating_mul(*extent as u64));
@@ -177,7 +177,7 @@ pub(super) fn make(task: Task, s: &Shape, seed: u64) -> Result<Tensors, InputErr
     Ok(made)
 }
 
-/// The lengths among the inputs; none where the mask needs none.
+/// The lengths in the inputs; empty if the mask needs none.
 pub(super) fn lengths<'a>(s: &Shape, inputs: &'a Tensors) -> Result<&'a [i64], InputError> {
     match s.mask {
         Mask::Padding => inputs.get("lengths")?.i64().map_err(|e| InputError { argument: "lengths".into(), ..e }),
@@ -185,7 +185,7 @@ pub(super) fn lengths<'a>(s: &Shape, inputs: &'a Tensors) -> Result<&'a [i64], I
     }
 }
 
-/// Checks that every array has the shape that the case asks for.
+/// Checks that every array has the shape of the case.
 pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputError> {
     for array in inputs(task, s) {
         given.f32(array.name)?;
@@ -212,7 +212,7 @@ pub(super) fn check(task: Task, s: &Shape, given: &Tensors) -> Result<(), InputE
     Ok(())
 }
 
-/// The case that arrays of the user make, and those of them that the task takes.
+/// The case of the user's arrays, and the arrays that the task uses.
 pub(super) fn adopt(task: Task, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
     let mut case = case.clone();
     let mut sizes: Vec<(&str, usize)> = Vec::new();

@@ -1,7 +1,7 @@
-//! The core in bf16: arrays of 16 bits a value, and how far a result may lie from f64.
+//! The core in bf16: arrays with 16 bits per value, and the tolerance relative to f64.
 //!
-//! A tensor of bf16 is a tensor of u16 that holds its bits: the upper half of an f32's, so that widening is exact and 8 bits
-//! of a value count. The reference computes in f64 from the widened inputs.
+//! A bf16 tensor is a u16 tensor of bit patterns: the upper half of an f32, so that widening is exact, with 8
+//! significant bits. The reference computes in f64 from the widened inputs.
 
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
 
@@ -12,17 +12,17 @@ use super::{Task, arrays};
 use ellwand_simd::lanes::half::{narrow as bits, widen as value};
 use ellwand_simd::precision::widened;
 
-/// Half the distance of 1 to the next value: what rounding to bf16 errs by, relative, at most.
+/// Largest relative error of rounding to bf16: half the distance from 1 to the next value.
 const UNIT: f64 = 1.0 / 256.0;
-/// The same in the mean square, in these units: errors are spread evenly over a step, which is the same from 1 to 2
-/// (1 / sqrt(3), times the root of the mean of 1 / x^2 over logarithmically spread x, 0.735).
+/// Root mean square of that error in the same unit. Errors are uniform over a step, which is constant from 1 to 2 (1 /
+/// sqrt(3), times the root of the mean of 1 / x^2 for logarithmically uniform x, 0.735).
 const MEAN_SQUARE: f64 = 0.43;
-/// Root mean squares that errors of many weights together may reach.
+/// Multiple of the root mean square that the combined errors of many weights may reach.
 const SIGMAS: f64 = 8.0;
-/// The arrays of the core that are in bf16.
+/// The bf16 input arrays of the core.
 pub(super) const INPUTS: [&str; 3] = ["q", "k", "v"];
 const OUTPUT: &str = "context";
-/// What the reference adds: the root of the sum of squares of weight times value, for every value of the output.
+/// An output of the reference: for every output value, the root of the sum of squares of weight times value.
 const SPREAD: &str = "context-spread";
 
 fn widen(from: &[u16], to: &mut [f32]) {
@@ -33,25 +33,26 @@ fn round(from: &[f32], to: &mut [u16]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = bits(*from));
 }
 
-/// The result in f64 rounded to f32, and its spread, from inputs in bf16.
+/// The result in f64 rounded to f32, and its spread, from bf16 inputs.
 pub(super) fn reference(shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
     let [context, spread] = super::reference::with_spread(shape, &widened(inputs.clone(), &INPUTS)?)?;
     Ok(Tensors::new().with(OUTPUT, context).with(SPREAD, spread))
 }
 
-/// How far a result may lie from the reference: `relative` of itself, and `absolute` times the spread of its terms.
+/// Tolerance of a result: `relative` to the result, plus `absolute` times the spread of its terms.
 ///
-/// Products of two bf16 are exact in f32, and sums in f32 err by less than a hundredth of what follows. Weights are rounded to
-/// bf16 before they meet the values, each by at most u = 2^-8 of itself, and the result is rounded once more. Rounding errors
-/// of n terms w v add up to a root mean square of 0.43 u times the spread, the root of the sum of (w v)^2; for up to 11 terms
-/// eight of those are more than u times the sum of |w v|, the worst there is (Cauchy and Schwarz), and of more terms eight are
-/// not met by chance, where five or six would be: a case of some size has 10^7 values. Terms with equal weights err alike: that part is a multiple of a sum of values, for which u more of the result is
-/// allowed.
+/// Products of two bf16 values are exact in f32, and sums in f32 contribute less than a hundredth of the following.
+/// Weights are rounded to bf16 before they multiply the values, with an error of at most u = 2^-8 each, and the result
+/// is rounded once more. The rounding errors of n terms w v have a root mean square of 0.43 u times the spread, the
+/// root of the sum of (w v)^2. Eight of those exceed u times the sum of |w v|, the worst case, for up to 11 terms
+/// (Cauchy and Schwarz); for more terms, eight do not occur by chance, where five or six would: a large case has 10^7
+/// values. Terms with equal weights have equal errors: that part is a multiple of a sum of values, which is allowed
+/// another u of the result.
 pub(super) fn tolerance() -> Tolerance {
     Tolerance::Close { absolute: SIGMAS * MEAN_SQUARE * UNIT, relative: 2.0 * UNIT }
 }
 
-/// Judges a result in bf16 by [`tolerance`], value by value.
+/// Checks a bf16 result with [`tolerance`], value by value.
 pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
     let Tolerance::Close { absolute, relative } = tolerance() else { return Verdict::wrong("no tolerance") };
     let (Some(want), Some(spread)) = (expected.find(OUTPUT), expected.find(SPREAD)) else {
@@ -75,7 +76,7 @@ pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
             continue;
         }
         let (error, allowed) = ((h - w).abs(), relative * w.abs() + absolute * f64::from(*spread));
-        // NaN compares as false: what is no number where one belongs is wrong.
+        // NaN compares as false, so a NaN instead of a number is an error.
         if !(error <= allowed && error.is_finite()) {
             let detail = format!("output {OUTPUT}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
             return Verdict { passed: false, max_error: Some(error), detail };
@@ -85,7 +86,8 @@ pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
     Verdict { passed: true, max_error: Some(max_error), detail: format!("{} values agree", values.len()) }
 }
 
-/// A job in f32 between widening and rounding, which are part of what it does: how a processor without bf16 computes in it.
+/// An f32 job between widening and rounding, which count as part of its work: this is how a CPU without bf16 arithmetic
+/// computes.
 pub(super) struct Widened {
     inner: Job,
     inputs: Tensors,
@@ -118,7 +120,7 @@ impl Prepared for Widened {
     fn poison(&mut self) {
         self.inner.poison();
         if let Ok(y) = self.output.u16_mut() {
-            // NaN, and the largest number there is.
+            // NaN, and the largest finite number.
             y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { 0xffff } else { 0x7f7f });
         }
     }
@@ -133,7 +135,7 @@ impl Prepared for Widened {
     }
     fn readings(&self) -> Vec<Reading> {
         let mut readings = self.inner.readings();
-        // The widened arrays are working memory, and so is the result before it is rounded.
+        // The widened arrays are working memory, and so is the unrounded result.
         let bytes: u64 = self.inputs.iter().filter(|(_, t)| t.dtype() == Dtype::U16).map(|(_, t)| 2 * t.bytes()).sum();
         if let Some(value) = readings.iter_mut().find(|r| r.id == Reading::EXTRA_MEMORY).and_then(|r| r.value.as_mut())
         {
@@ -156,7 +158,7 @@ mod tests {
         registry
     }
 
-    /// A case in bf16 by batch, sequence, dimension, heads, kv-heads.
+    /// A bf16 case: batch, sequence, dimension, heads, kv-heads.
     fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
         let axes = registry.find("attention-core").unwrap().axes();
         let params = axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect();

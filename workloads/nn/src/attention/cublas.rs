@@ -1,4 +1,4 @@
-//! The components of attention that are products, by NVIDIA's own library: f32 without TF32.
+//! The attention components that are products, computed by cuBLAS in f32 without TF32.
 
 use super::Task;
 use super::gpu::{Kernels, Steps};
@@ -6,7 +6,7 @@ use crate::layers;
 use ellwand_gpu::products::{Place, Products};
 use ellwand_gpu::{Arg, GpuError, Job};
 
-/// The library's products.
+/// The products of cuBLAS.
 pub(super) struct Library;
 
 fn more_than_a_product() -> Result<(), GpuError> {
@@ -30,7 +30,7 @@ impl Kernels for Library {
     }
 }
 
-/// What the row of a task that is a product says of itself.
+/// Description of a task that is a product; `None` for other tasks.
 pub(super) fn about(task: Task) -> Option<&'static str> {
     match task {
         Task::Qkv | Task::Output => Some("NVIDIA's library, f32 without TF32, added to rows of the bias"),

@@ -1,5 +1,5 @@
-//! Attention as CUDA kernels: products of `product.cu`, the masked softmax and the fused core of `attention.cu`, the norms and
-//! the activation of `layers.cu`, all f32.
+//! Attention as CUDA kernels: products from `product.cu`, the masked softmax and the fused core from `attention.cu`,
+//! norms and activation from `layers.cu`, all in f32.
 
 use ellwand_core::{Case, PrepareError, Tensors};
 
@@ -14,7 +14,7 @@ pub(crate) static SOURCE: Source =
     Source { name: "attention.cu", text: files!("../layers/rows.cuh", "attention.cu"), options: &[] };
 
 const THREADS: u32 = 256;
-/// Queries and keys of a block of the fused kernel.
+/// Queries and keys per block of the fused kernel.
 const TILE: usize = 64;
 
 /// The kernels of `product.cu`, `attention.cu` and `layers.cu`.
@@ -54,7 +54,7 @@ impl Kernels for Cuda {
             let problem = format!("{} sequences; a grid takes 65535", s.batch);
             return Err(GpuError::Call { call: "cuLaunchKernel", problem });
         }
-        // Queries, keys or values, and weights, each with four values more a row than they have.
+        // Queries, keys or values, and weights, with rows padded by four values.
         let shared = 4 * TILE * (2 * (padded + 4) + TILE + 4);
         let grid = Grid { blocks, threads: [THREADS, 1, 1], shared: 0 }.shared(shared);
         steps.job.launch(&SOURCE, &format!("attention_{padded}"), grid, args)
@@ -65,7 +65,7 @@ impl Kernels for Cuda {
     }
 }
 
-/// What the row of a task says of itself.
+/// Description of the implementation of a task.
 pub(super) fn about(task: Task) -> &'static str {
     match task {
         Task::Softmax => "a warp a row, f32",

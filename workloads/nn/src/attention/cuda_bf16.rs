@@ -1,5 +1,5 @@
-//! The core in bf16 as CUDA kernels: on the tensor cores of every architecture since Ampere (`bf16.cu`), and with what Hopper
-//! alone has (`hopper.cu`).
+//! The core in bf16 as CUDA kernels: on the tensor cores of all architectures since Ampere (`bf16.cu`), and with
+//! Hopper's own instructions (`hopper.cu`).
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
@@ -20,15 +20,15 @@ pub(crate) static HOPPER: Source = Source {
     options: &[],
 };
 
-/// Heads of as many values, or fewer, that the portable kernel is compiled for.
+/// Largest head sizes for which the portable kernel is compiled.
 const HEADS: [usize; 2] = [64, 128];
-/// Queries and keys of a block of the portable kernel.
+/// Queries and keys per block of the portable kernel.
 const TILE: usize = 64;
-/// Queries of a block, and keys of a tile, on Hopper.
+/// Queries per block and keys per tile on Hopper.
 const HOPPER_TILE: usize = 128;
-/// Queries of one of its two warpgroups that multiply.
+/// Queries of each of the two warpgroups that multiply.
 const PART: usize = 64;
-/// Tiles of keys or of values that lie in shared memory on Hopper.
+/// Tiles of keys or values in shared memory on Hopper.
 const SLOTS: usize = 5;
 
 fn unsupported<T>(why: impl Into<String>) -> Result<T, PrepareError> {
@@ -40,7 +40,7 @@ pub(super) struct Made {
     pub(super) job: Job,
     pub(super) inputs: [Arg; 3],
     pub(super) output: Arg,
-    /// Lengths, and which mask.
+    /// Lengths, and the kind of mask.
     pub(super) sees: [Arg; 2],
     pub(super) s: Shape,
 }
@@ -72,7 +72,7 @@ pub(super) fn make(gpu: &Gpu, case: &Case, inputs: &Tensors) -> Result<Made, Pre
 }
 
 impl Made {
-    /// `scale` with log2 e in it: weights are powers of two.
+    /// `scale` including log2 e, because weights are powers of two.
     pub(super) fn scale(&self) -> Arg {
         Arg::F32((self.s.scale() * std::f64::consts::LOG2_E) as f32)
     }
@@ -84,7 +84,7 @@ impl Made {
     }
 }
 
-/// The portable form.
+/// The job with the portable kernel.
 pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     if let Some((major, minor)) = gpu.capability().filter(|capability| *capability < (8, 0)) {
         return unsupported(format!("products in bf16 need compute capability 8.0; this device has {major}.{minor}"));
@@ -96,17 +96,17 @@ pub(super) fn job(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prepa
     };
     let [q, k, v] = made.inputs;
     let [lengths, sees] = made.sees;
-    // Rows begin at multiples of 16 bytes.
+    // Rows are aligned to 16 bytes.
     let wide = Arg::U32(u32::from(s.head().is_multiple_of(8)));
     let sizes = [whole(s.sequence), whole(s.head()), whole(s.heads / s.kv_heads)];
     let args = [&[q, k, v, made.output, lengths][..], &sizes, &[sees, wide, made.scale()]].concat();
-    // Two tiles of keys and two of values, with eight values more a row than they have.
+    // Two tiles of keys and two of values, with rows padded by eight values.
     let grid = made.grid(TILE, 128, 4 * TILE * (padded + 8) * 2);
     made.job.launch(&SOURCE, &format!("attention_bf16_{padded}"), grid, args)?;
     Ok(made.job)
 }
 
-/// The form for Hopper.
+/// The job with the Hopper kernel.
 fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn Prepared>, PrepareError> {
     let gpu = gpu(device)?;
     if Precision::of(case) != Precision::Bf16 {
@@ -133,11 +133,11 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
     let [keys, values] = [map(k, s.kv_heads, HOPPER_TILE)?, map(v, s.kv_heads, HOPPER_TILE)?];
     let maps = [map(q, s.heads, PART)?, keys, values, map(made.output, s.heads, PART)?];
     let [lengths, sees] = made.sees;
-    // Queries of a head that a block takes at a time; blocks stay until there are no more of them.
+    // Work items, each a tile of queries of one head; persistent blocks take them until none is left.
     let works = s.sequence.div_ceil(HOPPER_TILE) * s.heads * s.batch;
     let sizes = [s.sequence, s.heads, s.heads / s.kv_heads].map(whole);
     let args = [&maps[..], &[lengths], &sizes, &[sees, whole(works), made.scale()]].concat();
-    // Queries, results, the ring, barriers, and what it takes to begin at a multiple of 1024.
+    // Queries, results, the ring, barriers, and padding to align to 1024 bytes.
     let tile = 2 * HOPPER_TILE * head;
     let grid = Grid::line(works.min(made.job.multiprocessors() as usize), 384);
     let grid = grid.shared(tile * (2 + SLOTS) + 1024 + 8 * (4 + 2 * SLOTS));
@@ -145,7 +145,7 @@ fn hopper(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<Box<dyn 
     Ok(made.job.boxed())
 }
 
-/// The row that Hopper has beside `cuda`.
+/// The Hopper implementation, next to `cuda`.
 pub(super) fn implementation(task: Task) -> Implementation {
     let about =
         "wgmma, tiles by the copy engine, one warpgroup copies for two that take turns; bf16, heads of 64 or 128";
@@ -160,14 +160,14 @@ mod tests {
     use super::Task;
     use ellwand_gpu_lab::{a_hopper_is_tested, judge, test_devices};
 
-    /// A case of the core in bf16 by batch, sequence, dimension, heads, kv-heads.
+    /// A bf16 case of the core: batch, sequence, dimension, heads, kv-heads.
     fn case(registry: &Registry, sizes: [i64; 5], mask: &str) -> Case {
         let mut case = tests::case(registry, Task::Core.name(), sizes, mask);
         case.set("precision", "bf16");
         case
     }
 
-    /// Judges cases that Hopper's kernel takes, or does not.
+    /// Checks cases that the Hopper kernel supports, or does not.
     fn judged(sizes: &[[i64; 5]], masks: &[&str], on_hopper: bool) {
         let registry = registry();
         for (sizes, mask) in sizes.iter().flat_map(|sizes| masks.iter().map(move |mask| (*sizes, mask))) {
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn heads_of_any_size_are_judged_right_on_tensor_cores() {
-        // One value; ragged tiles; grouped heads; heads of 3 values, which no 16 bytes hold; of 80.
+        // One value; partial tiles; grouped heads; heads of 3 values, which are not aligned to 16 bytes; heads of 80.
         judged(
             &[[1, 1, 1, 1, 0], [2, 17, 64, 2, 0], [1, 65, 32, 4, 2], [1, 70, 9, 3, 1], [1, 66, 80, 1, 1]],
             &MASKS,
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn heads_of_hopper_are_judged_right_with_tiles_that_are_used_again() {
-        // Tiles of 128: a part of one, five, two with a part; grouped heads, sequences of their own lengths.
+        // Tiles of 128: part of one, five, two and a part; grouped heads, sequences with separate lengths.
         judged(&[[1, 5, 64, 1, 0], [1, 600, 64, 1, 0], [1, 130, 256, 2, 1], [2, 257, 128, 2, 1]], &MASKS, true);
         judged(&[[1, 400, 128, 1, 0]], &["causal"], true);
     }
@@ -221,7 +221,8 @@ mod tests {
     fn scores_far_apart_and_growing_are_judged_right() {
         let registry = registry();
         let task = registry.find(Task::Core.name()).unwrap();
-        // Heads of 64 and of 128: queries 32 times as large, so that a row's maximum grows by more than weights may.
+        // Heads of 64 and 128 with queries 32 times as large, so that a row's maximum grows by more than the weights
+        // may.
         for sizes in [[1, 520, 64, 1, 0], [1, 390, 128, 1, 0]] {
             for mask in ["none", "causal"] {
                 let case = case(&registry, sizes, mask);
@@ -243,7 +244,7 @@ mod tests {
         let said = |name: &str, case: &Case| {
             let inputs = task.inputs(case, 1).unwrap();
             let row = registry.implementations(Task::Core.name()).into_iter().find(|row| row.name == name).unwrap();
-            // A real device may be of another kind.
+            // A real device may have another architecture.
             let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
             match (row.prepare)(case, &inputs, device.as_ref()).err() {
                 Some(PrepareError::Unsupported(why)) => Some(why),

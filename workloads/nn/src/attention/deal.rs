@@ -1,4 +1,4 @@
-//! How heads and their queries are dealt out to threads.
+//! Distribution of heads and their queries over threads.
 
 use std::ops::Range;
 
@@ -6,38 +6,39 @@ use super::fused::CHUNK;
 use super::shape::Shape;
 use crate::gemm::ROWS;
 
-/// Whole heads first, because each piece packs the keys and values of its head; the last heads in parts, so that no thread waits
-/// for another's whole one. A head is one of keys and values, with all heads of queries that share it.
+/// Whole heads first, because each piece packs the keys and values of its head; the last heads in parts, so that no
+/// thread waits for another's whole head. A head here is one of keys and values, with all query heads that share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deal {
     sequence: usize,
-    /// Heads that are dealt out whole, and those behind them that are cut.
+    /// Number of heads distributed whole, and number of the following heads that are split.
     whole: usize,
     cut: usize,
-    /// Queries of a part.
+    /// Queries per part.
     step: usize,
 }
 
 impl Deal {
     pub(super) fn of(shape: &Shape, threads: usize) -> Self {
         let (heads, sequence) = (shape.batch * shape.kv_heads, shape.sequence);
-        // As many whole heads for every thread; the last round of them, and what does not go round, is cut.
+        // The same number of whole heads for every thread; the last round and the remainder are split.
         let whole = (heads - heads % threads).saturating_sub(threads);
         let cut = heads - whole;
         let parts = (4 * threads).div_ceil(cut).clamp(1, sequence.div_ceil(CHUNK));
-        // Parts begin where a strip of the whole head begins, so that results do not depend on how it is cut.
+        // Parts start where a strip of the whole head starts, so that results do not depend on the split.
         Self { sequence, whole, cut, step: sequence.div_ceil(parts).next_multiple_of(ROWS) }
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     pub(super) fn pieces(self) -> usize {
         self.whole + self.cut * self.sequence.div_ceil(self.step)
     }
 
-    /// The head of a piece and its queries.
+    /// Head and queries of a piece.
     pub(super) fn piece(self, piece: usize) -> (usize, Range<usize>) {
         let Some(part) = piece.checked_sub(self.whole) else { return (piece, 0..self.sequence) };
-        // The last queries of all heads first: under a causal mask they see the most keys, and the longest pieces go first.
+        // The last queries of all heads come first: under a causal mask they see the most keys, so the longest pieces
+        // go first.
         let from = (self.sequence.div_ceil(self.step) - 1 - part / self.cut) * self.step;
         (self.whole + part % self.cut, from..self.sequence.min(from + self.step))
     }
@@ -71,7 +72,7 @@ mod tests {
         }
     }
 
-    /// Queries of the thread that has the most, where each takes the next piece when it has done its last, in equal time a query.
+    /// Queries of the busiest thread if each takes the next piece when it is free and all queries take the same time.
     fn most(deal: Deal, threads: usize) -> usize {
         let mut done = vec![0; threads];
         for piece in 0..deal.pieces() {
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn threads_end_together() {
-        // Eight heads of 256 on two threads, in parts of 132 and 124 each: the thread that got every longer part had 3 % more.
+        // Eight heads of 256 on two threads, in parts of 132 and 124: a thread with all the longer parts would have 3 %
+        // more.
         assert_eq!(most(deal(1, 8, 256, 2), 2), 4 * 256);
         assert_eq!(deal(1, 8, 256, 2).pieces(), 6 + 2 * 2, "few heads are packed twice");
         for (batch, heads, threads) in [(1, 8, 3), (4, 12, 2), (4, 12, 16), (1, 9, 2), (1, 3, 2)] {

@@ -1,8 +1,8 @@
-//! Attention without its matrix of scores (T. Dao et al., FlashAttention, 2022): six queries at a time meet a block of keys,
-//! their weights stay in the first-level cache, and sums over values are corrected where a much larger score turns up.
+//! Attention without a score matrix (T. Dao et al., FlashAttention, 2022): six queries at a time meet a block of keys,
+//! their weights stay in the L1 cache, and sums over values are rescaled when a much larger score occurs.
 //!
-//! Working memory is linear in the sequence where keys and values are packed once a head, and constant where each block is
-//! packed again for every chunk of queries. Results do not depend on how queries are dealt out to threads.
+//! Working memory is linear in the sequence if keys and values are packed once per head, and constant if each block is
+//! packed again for every chunk of queries. Results do not depend on the distribution of queries over threads.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -16,10 +16,10 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
 use ellwand_simd::pool;
 
-/// Queries that share one pass over the keys: their sums over values stay in the second-level cache.
+/// Queries that share one pass over the keys; their sums over values stay in the L2 cache.
 pub(super) const CHUNK: usize = 32 * ROWS;
 
-/// Queries, keys, values and the place for the result.
+/// Queries, keys, values and output.
 #[derive(Clone, Copy)]
 pub(super) struct Core<'a> {
     pub(super) shape: Shape,
@@ -30,36 +30,36 @@ pub(super) struct Core<'a> {
     pub(super) out: (*mut f32, Layout),
 }
 
-// SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.
+// SAFETY: the addresses are used only within the calls below, whose callers guarantee their validity.
 unsafe impl Send for Core<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Core<'_> {}
 
-/// How the keys are cut.
+/// How the keys are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// Keys of a block.
+    /// Keys per block.
     pub(super) keys: usize,
-    /// Whether all keys and values of a head are packed at once.
+    /// True if all keys and values of a head are packed at once.
     pub(super) resident: bool,
 }
 
 impl Tiling {
-    /// Longest runs between corrections; memory linear in the sequence.
+    /// Fewest corrections; memory linear in the sequence.
     pub(super) const FAST: Tiling = Tiling { keys: 512, resident: true };
-    /// Smallest tiles; memory that does not grow with the sequence.
+    /// Smallest tiles; memory independent of the sequence.
     pub(super) const SMALL: Tiling = Tiling { keys: 64, resident: false };
 
     fn block(self, shape: &Shape) -> usize {
         self.keys.min(shape.sequence)
     }
 
-    /// Values between two rows of scores; a little more than a block, so that six rows do not share cache sets.
+    /// Distance between rows of scores; slightly more than a block, so that six rows do not share cache sets.
     fn stride(self, shape: &Shape) -> usize {
         self.block(shape).next_multiple_of(16) + 16
     }
 
-    /// Packed values of one block of keys, and of one block of values.
+    /// Number of packed values of one block of keys, and of one block of values.
     fn packed(self, shape: &Shape) -> (usize, usize) {
         let (block, head) = (self.block(shape), shape.head());
         (packed_len(head, block), packed_len(block, head))
@@ -73,11 +73,12 @@ impl Tiling {
     }
 }
 
-/// All heads of all sequences on this thread.
+/// Computes all heads of all sequences on this thread.
 ///
 /// # Safety
-/// The layouts lead to elements that can be read (q, k, v) and written (out) for every position of every head; nobody else
-/// touches out meanwhile, and out overlaps none of the others. `scratch` holds [`Tiling::len`] values.
+/// For every position of every head, the layouts must lead to elements that are readable (q, k, v) and writable (out);
+/// nothing else may access `out` meanwhile, and it may not overlap the inputs. `scratch` must hold [`Tiling::len`]
+/// values.
 pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
     let mut work = scratch.borrow();
     let shape = core.shape;
@@ -89,17 +90,17 @@ pub(super) unsafe fn single(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: 
     }
 }
 
-/// The same on all threads of the pool.
+/// As [`single`], on all threads of the pool.
 ///
 /// # Safety
-/// As [`single`].
+/// As for [`single`].
 pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch: &Scratch) {
     let deal = Deal::of(&core.shape, pool::threads());
     pool::for_each_chunk(deal.pieces(), |piece| {
         let (head, queries) = deal.piece(piece);
         let mut work = scratch.borrow();
         let (b, kv) = (head / core.shape.kv_heads, head % core.shape.kv_heads);
-        // SAFETY: the caller's promise; these rows are this piece's alone.
+        // SAFETY: the caller's promise; only this piece accesses these rows.
         unsafe { rows(isa, core, tiling, b, kv, queries, &mut work) };
     });
 }
@@ -107,7 +108,7 @@ pub(super) unsafe fn parallel(isa: Isa, core: &Core<'_>, tiling: Tiling, scratch
 /// Some queries of all heads that share one head of keys and values.
 ///
 /// # Safety
-/// As [`single`], for these rows.
+/// As for [`single`], for these rows.
 pub(super) unsafe fn rows(
     isa: Isa,
     core: &Core<'_>,
@@ -131,7 +132,7 @@ pub(super) unsafe fn rows(
         let count = block.min(shape.sequence - first);
         let (keys, values) = packed.split_at_mut(keys_len);
         let (k, v) = (core.k.1.at(b, kv, first), core.v.1.at(b, kv, first));
-        // SAFETY: keys and values first..first + count exist, as the caller promised.
+        // SAFETY: keys and values first..first + count exist, as the caller guarantees.
         unsafe {
             let source = Source { at: core.k.0.add(k), stride: core.k.1.row, transposed: true };
             pack(isa, source, shape.head(), count, 1.0, keys);
@@ -166,7 +167,7 @@ pub(super) unsafe fn rows(
                 unsafe { one.meet(at * block, keys, values, tiles, scores, top, sum) };
             }
             let to = core.out.1.at(b, head, chunk.start);
-            // SAFETY: rows of the output that are this call's alone.
+            // SAFETY: these rows of the output belong to this call alone.
             let rows = unsafe { core.out.0.add(to) };
             dispatch(isa, Finish { rows, stride: core.out.1.row, width: shape.head(), sum });
         }
@@ -184,10 +185,10 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Meets the block of keys that starts at `first`.
+    /// Processes the block of keys that starts at `first`.
     ///
     /// # Safety
-    /// As [`single`], for these rows.
+    /// As for [`single`], for these rows.
     #[allow(clippy::too_many_arguments, reason = "keys, values, working memory and what is kept of the rows")]
     unsafe fn meet(
         &self,
@@ -203,7 +204,8 @@ impl Chunk<'_> {
         let shape = core.shape;
         let count = self.tiling.block(&shape).min(shape.sequence - first);
         let stride = self.tiling.stride(&shape);
-        // Weights are powers of two. The factor stands behind the sums: keys rounded once more would cost a third of a millionth.
+        // Weights are powers of two. The factor applies after the sums: rounding the keys once more would cost a third
+        // of a millionth.
         let factor = (shape.scale() * std::f64::consts::LOG2_E) as f32;
         let mut factors = [0.0; ROWS];
         for row in self.rows.clone().step_by(ROWS) {
@@ -236,7 +238,8 @@ impl Chunk<'_> {
                 factor,
             };
             let weighed = dispatch(isa, weigh);
-            // SAFETY: `rows` rows of q can be read and of out be written, as the caller promised; the scores are our own.
+            // SAFETY: `rows` rows of q are readable and of out writable, as the caller guarantees; the scores are a
+            // local buffer.
             unsafe {
                 if weighed == Weighed::Lost {
                     let one = Strip {

@@ -1,6 +1,6 @@
-//! Attention as a series of kernels on a GPU, whoever wrote them: CUDA (`cuda.rs`), WGSL (`wgpu.rs`), and
-//! NVIDIA's library for what is a product alone (`cublas.rs`). Products, the masked softmax and the fused core are theirs; the
-//! steps between them and the rows of the table are the same.
+//! Attention as a sequence of GPU kernels of any kind: CUDA (`cuda.rs`), WGSL (`wgpu.rs`), and cuBLAS for pure products
+//! (`cublas.rs`). Each kind provides the products, the masked softmax and the fused core; the steps in between and the
+//! list of implementations are shared.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, PrepareError, Prepared, Tensors};
 
@@ -11,33 +11,34 @@ use ellwand_gpu::products::{Masked, Place, Products, Sees};
 use ellwand_gpu::{Arg, Buffer, Gpu, GpuError, Job, gpu};
 use ellwand_simd::precision::Precision;
 
-/// Where the heads of an array lie.
+/// Location of the heads of an array.
 pub(super) fn place(at: Arg, layout: Layout) -> Place {
     Place { at, start: 0, row: layout.row, head: layout.head, batch: layout.batch }
 }
 
 /// The kernels of one kind.
 pub(super) trait Kernels: Sized + 'static {
-    /// Heads of as many values, or fewer, that the fused kernel is compiled for.
+    /// Largest head sizes for which the fused kernel is compiled.
     const HEADS: &'static [usize];
 
-    /// The kernels of the layer around attention.
+    /// The kernels for the layer around attention.
     type Around: Layers;
 
     fn product(products: &Products, job: &mut Job) -> Result<(), GpuError>;
 
     fn softmax(steps: &mut Steps<Self>, scores: Arg, weights: Arg) -> Result<(), GpuError>;
 
-    /// The core of queries, keys and values, and where it goes, by the kernel for heads of up to `padded` values.
+    /// Launches the core from queries, keys and values to the output, with the kernel for heads of up to `padded`
+    /// values.
     fn fused(steps: &mut Steps<Self>, padded: usize, places: [Place; 4]) -> Result<(), GpuError>;
 
-    /// Lengths of the sequences, on the device.
+    /// Uploads the lengths of the sequences.
     fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<u64> = lengths.iter().map(|length| length.unsigned_abs()).collect();
         Ok(job.hold(Buffer::of_u64(gpu, &lengths)?))
     }
 
-    /// The layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
+    /// Launches the layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
     fn layer(steps: &mut Steps<Self>, input: &dyn Fn(&str) -> Arg, y: Arg) -> Result<(), GpuError> {
         let (positions, d, x) = (steps.s.positions(), steps.s.dimension, input("x"));
         let rows = [positions, d];
@@ -47,7 +48,7 @@ pub(super) trait Kernels: Sized + 'static {
         steps.norm(x, ["gamma_1", "beta_1"].map(input), normed, None)?;
         steps.attention(normed, input, part)?;
         steps.norm(x, ["gamma_2", "beta_2"].map(input), normed, Some([part, sum]))?;
-        // The bias goes with the activation, which reads and writes these values anyway.
+        // The activation adds the bias, since it reads and writes these values anyway.
         let up = steps.linear([normed, input("w_up"), hidden], None, [positions, d, 4 * d]);
         Self::product(&up, &mut steps.job)?;
         Self::Around::bias_gelu(&mut steps.job, [hidden, input("b_up"), hidden], [positions, 4 * d], true)?;
@@ -56,13 +57,13 @@ pub(super) trait Kernels: Sized + 'static {
         Self::Around::elements(&mut steps.job, "add", sum, Some(part), y, rows[0] * rows[1])
     }
 
-    /// The core in bf16, by those that have it.
+    /// The bf16 core, for kinds that have it.
     fn narrow(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
         Err(PrepareError::Unsupported("there is no kernel for bf16: --precision f32".into()))
     }
 }
 
-/// A job in the making.
+/// A job under construction.
 pub(super) struct Steps<K> {
     pub(super) job: Job,
     pub(super) s: Shape,
@@ -81,19 +82,20 @@ impl<K: Kernels> Steps<K> {
         Ok(Self { job, s, sees, kernels: std::marker::PhantomData })
     }
 
-    /// Working memory of so many f32.
+    /// Allocates working memory for `values` f32.
     pub(super) fn scratch(&mut self, values: usize) -> Result<Arg, GpuError> {
         self.job.scratch(4 * values)
     }
 
-    /// `y = x w^T + b` with rows that lie one after another: arrays x, w and y; rows, values of a row of x and of y.
+    /// The product `y = x w^T + b` with contiguous rows: arrays x, w and y; number of rows, values per row of x and of
+    /// y.
     pub(super) fn linear(&self, arrays: [Arg; 3], bias: Option<Arg>, [rows, ins, outs]: [usize; 3]) -> Products {
         let [x, w, y] = arrays;
         let [x, w, y] = [(x, ins), (w, ins), (y, outs)].map(|(at, row)| Place::one(at, row));
         Products { bias, ..Products::one([rows, outs, ins], true, x, w, y) }
     }
 
-    /// The layer norm of every position, of x or of x + residual.
+    /// Launches the layer norm of every position, of x or of x + residual.
     pub(super) fn norm(
         &mut self,
         x: Arg,
@@ -112,7 +114,7 @@ impl<K: Kernels> Steps<K> {
         Products { sequences, heads, group, sees, ..Products::one(size, transposed, a, b, c) }
     }
 
-    /// [batch, heads, sequence, sequence].
+    /// Location of an array [batch, heads, sequence, sequence].
     fn square(&self, at: Arg) -> Place {
         let n = self.s.sequence;
         Place { at, start: 0, row: n, head: n * n, batch: self.s.heads * n * n }
@@ -130,7 +132,8 @@ impl<K: Kernels> Steps<K> {
         K::product(&Products { mask: Masked::A, ..products }, &mut self.job)
     }
 
-    /// The core, fused where there is a kernel for heads of this size; otherwise its three steps with all scores in memory.
+    /// Launches the core, fused if there is a kernel for this head size; otherwise in three steps with all scores in
+    /// memory.
     fn core(&mut self, [q, k, v, out]: [Place; 4]) -> Result<(), GpuError> {
         let s = self.s;
         let Some(padded) = K::HEADS.iter().find(|padded| s.head() <= **padded) else {
@@ -142,7 +145,7 @@ impl<K: Kernels> Steps<K> {
         K::fused(self, *padded, [q, k, v, out])
     }
 
-    /// From positions to the context of their heads side by side, before the projection of the output.
+    /// Launches everything from positions to the concatenated context of their heads, before the output projection.
     pub(super) fn context(&mut self, x: Arg, input: &dyn Fn(&str) -> Arg) -> Result<Arg, GpuError> {
         let s = self.s;
         let (qkv, context) = (self.scratch(s.positions() * s.projected())?, self.scratch(s.positions() * s.dimension)?);
@@ -155,7 +158,7 @@ impl<K: Kernels> Steps<K> {
         Ok(context)
     }
 
-    /// The projection of the output.
+    /// The output projection.
     pub(super) fn projected(&self, context: Arg, input: &dyn Fn(&str) -> Arg, y: Arg) -> Products {
         let (positions, d) = (self.s.positions(), self.s.dimension);
         self.linear([context, input("w_out"), y], Some(input("b_out")), [positions, d, d])
@@ -167,7 +170,7 @@ impl<K: Kernels> Steps<K> {
     }
 }
 
-/// The task as a job of these kernels.
+/// Builds the job of a task from these kernels.
 fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     if Precision::of(case) == Precision::Bf16 {
         return K::narrow(case, inputs, gpu);
@@ -202,7 +205,7 @@ fn job<K: Kernels>(task: Task, case: &Case, inputs: &Tensors, gpu: &Gpu) -> Resu
     Ok(steps.job)
 }
 
-/// A row of a task. `graph`: its launches replayed as one.
+/// One implementation of a task. `graph` replays its launches as one graph.
 fn row<K: Kernels>(task: Task, name: &str, about: &str, graph: bool) -> Implementation {
     let prepared =
         move |case: &Case, inputs: &Tensors, device: &dyn Device| -> Result<Box<dyn Prepared>, PrepareError> {
@@ -212,11 +215,11 @@ fn row<K: Kernels>(task: Task, name: &str, about: &str, graph: bool) -> Implemen
     Implementation { needs: DeviceKind::Cuda, ..Implementation::cpu(task.name(), name, about, prepared) }
 }
 
-/// The rows of a task.
+/// The GPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     use super::{cublas, cuda, wgpu};
     let mut rows = vec![row::<cuda::Cuda>(task, "cuda", cuda::about(task), false)];
-    // Where it takes several launches, also all of them as one graph.
+    // Tasks with several launches also run as one graph.
     if matches!(task, Task::Whole | Task::Layer) {
         rows.push(row::<cuda::Cuda>(task, "cuda-graph", "the same, its launches replayed as one graph", true));
     }
@@ -237,8 +240,8 @@ mod tests {
 
     const MASKS: [&str; 3] = ["none", "causal", "padding"];
 
-    /// Batch, sequence, dimension, heads, kv-heads: one value; ragged tiles; grouped heads; heads of 3 values; more than one
-    /// tile of keys; all multiples of 16.
+    /// Batch, sequence, dimension, heads, kv-heads: one value; partial tiles; grouped heads; heads of 3 values; more
+    /// than one tile of keys; all multiples of 16.
     const SIZES: [[i64; 5]; 6] = [
         [1, 1, 1, 1, 0],
         [2, 17, 64, 2, 0],
@@ -247,7 +250,7 @@ mod tests {
         [1, 130, 64, 1, 0],
         [2, 80, 64, 2, 1],
     ];
-    /// Heads of 80 and of 128 values; of 3, which no 16 bytes hold; of 100, which is no multiple of 16.
+    /// Heads of 80 and 128 values; of 3, which are not aligned to 16 bytes; of 100, which is not a multiple of 16.
     const HEADS: [[i64; 5]; 4] = [[1, 66, 80, 1, 1], [1, 67, 256, 2, 1], [1, 70, 9, 3, 1], [1, 66, 100, 1, 1]];
     const COMPONENTS: [Task; 5] = [Task::Qkv, Task::Scores, Task::Softmax, Task::WeightedSum, Task::Output];
 
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn cuda_components_are_judged_right_with_every_mask() {
         judged(CUDA, &COMPONENTS, &SIZES[..4], &MASKS);
-        // On three multiprocessors, tiles of 64 x 64 and of 128 x 128.
+        // On three multiprocessors, tiles of 64 x 64 and 128 x 128.
         judged(CUDA, &[Task::Scores, Task::WeightedSum], &[[1, 192, 64, 1, 1], [1, 240, 336, 3, 1]], &MASKS);
     }
 

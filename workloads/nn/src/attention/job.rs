@@ -1,4 +1,4 @@
-//! The implementations made ready: buffers, poison, outputs, and which steps each of them takes.
+//! Prepared CPU implementations: buffers, poison, outputs, and the steps of each.
 #![allow(unsafe_code)]
 
 use ellwand_core::{Better, Case, Dtype, Implementation, InputError, PrepareError, Prepared, Reading, Tensor, Tensors};
@@ -15,10 +15,10 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 use ellwand_simd::precision::Precision;
 
-/// Queries that the memory-efficient form takes from projection to output before it goes on to the next.
+/// Queries that the memory-efficient form takes from projection to output at a time.
 const ROWS: usize = 192;
 
-/// One task of one case, with its buffers.
+/// One task at one case, with its buffers.
 pub(super) struct Job {
     task: Task,
     way: &'static Way,
@@ -26,16 +26,16 @@ pub(super) struct Job {
     inputs: Tensors,
     lengths: Vec<i64>,
     output: Tensor,
-    /// Working memory; empty where the way needs none.
+    /// Working memory; empty if the method needs none.
     buffers: Buffers,
     ops: Ops,
     tiles: Scratch,
     problem: Option<InputError>,
-    /// That the last run can have used.
+    /// Most threads that the last run can have used.
     threads: usize,
 }
 
-/// What a way holds between its steps.
+/// Intermediate arrays of a method.
 struct Buffers {
     qkv: Buffer<f32>,
     context: Buffer<f32>,
@@ -52,7 +52,7 @@ impl Buffers {
         let small = way.is_streamed();
         let materialised = way.keeps_scores() && matches!(task, Task::Core | Task::Whole);
         let rows = ROWS.min(s.sequence);
-        // The memory-efficient form holds keys and values of one sequence, and queries of a few rows.
+        // The memory-efficient form holds the keys and values of one sequence, and queries of a few rows.
         let keys = 2 * s.kv_heads * s.head() * s.sequence;
         let layer = task == Task::Layer && !way.is_reference();
         Self {
@@ -70,7 +70,8 @@ impl Buffers {
     }
 }
 
-/// Working memory that a way needs beside inputs and output, in bytes, estimated; the job's own reading counts what it holds.
+/// Estimated working memory of a method besides inputs and output, in bytes; the job's own reading reports the actual
+/// size.
 pub(super) fn extra(task: Task, way: &Way, s: &Shape) -> u64 {
     // In f64, which no case overflows; the conversion to u64 saturates.
     let (d, n) = (s.dimension as f64, s.positions() as f64);
@@ -131,13 +132,13 @@ impl Job {
         })
     }
 
-    /// An input to write to, where somebody else made it from something.
+    /// An input, for callers that compute it from something else.
     pub(super) fn input(&mut self, name: &str) -> Result<&mut [f32], InputError> {
         self.inputs.get(name)?;
         self.inputs.find_mut(name).map_or(Ok(&mut []), |tensor| tensor.f32_mut())
     }
 
-    /// What the last run made.
+    /// The output of the last run.
     pub(super) fn result(&self) -> Result<&[f32], InputError> {
         match &self.problem {
             Some(problem) => Err(problem.clone()),
@@ -173,7 +174,7 @@ impl Job {
                 } else {
                     let core =
                         core((q.as_ptr(), queries), (k.as_ptr(), keys), nothing, (std::ptr::null_mut(), queries));
-                    // SAFETY: `arrays::check` saw the shapes of q and k.
+                    // SAFETY: `arrays::check` verified the shapes of q and k.
                     unsafe { ops.scores(&core, y) };
                     ops.mask(s, lengths, y);
                 }
@@ -192,7 +193,7 @@ impl Job {
                     naive::sums(s, lengths, weights, (v, keys), (y, queries));
                 } else {
                     let core = core(nothing, nothing, (v.as_ptr(), keys), (y.as_mut_ptr(), queries));
-                    // SAFETY: `arrays::check` saw the shape of v; y has the shape of the output.
+                    // SAFETY: `arrays::check` verified the shape of v; y has the shape of the output.
                     unsafe { ops.sums(&core, weights) };
                 }
             }
@@ -217,7 +218,7 @@ impl Job {
     }
 }
 
-/// Slices of queries, keys and values and where their rows lie.
+/// Slices of queries, keys and values with the layouts of their rows.
 struct Parts<'a> {
     s: &'a Shape,
     lengths: &'a [i64],
@@ -226,7 +227,7 @@ struct Parts<'a> {
     v: (&'a [f32], Layout),
 }
 
-/// The core: scores, softmax, sums, one after another or fused.
+/// Computes the core: scores, softmax and sums, separately or fused.
 fn attend(way: &Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [f32], ops: &Ops, tiles: &Scratch) {
     let Parts { s, lengths, q, k, v } = *parts;
     if way.is_plain() {
@@ -243,8 +244,8 @@ fn attend(way: &Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut 
     }
     let at = |part: (&[f32], Layout)| (part.0.as_ptr(), part.1);
     let core = Core { shape: *s, lengths, q: at(q), k: at(k), v: at(v), out: (out.0.as_mut_ptr(), out.1) };
-    // SAFETY: the callers pass arrays whose shapes were checked, or buffers made for this shape, with the layouts that go with
-    // them; the output is borrowed by this call alone.
+    // SAFETY: callers pass arrays with checked shapes, or buffers made for this shape, with matching layouts; only this
+    // call borrows the output.
     unsafe {
         match way.tiling() {
             Some(tiling) if way.parallel => fused_span(|| fused::parallel(ops.isa, &core, tiling, tiles)),
@@ -270,7 +271,7 @@ fn fused_span(body: impl FnOnce()) {
     body();
 }
 
-/// From the projected positions to the context.
+/// Computes the context from the projected positions.
 fn between(way: &Way, s: &Shape, lengths: &[i64], buffers: &mut Buffers, ops: &Ops, tiles: &Scratch) {
     let layout = Layout::together(s, s.projected());
     let qkv = &buffers.qkv[..];
@@ -280,7 +281,8 @@ fn between(way: &Way, s: &Shape, lengths: &[i64], buffers: &mut Buffers, ops: &O
     attend(way, &parts, out, &mut buffers.scores, ops, tiles);
 }
 
-/// The whole with the least memory: keys and values of one sequence, then a few queries at a time from projection to output.
+/// The whole task with the least memory: keys and values of one sequence, then a few queries at a time from projection
+/// to output.
 fn small(
     s: &Shape,
     lengths: &[i64],
@@ -308,7 +310,7 @@ fn small(
                 let _span = span!("qkv");
                 ops.linear(&x[first * d..][..rows * d], &w[..d * d], &b[..d], q);
             }
-            // Row `first` of the queries and of the context stands at the start of its buffer.
+            // Row `first` of the queries and of the context is at the start of its buffer.
             let back = |width: usize| Layout { batch: 0, head, row: width };
             let keys = back(width);
             let core = Core {
@@ -321,8 +323,8 @@ fn small(
             };
             for kv_head in 0..s.kv_heads {
                 let _span = span!("scores, softmax, weighted sum");
-                // SAFETY: of q and out, only rows first..first + rows are used, which the buffers hold; k and v hold the whole
-                // sequence.
+                // SAFETY: of q and out, only rows first..first + rows are used, which the buffers hold; k and v hold
+                // the whole sequence.
                 unsafe {
                     fused::rows(ops.isa, &core, Tiling::SMALL, sequence, kv_head, first..first + rows, &mut work)
                 };
@@ -335,7 +337,7 @@ fn small(
     Ok(())
 }
 
-/// A layer of a transformer that norms before each half: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
+/// A pre-norm transformer layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
 #[allow(clippy::too_many_arguments, reason = "the parts of a job, borrowed one by one")]
 fn layer(
     way: &Way,
@@ -395,7 +397,7 @@ impl Prepared for Job {
     fn poison(&mut self) {
         self.problem = None;
         if let Ok(y) = self.output.f32_mut() {
-            // Half of them NaN, so that what leaves zeros or infinities standing is found as well.
+            // Half of them NaN, so that results that leave zeros or infinities in place are detected too.
             y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { f32::NAN } else { 1e30 });
         }
     }
@@ -421,7 +423,7 @@ impl Prepared for Job {
     }
 }
 
-/// The implementations of a task on the processor.
+/// Builds the CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
     let row = |way: &'static Way| {
         let row = Implementation::cpu(task.name(), way.name, way.about, move |case, inputs, _| {

@@ -1,9 +1,11 @@
-//! Attention, component by component and whole, and the transformer layer around it (group `transformer`, because `attention` is the workload).
+//! Attention, as components and as a whole, and the transformer layer around it (group `transformer`, because
+//! `attention` is the workload).
 //!
-//! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani et al.,
-//! Attention Is All You Need, 2017); fewer heads of keys and values than of queries make it grouped (J. Ainslie et al., GQA,
-//! 2023). Rows that see no key give 0, as PyTorch's attention does. NaN or infinity in a key makes every row that sees it NaN;
-//! values of masked keys must be finite. The core is also there in bf16 (`--precision bf16`, `bf16.rs`).
+//! `y = W_out concat_h(softmax(Q_h K_h^T / sqrt(e) + mask) V_h) + b_out` with Q, K, V = x W_qkv^T + b_qkv (A. Vaswani
+//! et al., Attention Is All You Need, 2017); fewer heads of keys and values than of queries give grouped attention (J.
+//! Ainslie et al., GQA, 2023). Rows that see no key give 0, as in PyTorch. NaN or infinity in a key makes every row
+//! that sees it NaN; values of masked keys must be finite. The core also exists in bf16 (`--precision bf16`,
+//! `bf16.rs`).
 
 mod arrays;
 mod bf16;
@@ -42,7 +44,7 @@ use shape::{Mask, Shape};
 /// Added to the variance of a layer norm.
 const EPSILON: f64 = 1e-5;
 
-/// A part of attention, or all of it.
+/// A component of attention, or the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Qkv,
@@ -72,7 +74,7 @@ impl Task {
         }
     }
 
-    /// Required multiply-adds, two operations each, and for the softmax alone five operations a weight.
+    /// Required operations: two per multiply-add; for the softmax alone, five per weight.
     fn flops(self, s: &Shape) -> f64 {
         let (positions, d) = (s.positions() as f64, s.dimension as f64);
         let pairs = s.pairs() * d;
@@ -89,8 +91,9 @@ impl Task {
     }
 }
 
-/// Largest score for which the tolerances stand as they are. A score in f32 is wrong by so much of the products behind it, and a
-/// weight by as much of itself as its score is wrong: beyond this the tolerance grows with the largest score there can be.
+/// Largest score for which the tolerances hold unscaled. The error of an f32 score is proportional to its products, and
+/// the relative error of a weight equals that of its score: beyond this the tolerance grows with the largest possible
+/// score.
 const USUAL_SCORE: f64 = 16.0;
 
 struct Attention {
@@ -143,9 +146,10 @@ impl Workload for Attention {
     fn footprint_of(&self, case: &Case, implementation: &str) -> u64 {
         let Ok(s) = Shape::of(case) else { return 0 };
         let (read, written) = arrays::bytes(self.task, &s, Precision::F32);
-        // Of bf16 the widened arrays count, of which the reference and a job hold their own. Inputs and a job's copy of them; the output of the reference in f64 and f32, of a job, and what it hands out.
+        // Inputs and a job's copy of them (widened if bf16); the reference's output in f64 and f32, the job's output
+        // and the copy it returns.
         let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
-        // The working memory of a device is its own.
+        // A device has separate working memory.
         let way = way::ways(self.task).iter().find(|way| way.name == implementation);
         arrays.saturating_add(way.map_or(0, |way| job::extra(self.task, way, &s)))
     }
@@ -184,8 +188,8 @@ impl Workload for Attention {
         let bf16 = Precision::of(case) == Precision::Bf16;
         Work::items("positions", s.positions() as u64).flops(self.task.flops(&s)).bytes(read, written).bf16(bf16)
     }
-    /// For outputs whose largest value is at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute part
-    /// with both. In bf16 the absolute part is of the spread of the terms of an output (`bf16.rs`).
+    /// For outputs of magnitude at most 1 and scores up to [`USUAL_SCORE`]; [`Workload::judge`] scales the absolute
+    /// part with both. In bf16 the absolute part refers to the spread of an output's terms (`bf16.rs`).
     fn tolerance(&self, case: &Case) -> Tolerance {
         if Precision::of(case) == Precision::Bf16 {
             return bf16::tolerance();
@@ -221,7 +225,7 @@ impl Workload for Attention {
         if verdict.passed {
             return verdict;
         }
-        // Only now, since it takes the projections once more.
+        // Computed only now, because it repeats the projections.
         let score = Shape::of(case).and_then(|s| reference::largest_score(self.task, &s, inputs)).unwrap_or(0.0);
         if score > USUAL_SCORE { within(score / USUAL_SCORE) } else { verdict }
     }
@@ -255,7 +259,7 @@ fn components() -> View {
     })
 }
 
-/// Adds the attention workloads, their implementations and their view.
+/// Registers the attention workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
     registry.views.push(components());
     for task in Task::ALL {

@@ -1,4 +1,4 @@
-//! Every task in plain f32 loops that the compiler may turn into vectors, with the scores of all heads in memory.
+//! All tasks in plain f32 loops that the compiler may vectorise, with the scores of all heads in memory.
 
 use super::shape::{Layout, Shape};
 
@@ -13,7 +13,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// Sixteen sums side by side: one after another, the rounding of a row of a few hundred weights is above 1e-6.
+/// Sixteen interleaved sums: with a single one, the rounding error of a row of a few hundred weights exceeds 1e-6.
 fn total(x: &[f32]) -> f32 {
     let mut sums = [0.0; 16];
     for x in x.chunks(16) {
@@ -22,7 +22,7 @@ fn total(x: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// `y = x w^T + b`, w of `b.len()` rows.
+/// `y = x w^T + b`, where w has `b.len()` rows.
 pub(super) fn linear(x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
     let (outs, ins) = (b.len(), w.len() / b.len());
     for (y, x) in y.chunks_exact_mut(outs).zip(x.chunks_exact(ins)) {
@@ -32,14 +32,14 @@ pub(super) fn linear(x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
     }
 }
 
-/// Rows of all heads in the order of [batch, heads, sequence]: (sequence, head, position, keys seen).
+/// Rows of all heads in the order [batch, heads, sequence]: (sequence, head, position, visible keys).
 fn rows<'a>(s: &'a Shape, lengths: &'a [i64]) -> impl Iterator<Item = (usize, usize, usize, usize)> + 'a {
     (0..s.batch).flat_map(move |b| {
         (0..s.heads).flat_map(move |h| (0..s.sequence).map(move |row| (b, h, row, s.visible(lengths, b, row))))
     })
 }
 
-/// Scores of all pairs, -inf where masked.
+/// Scores of all pairs; -inf where masked.
 pub(super) fn scores(s: &Shape, lengths: &[i64], q: (&[f32], Layout), k: (&[f32], Layout), scores: &mut [f32]) {
     let (head, scale, group) = (s.head(), s.scale() as f32, s.heads / s.kv_heads);
     for ((b, h, row, visible), scores) in rows(s, lengths).zip(scores.chunks_exact_mut(s.sequence)) {
@@ -51,7 +51,7 @@ pub(super) fn scores(s: &Shape, lengths: &[i64], q: (&[f32], Layout), k: (&[f32]
     }
 }
 
-/// Weights in place of scores.
+/// Replaces scores by weights.
 pub(super) fn softmax(s: &Shape, lengths: &[i64], scores: &mut [f32]) {
     for ((_, _, _, visible), row) in rows(s, lengths).zip(scores.chunks_exact_mut(s.sequence)) {
         let (seen, beyond) = row.split_at_mut(visible);
@@ -64,7 +64,7 @@ pub(super) fn softmax(s: &Shape, lengths: &[i64], scores: &mut [f32]) {
     }
 }
 
-/// Sums of the values that each row sees.
+/// Weighted sums of the values that each row sees.
 pub(super) fn sums(s: &Shape, lengths: &[i64], weights: &[f32], v: (&[f32], Layout), out: (&mut [f32], Layout)) {
     let (head, group) = (s.head(), s.heads / s.kv_heads);
     for ((b, h, row, visible), weights) in rows(s, lengths).zip(weights.chunks_exact(s.sequence)) {

@@ -1,4 +1,4 @@
-//! The steps of attention in vector lanes, on one thread or on all: products, softmax, layer norm, GELU, residual sums.
+//! The steps of attention in vector lanes, on one thread or all: products, softmax, layer norm, GELU, residual sums.
 #![allow(unsafe_code)]
 
 use super::EPSILON;
@@ -10,7 +10,7 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch, exp};
 use ellwand_simd::pool;
 
-/// With what the steps are taken.
+/// Instruction set, threads and memory for the steps.
 pub(super) struct Ops {
     pub(super) isa: Isa,
     pub(super) parallel: bool,
@@ -19,7 +19,7 @@ pub(super) struct Ops {
 }
 
 impl Ops {
-    /// For products as large as `(columns, sums)`.
+    /// Allocates for products of up to `(columns, sums)`.
     pub(super) fn new(isa: Isa, parallel: bool, products: &[(usize, usize)]) -> Self {
         let threads = if parallel { pool::threads() } else { 1 };
         let largest = products.iter().map(|(n, k)| gemm::scratch_len(*n, *k)).max().unwrap_or(0);
@@ -27,7 +27,7 @@ impl Ops {
     }
 
     /// # Safety
-    /// As [`gemm::products`].
+    /// As for [`gemm::products`].
     unsafe fn products<'a>(&self, count: usize, of: impl Fn(usize) -> Product<'a> + Sync) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -39,7 +39,7 @@ impl Ops {
         }
     }
 
-    /// `y = x w^T + b`, w of `b.len()` rows.
+    /// `y = x w^T + b`, where w has `b.len()` rows.
     pub(super) fn linear(&self, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
         let (n, k) = (b.len(), w.len() / b.len());
         let m = x.len() / k;
@@ -57,14 +57,14 @@ impl Ops {
             c_stride: n,
             stream: gemm::streams(m * n),
         };
-        // SAFETY: m rows of x, n rows of w and m rows of y exist; y is borrowed by this call alone.
+        // SAFETY: m rows of x, n rows of w and m rows of y exist; only this call borrows y.
         unsafe { self.products(1, |_| p) };
     }
 
-    /// Scores of all pairs into [batch, heads, sequence, sequence], masked or not.
+    /// Writes the scores of all pairs to [batch, heads, sequence, sequence], without masking.
     ///
     /// # Safety
-    /// The layouts of `core` lead to elements that can be read.
+    /// The layouts of `core` must lead to readable elements.
     pub(super) unsafe fn scores(&self, core: &Core<'_>, scores: &mut [f32]) {
         let s = core.shape;
         let (n, group) = (s.sequence, s.heads / s.kv_heads);
@@ -90,7 +90,7 @@ impl Ops {
                 stream: gemm::streams(s.batch * s.heads * n * n),
             }
         };
-        // SAFETY: the caller's promise for q and k; each head has its own square of the scores.
+        // SAFETY: the caller's promise for q and k; each head has a separate square of the scores.
         unsafe { self.products(s.batch * s.heads, of) };
     }
 
@@ -102,10 +102,10 @@ impl Ops {
         }
     }
 
-    /// Weights from scores `x`, or in place.
+    /// Computes weights from scores `x`, or in place.
     pub(super) fn softmax(&self, s: &Shape, lengths: &[i64], x: Option<&[f32]>, y: &mut [f32]) {
         let n = s.sequence;
-        // Rows of a piece: about 64 KB.
+        // Rows per piece: about 64 KB.
         let rows = if self.parallel { (16_384 / n).max(1) } else { usize::MAX / n };
         let work = |piece: usize, y: &mut [f32]| {
             let first = piece * rows;
@@ -119,7 +119,8 @@ impl Ops {
     /// Weighted sums of values.
     ///
     /// # Safety
-    /// The layouts of `core` lead to elements that can be read (v) and written (out) by nobody else meanwhile.
+    /// The layouts of `core` must lead to readable (v) and writable (out) elements that nothing else accesses
+    /// meanwhile.
     pub(super) unsafe fn sums(&self, core: &Core<'_>, weights: &[f32]) {
         let s = core.shape;
         let (n, group) = (s.sequence, s.heads / s.kv_heads);
@@ -151,7 +152,7 @@ impl Ops {
         unsafe { self.products(s.batch * s.heads, of) };
     }
 
-    /// `work(first element, piece)` over rows of `d`, on one thread or all.
+    /// Calls `work(first element, piece)` over rows of length `d`, on one thread or all.
     fn rows(&self, y: &mut [f32], d: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
         if self.parallel {
             let len = (16_384 / d).max(1) * d;
@@ -161,12 +162,12 @@ impl Ops {
         }
     }
 
-    /// Layer norm of rows of `gamma.len()`.
+    /// Layer norm of rows of length `gamma.len()`.
     pub(super) fn layer_norm(&self, x: &[f32], gamma: &[f32], beta: &[f32], y: &mut [f32]) {
         self.rows(y, gamma.len(), |at, y| dispatch(self.isa, Norm { x: &x[at..][..y.len()], gamma, beta, y }));
     }
 
-    /// GELU by the tanh form, in place.
+    /// GELU in the tanh form, in place.
     pub(super) fn gelu(&self, y: &mut [f32]) {
         self.rows(y, 64, |_, y| dispatch(self.isa, Gelu(y)));
     }
@@ -180,9 +181,9 @@ impl Ops {
     }
 }
 
-/// An address that may travel to other threads.
+/// An address that may be sent to other threads.
 struct Start(*mut f32);
-// SAFETY: whoever uses the address promises that it may.
+// SAFETY: users of the address guarantee its validity.
 unsafe impl Sync for Start {}
 impl Start {
     fn at(&self, offset: usize) -> *mut f32 {
@@ -229,7 +230,7 @@ impl Kernel for Norm<'_> {
                 if at.len() == S::LANES {
                     squares = s.mul_add(v, v, squares);
                 } else {
-                    // Lanes beyond the row hold the mean, negated, and do not count.
+                    // Lanes beyond the row hold the negated mean and do not count.
                     let mut part = [0.0; 16];
                     s.store(&mut part, s.mul(v, v));
                     part[at.len()..].fill(0.0);

@@ -1,4 +1,4 @@
-//! Every task in f64, step by step as the formulas stand. Rows are dealt out to the threads, since this is behind every check.
+//! All tasks in f64, step by step as in the formulas. Rows are distributed over threads, because every check uses this.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use super::shape::{Layout, Shape};
 use super::{EPSILON, Task};
 use ellwand_simd::pool;
 
-/// Rows of a head that are computed side by side: a key or a value that was brought in serves all of them. Each row is summed up
-/// in the same order as alone.
+/// Rows of a head computed together, so that a loaded key or value serves all of them. Each row is summed in the same
+/// order as alone.
 const TOGETHER: usize = 8;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -26,7 +26,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
-/// `y = x w^T + b`, w of `b.len()` rows.
+/// `y = x w^T + b`, where w has `b.len()` rows.
 fn linear(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
     let (outs, ins) = (b.len(), w.len() / b.len());
     let mut y = vec![0.0; x.len() / ins * outs];
@@ -38,7 +38,7 @@ fn linear(x: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
     y
 }
 
-/// Weights over the first `visible` scores, 0 beyond; all 0 where there is no weight at all.
+/// Weights over the first `visible` scores, 0 beyond; all 0 if no score has any weight.
 fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
     let seen = &scores[..visible];
     let top = seen.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -50,7 +50,7 @@ fn softmax(scores: &[f64], visible: usize) -> Vec<f64> {
     weights
 }
 
-/// The steps between projections, over any layouts.
+/// The steps between the projections, for any layouts.
 #[derive(Clone, Copy)]
 struct Core<'a> {
     shape: &'a Shape,
@@ -76,7 +76,7 @@ impl Core<'_> {
         &data[layout.at(b, head, row)..][..self.shape.head()]
     }
 
-    /// Scores of each of these rows of one head, -inf where masked.
+    /// Scores of each of these rows of one head; -inf where masked.
     fn scores(&self, rows: Range<usize>) -> Vec<Vec<f64>> {
         let (b, head, first) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
@@ -91,7 +91,7 @@ impl Core<'_> {
         scores
     }
 
-    /// Sums of the values that each of these rows of one head sees.
+    /// Weighted sums of the values that each of these rows of one head sees.
     fn sums(&self, rows: Range<usize>, weights: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
         let (b, head, _) = self.place(rows.start);
         let kv = head / (self.shape.heads / self.shape.kv_heads);
@@ -117,7 +117,7 @@ impl Core<'_> {
         scores.iter().zip(rows).map(|(scores, at)| softmax(scores, self.visible(at))).collect()
     }
 
-    /// `of(rows)` for all rows of [batch, heads, sequence], some of one head at a time, one after another.
+    /// Concatenates `of(rows)` for all rows of [batch, heads, sequence], a few rows of one head at a time.
     fn rows(&self, of: impl Fn(Range<usize>) -> Vec<Vec<f64>> + Sync + Send) -> Vec<f64> {
         let Shape { heads, sequence, .. } = *self.shape;
         let blocks = sequence.div_ceil(TOGETHER);
@@ -129,7 +129,7 @@ impl Core<'_> {
         (0..self.shape.positions() / sequence.max(1) * heads * blocks).into_par_iter().flat_map_iter(of_block).collect()
     }
 
-    /// See [`largest_score`].
+    /// Computes [`largest_score`] for this core.
     fn largest_score(&self) -> f64 {
         let longest = |of: (&[f64], Layout), heads: usize| {
             let rows = (0..self.shape.positions() * heads).map(|at| {
@@ -138,7 +138,7 @@ impl Core<'_> {
                 let row = self.row(of, b, head, row);
                 dot(row, row)
             });
-            // f64::max passes over what is no number.
+            // f64::max ignores NaN.
             rows.filter(|square| square.is_finite()).fold(0.0, f64::max).sqrt()
         };
         longest(self.q, self.shape.heads) * longest(self.k, self.shape.kv_heads) * self.shape.scale()
@@ -149,8 +149,8 @@ impl Core<'_> {
     }
 }
 
-/// The core's output, and for each of its values the root of the sum of squares of weight times value: what rounding is
-/// measured by in bf16.
+/// The core's output, and for each value the root of the sum of squares of weight times value, by which bf16 rounding
+/// is measured.
 pub(super) fn with_spread(shape: &Shape, inputs: &Tensors) -> Result<[Tensor; 2], InputError> {
     arrays::check(Task::Core, shape, inputs)?;
     let lengths = arrays::lengths(shape, inputs).unwrap_or_default();
@@ -194,14 +194,14 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + inner.tanh())
 }
 
-/// The core over queries, keys and values side by side, as the projection leaves them.
+/// The core over queries, keys and values interleaved as the projection leaves them.
 fn projected<'a>(shape: &'a Shape, lengths: &'a [i64], qkv: &'a [f64]) -> Core<'a> {
     let layout = Layout::together(shape, shape.projected());
     let part = |heads: usize| (&qkv[heads * shape.head()..], layout);
     Core { shape, lengths, q: part(0), k: part(shape.heads), v: part(shape.heads + shape.kv_heads) }
 }
 
-/// Projections around the core: [batch, sequence, dimension] in and out.
+/// The core with its projections: [batch, sequence, dimension] in and out.
 fn attention(
     shape: &Shape,
     lengths: &[i64],
@@ -220,8 +220,8 @@ fn attention(
     Ok(linear(&context, &get("w_out")?, &get("b_out")?))
 }
 
-/// No score is larger, whatever signs its products have: the longest query times the longest key (Cauchy and Schwarz), scaled. 0
-/// for tasks that make no scores and weights of their own.
+/// Upper bound on all scores for any signs of their products: the longest query times the longest key (Cauchy and
+/// Schwarz), scaled. 0 for tasks that compute no scores and weights themselves.
 pub(super) fn largest_score(task: Task, shape: &Shape, inputs: &Tensors) -> Result<f64, InputError> {
     let get = |name: &str| Ok::<Vec<f64>, InputError>(inputs.f32(name)?.iter().map(|x| f64::from(*x)).collect());
     let whole = |x: &[f64]| -> Result<f64, InputError> {

@@ -1,39 +1,39 @@
-//! What a case of attention asks for: sizes, heads and mask, and the errors of those that make no sense.
+//! The sizes, heads and mask of an attention case, and errors for invalid ones.
 
 use ellwand_core::{Axis, Case, InputError, Size, Value};
 
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::Precision;
 
-/// Which keys a query sees. Every mask here is a prefix of the keys, so that what is masked is never computed.
+/// Which keys a query sees. Every mask here is a prefix of the keys, so masked scores are never computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
-    /// All of them.
+    /// All keys.
     None,
-    /// Those up to its own position.
+    /// The keys up to its own position.
     Causal,
-    /// Those within the length of its sequence.
+    /// The keys within the length of its sequence.
     Padding,
 }
 
-/// Sizes of one case.
+/// The sizes of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Sequences.
+    /// Number of sequences.
     pub(super) batch: usize,
-    /// Positions in each.
+    /// Positions per sequence.
     pub(super) sequence: usize,
-    /// Values of a position.
+    /// Values per position.
     pub(super) dimension: usize,
-    /// Heads of the queries.
+    /// Number of query heads.
     pub(super) heads: usize,
-    /// Heads of keys and values; each serves heads / kv_heads heads of the queries.
+    /// Number of key and value heads; each serves heads / kv_heads query heads.
     pub(super) kv_heads: usize,
     /// Which keys a query sees.
     pub(super) mask: Mask,
 }
 
-/// The longest sequence, batch and dimension that a case may have.
+/// Largest sequence, batch and dimension of a case.
 const MOST: i64 = 1 << 20;
 
 /// Axes of all attention workloads.
@@ -63,7 +63,7 @@ pub(super) fn axes() -> Vec<Axis> {
     ]
 }
 
-/// The axis that only the core has.
+/// The precision axis, which only the core has.
 pub(super) fn precision() -> Axis {
     Precision::axis("type of queries, keys, values and results; bf16 as uint16 that holds its bits")
 }
@@ -90,7 +90,7 @@ pub(super) fn sizes() -> Vec<Size> {
 }
 
 impl Shape {
-    /// Reads a case.
+    /// Reads the sizes of a case.
     pub(super) fn of(case: &Case) -> Result<Self, InputError> {
         let size = |axis: &str, default: i64| {
             let value = case.int(axis).unwrap_or(default);
@@ -135,27 +135,27 @@ impl Shape {
         Ok(Self { batch: size("batch", 1)?, sequence: size("sequence", 256)?, dimension, heads, kv_heads, mask })
     }
 
-    /// Values of one head.
+    /// Values per head.
     pub(super) fn head(&self) -> usize {
         self.dimension / self.heads
     }
 
-    /// Queries, keys and values of one position.
+    /// Values per position of the projected queries, keys and values.
     pub(super) fn projected(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head()
     }
 
-    /// Positions of all sequences.
+    /// Number of positions in all sequences.
     pub(super) fn positions(&self) -> usize {
         self.batch * self.sequence
     }
 
-    /// Length of sequence `b` in inputs that are made here: ragged, from almost whole down to about half.
+    /// Length of sequence `b` in generated inputs: ragged, from nearly full to about half.
     pub(super) fn length(&self, b: usize) -> usize {
         self.sequence - (b + 1) * self.sequence / (2 * (self.batch + 1))
     }
 
-    /// Keys that query `row` of sequence `b` sees, the first ones; `lengths` where the mask is padding.
+    /// Number of leading keys that query `row` of sequence `b` sees; uses `lengths` if the mask is padding.
     pub(super) fn visible(&self, lengths: &[i64], b: usize, row: usize) -> usize {
         match self.mask {
             Mask::None => self.sequence,
@@ -164,7 +164,7 @@ impl Shape {
         }
     }
 
-    /// Pairs of a query and a key that it sees, over all sequences, of one head.
+    /// Pairs of a query and a visible key in all sequences, for one head.
     pub(super) fn pairs(&self) -> f64 {
         let s = self.sequence as f64;
         match self.mask {
@@ -174,13 +174,13 @@ impl Shape {
         }
     }
 
-    /// 1 / sqrt(head).
+    /// The scale of scores, 1 / sqrt(head).
     pub(super) fn scale(&self) -> f64 {
         1.0 / (self.head() as f64).sqrt()
     }
 }
 
-/// Where the rows of heads lie: element e of position r of head h of sequence b is at `b batch + h head + r row + e`.
+/// Location of the rows of heads: element e of position r of head h of sequence b is at `b batch + h head + r row + e`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) batch: usize,
@@ -189,13 +189,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// [batch, heads, sequence, head]: each head by itself.
+    /// [batch, heads, sequence, head]: each head is contiguous.
     pub(super) fn apart(shape: &Shape, heads: usize) -> Self {
         let head = shape.sequence * shape.head();
         Self { batch: heads * head, head, row: shape.head() }
     }
 
-    /// [batch, sequence, width] with the heads side by side in a position.
+    /// [batch, sequence, width]: the heads of a position are next to each other.
     pub(super) fn together(shape: &Shape, width: usize) -> Self {
         Self { batch: shape.sequence * width, head: shape.head(), row: width }
     }

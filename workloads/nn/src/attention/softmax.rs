@@ -1,13 +1,13 @@
-//! Softmax of rows in vector lanes: whole rows of scores, and one strip of a row after another for the fused forms.
+//! Softmax of rows in vector lanes: whole rows of scores, or one strip of a row after another for the fused forms.
 //!
-//! A row that sees no key, or whose scores are all -inf, gets weights of 0 (PyTorch's attention does the same; its plain
-//! softmax gives NaN). NaN or +inf among the scores that are seen makes the whole row NaN.
+//! A row that sees no key, or whose scores are all -inf, gets weights of 0, as in PyTorch's attention (its plain
+//! softmax gives NaN). NaN or +inf among the visible scores makes the whole row NaN.
 #![allow(unsafe_code)]
 
 use crate::gemm::ROWS;
 use ellwand_simd::lanes::{Kernel, Simd, exp2};
 
-/// Largest of a row; NaN is passed over, and comes back through the weights.
+/// Largest value of a row; ignores NaN, which returns through the weights.
 #[inline(always)]
 fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
     let mut top = [s.splat(f32::NEG_INFINITY); 4];
@@ -24,7 +24,7 @@ fn largest<S: Simd>(s: S, x: &[f32]) -> f32 {
     s.largest(s.max(s.max(top[0], top[1]), s.max(top[2], top[3])))
 }
 
-/// `y = 2^(x factor - shift)`, of y itself where there is no x; returns the sum.
+/// `y = 2^(x factor - shift)`, in place if there is no x; returns the sum.
 #[inline(always)]
 fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: f32) -> f32 {
     let len = y.len();
@@ -58,18 +58,18 @@ fn weights<S: Simd>(s: S, x: Option<&[f32]>, y: &mut [f32], factor: f32, shift: 
     s.sum(s.add(sum[0], sum[1]))
 }
 
-/// What is subtracted from the exponents of a row whose largest score is `top`.
+/// The value subtracted from the exponents of a row whose largest score is `top`.
 pub(super) fn shift(top: f32, factor: f32) -> f32 {
-    // With nothing but -inf, any finite value gives weights of 0.
+    // If all scores are -inf, any finite value gives weights of 0.
     if top == f32::NEG_INFINITY { 0.0 } else { top * factor }
 }
 
-/// 1 / sum, or 0 for a row without weight.
+/// 1 / sum, or 0 for a row without any weight.
 fn inverse(sum: f32) -> f32 {
     if sum == 0.0 { 0.0 } else { 1.0 / sum }
 }
 
-/// A whole row: `y` of `visible` weights and zeros beyond, from the scores `x`, or in place.
+/// Computes whole rows: `visible` weights in `y` and zeros beyond, from the scores `x`, or in place.
 pub(super) struct Row<'a> {
     pub(super) x: Option<&'a [f32]>,
     pub(super) y: &'a mut [f32],
@@ -79,7 +79,7 @@ pub(super) struct Row<'a> {
 
 impl Kernel for Row<'_> {
     type Out = ();
-    /// `y` holds many rows of `length`; `visible` says of each how many keys it sees.
+    /// `y` holds rows of `length` values; `visible` gives the number of visible keys of each.
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         for (i, y) in self.y.chunks_exact_mut(self.length).enumerate() {
@@ -109,20 +109,20 @@ fn scale<S: Simd>(s: S, y: &mut [f32], by: f32) {
     }
 }
 
-/// One strip of an online softmax (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018): scores of a
-/// block of keys become weights relative to the largest score so far.
+/// One strip of an online softmax (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018): the
+/// scores of a block of keys become weights relative to the largest score so far.
 pub(super) struct Strip<'a> {
-    /// Rows of scores, `stride` apart; the first `used` of each become weights.
+    /// Rows of scores, `stride` apart; the first `used` scores of each become weights.
     pub(super) scores: &'a mut [f32],
     pub(super) stride: usize,
     pub(super) used: usize,
-    /// Keys of the block that each row sees.
+    /// Visible keys of the block for each row.
     pub(super) visible: [usize; ROWS],
     /// Largest score of each row so far.
     pub(super) top: &'a mut [f32],
     /// Sum of the weights of each row so far.
     pub(super) sum: &'a mut [f32],
-    /// Out: what sums over values so far are to be multiplied by.
+    /// Output: the factors for the sums over values so far.
     pub(super) factors: &'a mut [f32; ROWS],
     /// Factor of the scores: log2 e / sqrt(head).
     pub(super) factor: f32,
@@ -132,7 +132,8 @@ impl Kernel for Strip<'_> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // Row after row for each step, so that what one row waits for (sums and maxima across lanes) overlaps with others.
+        // Each step goes over all rows, so that the latency of one row (sums and maxima across lanes) overlaps with
+        // others.
         let count = self.top.len();
         let (mut shifts, mut grown) = ([0.0; ROWS], [f32::NEG_INFINITY; 16]);
         for i in 0..count {
@@ -159,7 +160,7 @@ impl Kernel for Strip<'_> {
     }
 }
 
-/// Divides rows of `width`, `stride` apart, by the sums of their weights.
+/// Divides rows of `width` values, `stride` apart, by the sums of their weights.
 pub(super) struct Finish<'a> {
     pub(super) rows: *mut f32,
     pub(super) stride: usize,

@@ -1,4 +1,4 @@
-//! Every implementation of every task against f64, laws of attention, masks, bad input.
+//! Every implementation of every task compared with f64, properties of attention, masks, and invalid input.
 #![allow(unsafe_code)]
 
 use ellwand_core::{Case, Fit, Registry, Tensor, Tensors, Value};
@@ -17,7 +17,7 @@ pub(super) fn registry() -> Registry {
     registry
 }
 
-/// A case by sizes: batch, sequence, dimension, heads, kv-heads.
+/// A case with the sizes batch, sequence, dimension, heads, kv-heads.
 pub(super) fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &str) -> Case {
     let axes = registry.find(workload).unwrap().axes();
     let mut case = Case::new(workload, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());
@@ -28,7 +28,7 @@ pub(super) fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &
     case
 }
 
-/// Runs one implementation on inputs.
+/// Runs one implementation on `inputs`.
 fn run(registry: &Registry, case: &Case, name: &str, inputs: &Tensors) -> Tensors {
     let row = registry.implementations(&case.workload).into_iter().find(|row| row.name == name).unwrap();
     let mut ready = (row.prepare)(case, inputs, &Here).unwrap();
@@ -112,7 +112,7 @@ fn wgpu_gives_nothing_for_rows_that_see_no_key_and_nan_for_those_that_see_one() 
     });
 }
 
-/// The core of one shape on given arrays, in the layout [batch, heads, sequence, head].
+/// The core of one shape on given arrays in the layout [batch, heads, sequence, head].
 fn core(isa: Isa, tiling: Tiling, shape: &Shape, lengths: &[i64], arrays: [&[f32]; 3]) -> Vec<f32> {
     let mut out = vec![f32::NAN; shape.positions() * shape.dimension];
     let (queries, keys) = (Layout::apart(shape, shape.heads), Layout::apart(shape, shape.kv_heads));
@@ -136,7 +136,7 @@ fn normal(len: usize, seed: u64) -> Vec<f32> {
     crate::gemm::normal(&[len], 1.0, &mut rng).unwrap().f32().unwrap().to_vec()
 }
 
-/// Three arrays of a shape.
+/// Random queries, keys and values of a shape.
 fn arrays(shape: &Shape, seed: u64) -> [Vec<f32>; 3] {
     let (q, kv) = (shape.positions() * shape.dimension, shape.positions() * shape.kv_heads * shape.head());
     [normal(q, seed), normal(kv, seed + 1), normal(kv, seed + 2)]
@@ -175,11 +175,12 @@ fn fused_forms_are_within_a_millionth_on_every_instruction_set() {
 
 #[test]
 fn scores_that_grow_along_the_keys_correct_what_was_summed_before() {
-    // In tiles, between tiles, between blocks; at 30 a key the sums so far vanish, at -1 nothing is corrected.
+    // Growth within tiles, between tiles and between blocks; at 30 per key the earlier sums vanish, at -1 nothing needs
+    // correction.
     for step in [0.01, 0.3, 1.0, 30.0, -1.0] {
         let shape = Shape { batch: 1, sequence: 600, dimension: 16, heads: 1, kv_heads: 1, mask: Mask::Causal };
         let [_, _, v] = arrays(&shape, 8);
-        // The score of key j is j step, to some 1e-4 in f32; what is not corrected is off by tenths.
+        // The score of key j is j step, to about 1e-4 in f32; a missing correction gives errors of tenths.
         let q = vec![1.0_f32; 600 * 16];
         let k: Vec<f32> = (0..600 * 16).map(|i| (i / 16) as f32 * step / 4.0).collect();
         for isa in Isa::available() {
@@ -311,7 +312,7 @@ fn the_working_memory_that_is_planned_for_is_the_one_that_is_held() {
         assert!(held[0] >= 4.0 * 2.0 * 2.0 * 300.0 * 300.0, "{held:?}");
         assert!(held[2] < held[0] && held[3] < held[2], "{held:?}");
     }
-    // A hundredth of the scores at the length that the figures are stated for, on two threads.
+    // A hundredth of the scores at the published length, on two threads.
     let long = Shape { batch: 1, sequence: 4096, dimension: 512, heads: 8, kv_heads: 8, mask: Mask::None };
     assert!(4 * 2 * Tiling::FAST.len(&long) * 100 <= 4 * 8 * 4096 * 4096, "{}", Tiling::FAST.len(&long));
     assert!(Tiling::SMALL.len(&long) * 4 < 64 << 10);
@@ -368,7 +369,7 @@ fn arrays_of_the_user_make_their_case_and_wrong_ones_are_named() {
         let inputs = workload.inputs(&made, 3).unwrap();
         let mut other = case(&registry, workload.name(), [1, 64, 512, 4, 0], "padding");
         if matches!(workload.name(), "attention-qkv" | "attention" | "transformer-layer") {
-            // Weights do not say how many heads there are.
+            // Weights do not determine the number of heads.
             other.set("kv-heads", 2);
         }
         let (adopted, kept) = workload.adopt(&other, inputs.clone(), Fit::Whole).unwrap();

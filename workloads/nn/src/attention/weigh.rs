@@ -1,11 +1,11 @@
-//! The first half of the fused form: six queries times a block of keys, and the weights made of the scores of one tile while
-//! those of the next are summed up.
+//! The first half of the fused form: six queries times a block of keys. The weights of one tile are computed while the
+//! scores of the next are summed.
 //!
-//! What is subtracted from the scores of a row need not be the largest of them: anything near it gives the same result. The
-//! first tile that a row sees settles it, and later tiles keep it, so that no score is compared with others. Where that is no
-//! longer near enough, the sum of a tile's weights shows it; then its weights are made again, and what was summed before is
-//! corrected. Only where a weight is not a number does the caller take the block again by other means
-//! ([`super::softmax::Strip`]), which knows what becomes of infinite scores.
+//! The value subtracted from a row's scores need not be the largest score: any value close to it gives the same result.
+//! The first visible tile sets it, and later tiles keep it, so no scores need to be compared. If it is no longer close
+//! enough, the sum of a tile's weights shows that; its weights are then recomputed, and earlier sums are corrected.
+//! Only if a weight is NaN does the caller repeat the block with [`super::softmax::Strip`], which handles infinite
+//! scores.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -15,58 +15,59 @@ use super::softmax::shift;
 use crate::gemm::{Beside, Panels, ROWS, each_row, most_vectors, tile_products};
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// Largest sum of the weights of one lane in a tile. An exponent is then at most 8, and its rounding 2.4e-7: less than that of
-/// the score it is made of.
+/// Largest sum of the weights of one lane in a tile. The exponent is then at most 8, and its rounding error 2.4e-7,
+/// less than that of the score.
 const MOST: f32 = 256.0;
 
-/// A score that is so much above what is subtracted makes a row settle anew: four vectors below it stay within [`MOST`].
+/// A score that exceeds the subtracted value by this much makes a row settle again: four vectors below it stay within
+/// [`MOST`].
 const FAR: f32 = 6.0;
 
-/// Scores of a tile, at most: [`ROWS`] rows of four vectors of sixteen.
+/// Most scores in a tile: [`ROWS`] rows of four vectors of sixteen.
 const TILE: usize = ROWS * 64;
 
-/// Scores of two tiles: one becomes weights while the other is summed up.
+/// Scores of two tiles: one is converted to weights while the other is summed.
 pub(super) const TILES: usize = 2 * TILE;
 
-/// The numbers of the lanes.
+/// Lane numbers.
 static LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
-/// Weights of a strip of at most [`ROWS`] queries for a block of keys.
+/// Computes the weights of a strip of at most [`ROWS`] queries for a block of keys.
 pub(super) struct Weigh<'a> {
-    /// First query, and values from one to the next.
+    /// First query, and distance between queries.
     pub(super) q: *const f32,
     pub(super) q_stride: usize,
-    /// Values of a query.
+    /// Values per query.
     pub(super) head: usize,
-    /// The keys, packed, and how many.
+    /// The packed keys, and their number.
     pub(super) keys: &'a [f32],
     pub(super) count: usize,
-    /// Keys of the block that each row sees, and the most of them.
+    /// Visible keys of the block for each row, and the largest such number.
     pub(super) visible: [usize; ROWS],
     pub(super) used: usize,
-    /// Out: rows of weights, `stride` apart; whole vectors, zeros from what is visible on.
+    /// Output: rows of weights, `stride` apart; whole vectors, with zeros for invisible keys.
     pub(super) weights: &'a mut [f32],
     pub(super) stride: usize,
-    /// Place for [`TILES`] scores.
+    /// Buffer for [`TILES`] scores.
     pub(super) tiles: &'a mut [f32],
-    /// The score that is subtracted from those of each row; -inf where none is settled.
+    /// The score subtracted from those of each row; -inf if not yet set.
     pub(super) top: &'a mut [f32],
     /// Sum of the weights of each row so far.
     pub(super) sum: &'a mut [f32],
-    /// Out: what sums over values so far are to be multiplied by.
+    /// Output: the factors for the sums over values so far.
     pub(super) factors: &'a mut [f32; ROWS],
     /// Factor of the scores: log2 e / sqrt(head).
     pub(super) factor: f32,
 }
 
-/// What became of a strip.
+/// What happened to a strip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weighed {
     /// All factors are 1.
     Kept,
-    /// Some are not.
+    /// Some factors differ from 1.
     Corrected,
-    /// Some weight is not a number, or there are too few registers; nothing but the weights was touched.
+    /// A weight is NaN, or there are too few registers; only the weights were modified.
     Lost,
 }
 
@@ -75,7 +76,7 @@ impl Kernel for Weigh<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Weighed {
         if S::REGISTERS < 32 {
-            // With tiles of a quarter of the size, what a tile costs is more than what this saves: 2 to 5 % slower.
+            // With tiles a quarter of the size, the overhead per tile exceeds the gain: 2 to 5 % slower.
             return Weighed::Lost;
         }
         match self.top.len() {
@@ -90,7 +91,7 @@ impl Kernel for Weigh<'_> {
     }
 }
 
-/// What is known of `M` rows while they go through a block.
+/// State of `M` rows during a block.
 struct Rows<S: Simd, const M: usize> {
     top: [f32; M],
     shift: [f32; M],
@@ -102,14 +103,14 @@ struct Rows<S: Simd, const M: usize> {
 /// A tile of scores.
 #[derive(Clone, Copy)]
 struct Tile {
-    /// Its first key, and how many vectors of them.
+    /// Its first key, and its number of vectors of keys.
     first: usize,
     vectors: usize,
-    /// Which of the two places it has.
+    /// Which of the two buffers it uses.
     place: usize,
 }
 
-/// Makes weights of the scores of a tile that every row sees as a whole.
+/// Converts the scores of a tile that every row sees completely to weights.
 struct Work<'a, S: Simd, const M: usize> {
     tile: Tile,
     scores: &'a [f32],
@@ -117,7 +118,7 @@ struct Work<'a, S: Simd, const M: usize> {
     stride: usize,
     factor: f32,
     shift: &'a [f32; M],
-    /// Out: sums of the weights.
+    /// Output: sums of the weights.
     sum: &'a mut [S::F; M],
 }
 
@@ -125,7 +126,7 @@ impl<S: Simd, const M: usize> Beside<S> for Work<'_, S, M> {
     const ANY: bool = true;
     #[inline(always)]
     fn row<const I: usize>(&mut self, s: S) {
-        // Where the number is known, the vectors of a row wait side by side.
+        // With a constant number of vectors, their latencies overlap.
         if self.tile.vectors == 4 { self.vectors::<I>(s, 4) } else { self.vectors::<I>(s, self.tile.vectors) }
     }
 }
@@ -145,7 +146,7 @@ impl<S: Simd, const M: usize> Work<'_, S, M> {
     }
 }
 
-/// The weight of a score. Not fused, so that the top score itself has a weight of 1.
+/// The weight of a score. Not fused, so that the top score has exactly weight 1.
 #[inline(always)]
 fn weight<S: Simd>(s: S, score: S::F, factor: f32, shift: f32) -> S::F {
     s.near_exp2(s.sub(s.mul(score, s.splat(factor)), s.splat(shift)))
@@ -204,14 +205,14 @@ impl Weigh<'_> {
         if rows.corrected { Weighed::Corrected } else { Weighed::Kept }
     }
 
-    /// Whether every row sees all keys of the tile.
+    /// True if every row sees all keys of the tile.
     #[inline(always)]
     fn whole<S: Simd>(&self, tile: Tile) -> bool {
         tile.first + tile.vectors * S::LANES <= self.visible[0]
     }
 
-    /// `M` rows times `N` vectors of keys, into the tile's place. Weights of the tile before meanwhile, where every row sees all
-    /// of it; returns their sums.
+    /// Scores of `M` rows and `N` vectors of keys. Meanwhile computes the weights of the previous tile, if every row
+    /// sees all of it, and returns their sums.
     #[inline(always)]
     fn scores<S: Simd, const M: usize, const N: usize>(
         &mut self,
@@ -227,7 +228,7 @@ impl Weigh<'_> {
         let (here, there) = if tile.place == 0 { (even, odd) } else { (odd, even) };
         let (q, stride, depth) = (self.q, self.q_stride, self.head);
         let mut sum = [s.splat(0.0); M];
-        // SAFETY: `fused` promises that M queries of `head` values exist; so many steps of keys were just seen.
+        // SAFETY: `fused` guarantees that M queries of `head` values exist; the assertion checked the keys.
         let scores: [[S::F; N]; M] = unsafe {
             if let Some(tile) = before {
                 let (stride_out, factor, weights) = (self.stride, self.factor, &mut *self.weights);
@@ -246,7 +247,7 @@ impl Weigh<'_> {
         before.map(|_| sum)
     }
 
-    /// Adds a tile's weights to the sums, `made` meanwhile or now; again where the tops are too far below.
+    /// Adds a tile's weights (`made` earlier or computed now) to the sums; recomputes them if the tops are too low.
     #[inline(always)]
     fn finish<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, made: Option<[S::F; M]>, rows: &mut Rows<S, M>) {
         let mut sum = match made {
@@ -258,7 +259,7 @@ impl Weigh<'_> {
             most = s.max(most, *sum);
         }
         if s.any(s.lt(s.splat(MOST), most)) {
-            // Once more at most: what is settled by a tile is near enough for it.
+            // At most once: a value set by a tile is close enough for that tile.
             self.settle(s, tile, rows);
             sum = self.weights(s, tile, &rows.shift);
         }
@@ -267,7 +268,7 @@ impl Weigh<'_> {
         }
     }
 
-    /// All weights of a tile; returns their sums.
+    /// Computes all weights of a tile; returns their sums.
     #[inline(always)]
     fn weights<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, shift: &[f32; M]) -> [S::F; M] {
         let mut sum = [s.splat(0.0); M];
@@ -282,7 +283,7 @@ impl Weigh<'_> {
         sum
     }
 
-    /// Weights of a row of a tile of which it does not see everything; returns their sum.
+    /// Weights of a row that does not see all of a tile; returns their sum.
     #[inline(always)]
     fn part<S: Simd>(&mut self, s: S, i: usize, tile: Tile, shift: f32) -> S::F {
         let scores = &self.tiles[tile.place * TILE + i * tile.vectors * S::LANES..][..tile.vectors * S::LANES];
@@ -297,7 +298,8 @@ impl Weigh<'_> {
         sum
     }
 
-    /// Takes the tops of rows from the scores of a tile where those are far above, and corrects what the block has of such rows.
+    /// Raises the tops of rows to scores of a tile that are far above, and corrects the block's earlier weights of
+    /// these rows.
     #[inline(always)]
     fn settle<S: Simd, const M: usize>(&mut self, s: S, tile: Tile, rows: &mut Rows<S, M>) {
         let nothing = s.splat(f32::NEG_INFINITY);
@@ -328,7 +330,7 @@ impl Weigh<'_> {
     }
 }
 
-/// Lanes of the vector of keys from `at` on that a row sees which sees the first `visible`.
+/// Mask of the lanes, for keys starting at `at`, that a row with `visible` keys sees.
 #[inline(always)]
 fn seen<S: Simd>(s: S, visible: usize, at: usize) -> S::M {
     s.lt(s.load(&LANES), s.splat(visible as f32 - at as f32))

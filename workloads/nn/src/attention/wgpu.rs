@@ -18,20 +18,20 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Values of a head that the fused kernel has room for, and queries of a group.
+/// Largest head that the fused kernel supports, and queries per workgroup.
 const MOST_HEAD: usize = 128;
 const QUERIES: usize = 16;
 
 /// The kernels of `product.wgsl`, `attention.wgsl` and `layers.wgsl`.
 pub(super) struct Wgpu;
 
-/// What both kernels of `attention.wgsl` are told, and where the lengths lie.
+/// Arguments shared by both kernels of `attention.wgsl`, and the lengths.
 fn told(steps: &mut Steps<Wgpu>, places: [Place; 4]) -> Result<(Vec<Arg>, Arg), GpuError> {
     let s = steps.s;
     let sizes = [s.batch, s.heads, s.heads / s.kv_heads, s.sequence, s.head()];
     let mut args = sizes.into_iter().map(word).collect::<Result<Vec<Arg>, _>>()?;
     let (mask, lengths) = match steps.sees {
-        // A binding that is not looked at needs an array too.
+        // Even an unused binding needs an array.
         Sees::All => (0, steps.scratch(1)?),
         Sees::Causal => (1, steps.scratch(1)?),
         Sees::Lengths(at) => (2, at),
@@ -46,7 +46,7 @@ fn told(steps: &mut Steps<Wgpu>, places: [Place; 4]) -> Result<(Vec<Arg>, Arg), 
 }
 
 impl Kernels for Wgpu {
-    /// The fused kernel answers for heads that are too large: without it all scores would be written.
+    /// The fused kernel itself rejects heads that are too large: the alternative would write all scores to memory.
     const HEADS: &'static [usize] = &[usize::MAX];
     type Around = layers::Wgpu;
 
@@ -74,13 +74,13 @@ impl Kernels for Wgpu {
         steps.job.launch(&SOURCE, "fused", Grid::line(groups, 128), args)
     }
 
-    /// In 32 bits.
+    /// Uploads the lengths as 32-bit integers.
     fn lengths(job: &mut Job, gpu: &Gpu, lengths: &[i64]) -> Result<Arg, GpuError> {
         let lengths: Vec<i32> = lengths.iter().map(|length| i32::try_from(*length).unwrap_or(i32::MAX)).collect();
         Ok(job.hold(Buffer::of_i32(gpu, &lengths)?))
     }
 
-    /// Residuals and the activation go with the products before them.
+    /// Residuals and the activation are fused with the preceding products.
     fn layer(steps: &mut Steps<Self>, input: &dyn Fn(&str) -> Arg, y: Arg) -> Result<(), GpuError> {
         let (positions, d, x) = (steps.s.positions(), steps.s.dimension, input("x"));
         let (between, hidden) = (steps.scratch(positions * d)?, steps.scratch(4 * positions * d)?);
@@ -96,7 +96,7 @@ impl Kernels for Wgpu {
     }
 }
 
-/// What the row of a task says of itself.
+/// Description of the implementation of a task.
 pub(super) fn about(task: Task) -> &'static str {
     match task {
         Task::Qkv | Task::Output | Task::Scores | Task::WeightedSum => "tiles of 64 x 64 a group, 4 x 4 a thread",

@@ -1,5 +1,5 @@
-//! `matmul` on a GPU: arrays on the device and the rows of the table. The products themselves are `ellwand_gpu::products`; those in
-//! bf16 are in `gpu_half.rs`.
+//! `matmul` on a GPU: arrays on the device and the list of implementations. The products themselves are in
+//! `ellwand_gpu::products`, those in bf16 in `gpu_half.rs`.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Tensors};
 
@@ -9,7 +9,7 @@ use ellwand_gpu::products::{Place, Products, Then};
 use ellwand_gpu::{Buffer, Gpu, GpuError, Job, gpu};
 use ellwand_simd::precision::Precision;
 
-/// The product of a case with its arrays on the device, not yet launched by anything.
+/// The product of a case with its arrays on the device, before any launch.
 fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, Products), PrepareError> {
     let gpu = gpu(device)?;
     let shape = Shape::of(case)?;
@@ -28,11 +28,11 @@ fn prepared(case: &Case, inputs: &Tensors, device: &dyn Device) -> Result<(Job, 
     Ok((job, Products::one([m, n, k], transposed, a, b, c)))
 }
 
-/// A row of the table: the product in f32 and in bf16.
+/// One implementation, in f32 and in bf16.
 struct Row {
     name: &'static str,
     about: &'static str,
-    /// How the product gets into a job.
+    /// Adds the product to a job.
     wide: fn(&Products, &mut Job) -> Result<(), GpuError>,
     narrow: fn(&Case, &Tensors, &Gpu) -> Result<Job, PrepareError>,
 }
@@ -68,7 +68,7 @@ const ROWS: [Row; 4] = [
     },
 ];
 
-/// The rows of the table.
+/// The GPU implementations.
 pub(super) fn implementations() -> [Implementation; 4] {
     ROWS.map(|Row { name, about, wide, narrow }| {
         let row = Implementation::cpu(NAME, name, about, move |case, inputs, device| {
@@ -94,7 +94,7 @@ pub(super) mod tests {
     pub(in super::super) const SIZES: [[i64; 3]; 6] =
         [[1, 1, 1], [3, 5, 7], [64, 64, 16], [65, 67, 17], [33, 130, 100], [70, 6, 33]];
 
-    /// Has the products of these sizes judged in both layouts.
+    /// Checks products of these sizes in both layouts.
     fn judged(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
         judged_in("f32", sizes, judge);
     }
@@ -123,7 +123,7 @@ pub(super) mod tests {
 
     #[test]
     fn cuda_takes_wide_tiles_for_products_that_fill_the_device() {
-        // The emulation has three multiprocessors: tiles of 128 x 128, ragged and whole, and of 64 x 64.
+        // The emulator has three multiprocessors: tiles of 128 x 128, partial and whole, and of 64 x 64.
         let sizes = [[300, 200, 37], [380, 253, 9], [384, 256, 48], [180, 60, 37], [192, 64, 40]];
         let tiles = sizes
             .map(|[m, n, _]| ellwand_gpu::products::fastest([m, n].map(|size| size as usize), 1, 3, &[32, 64, 128]));
@@ -133,8 +133,8 @@ pub(super) mod tests {
 
     #[test]
     fn tiles_keep_all_multiprocessors_busy() {
-        // Of a device with 132: a square of 2048 does with wide tiles, one of 1024 with small ones; narrow products fill no
-        // wide tile.
+        // On a device with 132 multiprocessors a square of 2048 uses wide tiles, one of 1024 small ones; narrow
+        // products fill no wide tile.
         let tile = |m, n, batch| ellwand_gpu::products::fastest([m, n], batch, 132, &[32, 64, 128]);
         assert_eq!([tile(2048, 2048, 1), tile(4096, 4096, 1), tile(512, 512, 96)], [128; 3]);
         assert_eq!([tile(1024, 1024, 1), tile(512, 2304, 1), tile(512, 64, 96)], [64; 3]);

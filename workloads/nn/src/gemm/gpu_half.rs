@@ -1,5 +1,5 @@
-//! The product in bf16 on a GPU: our kernels for tensor cores of every architecture since Ampere (`matmul.cu`) and with what
-//! Hopper alone has (`matmul_hopper.cu`), NVIDIA's own library.
+//! The bf16 product on a GPU: kernels for the tensor cores of all architectures since Ampere (`matmul.cu`), kernels
+//! with Hopper's own instructions (`matmul_hopper.cu`), and cuBLAS.
 
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Tensors};
 
@@ -23,12 +23,12 @@ pub(crate) static HOPPER: Source = Source {
     options: &[],
 };
 
-/// Steps of the sum that a tile of the portable kernel takes at a time, and how many such tiles lie in shared memory.
+/// Depth of a tile of the portable kernel along the sum, and number of such tiles in shared memory.
 const DEPTH: usize = 32;
 const STAGES: usize = 4;
 
-/// Rows of C that a block makes at a time on Hopper, and columns where B is transposed or not; steps of the sum, tiles that lie
-/// in shared memory, rows that eight warps write at a time.
+/// On Hopper: rows of C per block, columns of C with B transposed or not, depth of a tile along the sum, tiles in
+/// shared memory, and rows that eight warps write at a time.
 const HOPPER_ROWS: usize = 256;
 const HOPPER_COLUMNS: [usize; 2] = [176, 192];
 const HOPPER_DEPTH: usize = 64;
@@ -39,7 +39,7 @@ const HOPPER_WRITTEN: usize = 128;
 pub(super) struct Made {
     pub(super) job: Job,
     pub(super) shape: Shape,
-    /// A, B and C.
+    /// The arrays A, B and C.
     pub(super) arrays: [Arg; 3],
 }
 
@@ -67,13 +67,13 @@ pub(super) fn make(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Made, Pre
     Ok(Made { job, shape, arrays: [a, b, c] })
 }
 
-/// The portable kernels.
+/// The product with the portable kernels.
 pub(super) fn cuda(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     let mut made = make(case, inputs, gpu)?;
     let Shape { m, n, k, transposed } = made.shape;
     let tile = fastest([m, n], 1, made.job.multiprocessors() as usize, &[SMALL, WIDE]);
     let kernel = format!("matmul_{tile}{}", if transposed { "_transposed" } else { "" });
-    // Which rows begin at multiples of 16 bytes: A's, B's, C's.
+    // Flags for the arrays (A, B, C) whose rows are aligned to 16 bytes.
     let rows = [k, made.shape.b()[1], n];
     let wide = (0..3).filter(|at| rows[*at].is_multiple_of(8)).map(|at| 1 << at).sum();
     let mut args = made.arrays.to_vec();
@@ -84,16 +84,16 @@ pub(super) fn cuda(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Prep
     Ok(made.job)
 }
 
-/// Shared memory of a block on Hopper: the ring, what the warps write, barriers, and what it takes to begin at a multiple of 1024.
+/// Shared memory of a block on Hopper: the ring, the output of the warps, barriers, and padding to align to 1024 bytes.
 const fn hopper_shared(columns: usize) -> usize {
     let ring = HOPPER_STAGES * 2 * (HOPPER_ROWS + columns) * HOPPER_DEPTH;
     ring + 2 * HOPPER_WRITTEN * (columns + 8) + 8 * 2 * HOPPER_STAGES + 1024
 }
 
-// What a block may have there.
+// The limit per block on Hopper.
 const _: () = assert!(hopper_shared(HOPPER_COLUMNS[0]) <= 227 << 10 && hopper_shared(HOPPER_COLUMNS[1]) <= 227 << 10);
 
-/// The kernels for Hopper.
+/// The product with the Hopper kernels.
 pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     let (major, minor) = gpu.capability().unwrap_or_default();
     if (major, minor) != (9, 0) {
@@ -101,7 +101,7 @@ pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
             "products of warpgroups (wgmma) are of compute capability 9.0 alone; this device has {major}.{minor}; use cuda"
         ));
     }
-    // Before anything is brought to the device.
+    // Checked before any upload.
     let shape = Shape::of(case)?;
     if let Some(row) = [shape.k, shape.b()[1], shape.n].into_iter().find(|row| !row.is_multiple_of(8)) {
         return unsupported(format!(
@@ -116,7 +116,8 @@ pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
     };
     let [a, b, c] = made.arrays;
     let columns = HOPPER_COLUMNS[usize::from(!transposed)];
-    // A box of B has 64 steps of the sum, of as many columns as a tile has where they are its rows; otherwise 64 columns.
+    // A box of B covers 64 steps of the sum and, if B's rows are columns of C, all columns of a tile; otherwise 64
+    // columns.
     let cut = if transposed { columns } else { HOPPER_DEPTH };
     let mut args = vec![map(a, [m, k], HOPPER_ROWS)?, map(b, made.shape.b(), cut)?, c];
     args.extend([m, n, k].map(whole));
@@ -126,7 +127,7 @@ pub(super) fn hopper(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
     Ok(made.job)
 }
 
-/// The library.
+/// The product with cuBLAS.
 pub(super) fn cublas(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, PrepareError> {
     let mut made = make(case, inputs, gpu)?;
     let Shape { m, n, k, transposed } = made.shape;
@@ -145,7 +146,7 @@ pub(super) fn cublas(case: &Case, inputs: &Tensors, gpu: &Gpu) -> Result<Job, Pr
     Ok(made.job)
 }
 
-/// A device without bf16.
+/// Always unsupported: WGSL has no bf16.
 pub(super) fn wgpu(_: &Case, _: &Tensors, _: &Gpu) -> Result<Job, PrepareError> {
     unsupported("WGSL has neither bf16 nor products of matrices: --precision f32")
 }
@@ -158,12 +159,12 @@ mod tests {
     use ellwand_gpu::products::fastest;
     use ellwand_gpu_lab::{a_hopper_is_tested, judge, judge_cublas, test_devices};
 
-    /// Has products in bf16 of these sizes judged in both layouts; `judge` says which rows were.
+    /// Checks bf16 products of these sizes in both layouts; `judge` asserts which implementations ran.
     fn judged_narrow(sizes: &[[i64; 3]], judge: impl Fn(&Registry, &Case, &Tensors)) {
         judged_in("bf16", sizes, judge);
     }
 
-    /// By our own kernels; Hopper's takes them or not.
+    /// Checks our own kernels; the Hopper kernel supports these sizes or not.
     fn judged_narrow_by_cuda(sizes: &[[i64; 3]], on_hopper: bool) {
         judged_narrow(sizes, |registry, case, inputs| {
             let Some(rows) = judge(registry, case, inputs) else { return };
@@ -174,15 +175,15 @@ mod tests {
 
     #[test]
     fn cuda_bf16_gets_products_of_ragged_sizes_right() {
-        // One value; one row; one column; rows that begin anywhere; less than a step and one value more than two of them.
+        // One value; one row; one column; unaligned rows; less than a step, and one value more than two steps.
         let sizes = [[1, 1, 1], [1, 70, 33], [90, 1, 40], [3, 5, 7], [65, 67, 65], [70, 130, 31]];
         judged_narrow_by_cuda(&sizes, false);
     }
 
     #[test]
     fn cuda_bf16_gets_products_by_the_copy_engine_right() {
-        // Less than a tile and a step; whole ones; more tiles than blocks, rows and columns and steps that end within one; the ring
-        // used again, in all its places, by a tile and by the next.
+        // Less than a tile and a step; whole ones; more tiles than blocks, with partial rows, columns and steps; the
+        // ring reused in all its slots, by one tile and by the next.
         let sizes = [[1, 8, 8], [256, 192, 64], [300, 400, 136], [520, 392, 200], [257, 200, 448]];
         judged_narrow_by_cuda(&sizes, true);
     }
@@ -225,7 +226,7 @@ mod tests {
         let said = |name: &str, case: &Case| {
             let inputs = registry.find("matmul").unwrap().inputs(case, 1).unwrap();
             let row = registry.implementations("matmul").into_iter().find(|row| row.name == name).unwrap();
-            // A real device may be of another kind.
+            // A real device may have another architecture.
             let (_, device) = test_devices().into_iter().find(|(name, _)| name.contains("emulation"))?;
             match (row.prepare)(case, &inputs, device.as_ref()).err() {
                 Some(PrepareError::Unsupported(why)) => Some(why),

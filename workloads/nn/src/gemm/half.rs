@@ -1,5 +1,5 @@
-//! The product in bf16: A, B and C hold 16 bits a value in memory, products are exact and sums in f32, and a sum is rounded
-//! once, when it is stored. Tensors of u16 hold the bits.
+//! The bf16 product: A, B and C hold 16 bits per value in memory, products are exact and sums are in f32, and each sum
+//! is rounded once when it is stored. Tensors of u16 hold the bits.
 
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Tensor, Tensors, Tolerance};
 
@@ -13,15 +13,15 @@ use ellwand_simd::precision::widened;
 /// The inputs.
 pub(super) const INPUTS: [&str; 2] = ["a", "b"];
 
-/// How far a sum of `k` products may be off before it is rounded to bf16, beyond what `in_f32` allows to one that rounds to the
+/// Tolerance of a sum of `k` products before it is rounded to bf16, beyond `in_f32`, which allows for rounding to
 /// nearest.
 ///
-/// Units for products of matrices cut sums off in place of rounding them, so that their errors do not cancel out. After i
-/// products of standard normal values a sum is about sqrt(i), and cutting it off costs 0.7 of it times u = 2^-24 at each step.
-/// Steps take 8 products or more, so that k / 8 such losses add up: to 0.7 u / 8 times the area under the walk of the sum. Of
-/// sums that end at s that area is k s / 2, with a root mean square of k sqrt(k / 12) around it: 0.04 k u s, and 0.025 k sqrt(k) u.
-/// Allowed are 1.4 times the one and ten times the other. At k = 4096, with what `in_f32` allows, that is a fortieth of the half
-/// step that rounding a typical sum of 64 may cost.
+/// Matrix units truncate sums instead of rounding them, so their errors do not cancel. After i products of standard
+/// normal values a sum is about sqrt(i), and truncation costs 0.7 of it times u = 2^-24 at each step. Steps cover 8
+/// products or more, so k / 8 such losses add up: 0.7 u / 8 times the area under the walk of the sum. For sums that end
+/// at s that area is k s / 2, with a root mean square of k sqrt(k / 12) around it: 0.04 k u s, and 0.025 k sqrt(k) u.
+/// The tolerance is 1.4 times the first and ten times the second. At k = 4096, together with `in_f32`, that is a
+/// fortieth of the half step that rounding a typical sum of 64 may cost.
 pub(super) fn tolerance(k: f64, in_f32: Tolerance) -> Tolerance {
     let Tolerance::Close { absolute, relative } = in_f32 else { return in_f32 };
     let epsilon = f64::from(f32::EPSILON);
@@ -35,7 +35,7 @@ struct Widen<'a>(&'a [u16], &'a mut [f32]);
 
 impl Kernel for Widen<'_> {
     type Out = ();
-    // A plain loop: the token says which instructions the compiler may take for it.
+    // A plain loop: the token determines which instructions the compiler may use.
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         self.1.iter_mut().zip(self.0).for_each(|(to, from)| *to = widen(*from));
@@ -61,8 +61,8 @@ fn in_pieces<T: Send>(parallel: bool, to: &mut [T], of: impl Fn(usize, &mut [T])
     }
 }
 
-/// A product in f32 between widening and rounding, which are part of what it does: no instruction that is used here multiplies
-/// bf16.
+/// An f32 product between widening and rounding, which count as part of its work: no instruction used here multiplies
+/// bf16 values.
 pub(super) struct Widened {
     inner: Job,
     inputs: [Tensor; 2],

@@ -1,9 +1,9 @@
-//! Matrix products in f32: `C = alpha A B + onto`, A row-major, B as it lies or transposed.
+//! Matrix products in f32: `C = alpha A B + onto`, with A row-major and B as given or transposed.
 //!
-//! The shape of the computation is Goto's (K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication,
-//! 2008) with one level less: a block of B is packed and stays in the second-level cache, A streams past it unpacked, six rows
-//! at a time, and each tile of C stays in registers for a few hundred steps. The sum of one element runs over k in an order
-//! that depends on the shape alone, so the result is the same for every way of cutting C among threads.
+//! The structure is Goto's (K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008) with
+//! one level less: a block of B is packed and stays in the L2 cache, A streams past it unpacked, six rows at a time,
+//! and each tile of C stays in registers for a few hundred steps. The order in which an element is summed over k
+//! depends on the shape alone, so the result is the same for every division of C among threads.
 #![allow(unsafe_code)]
 
 mod gpu;
@@ -28,13 +28,13 @@ pub(crate) use scratch::{Scratch, zeros};
 pub(crate) use tile::{Beside, Onto, ROWS, Strip, each_row, fence, products as tile_products, run as strip};
 pub(crate) use workload::normal;
 
-/// Values of B that are packed together: 384 KB, which leaves most of a second-level cache of 1 MB to A and C.
+/// Values of B that are packed together: 384 KB, which leaves most of a 1 MB L2 cache to A and C.
 const BLOCK: usize = 384 * 256;
-/// Columns of B that are packed together, at least. Few, so that sums are long: every block of steps but the first reads C again,
-/// while the rows of A that each block of columns reads again are 24 of the 280 bytes that a step takes.
+/// Fewest columns of B that are packed together. Few columns allow long sums: every block of steps except the first
+/// reads C again, whereas the rows of A that each block of columns rereads are only 24 of the 280 bytes per step.
 const COLUMNS: usize = 128;
 
-/// A product, by the addresses of its parts. Element (i, k) of A is at `a + i a_stride + k`, C alike.
+/// A product, given by the addresses of its parts. Element (i, k) of A is at `a + i a_stride + k`; C is analogous.
 #[derive(Clone, Copy)]
 pub(crate) struct Product<'a> {
     /// Rows of A and C.
@@ -43,46 +43,46 @@ pub(crate) struct Product<'a> {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
-    /// A.
+    /// First element of A.
     pub a: *const f32,
-    /// Values from one row of A to the next.
+    /// Distance between rows of A, in values.
     pub a_stride: usize,
-    /// B.
+    /// The matrix B.
     pub b: Source,
     /// Factor of the product.
     pub alpha: f32,
-    /// One value a column, added to every row.
+    /// One value per column, added to every row.
     pub bias: Option<&'a [f32]>,
-    /// C.
+    /// First element of C.
     pub c: *mut f32,
-    /// Values from one row of C to the next.
+    /// Distance between rows of C, in values.
     pub c_stride: usize,
-    /// Whether C, or all outputs of a series of products together, is too large for the caches ([`streams`]).
+    /// True if C, or all outputs of a series of products together, exceeds the caches ([`streams`]).
     pub stream: bool,
 }
 
-/// Whether `values` f32 that are written once are better written past the caches: from where on that pays on this machine.
-/// What a product reads stays in the caches or is small against what it writes, so that the outputs alone count.
+/// True if `values` f32 that are written once should use non-temporal stores, by the threshold of this machine. Inputs
+/// stay in the caches or are small compared with the outputs, so only the outputs count.
 pub(crate) fn streams(values: usize) -> bool {
     4 * values as u64 >= stores::threshold().bytes
 }
 
-// SAFETY: the addresses are used only within the calls below, whose callers promise that they may be.
+// SAFETY: the addresses are used only within the calls below, whose callers guarantee their validity.
 unsafe impl Send for Product<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Product<'_> {}
 
-/// How B is cut into blocks: steps and columns of one of them.
+/// Number of steps and columns per block of B.
 ///
-/// A narrow product (the weighted sum of attention) takes long steps, so that rows of A are read in long runs; a flat one (the
-/// scores) takes many columns, so that rows of C are written in long runs.
+/// A narrow product (attention's weighted sum) takes many steps, so that rows of A are read in long runs; a flat one
+/// (attention's scores) takes many columns, so that rows of C are written in long runs.
 fn blocks(n: usize, k: usize) -> (usize, usize) {
     let longest = BLOCK / n.clamp(64, COLUMNS);
     let depth = k.div_ceil(k.div_ceil(longest).max(1)).max(1);
     (depth, (BLOCK / depth / 64 * 64).clamp(COLUMNS, 2048))
 }
 
-/// Values of working memory that one thread needs for products of `n` columns with sums of length `k`.
+/// Working memory of one thread for products of `n` columns with sums of length `k`, in values.
 pub(crate) fn scratch_len(n: usize, k: usize) -> usize {
     let (depth, columns) = blocks(n, k);
     packed_len(depth, columns.min(n))
@@ -93,10 +93,11 @@ pub(crate) fn scratch(threads: usize, n: usize, k: usize) -> Scratch {
     Scratch::new(threads, scratch_len(n, k))
 }
 
-/// One product on one thread.
+/// Computes a product on one thread.
 ///
 /// # Safety
-/// All elements of A and B can be read, those of C written; nobody else touches C meanwhile, and C overlaps neither.
+/// All elements of A and B must be readable and those of C writable; nothing else may access C meanwhile, and C may not
+/// overlap A or B.
 pub(crate) unsafe fn product(isa: Isa, p: &Product<'_>, scratch: &Scratch) {
     let mut packed = scratch.borrow();
     let (_, columns) = blocks(p.n, p.k);
@@ -106,10 +107,11 @@ pub(crate) unsafe fn product(isa: Isa, p: &Product<'_>, scratch: &Scratch) {
     }
 }
 
-/// `count` products of the same m, n and k on all threads of the pool. The results do not depend on how many there are.
+/// Computes `count` products with the same m, n and k on all threads of the pool. The results do not depend on the
+/// number of threads.
 ///
 /// # Safety
-/// As [`product`], for all of them together.
+/// As for [`product`], for all of them together.
 pub(crate) unsafe fn products<'a>(isa: Isa, count: usize, of: impl Fn(usize) -> Product<'a> + Sync, scratch: &Scratch) {
     if count == 0 {
         return;
@@ -127,15 +129,15 @@ pub(crate) unsafe fn products<'a>(isa: Isa, count: usize, of: impl Fn(usize) -> 
     });
 }
 
-/// Threads that one product of this shape keeps busy in [`products`].
+/// Number of threads that one product of this shape keeps busy in [`products`].
 pub(crate) fn threads(m: usize, n: usize, k: usize) -> usize {
     let (rows, columns) = cut(1, m, n, blocks(n, k).1, 8 * pool::threads());
     (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, pool::threads())
 }
 
-/// Rows and columns of a job, so that there are about `wanted` of them. Every job packs the part of B that it uses, which
-/// costs half a per cent of 768 rows' work and 4 % of 96 rows' work, and reads its rows of A again for every cut across, which
-/// costs less: columns are cut first, and rows only where there are still too few jobs to go round.
+/// Rows and columns per job for about `wanted` jobs. Every job packs its part of B, which costs 0.5 % of the work for
+/// 768 rows and 4 % for 96 rows, and rereads its rows of A for every split of columns, which costs less. Columns are
+/// therefore split first, and rows only if there are still too few jobs.
 fn cut(count: usize, m: usize, n: usize, widest: usize, wanted: usize) -> (usize, usize) {
     let (mut rows, mut columns) = (m, widest);
     let jobs = |rows: usize, columns: usize| count * m.div_ceil(rows) * n.div_ceil(columns);
@@ -152,10 +154,10 @@ fn cut(count: usize, m: usize, n: usize, widest: usize, wanted: usize) -> (usize
     (rows.max(1), columns)
 }
 
-/// Some rows and columns of C. `columns` holds at most as many as [`blocks`] says.
+/// Computes some rows and columns of C; at most as many columns as [`blocks`] returns.
 ///
 /// # Safety
-/// As [`product`], for these rows and columns.
+/// As for [`product`], for these rows and columns.
 unsafe fn block(
     isa: Isa,
     p: &Product<'_>,
@@ -190,10 +192,10 @@ unsafe fn block(
                 onto,
                 c: p.c.wrapping_add(row * p.c_stride + columns.start),
                 c_stride: p.c_stride,
-                // What is written once and does not fit into the caches need not be read into them first.
+                // Values that are written once and exceed the caches need not be read into them first.
                 stream: p.stream && depth == p.k,
             };
-            // SAFETY: these rows of A and this part of C exist, and C is the caller's alone.
+            // SAFETY: these rows of A and this part of C exist, and only the caller accesses this C.
             unsafe { strip(isa, one) };
         }
         from += depth;
@@ -206,7 +208,7 @@ unsafe fn block(
     }
 }
 
-/// Adds the workload `matmul`.
+/// Registers the workload `matmul`.
 pub(crate) fn register(registry: &mut Registry) {
     workload::register(registry);
 }

@@ -1,4 +1,4 @@
-//! How the columns of B are cut into panels of a few vectors, and how a panel is packed.
+//! Division of the columns of B into panels of a few vectors, and packing of a panel.
 #![allow(unsafe_code)]
 
 use ellwand_simd::isa::Isa;
@@ -13,18 +13,18 @@ pub(crate) const fn most_vectors(registers: usize) -> usize {
     }
 }
 
-/// A few neighbouring columns.
+/// A few adjacent columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panel {
-    /// Its first column.
+    /// Index of its first column.
     pub(crate) first: usize,
-    /// Columns that exist; the vectors may hold more.
+    /// Number of actual columns; the vectors may hold more.
     pub(crate) columns: usize,
-    /// Vectors.
+    /// Number of vectors.
     pub(crate) vectors: usize,
 }
 
-/// The panels of `columns` columns, as equal as they can be: 5 vectors make 3 + 2, not 4 + 1, because a narrow panel is
+/// The panels of `columns` columns, as equal as possible: 5 vectors become 3 + 2, not 4 + 1, because a narrow panel is
 /// bound by loads.
 pub(crate) struct Panels {
     columns: usize,
@@ -58,27 +58,27 @@ impl Iterator for Panels {
     }
 }
 
-/// B as it lies in memory: element (k, n) is at `k stride + n`, or at `n stride + k` when transposed.
+/// B in memory: element (k, n) is at `k stride + n`, or at `n stride + k` if transposed.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
-    /// Its first element.
+    /// Address of its first element.
     pub at: *const f32,
-    /// Values from one row to the next.
+    /// Distance between rows, in values.
     pub stride: usize,
-    /// Whether rows are columns of the product (a weight matrix [out, in], the keys of attention).
+    /// True if rows are columns of the product (a weight matrix [out, in], or attention's keys).
     pub transposed: bool,
 }
 
-/// Values that `depth` steps of `columns` columns take when packed, whatever the instruction set: at most 15 are added.
+/// Values of `depth` steps of `columns` columns after packing, for any instruction set: at most 15 are added.
 pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
     depth * columns.next_multiple_of(16)
 }
 
-/// Packs `depth` steps of `columns` columns of B, times `factor`, into panels; columns that fill the last vector are zero. The
-/// factor costs a product for each value of B here, and one for each value of C behind the sums.
+/// Packs `depth` steps of `columns` columns of B, times `factor`, into panels; columns that fill the last vector are
+/// zero. The factor costs one multiplication per value of B here, instead of one per value of C after the sums.
 ///
 /// # Safety
-/// All elements (k < depth, n < columns) of `from` can be read.
+/// All elements (k < depth, n < columns) of `from` must be readable.
 pub(crate) unsafe fn pack(isa: Isa, from: Source, depth: usize, columns: usize, factor: f32, to: &mut [f32]) {
     dispatch(isa, Pack { from, depth, columns, factor, to });
 }
@@ -99,7 +99,7 @@ impl Kernel for Pack<'_> {
         for panel in Panels::new(columns, S::LANES, most_vectors(S::REGISTERS)) {
             let width = panel.vectors * S::LANES;
             let (here, rest) = to.split_at_mut(depth * width);
-            // SAFETY: the panel's columns are columns of `from`, which `pack` was promised.
+            // SAFETY: the panel's columns are columns of `from`, as guaranteed to `pack`.
             unsafe {
                 if from.transposed {
                     turned(s, from.at.add(panel.first * from.stride), from.stride, depth, panel.columns, width, here);
@@ -120,7 +120,7 @@ impl Kernel for Pack<'_> {
 /// Rows of B become steps.
 ///
 /// # Safety
-/// `depth` rows of `columns` values, `stride` apart, can be read at `from`.
+/// `depth` rows of `columns` values, `stride` apart, must be readable at `from`.
 #[inline(always)]
 unsafe fn straight<S: Simd>(
     s: S,
@@ -143,7 +143,7 @@ unsafe fn straight<S: Simd>(
 /// Columns of the transposed B become steps, square by square.
 ///
 /// # Safety
-/// `columns` rows of `depth` values, `stride` apart, can be read at `from`.
+/// `columns` rows of `depth` values, `stride` apart, must be readable at `from`.
 #[inline(always)]
 unsafe fn turned<S: Simd>(
     s: S,
@@ -159,15 +159,15 @@ unsafe fn turned<S: Simd>(
     for n in (0..width).step_by(S::LANES) {
         let squares = if n + S::LANES <= columns { whole } else { 0 };
         for k in (0..squares).step_by(S::LANES) {
-            // SAFETY: LANES rows from n on are rows of B, LANES values from k on lie within depth; in the panel, steps k to
-            // k + LANES exist and n + LANES <= width.
+            // SAFETY: LANES rows from n on are rows of B, and LANES values from k on are within depth; in the panel,
+            // steps k to k + LANES exist and n + LANES <= width.
             unsafe {
                 s.transpose_at(from.add(n * stride + k), stride, to.as_mut_ptr().add(k * width + n), width);
             }
         }
         for k in squares..depth {
             for j in n..n + S::LANES {
-                // SAFETY: row j is read only where it exists.
+                // SAFETY: row j is read only if it exists.
                 to[k * width + j] = if j < columns { unsafe { *from.add(j * stride + k) } } else { 0.0 };
             }
         }

@@ -1,4 +1,4 @@
-//! The product in f64, which every answer is held against.
+//! The product in f64, with which every answer is compared.
 
 use rayon::prelude::*;
 
@@ -7,15 +7,15 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 use ellwand_simd::pool;
 
-/// Rows and columns of C that are summed up side by side: as many sums as registers hold.
+/// Rows and columns of C that are summed together: as many sums as fit into registers.
 const ROWS: usize = 6;
 const COLUMNS: usize = 8;
-/// Rows that a thread takes at a time: packing a panel of B for them is 2 % of multiplying it.
+/// Rows that a thread takes at a time: packing a panel of B for them takes 2 % of the time to multiply it.
 const TURN: usize = 8 * ROWS;
 
-/// C in f64, rounded to f32 at the end. Each sum is one plain loop over k, from the first product to the last, whatever is
-/// summed up beside it; the product of two f32 is exact in f64. Rows are dealt out to the threads, since this stands behind
-/// every check.
+/// C in f64, rounded to f32 at the end. Each sum is one plain loop over k, from the first product to the last, whatever
+/// else is summed alongside; the product of two f32 is exact in f64. Rows are distributed over threads, because every
+/// check uses this.
 pub(super) fn reference(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
     let Shape { n, k, .. } = shape;
     pool::run(|| {
@@ -38,7 +38,7 @@ struct Turn<'a> {
 
 impl Kernel for Turn<'_> {
     type Out = ();
-    // Nothing but plain loops: the token says which instructions the compiler may take for them.
+    // Only plain loops: the token determines which instructions the compiler may use.
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let Self { shape: Shape { n, k, transposed, .. }, a, b, c, panel } = self;
@@ -50,7 +50,7 @@ impl Kernel for Turn<'_> {
                 }
             }
             for (c, a) in c.chunks_mut(ROWS * n).zip(a.chunks(ROWS * k)) {
-                // Rows that are not there are the first one once more.
+                // Missing rows repeat the first one.
                 let row = |i: usize| if (i + 1) * k <= a.len() { &a[i * k..][..k] } else { &a[..k] };
                 let sums = sums(std::array::from_fn(row), panel);
                 for (c, sums) in c.chunks_exact_mut(n).zip(sums) {
@@ -63,7 +63,7 @@ impl Kernel for Turn<'_> {
     }
 }
 
-/// Sums of some rows of A with a panel of B.
+/// Products of some rows of A with a panel of B.
 #[inline(always)]
 fn sums(rows: [&[f32]; ROWS], panel: &[[f64; COLUMNS]]) -> [[f64; COLUMNS]; ROWS] {
     let mut sums = [[0.0_f64; COLUMNS]; ROWS];
@@ -82,7 +82,7 @@ fn sums(rows: [&[f32]; ROWS], panel: &[[f64; COLUMNS]]) -> [[f64; COLUMNS]; ROWS
 mod tests {
     use super::*;
 
-    /// Values of very different sizes, so that the order of a sum shows in its bits.
+    /// Values of very different magnitudes, so that the order of a sum affects its bits.
     fn values(len: usize, mut state: u32) -> Vec<f32> {
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,10 +1,10 @@
-//! Working memory that jobs on several threads borrow, made before anything is timed.
+//! Working memory that jobs on several threads borrow; allocated before anything is timed.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ellwand_core::tensor::{ALIGNMENT, Buffer};
 
-/// A few buffers, one for each thread that is at work; who finds none free waits for one.
+/// One buffer per working thread; a thread that finds none free waits.
 pub(crate) struct Scratch {
     slots: Vec<Mutex<Buffer<f32>>>,
 }
@@ -17,18 +17,18 @@ pub(crate) fn zeros(len: usize) -> Buffer<f32> {
 }
 
 impl Scratch {
-    /// `threads` buffers of `len` values each.
+    /// Allocates `threads` buffers of `len` values.
     pub(crate) fn new(threads: usize, len: usize) -> Self {
         Self { slots: (0..threads.max(1)).map(|_| Mutex::new(zeros(len))).collect() }
     }
 
-    /// Lends a buffer that nobody else has.
+    /// Borrows a free buffer.
     pub(crate) fn borrow(&self) -> MutexGuard<'_, Buffer<f32>> {
         loop {
             for slot in &self.slots {
                 match slot.try_lock() {
                     Ok(buffer) => return buffer,
-                    // What a job that panicked left behind is as good as zeros: every job writes before it reads.
+                    // Contents left by a panicked job are as good as zeros: every job writes before it reads.
                     Err(TryLockError::Poisoned(buffer)) => return buffer.into_inner(),
                     Err(TryLockError::WouldBlock) => {}
                 }
@@ -37,7 +37,7 @@ impl Scratch {
         }
     }
 
-    /// Bytes of all buffers.
+    /// Size of all buffers in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let len = |slot: &Mutex<Buffer<f32>>| slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner).len();
         self.slots.iter().map(|slot| 4 * len(slot) as u64).sum()

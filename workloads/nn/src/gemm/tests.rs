@@ -1,4 +1,4 @@
-//! Products of every shape against plain sums in f64, on every instruction set of this machine.
+//! Products of all shapes compared with plain f64 sums, on every instruction set of this machine.
 
 use ellwand_core::{Case, Dtype, Fit, PrepareError, Registry, Tensor, Tensors, Value};
 use proptest::prelude::*;
@@ -17,9 +17,9 @@ fn values(len: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-/// One product with rows of C, A and B further apart than they are long; checks what must not be written, too.
+/// One product with padded rows of C, A and B; also checks that padding is not written.
 fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: bool, threads: bool) -> Vec<f32> {
-    // Rows of C that start on a line, where n is a multiple of 16, so that some products are streamed.
+    // Rows of C start on a cache line if n is a multiple of 16, so that some products use streaming stores.
     let (pad_a, pad_b, pad_c) = (3, 5, 16);
     let (rows_b, length_b) = if transposed { (n, k) } else { (k, n) };
     let a = values(m * (k + pad_a), 1);
@@ -41,7 +41,7 @@ fn check(isa: Isa, (m, n, k): (usize, usize, usize), transposed: bool, biased: b
         c_stride: n + pad_c,
         stream: m % 2 == 0,
     };
-    // SAFETY: the arrays are as long as shape and strides say.
+    // SAFETY: the arrays are as long as shape and strides require.
     unsafe {
         if threads {
             products(isa, 1, |_| p, &scratch(ellwand_simd::pool::threads() + 1, n, k));
@@ -129,7 +129,7 @@ fn nan_and_infinity_reach_their_own_row_and_column_only() {
             c_stride: n,
             stream: false,
         };
-        // SAFETY: the arrays are as long as the shape says.
+        // SAFETY: the arrays are as long as the shape requires.
         unsafe { product(isa, &p, &scratch(1, n, k)) };
         for (at, c) in c.iter().enumerate() {
             match (at / n, at % n) {
@@ -156,7 +156,7 @@ fn scratch_is_counted_and_lent_once() {
     assert_ne!(a.as_ptr(), b.as_ptr());
 }
 
-/// The processor, for `prepare`.
+/// The CPU as a device, for `prepare`.
 struct Here;
 
 impl ellwand_core::Device for Here {
@@ -224,7 +224,7 @@ fn in_bf16_half_the_bytes_move_and_units_for_products_are_the_limit() {
     let [wide, narrow] = ["f32", "bf16"].map(|precision| workload.work(&case([30, 20, 10], true, precision)));
     assert_eq!((wide.bytes_total(), narrow.bytes_total()), (4 * 1100, 2 * 1100));
     assert_eq!((wide.bf16, narrow.bf16, wide.flops, narrow.flops), (false, true, 12_000.0, 12_000.0));
-    // f32 is not part of a case's name: cases from before have theirs still.
+    // f32 is not part of a case's id, so older cases keep theirs.
     let axis = workload.axes().iter().find(|axis| axis.name == "precision").unwrap();
     assert_eq!(axis.neutral, Some("f32".into()));
 }
@@ -245,7 +245,7 @@ fn arrays_of_bf16_are_bits_and_others_are_refused_with_how_to_make_them() {
     assert!(refused.starts_with("a: it holds float32; expected uint16") && refused.contains("view"), "{refused}");
 }
 
-/// A product of normal values whose outputs are as large as rounding them to bf16 allows to hide the most.
+/// A product of normal values whose outputs are so large that bf16 rounding hides as much as possible.
 #[test]
 fn a_product_that_lost_a_term_does_not_pass_in_bf16_and_one_summed_up_with_cut_off_sums_does() {
     let mut registry = Registry::new();
@@ -262,7 +262,7 @@ fn a_product_that_lost_a_term_does_not_pass_in_bf16_and_one_summed_up_with_cut_o
         for (i, j) in (0..m as usize).flat_map(|i| (0..n as usize).map(move |j| (i, j))) {
             let row = |x: &[f32], at: usize| x[at * k as usize..][..steps].to_vec();
             let mut sum = 0.0_f32;
-            // Steps of eight, as units for products take them: exact within, then cut off.
+            // Steps of eight, as in matrix units: exact within a step, then truncated.
             for (a, b) in row(a, i).chunks(8).zip(row(b, j).chunks(8)) {
                 let exact = f64::from(sum) + a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
                 sum = exact as f32;

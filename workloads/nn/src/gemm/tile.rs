@@ -1,7 +1,7 @@
 //! The innermost part of a matrix product: a few rows of A times a panel of B, accumulated in registers.
 //!
-//! Rows of A are read where they lie, one value broadcast at a time: a row-major A needs no packing, because consecutive
-//! values of a row are used one after the other. B is packed, so that the vectors that one step needs lie side by side.
+//! Rows of A are read in place, one value broadcast at a time: a row-major A needs no packing, because consecutive
+//! values of a row are used one after another. B is packed, so that the vectors of one step are contiguous.
 #![allow(unsafe_code)]
 
 use ellwand_simd::isa::Isa;
@@ -12,8 +12,8 @@ use super::panel::{Panels, most_vectors};
 /// Most rows of a tile. Six rows of four vectors take 24 of 32 registers, and six of two take 12 of 16.
 pub(crate) const ROWS: usize = 6;
 
-/// `$body` for each row `$i` of `$rows`, at most [`ROWS`], in as many words: where a loop over an array of vectors is not
-/// unrolled, the array lives in memory, and writing 24 sums there and reading them again costs as much as ten steps.
+/// Repeats `$body` textually for each row `$i` of `$rows`, at most [`ROWS`]: if a loop over an array of vectors is not
+/// unrolled, the array is stored in memory, and writing and rereading 24 sums costs as much as ten steps.
 macro_rules! each_row {
     ($rows:ident, $i:ident => $body:expr) => {
         each_row!(@one $rows, $i, 0, $body);
@@ -32,57 +32,57 @@ macro_rules! each_row {
 }
 pub(crate) use each_row;
 
-/// What a tile's sum is added to.
+/// What the sums of a tile are added to.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'a> {
     /// Nothing: C is only written.
     Zero,
-    /// One value a column.
+    /// One value per column.
     Bias(&'a [f32]),
-    /// What C holds.
+    /// The current values of C.
     Old,
-    /// What C holds, each row times its own factor.
+    /// The current values of C, with each row multiplied by a factor.
     Scaled(&'a [f32]),
 }
 
-/// A strip of at most [`ROWS`] rows: `C = A B + onto` over the columns that were packed.
+/// A strip of at most [`ROWS`] rows: `C = A B + onto` over the packed columns.
 pub(crate) struct Strip<'a> {
-    /// Rows, 1 to [`ROWS`].
+    /// Number of rows, 1 to [`ROWS`].
     pub rows: usize,
     /// Length of the sums.
     pub depth: usize,
-    /// First row of A, and how far apart rows lie.
+    /// First row of A.
     pub a: *const f32,
-    /// Values from one row of A to the next.
+    /// Distance between rows of A, in values.
     pub a_stride: usize,
-    /// Panels of B as [`super::pack`] writes them, `packed_depth` steps each, of which `depth` are used.
+    /// Panels of B as written by [`super::pack`], with `packed_depth` steps each, of which `depth` are used.
     pub packed: &'a [f32],
-    /// Steps of a panel as packed.
+    /// Steps per packed panel.
     pub packed_depth: usize,
-    /// Columns as packed.
+    /// Number of packed columns.
     pub columns: usize,
-    /// The first so many of them are computed.
+    /// Number of leading columns to compute.
     pub used: usize,
     /// What the product is added to.
     pub onto: Onto<'a>,
     /// First row of C.
     pub c: *mut f32,
-    /// Values from one row of C to the next.
+    /// Distance between rows of C, in values.
     pub c_stride: usize,
-    /// Whether C is written past the caches, where its rows lie so that it can be. [`fence`] makes it visible to others.
+    /// True to write C with non-temporal stores, if its rows are aligned. [`fence`] makes it visible to other threads.
     pub stream: bool,
 }
 
 /// Runs a strip.
 ///
 /// # Safety
-/// `a` and `c` point to `rows` rows, `a_stride` and `c_stride` apart, of which `depth` and `used` values can be read, and
-/// for C written; nobody else touches these rows of C meanwhile.
+/// `a` and `c` must point to `rows` rows, `a_stride` and `c_stride` apart, of which `depth` and `used` values are
+/// readable, and for C writable; nothing else may access these rows of C meanwhile.
 pub(crate) unsafe fn run(isa: Isa, strip: Strip<'_>) {
     dispatch(isa, strip);
 }
 
-/// Makes what strips have streamed visible to other threads. It waits for the memory, so it stands behind many strips.
+/// Makes streamed stores of strips visible to other threads. Waits for memory, so it is called once after many strips.
 pub(crate) fn fence(isa: Isa) {
     dispatch(isa, Fence);
 }
@@ -137,14 +137,14 @@ impl Strip<'_> {
         }
     }
 
-    /// `M` rows times `N` vectors.
+    /// Computes `M` rows times `N` vectors.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
     fn tile<S: Simd, const M: usize, const N: usize>(&self, s: S, b: &[f32], first: usize, columns: usize) {
-        // SAFETY: `run` was promised `depth` values of `rows` rows of A; `panels` cut `b` to `packed_depth` steps of N vectors and
-        // saw that `depth` is no more.
+        // SAFETY: `run` guarantees `depth` values of `rows` rows of A; `panels` split `b` into `packed_depth` steps of
+        // N vectors and checked that `depth` is no larger.
         let sum = unsafe { products::<S, M, N, ()>(s, self.a, self.a_stride, b.as_ptr(), self.depth, &mut ()) };
-        // Streaming needs whole vectors on lines of their own.
+        // Streaming requires whole, aligned vectors.
         let aligned = S::LANES == 16 && self.c.addr().is_multiple_of(64) && self.c_stride.is_multiple_of(16);
         let stream = self.stream && aligned;
         if columns == N * S::LANES && matches!(self.onto, Onto::Zero) {
@@ -154,10 +154,10 @@ impl Strip<'_> {
         }
     }
 
-    /// Writes a row of sums that fill their vectors, onto nothing.
+    /// Writes a row of sums that fill their vectors and are added to nothing.
     #[inline(always)]
     fn put_whole<S: Simd, const N: usize>(&self, s: S, i: usize, sum: [S::F; N], first: usize, stream: bool) {
-        // SAFETY: so many of the `used` columns of row i, which `run` was promised.
+        // SAFETY: these are part of the `used` columns of row i, as guaranteed to `run`.
         let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + first), N * S::LANES) };
         for j in 0..N {
             let c = &mut c[j * S::LANES..];
@@ -171,7 +171,7 @@ impl Strip<'_> {
         for (j, sum) in sum.into_iter().enumerate() {
             let at = first + j * S::LANES;
             let width = columns.saturating_sub(j * S::LANES).min(S::LANES);
-            // SAFETY: `width` columns from `at` on lie within `used` of row i, which `run` was promised.
+            // SAFETY: `width` columns from `at` on are within `used` of row i, as guaranteed to `run`.
             let c = unsafe { std::slice::from_raw_parts_mut(self.c.add(i * self.c_stride + at), width) };
             let v = match self.onto {
                 Onto::Zero => sum,
@@ -190,26 +190,26 @@ impl Strip<'_> {
     }
 }
 
-/// Work that is done beside a product, row by row: what waits for results of its own finds its place among the multiply-adds.
-/// It comes in bulk between runs of steps, not behind each of them, because the steps leave no registers for its constants.
+/// Extra work interleaved with a product, row by row, so that its latencies are hidden among the multiply-adds. It is
+/// done in bulk between runs of steps, not after each step, because the steps leave no registers for its constants.
 pub(crate) trait Beside<S: Simd> {
-    /// Whether there is any.
+    /// True if there is any work.
     const ANY: bool;
-    /// That of row `I`. Mark it `#[inline(always)]`.
+    /// Does the work of row `I`. Mark it `#[inline(always)]`.
     fn row<const I: usize>(&mut self, s: S);
 }
 
-/// Nothing.
+/// No extra work.
 impl<S: Simd> Beside<S> for () {
     const ANY: bool = false;
     #[inline(always)]
     fn row<const I: usize>(&mut self, _: S) {}
 }
 
-/// `M` rows of A times a panel of `N` vectors, in registers, and other work for `M` rows.
+/// Computes `M` rows of A times a panel of `N` vectors in registers, and extra work for `M` rows.
 ///
 /// # Safety
-/// `depth` values can be read of each of `M` rows of A, `a_stride` apart, and `depth` steps of `N` vectors at `b`.
+/// `depth` values must be readable in each of `M` rows of A, `a_stride` apart, and `depth` steps of `N` vectors at `b`.
 #[inline(always)]
 pub(crate) unsafe fn products<S: Simd, const M: usize, const N: usize, B: Beside<S>>(
     s: S,
@@ -241,7 +241,7 @@ pub(crate) unsafe fn products<S: Simd, const M: usize, const N: usize, B: Beside
 }
 
 /// # Safety
-/// Value `k` of each row and step `k` of the panel at `b` can be read.
+/// Value `k` of each row and step `k` of the panel at `b` must be readable.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "row and vector are indices of more than one array")]
 unsafe fn step<S: Simd, const M: usize, const N: usize>(
@@ -263,7 +263,7 @@ unsafe fn step<S: Simd, const M: usize, const N: usize>(
     }
 }
 
-/// A vector, or the part of one that there is.
+/// Loads a vector, or a partial one at the end.
 #[inline(always)]
 fn read<S: Simd>(s: S, x: &[f32]) -> S::F {
     if x.len() == S::LANES { s.load(x) } else { s.load_part(x, 0.0) }

@@ -1,4 +1,4 @@
-//! The workload `matmul`: products of the shapes that attention is made of.
+//! The workload `matmul`: products of the shapes that occur in attention.
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
@@ -49,14 +49,14 @@ impl Shape {
         if self.transposed { [self.n, self.k] } else { [self.k, self.n] }
     }
 
-    /// Elements of A, B and C together.
+    /// Number of elements of A, B and C together.
     fn values(&self) -> u64 {
         let [m, n, k] = [self.m, self.n, self.k].map(|size| size as u64);
         m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n))
     }
 }
 
-/// Standard normal f32 values in the shape.
+/// Normally distributed f32 values of a shape.
 pub(crate) fn normal(shape: &[usize], spread: f64, rng: &mut ChaCha8Rng) -> Result<Tensor, InputError> {
     let mut x = Tensor::zeros(Dtype::F32, shape)?;
     for value in x.f32_mut()? {
@@ -87,7 +87,7 @@ impl Workload for Matmul {
         Isa::of(case).map(drop)
     }
     fn footprint(&self, case: &Case) -> u64 {
-        // Inputs, a copy for an implementation (in bf16 a widened one), the reference's output.
+        // Inputs, an implementation's copy (widened if bf16), and the reference's output.
         Shape::of(case).map_or(0, |shape| shape.values().saturating_mul(4 * 3))
     }
     fn ports(&self, case: &Case) -> Ports {
@@ -153,7 +153,7 @@ impl Workload for Matmul {
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
         let shape = Shape::of(case)?;
         let mut c = Tensor::zeros(Dtype::F32, &[shape.m, shape.n])?;
-        // What is rounded to bf16 is held against what was not.
+        // The bf16 result is compared with an unrounded one.
         let wide =
             if Precision::of(case) == Precision::Bf16 { &widened(inputs.clone(), &half::INPUTS)? } else { inputs };
         reference(shape, wide.f32("a")?, wide.f32("b")?, c.f32_mut()?);
@@ -185,11 +185,11 @@ impl Workload for Matmul {
     }
 }
 
-/// How far a sum may lie from the exact one.
+/// Tolerance of a sum.
 fn sums(case: &Case) -> Tolerance {
-    // Rounding of K partial sums, one after another, of products of standard normal values: the walk of a typical sum adds
-    // up to 0.3 K u in the mean square (u = 2^-24), that of a sum which grows to s to 0.4 |s| u sqrt(K) beside it. Seven
-    // and five times those; a value that is wrong by one product is off by about 1.
+    // Rounding errors of K successive partial sums of products of standard normal values: the walk of a typical sum
+    // contributes 0.3 K u (root mean square, u = 2^-24), and growth to a sum s another 0.4 |s| u sqrt(K). Allows seven
+    // and five times these values; one wrong product gives an error of about 1.
     let (k, epsilon) = (case.int("k").unwrap_or(1) as f64, f64::from(f32::EPSILON));
     let rounded = Tolerance::Close { absolute: 1e-6 + k * epsilon, relative: 1e-6 + k.sqrt() * epsilon };
     if Precision::of(case) == Precision::Bf16 { half::tolerance(k, rounded) } else { rounded }
@@ -239,18 +239,18 @@ impl Job {
         })
     }
 
-    /// Its own A and B.
+    /// The job's own A and B.
     pub(super) fn inputs(&mut self) -> [&mut Tensor; 2] {
         [&mut self.a, &mut self.b]
     }
 
-    /// Its C.
+    /// The job's own C.
     pub(super) fn result(&self) -> Result<&[f32], InputError> {
         self.c.f32()
     }
 }
 
-/// Plain loops that the compiler may turn into vectors.
+/// Plain loops that the compiler may vectorise.
 fn scalar(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
     let Shape { n, k, transposed, .. } = shape;
     for (c, a) in c.chunks_exact_mut(n).zip(a.chunks_exact(k)) {
@@ -267,13 +267,14 @@ fn scalar(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
     }
 }
 
-/// The crate `matrixmultiply`, on one thread.
+/// The product by the crate `matrixmultiply`, on one thread.
 #[allow(unsafe_code)]
 fn library(shape: Shape, a: &[f32], b: &[f32], c: &mut [f32]) {
     let Shape { m, n, k, transposed } = shape;
     let (along, across) = if transposed { (1, k as isize) } else { (n as isize, 1) };
     let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-    // SAFETY: the strides describe arrays of m k, k n and m n elements, as `Job::new` checked; C overlaps neither.
+    // SAFETY: the strides describe arrays of m k, k n and m n elements, as `Job::new` checked; C overlaps neither
+    // input.
     unsafe { matrixmultiply::sgemm(m, k, n, 1.0, a, k as isize, 1, b, along, across, 0.0, c, n as isize, 1) };
 }
 
@@ -300,7 +301,7 @@ impl Prepared for Job {
             Way::Reference => reference(shape, a, b, c),
             Way::Scalar => scalar(shape, a, b, c),
             Way::Crate => library(shape, a, b, c),
-            // SAFETY: `Job::new` checked the lengths; C is this job's own.
+            // SAFETY: `Job::new` checked the lengths; this job owns C.
             Way::Simd(isa) => unsafe { product(isa, &p, &self.scratch) },
             // SAFETY: as above.
             Way::Parallel(isa) => unsafe { products(isa, 1, |_| p, &self.scratch) },
@@ -330,7 +331,7 @@ impl Prepared for Job {
     }
 }
 
-/// Adds the workload and its implementations.
+/// Registers the workload and its implementations.
 pub(super) fn register(registry: &mut Registry) {
     let axis = |name, about, default: i64| Axis::int(name, about, 1, 1 << 20, default);
     let axes = vec![
@@ -350,7 +351,7 @@ pub(super) fn register(registry: &mut Registry) {
         size("small", &[256], &[64, 256], &[64, 256]),
         size("medium", &[1024], &[64, 1024], &[64, 1024]),
         size("large", &[2048], &[2048], &[2048]),
-        // The query, key and value projection of a model of dimension 768 over a sequence of 512.
+        // The query, key and value projection of a model with dimension 768 and sequence length 512.
         size("realistic", &[512], &[2304], &[768]),
     ];
     registry.workload(Matmul { axes, sizes });

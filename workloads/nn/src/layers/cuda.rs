@@ -7,18 +7,18 @@ use ellwand_gpu::{Arg, GpuError, Grid, Job, Source, files, whole};
 pub(crate) static SOURCE: Source = Source { name: "layers.cu", text: files!("rows.cuh", "layers.cu"), options: &[] };
 
 const THREADS: u32 = 256;
-/// Blocks that a multiprocessor may hold at once, and that it holds of the kernel `mse`, which loops.
+/// Blocks that a multiprocessor can hold at once, and number for the kernel `mse`, which loops.
 const RESIDENT: u32 = 8;
 const LOOPING: u32 = 6;
 
-/// The forms that hold rows: values of the longest wide row, threads of a row, threads of a block. A row whose length is no
-/// multiple of 4 may have half as many values.
+/// The kernels that hold rows: largest row length if it is a multiple of 4 (half of it otherwise), threads per row,
+/// threads per block.
 const FORMS: [(usize, u32, u32); 5] =
     [(64, 8, 256), (256, 16, 256), (1024, 32, 128), (4096, 128, 128), (16_384, 512, 512)];
-/// Threads of a block that goes over a row in steps.
+/// Threads per block of the kernel that goes over a row in steps.
 const LONG: u32 = 512;
 
-/// The kernel for rows of `d` values, and a block for as many rows as it takes.
+/// The kernel for rows of `d` values, and a grid for all rows.
 fn by_row(kernel: &str, [rows, d]: [usize; 2]) -> (String, Grid) {
     let size = if d.is_multiple_of(4) { d } else { 2 * d };
     match FORMS.iter().find(|(longest, ..)| size <= *longest) {
@@ -29,7 +29,7 @@ fn by_row(kernel: &str, [rows, d]: [usize; 2]) -> (String, Grid) {
     }
 }
 
-/// Whether so many vectors are too few to give a thread several.
+/// True if there are too few vectors to give each thread several.
 fn few(job: &Job, vectors: usize) -> bool {
     vectors <= (RESIDENT * THREADS * job.multiprocessors()) as usize
 }
@@ -42,7 +42,7 @@ impl Kernels for Cuda {
     const ABOUT: [&'static str; 2] = ["rows in registers, f32", "64 bytes a thread, f32"];
 
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError> {
-        // Vectors of a thread, as in `elements` of `layers.cu`.
+        // Vectors per thread, as in `elements` of `layers.cu`.
         let each = match second {
             _ if few(job, n / 4) => 1,
             Some(_) => 2,
@@ -71,7 +71,7 @@ impl Kernels for Cuda {
             Losses::Each(each) => (each, Arg::At(0), 0.0),
             Losses::Sum(loss, scale) => (Arg::At(0), loss, scale),
         };
-        // Some times as many as run at once, so that the last ones end together; few enough sums for one block to add up.
+        // Several times as many as run at once, to even out the end; few enough sums for one block to add up.
         grid.blocks[0] = grid.blocks[0].min(4 * (1024 / grid.threads[0]) * job.multiprocessors());
         let sums = job.scratch(8 * grid.blocks[0] as usize)?;
         let args = vec![x, labels, each, sums, come, loss, Arg::U64(rows[0] as u64), whole(rows[1]), Arg::F64(scale)];
@@ -99,16 +99,16 @@ impl Kernels for Cuda {
     }
 
     fn bias_gelu(job: &mut Job, arrays: [Arg; 3], [rows, d]: [usize; 2], tanh: bool) -> Result<(), GpuError> {
-        // Columns and rows of a thread, as in `biased` of `layers.cu`.
+        // Columns and rows per thread, as in `biased` of `layers.cu`.
         let (columns, each) = if d.is_multiple_of(4) { (d / 4, 4) } else { (d, 8) };
         let each = if few(job, rows * columns) { 1 } else { each };
-        // Of the widths of a block the one that leaves the fewest threads behind the end of a row.
+        // The block width that leaves the fewest threads idle at the end of a row.
         let width = [256, 128, 64, 32, 16, 8].into_iter().min_by_key(|width| columns.next_multiple_of(*width));
         let width = width.unwrap_or(THREADS as usize);
         let height = THREADS as usize / width;
         let mut grid = Grid::line(rows.div_ceil(each * height), width as u32);
         grid.threads[1] = height as u32;
-        // The hardware's limit in the second direction; a block goes on to the columns behind.
+        // The hardware limit in the second dimension; a block continues with the columns beyond.
         grid.blocks[1] = columns.div_ceil(width).min(65_535) as u32;
         let kernel = if tanh { "bias_gelu_approximate" } else { "bias_gelu" };
         job.launch(&SOURCE, kernel, grid, [&arrays[..], &[Arg::U64(rows as u64), whole(d)]].concat())

@@ -1,5 +1,5 @@
-//! GELU of vectors, in the way that suits the instructions: x Phi(x) = max(x, 0) - h(|x|), where h(a) = a Phi(-a) comes from a
-//! table, where look-ups are quick; elsewhere Phi(-a) = 2^z(a) with a polynomial z.
+//! GELU of vectors, by the method that suits the instruction set: x Phi(x) = max(x, 0) - h(|x|), where h(a) = a Phi(-a)
+//! comes from a table if lookups are fast; otherwise Phi(-a) = 2^z(a) with a polynomial z.
 
 #![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
 
@@ -7,8 +7,8 @@ use super::gelu_exponent;
 use super::gelu_table::{self, Table};
 use ellwand_simd::lanes::Simd;
 
-/// x Phi(x), or its tanh form, of several vectors: within 8e-7 of the exact value for |x| < 8, and within 1e-7 where x < -1. NaN
-/// and -infinity give NaN.
+/// x Phi(x), or its tanh form, of several vectors: within 8e-7 of the exact value for |x| < 8, and within 1e-7 for x <
+/// -1. NaN and -infinity give NaN.
 #[inline(always)]
 pub(super) fn gelu<S: Simd, const TANH: bool, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
     if S::QUICK_LOOK_UP {
@@ -20,12 +20,12 @@ pub(super) fn gelu<S: Simd, const TANH: bool, const N: usize>(s: S, mut x: [S::F
     if TANH { by_exponent(s, &gelu_exponent::TANH, x) } else { by_exponent(s, &gelu_exponent::EXACT, x) }
 }
 
-/// Adding this rounds to multiples of 1/4, four times which then stand in the low bits.
+/// Adding this rounds to multiples of 1/4; the low bits then hold four times the value.
 const ROUND_TO_QUARTERS: f32 = 3_145_728.0;
 
 #[inline(always)]
 fn by_table<S: Simd>(s: S, table: &Table, x: S::F) -> S::F {
-    // The last segment is 0 and begins at 7.625. NaN and -infinity become NaN by the part that grows.
+    // The last segment is 0 and starts at 7.625. NaN and -infinity become NaN through the positive part.
     let a = s.abs_up_to(x, s.splat(7.75));
     let rounded = s.add(a, s.splat(ROUND_TO_QUARTERS));
     let segment = s.bits(rounded);
@@ -34,7 +34,8 @@ fn by_table<S: Simd>(s: S, table: &Table, x: S::F) -> S::F {
     for j in [3, 2, 1] {
         h = s.mul_add(h, t, s.look_up(&table[j], segment));
     }
-    // What does not depend on the sum is ready before it: one addition less in the chain, 5 % of the time in the caches of a Zen 4.
+    // The part that does not depend on the sum is computed before it: one addition less in the chain, 5 % of the time
+    // in the caches of a Zen 4.
     s.neg_mul_add(h, t, s.sub(s.positive_part(x), s.look_up(&table[0], segment)))
 }
 
@@ -55,15 +56,15 @@ fn by_exponent<S: Simd, const C: usize, const N: usize>(s: S, z: &[f32; C], x: [
     p
 }
 
-/// The polynomial with coefficients `z`, lowest first, by pairs of terms and the square (G. Estrin, Organization of computer systems,
-/// 1960): half the chain for one product more.
+/// The polynomial with coefficients `z`, lowest first, by pairs of terms and the square (G. Estrin, Organization of
+/// computer systems, 1960): half the chain for one more multiplication.
 #[inline(always)]
 fn polynomial<S: Simd, const C: usize, const N: usize>(s: S, z: &[f32; C], a: [S::F; N]) -> [S::F; N] {
     let (mut p, mut square, mut q) = (a, a, a);
     for i in 0..N {
         square[i] = s.mul(a[i], a[i]);
     }
-    // The highest term alone where their number is odd.
+    // The highest term is unpaired if their number is odd.
     let top = (C - 1) / 2 * 2;
     for i in 0..N {
         p[i] = if top + 1 < C { s.mul_add(a[i], s.splat(z[top + 1]), s.splat(z[top])) } else { s.splat(z[top]) };

@@ -1,4 +1,5 @@
-//! Exponents of the normal distribution function, as testdata/approximations/gelu_exponent.py printed them: coefficients of a^0, a^1, ..
+//! Exponents of the normal distribution function, as printed by testdata/approximations/gelu_exponent.py: coefficients
+//! of a^0, a^1, ..
 #![allow(clippy::excessive_precision, reason = "the digits as the fit printed them")]
 
 /// log2 of Phi(-a); its error in a 2^z is at most 3.9e-07, and 2.9e-08 from a = 0.98 on.

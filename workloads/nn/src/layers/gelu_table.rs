@@ -1,4 +1,4 @@
-//! What GELU lacks to max(x, 0), in 32 segments, as testdata/approximations/gelu.py printed it.
+//! The difference between max(x, 0) and GELU in 32 segments, as printed by testdata/approximations/gelu.py.
 #![allow(clippy::excessive_precision, reason = "the digits as the fit printed them")]
 
 /// Coefficients of t^0 .. t^4 for each segment.

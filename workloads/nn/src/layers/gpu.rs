@@ -1,5 +1,5 @@
-//! The layer operations on a GPU, whoever wrote the kernels: CUDA (`cuda.rs`), WGSL (`wgpu.rs`). Arrays,
-//! the order of the kernels and the rows of the table are the same.
+//! The layer operations on a GPU, with kernels in CUDA (`cuda.rs`) or WGSL (`wgpu.rs`). Arrays, order of the kernels
+//! and list of implementations are shared.
 
 use ellwand_core::{Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Tensors};
 
@@ -8,26 +8,26 @@ use super::shape::{Allocation, Reduction, Shape};
 use ellwand_gpu::{Arg, Buffer, GpuError, Job, gpu};
 use ellwand_simd::precision::Precision;
 
-/// Where losses of rows go: each to an array, or their sum, times a number, to one value.
+/// Destination of row losses: an array of all losses, or one value with their scaled sum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Losses {
     Each(Arg),
     Sum(Arg, f64),
 }
 
-/// The kernels of one kind, which add themselves to a job.
+/// The kernels of one kind; each method adds launches to a job.
 pub(crate) trait Kernels: 'static {
-    /// What the rows are called, and what they need.
+    /// Name and device kind of the implementations.
     const NAME: &'static str;
     const NEEDS: DeviceKind = DeviceKind::Cuda;
-    /// What is said of kernels that go row by row, and of those that go element by element.
+    /// Descriptions of row-wise and element-wise kernels.
     const ABOUT: [&'static str; 2];
 
-    /// `kernel` over `n` elements: y from x and, where the operation has one, a second array.
+    /// Applies `kernel` to `n` elements: y from x and, if the operation has one, a second array.
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError>;
 
-    /// The sum of squared errors of `n` elements of x and the target, times `scale`: the last array. `come` is a word that is 0
-    /// before and after.
+    /// The sum of squared errors of `n` elements of x and the target, times `scale`, written to the last array. `come`
+    /// is a word that is 0 before and after.
     fn mse(job: &mut Job, arrays: [Arg; 3], come: Arg, n: usize, scale: f64) -> Result<(), GpuError>;
 
     /// The cross-entropy of x and labels.
@@ -42,7 +42,8 @@ pub(crate) trait Kernels: 'static {
     /// The softmax y of x.
     fn softmax(job: &mut Job, arrays: [Arg; 2], rows: [usize; 2]) -> Result<(), GpuError>;
 
-    /// The layer norm y of x with gamma and beta, or of x + residual, which then goes to the second of `residual`.
+    /// The layer norm y of x with gamma and beta, or of x + residual, which is then written to the second array of
+    /// `residual`.
     fn norm(
         job: &mut Job,
         arrays: [Arg; 4],
@@ -51,7 +52,7 @@ pub(crate) trait Kernels: 'static {
         eps: f32,
     ) -> Result<(), GpuError>;
 
-    /// y = GELU(x + bias), which may be in place.
+    /// y = GELU(x + bias), possibly in place.
     fn bias_gelu(job: &mut Job, arrays: [Arg; 3], rows: [usize; 2], tanh: bool) -> Result<(), GpuError>;
 }
 
@@ -135,7 +136,7 @@ fn prepare<K: Kernels>(
     Ok(job.boxed())
 }
 
-/// The row of an operation.
+/// One implementation of an operation.
 fn row<K: Kernels>(op: Op) -> Implementation {
     let by_row = matches!(op, Op::LayerNorm | Op::ResidualLayerNorm | Op::Softmax | Op::CrossEntropyLoss);
     let about = K::ABOUT[usize::from(!by_row)];
@@ -143,7 +144,7 @@ fn row<K: Kernels>(op: Op) -> Implementation {
     Implementation { needs: K::NEEDS, ..Implementation::cpu(op.name(), K::NAME, about, prepared) }
 }
 
-/// The rows of an operation.
+/// The GPU implementations of an operation.
 pub(super) fn implementations(op: Op) -> [Implementation; 2] {
     [row::<super::cuda::Cuda>(op), row::<super::wgpu::Wgpu>(op)]
 }
@@ -156,8 +157,8 @@ mod tests {
     use ellwand_gpu_lab::judge;
     use ellwand_gpu_lab::testing::{self, judged_on_wgpu};
 
-    /// One value; less than a warp; odd rows. Every form that holds rows, with rows that fill it and that do not, in vectors and
-    /// value by value; rows longer than all of them.
+    /// One value; less than a warp; odd rows. Every kernel that holds rows, with full and partial rows, vectorised and
+    /// value by value; rows longer than all of these.
     const SHAPES: [[i64; 3]; 16] = [
         [1, 1, 1],
         [1, 3, 5],
@@ -177,13 +178,13 @@ mod tests {
         [1, 1, 20_480],
     ];
 
-    /// So many values that a thread takes several vectors and blocks go round: as vectors of whole rows, and of odd rows with a
+    /// Enough values that a thread takes several vectors and blocks loop: whole rows of vectors, and odd rows with a
     /// tail.
     const MANY: [[i64; 3]; 3] = [[1, 101, 252], [1, 201, 250], [1, 3101, 3]];
 
     fn as_drawn(_: &mut [f32]) {}
 
-    /// NaN, infinity and large values, one to a row where rows are long, so that rows without any stay.
+    /// NaN, infinity and large values, at most one per row if rows are long, so that some rows stay clean.
     fn special(x: &mut [f32]) {
         let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 90.0, -90.0, 1e-40, -0.0];
         for (value, at) in special.iter().zip((0..x.len()).step_by(61)) {
@@ -213,7 +214,7 @@ mod tests {
         judge(registry, &case, &inputs);
     }
 
-    /// Every operation in all its forms.
+    /// Checks every operation in all its forms.
     fn judged(shapes: &[[i64; 3]], spoil: fn(&mut [f32]), judge: impl Fn(&Registry, &Case, &Tensors)) {
         let mut registry = Registry::new();
         crate::layers::register(&mut registry);

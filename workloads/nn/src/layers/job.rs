@@ -1,4 +1,4 @@
-//! The implementations, made ready: arrays under the allocation policy of the case, steps, pieces, threads.
+//! Prepared implementations: arrays under the allocation policy of the case, steps, pieces, threads.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,22 +14,23 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::Precision;
 use ellwand_simd::{pool, stores};
 
-/// Elements of a piece: 256 KiB, small against what a thread does in a scheduler's slice, large against the cost of dealing it.
+/// Elements per piece: 256 KiB, little compared with a scheduler slice, much compared with the cost of distributing a
+/// piece.
 const PIECE: usize = 1 << 16;
 
-/// Bytes of a cache line, which is what a streamed store should fill.
+/// Size of a cache line in bytes, which a streaming store should fill.
 const LINE: usize = 64;
 
-/// One way of computing an operation.
+/// A method of computing an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Method {
     pub(super) way: Way,
     pub(super) parallel: bool,
-    /// A fused pair as two passes with an array between.
+    /// True to compute a fused pair as two passes with an array in between.
     pub(super) unfused: bool,
 }
 
-/// The rows of the table.
+/// The CPU implementations of an operation.
 pub(super) fn implementations(op: Op) -> Vec<Implementation> {
     let row = |name: &str, about: &str, parallel: bool, unfused: bool, way: fn(Isa) -> Way| {
         let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
@@ -55,7 +56,7 @@ pub(super) fn implementations(op: Op) -> Vec<Implementation> {
     all
 }
 
-/// Lengths of the outputs in values: y and sum.
+/// Lengths of the outputs y and sum, in values.
 fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
     let y = match (op, shape.reduction) {
         (Op::MseLoss | Op::CrossEntropyLoss, Reduction::Mean | Reduction::Sum) => 0,
@@ -65,12 +66,12 @@ fn output_lengths(op: Op, shape: &Shape) -> [usize; 2] {
     [y, if op == Op::ResidualLayerNorm { y } else { 0 }]
 }
 
-/// One operation of one case, with its arrays: of f32, or of u16 that hold bf16.
+/// One operation at one case, with its arrays: f32, or u16 holding bf16.
 pub(super) struct Job<T: Element = f32> {
     op: Op,
     method: Method,
     shape: Shape,
-    /// Extents of x as they were given.
+    /// The original extents of x.
     extents: Vec<usize>,
     x: Buffer<T>,
     second: Buffer<T>,
@@ -78,7 +79,7 @@ pub(super) struct Job<T: Element = f32> {
     labels: Vec<i64>,
     y: Buffer<T>,
     sum: Buffer<T>,
-    /// Between the passes of an unfused pair.
+    /// Result of the first pass of an unfused pair.
     between: Buffer<T>,
     /// Sum of the losses of each piece, as the bits of an f64.
     partial: Vec<AtomicU64>,
@@ -88,7 +89,7 @@ pub(super) struct Job<T: Element = f32> {
 }
 
 impl<T: Element> Job<T> {
-    /// Arrays for a case, copied under its allocation policy.
+    /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Self, PrepareError> {
         let shape = Shape::of(case)?;
         let x = inputs.get("x")?;
@@ -124,7 +125,7 @@ impl<T: Element> Job<T> {
         })
     }
 
-    /// Computes once.
+    /// Computes the operation once.
     pub(super) fn compute(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
             for output in [&mut self.y, &mut self.sum, &mut self.between] {
@@ -132,7 +133,7 @@ impl<T: Element> Job<T> {
                 unsafe { output.renew(self.shape.allocation.pages()) };
             }
         }
-        // Taken out while the threads write to them, and put back.
+        // Moved out while the threads write to them, and moved back afterwards.
         let mut held =
             [&mut self.x, &mut self.second, &mut self.y, &mut self.sum, &mut self.between].map(std::mem::take);
         let [x, second, y, sum, between] = held.each_mut().map(|buffer| Shared::new(buffer));
@@ -141,7 +142,7 @@ impl<T: Element> Job<T> {
         match self.op.unfused().filter(|_| self.method.unfused) {
             None => self.pass(Step::Whole(self.op), &arrays(&x, &second, &y, &sum)),
             Some([first, last]) => {
-                // The sum of a residual is an output of its own.
+                // The residual sum is a separate output.
                 let between = if self.op == Op::ResidualLayerNorm { &sum } else { &between };
                 self.pass(first, &arrays(&x, &second, between, &nothing));
                 self.pass(last, &arrays(between, &second, &y, &nothing));
@@ -153,7 +154,7 @@ impl<T: Element> Job<T> {
         self.loss = (if self.shape.reduction == Reduction::Mean { total / count as f64 } else { total }) as f32;
     }
 
-    /// One step over all pieces.
+    /// Runs one step over all pieces.
     fn pass(&self, step: Step, arrays: &Arrays<'_, T>) {
         let d = self.shape.dimension;
         let plan = Plan {
@@ -169,9 +170,9 @@ impl<T: Element> Job<T> {
         let rows = rows_of_a_piece(&self.shape);
         let work = |i: usize| {
             let (from, to) = (i * rows, ((i + 1) * rows).min(self.shape.rows()));
-            // One loss a row, or an element for each of x.
+            // One loss per row, or an element for each of x.
             let wide = if step == Step::Whole(Op::CrossEntropyLoss) { 1 } else { d };
-            // SAFETY: pieces of different i do not overlap, and no array is given twice to a step that writes it.
+            // SAFETY: different pieces do not overlap, and no array is passed twice to a step that writes it.
             let piece = unsafe {
                 Piece {
                     x: arrays.x.piece(from * d, to * d),
@@ -208,7 +209,7 @@ impl<T: Element> Job<T> {
     }
 }
 
-/// What a step reads and writes.
+/// The arrays that a step reads and writes.
 struct Arrays<'a, T: Element> {
     x: &'a Shared<'a, T>,
     second: &'a Shared<'a, T>,
@@ -216,12 +217,13 @@ struct Arrays<'a, T: Element> {
     sum: &'a Shared<'a, T>,
 }
 
-/// Rows of a piece: about [`PIECE`] elements, by the shape alone, and so many that pieces start on a line whatever the dimension.
+/// Rows per piece: about [`PIECE`] elements, depending only on the shape, and a number for which pieces start on a
+/// cache line for any dimension.
 pub(super) fn rows_of_a_piece(shape: &Shape) -> usize {
     (PIECE / shape.dimension).max(1).next_multiple_of(LINE / shape.precision.bytes())
 }
 
-/// Whether outputs are stored past the caches, and the words that say so.
+/// True to use non-temporal stores, and a description of the choice.
 fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
     if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
         return (false, String::new());
@@ -231,7 +233,7 @@ fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
     stores_of(method.way, shape, rowwise, (shape.precision.bytes() * arrays * shape.elements()) as u64)
 }
 
-/// The same for an operation that reads and writes so many `bytes`, row by row or in one line.
+/// The same for an operation with `bytes` of traffic, row by row or element by element.
 pub(super) fn stores_of(way: Way, shape: &Shape, rowwise: bool, bytes: u64) -> (bool, String) {
     let Way::Vector(isa) = way else { return (false, String::new()) };
     let why_not = match shape.stores {
@@ -279,7 +281,7 @@ impl<T: Element> Prepared for Job<T> {
     }
 }
 
-/// What ran, in words: the way, the threads of one with several, the passes, the stores, the pages.
+/// Describes what ran: method, threads if several, passes, stores, pages.
 pub(super) fn told(way: Way, threads: Option<usize>, passes: &str, stores: &str, allocation: Allocation) -> String {
     let way = match way {
         Way::Reference => "f64",

@@ -1,22 +1,22 @@
-//! Element by element: activations and sums of two arrays.
+//! Element-wise operations: activations and operations on two arrays.
 
 #![allow(clippy::needless_range_loop, reason = "one step for all vectors is one loop over several arrays")]
 
 use super::gelu::gelu;
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// A function of one element of each of two arrays. One of a single array leaves the second alone.
+/// A function of one element of each of two arrays. A function of a single array ignores the second.
 pub(super) trait Pair: Copy {
     /// The function, lane by lane, of several vectors at once. Mark it `#[inline(always)]`.
     fn of<S: Simd, const N: usize>(self, s: S, a: [S::F; N], b: [S::F; N]) -> [S::F; N];
 }
 
-/// y = op(a, b) along the whole arrays.
+/// y = op(a, b) over whole arrays.
 pub(super) struct Flat<'a, P> {
     pub(super) a: &'a [f32],
     pub(super) b: &'a [f32],
     pub(super) y: &'a mut [f32],
-    /// Past the caches; y starts on a vector then.
+    /// Use non-temporal stores; y is then aligned to a vector.
     pub(super) stream: bool,
     pub(super) op: P,
 }
@@ -34,12 +34,12 @@ impl<P: Pair> Kernel for Flat<'_, P> {
     }
 }
 
-/// y = op(a, b) with the one row b for every row of a.
+/// y = op(a, b), with the single row b for every row of a.
 pub(super) struct Rows<'a, P> {
     pub(super) a: &'a [f32],
     pub(super) b: &'a [f32],
     pub(super) y: &'a mut [f32],
-    /// Past the caches; every row of y starts on a vector then.
+    /// Use non-temporal stores; every row of y is then aligned to a vector.
     pub(super) stream: bool,
     pub(super) op: P,
 }
@@ -60,7 +60,7 @@ impl<P: Pair> Kernel for Rows<'_, P> {
     }
 }
 
-/// Vectors that go through a function together.
+/// Vectors passed to a function together.
 const TOGETHER: usize = 4;
 
 #[inline(always)]
@@ -77,7 +77,7 @@ fn line<S: Simd, P: Pair, const STREAM: bool>(s: S, op: P, a: &[f32], b: &[f32],
     }
 }
 
-/// The function along slices whose length is a multiple of N vectors.
+/// Applies the function to slices whose length is a multiple of N vectors.
 #[inline(always)]
 fn vectors<S: Simd, P: Pair, const STREAM: bool, const N: usize>(s: S, op: P, a: &[f32], b: &[f32], y: &mut [f32]) {
     let n = N * S::LANES;
@@ -95,7 +95,7 @@ fn vectors<S: Simd, P: Pair, const STREAM: bool, const N: usize>(s: S, op: P, a:
     }
 }
 
-/// x / (1 + e^-x)
+/// Swish, x / (1 + e^-x).
 #[inline(always)]
 fn swish<S: Simd, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
     let divisor = s.one_and_exp_minus(x);
@@ -105,7 +105,7 @@ fn swish<S: Simd, const N: usize>(s: S, mut x: [S::F; N]) -> [S::F; N] {
     x
 }
 
-/// A function of two vectors for each pair.
+/// Applies a function of two vectors to each pair.
 #[inline(always)]
 fn each<S: Simd, const N: usize>(mut a: [S::F; N], b: [S::F; N], of: impl Fn(S::F, S::F) -> S::F) -> [S::F; N] {
     for i in 0..N {
@@ -129,7 +129,7 @@ macro_rules! pair {
 }
 
 pair!(
-    /// GELU of the first; the tanh form if so.
+    /// GELU of the first, in the tanh form if `TANH`.
     Gelu<TANH>, s, a, _b, gelu::<S, TANH, N>(s, a)
 );
 pair!(
@@ -145,11 +145,11 @@ pair!(
     SwishTimes, s, a, b, each::<S, N>(swish(s, a), b, |a, b| s.mul(a, b))
 );
 pair!(
-    /// The sum.
+    /// The sum of both.
     Add, s, a, b, each::<S, N>(a, b, |a, b| s.add(a, b))
 );
 pair!(
-    /// The product.
+    /// The product of both.
     Multiply, s, a, b, each::<S, N>(a, b, |a, b| s.mul(a, b))
 );
 pair!(

@@ -2,11 +2,11 @@
 
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// Elements that are summed in f32 before the sum goes to f64: 64 or 128 additions a lane, so that the relative error is
-/// below 128 half units in the last place of a block, and usually a tenth of one.
+/// Elements summed in f32 before the sum is moved to f64: 64 or 128 additions per lane, so that the relative error of a
+/// block is below 128 half units in the last place, and usually a tenth of that.
 const BLOCK: usize = 4096;
 
-/// Sum of (x - target)^2 in blocks, the blocks in f64.
+/// Sum of (x - target)^2: in f32 within blocks, in f64 over the blocks.
 pub(super) struct SquaredError<'a> {
     pub(super) x: &'a [f32],
     pub(super) target: &'a [f32],

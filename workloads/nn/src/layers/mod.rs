@@ -1,12 +1,13 @@
-//! The layer operations of a transformer around its matrix products: normalisation, activations, softmax, losses, and the
-//! pairs that models fuse.
+//! The layer operations of a transformer besides its matrix products: normalisation, activations, softmax, losses, and
+//! the pairs that models fuse.
 //!
-//! An array has the shape [batch, sequence, dimension]; a *row* is one vector along the last axis. Work is dealt out in
-//! pieces of whole rows that depend on the shape alone, so one thread and many give the same bits.
+//! An array has the shape [batch, sequence, dimension]; a *row* is one vector along the last axis. Work is divided into
+//! pieces of whole rows that depend only on the shape, so one thread and many give the same bits.
 //!
-//! NaN and infinity propagate as PyTorch's eager kernels do: NaN makes its element (activations, `mse-loss` without reduction)
-//! or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a normalisation or
-//! softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole row is -inf.
+//! NaN and infinity propagate as in PyTorch's eager kernels: NaN makes its element (activations, `mse-loss` without
+//! reduction) or its row (normalisation, softmax, cross-entropy) NaN; +inf gives +inf in an activation and NaN in a
+//! normalisation or softmax; -inf gives NaN in an activation (-inf times 0) and weight 0 in a softmax, unless the whole
+//! row is -inf.
 
 mod backward;
 mod cuda;
@@ -39,7 +40,7 @@ pub(crate) use gpu::Kernels;
 pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 
-/// The keys that scripts for layer benchmarks read.
+/// The JSON keys that scripts for layer benchmarks read.
 fn json_form() -> View {
     let operations = [
         ("layer-norm", "LayerNorm"),
@@ -54,7 +55,7 @@ fn json_form() -> View {
     View::JsonForm(JsonForm { operations: operations.map(owned).into(), axes: axes.map(owned).into() })
 }
 
-/// Adds the layer workloads, their implementations and their view.
+/// Registers the layer workloads, their implementations and their view.
 pub(crate) fn register(registry: &mut Registry) {
     registry.views.push(json_form());
     for op in op::Op::ALL {

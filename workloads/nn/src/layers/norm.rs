@@ -1,9 +1,9 @@
 //! Layer normalisation of rows, a few at a time so that their reductions overlap.
 //!
-//! Two passes over a row. The first, row by row, sums d = x - shift and d^2, where the shift is the mean of the row's first vector; the
-//! mean and the variance follow by T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance, 1983.
-//! So a mean of 1e4 costs no digit. Where the shift lies too far from the mean for that, the row is summed again about its
-//! mean. The second pass reads what the first left in the cache.
+//! Two passes over a row. The first sums d = x - shift and d^2, where the shift is the mean of the row's first vector;
+//! mean and variance follow as in T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample
+//! variance, 1983. A mean of 1e4 therefore costs no digits. If the shift is too far from the mean for that, the row is
+//! summed again about its mean. The second pass reads what the first left in the cache.
 #![allow(unsafe_code)]
 
 use ellwand_simd::lanes::{Kernel, Simd};
@@ -18,19 +18,19 @@ pub(super) struct Norm<'a, const RESIDUAL: bool> {
     pub(super) beta: &'a [f32],
     pub(super) y: &'a mut [f32],
     pub(super) sum: &'a mut [f32],
-    /// Past the caches; every row of the outputs starts on a vector then.
+    /// Use non-temporal stores; every output row is then aligned to a vector.
     pub(super) stream: bool,
-    /// [`SCRATCH`] rows, for the sums.
+    /// Buffer of [`SCRATCH`] rows for the sums.
     pub(super) scratch: &'a mut [f32],
 }
 
-/// Rows of scratch that a normalisation with residual needs: the most that a block has.
+/// Rows of scratch that a normalisation with residual needs: the largest block size.
 pub(super) const SCRATCH: usize = 2;
 
-/// (mean - shift)^2 over the variance, above which the digits that the correction costs begin to count.
+/// Ratio of (mean - shift)^2 to the variance above which the correction costs significant digits.
 pub(super) const FAR: f32 = 1.0;
 
-/// What the second pass does to a row: ((x - shift) scale + offset) gamma + beta.
+/// Constants of the second pass for a row: ((x - shift) scale + offset) gamma + beta.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moments {
     pub(super) shift: f32,
@@ -46,8 +46,9 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
         assert!(self.residual.len() == self.x.len() && self.y.len() == self.x.len());
         assert!(self.gamma.len() == self.d && self.beta.len() == self.d);
         assert!(!RESIDUAL || (self.sum.len() == self.x.len() && self.scratch.len() >= SCRATCH * self.d));
-        // Measured at 2^20 elements and at main-memory sizes: several rows hide the latency of their reductions, until what
-        // they read and write leaves the first-level cache; streamed stores and the four arrays of a residual want one row.
+        // Measured at 2^20 elements and at main-memory sizes: several rows hide the latency of their reductions, as
+        // long as what they read and write stays in the L1 cache; streaming stores and the four arrays of a residual
+        // work best with one row.
         match self.d {
             _ if self.stream => {
                 self.blocks::<S, 1, 1, true>(s, rows);
@@ -63,7 +64,8 @@ impl<const RESIDUAL: bool> Kernel for Norm<'_, RESIDUAL> {
 }
 
 impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
-    /// All rows in blocks of `ROWS`, the second pass over `WITH` of them at a time, which divides `ROWS`; what is left row by row.
+    /// All rows in blocks of `ROWS`, the second pass on `WITH` of them at a time, which divides `ROWS`; the remainder
+    /// row by row.
     #[inline(always)]
     fn blocks<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, rows: usize) {
         let whole = rows / ROWS * ROWS;
@@ -75,12 +77,12 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         }
     }
 
-    /// The `ROWS` rows from `row` on. The caller checked the lengths of all arrays.
+    /// Processes `ROWS` rows starting at `row`. The caller checked the lengths of all arrays.
     #[inline(always)]
     fn block<S: Simd, const ROWS: usize, const WITH: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
         let (d, from) = (self.d, row * self.d);
         let whole = d - d % S::LANES;
-        // Before the sums, so that these reductions overlap as well.
+        // Before the sums, so that these reductions overlap too.
         let mut shift = [0.0; ROWS];
         for (r, shift) in shift.iter_mut().enumerate() {
             *shift = self.mean_of_first(s, row + r);
@@ -89,14 +91,14 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         for (r, sums) in sums.iter_mut().enumerate() {
             *sums = self.first_pass::<S, STREAM>(s, row + r, r, shift[r]);
         }
-        // Rows are read again from where the first pass left them.
+        // The second pass reads rows from where the first left them.
         let near = if RESIDUAL { self.scratch.as_ptr() } else { self.x[from..].as_ptr() };
         let mut moments = [Moments::default(); ROWS];
         for (r, moments) in moments.iter_mut().enumerate() {
-            // Divided, so that a constant row far from 0 leaves nothing.
+            // Division makes the deviation of a constant row far from 0 exactly 0.
             let (rest, square) = (s.sum(sums[r][0]) / d as f32, s.sum(sums[r][1]) / d as f32);
             *moments = if rest * rest > FAR * (square - rest * rest) {
-                // SAFETY: a row of the block where `near` points.
+                // SAFETY: a row of the block that `near` points to.
                 again(s, unsafe { std::slice::from_raw_parts(near.add(r * d), d) }, shift[r] + rest, self.eps)
             } else {
                 settle(shift[r], rest, square, self.eps)
@@ -111,7 +113,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
                 *of = [s.splat(m.shift), s.splat(m.scale), s.splat(m.offset)];
             }
             for c in (0..whole).step_by(S::LANES) {
-                // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and where `near` points.
+                // SAFETY: c + LANES <= d, the length of gamma and beta; ROWS rows are within y and the block at `near`.
                 unsafe {
                     let (gamma, beta) = (s.load_at(gamma.add(c)), s.load_at(beta.add(c)));
                     for (r, [shift, scale, offset]) in of.iter().enumerate() {
@@ -127,19 +129,19 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             for (r, [shift, scale, offset]) in of.iter().enumerate() {
                 let (gamma, beta) = (s.load_part(&self.gamma[whole..], 0.0), s.load_part(&self.beta[whole..], 0.0));
                 let at = (group + r) * d + whole;
-                // SAFETY: the rest of a row where `near` points.
+                // SAFETY: the remainder of a row of the block at `near`.
                 let x = s.load_part(unsafe { std::slice::from_raw_parts(near.add(at), d - whole) }, 0.0);
                 let normal = s.mul_add(s.sub(x, *shift), *scale, *offset);
-                // SAFETY: the rest of a row of y.
+                // SAFETY: the remainder of a row of y.
                 let y = unsafe { std::slice::from_raw_parts_mut(y.add(at), d - whole) };
                 s.store_part(y, s.mul_add(normal, gamma, beta));
             }
         }
     }
 
-    /// Sums of x - shift and of its square over a row, which with `RESIDUAL` goes to the sum and to row `kept` of the scratch.
-    /// Several of each, for vectors that take turns, since an addition takes as long as several others begin in: twice as many
-    /// where vectors are half as long.
+    /// Sums of x - shift and of its square over a row; with `RESIDUAL`, also writes the row to the sum and to row
+    /// `kept` of the scratch. Uses several accumulators in turn to hide the latency of additions: twice as many if
+    /// vectors are half as long.
     #[inline(always)]
     fn first_pass<S: Simd, const STREAM: bool>(&mut self, s: S, row: usize, kept: usize, shift: f32) -> [S::F; 2] {
         let (d, from, lanes) = (self.d, row * self.d, S::LANES);
@@ -159,7 +161,8 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
             squares[i] = s.mul_add(deviation, deviation, squares[i]);
         };
         let at = |c: usize| {
-            // SAFETY: c + LANES <= d, for a row of x, residual, sum and scratch; `STREAM` says that rows start on a vector.
+            // SAFETY: c + LANES <= d, for a row of x, residual, sum and scratch; if `STREAM`, rows are aligned to a
+            // vector.
             unsafe {
                 let mut v = s.load_at(x.add(c));
                 if RESIDUAL {
@@ -183,7 +186,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         }
         if whole < d {
             let rest = from + whole..from + d;
-            // Lanes beyond the row deviate by nothing.
+            // Lanes beyond the row have deviation 0.
             let mut v = s.load_part(&self.x[rest.clone()], shift);
             if RESIDUAL {
                 v = s.add(v, s.load_part(&self.residual[rest.clone()], 0.0));
@@ -202,7 +205,7 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
         [sums[0], squares[0]]
     }
 
-    /// Mean of the first vector of a row, or of the row where that is shorter.
+    /// Mean of the first vector of a row, or of the whole row if it is shorter.
     #[inline(always)]
     fn mean_of_first<S: Simd>(&self, s: S, row: usize) -> f32 {
         let n = S::LANES.min(self.d);
@@ -216,13 +219,13 @@ impl<const RESIDUAL: bool> Norm<'_, RESIDUAL> {
     }
 }
 
-/// Stores a vector, past the caches for `STREAM`.
+/// Stores a vector, with a non-temporal store if `STREAM`.
 ///
 /// # Safety
-/// `to` points to LANES writable f32; for `STREAM` it is aligned as [`Simd::stream`] wants it.
+/// `to` must point to LANES writable f32; if `STREAM`, it must be aligned as for [`Simd::stream`].
 #[inline(always)]
 pub(super) unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::F) {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { if STREAM { s.stream(std::slice::from_raw_parts_mut(to, S::LANES), v) } else { s.store_at(to, v) } }
 }
 
@@ -230,13 +233,13 @@ pub(super) unsafe fn put<S: Simd, const STREAM: bool>(s: S, to: *mut f32, v: S::
 #[inline(always)]
 pub(super) fn settle(shift: f32, rest: f32, square: f32, eps: f32) -> Moments {
     let variance = square - rest * rest;
-    // Rounding may leave less than nothing of a constant row; NaN stays.
+    // Rounding may make the variance of a constant row negative; NaN stays NaN.
     let variance = if variance < 0.0 { 0.0 } else { variance };
     let scale = 1.0 / (variance + eps).sqrt();
     Moments { shift, scale, offset: -rest * scale }
 }
 
-/// Moments about `shift`, which is the mean but for its rounding. Rarely needed, so kept out of the loop.
+/// Moments about `shift`, which is the mean up to rounding. Rarely needed, so not inlined into the loop.
 #[cold]
 #[inline(always)]
 pub(super) fn again<S: Simd>(s: S, x: &[f32], shift: f32, eps: f32) -> Moments {

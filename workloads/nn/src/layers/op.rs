@@ -1,6 +1,6 @@
-//! The operations: names, arrays, and the steps that an implementation takes.
+//! The operations: names, arrays, and the steps of an implementation.
 
-/// One workload of the group.
+/// An operation: a workload of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     LayerNorm,
@@ -21,9 +21,9 @@ pub(super) enum Step {
     Whole(Op),
     /// x + bias, row by row.
     AddBias,
-    /// x + second.
+    /// x + second, element by element.
     Add,
-    /// x * second.
+    /// x * second, element by element.
     Multiply,
 }
 
@@ -68,7 +68,7 @@ impl Op {
         }
     }
 
-    /// The second array of the shape of x.
+    /// Name and description of the second array with the shape of x, if any.
     pub(super) fn second(self) -> Option<(&'static str, &'static str)> {
         match self {
             Op::MseLoss => Some(("target", "what x should be")),
@@ -78,7 +78,7 @@ impl Op {
         }
     }
 
-    /// Vectors of the length of a row, and what stands in them when the user gives none.
+    /// Vectors with the length of a row, and their default values.
     pub(super) fn vectors(self) -> &'static [(&'static str, &'static str, f32)] {
         match self {
             Op::LayerNorm | Op::ResidualLayerNorm => &[
@@ -106,12 +106,12 @@ impl Op {
         matches!(self, Op::LayerNorm | Op::ResidualLayerNorm)
     }
 
-    /// Whether its arrays may be in bf16.
+    /// True if its arrays may be bf16.
     pub(super) fn has_precision(self) -> bool {
         self.unfused().is_none()
     }
 
-    /// The steps of the unfused form of a fused pair: the first into an array between, the second from there.
+    /// The steps of the unfused form of a fused pair: the first writes an intermediate array, which the second reads.
     pub(super) fn unfused(self) -> Option<[Step; 2]> {
         match self {
             Op::BiasGelu => Some([Step::AddBias, Step::Whole(Op::Gelu)]),
@@ -121,7 +121,7 @@ impl Op {
         }
     }
 
-    /// Floating-point operations an element, as the formula is written: exponentials and roots count one.
+    /// Floating-point operations per element, as in the formula: exponentials and roots count as one.
     pub(super) fn flops(self) -> f64 {
         match self {
             Op::LayerNorm => 8.0,

@@ -1,4 +1,4 @@
-//! One piece of the work: whole rows of every array, and the ways of computing it.
+//! One piece of the work: whole rows of every array, and how to compute it.
 
 use std::cell::RefCell;
 
@@ -12,43 +12,43 @@ use ellwand_simd::buffer::{Buffer, Pages};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
 
-/// What is the same for all pieces of a step.
+/// Values shared by all pieces of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) step: Step,
-    /// Elements of a row.
+    /// Length of a row.
     pub(super) d: usize,
     pub(super) eps: f32,
-    /// The tanh form of GELU.
+    /// True for the tanh form of GELU.
     pub(super) tanh: bool,
-    /// Losses are written one by one.
+    /// True if losses are written individually.
     pub(super) each: bool,
-    /// Outputs are stored past the caches; pieces and rows start on a vector then.
+    /// Use non-temporal stores; pieces and rows are then aligned to a vector.
     pub(super) stream: bool,
-    /// The main input is too large for the caches.
+    /// True if the main input exceeds the caches.
     pub(super) far: bool,
-    /// gamma and beta, or bias; empty where there is none.
+    /// gamma and beta, or the bias; empty if unused.
     pub(super) vectors: [&'a [f32]; 2],
 }
 
-/// Rows of the arrays; an array that the step does not use is empty.
+/// Rows of the arrays; unused arrays are empty.
 pub(super) struct Piece<'a, T = f32> {
     pub(super) x: &'a [T],
     pub(super) second: &'a [T],
     pub(super) labels: &'a [i64],
     pub(super) y: &'a mut [T],
-    /// x + residual.
+    /// Output: x + residual.
     pub(super) sum: &'a mut [T],
 }
 
-/// How a piece is computed.
+/// The method used to compute a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// In f64, rounded once at the end.
     Reference,
-    /// Plain f32.
+    /// In plain f32 loops.
     Scalar,
-    /// Vector lanes.
+    /// In vector lanes.
     Vector(Isa),
 }
 
@@ -59,7 +59,7 @@ impl Way {
         self.compute(plan, piece)
     }
 
-    /// The same without a span, for parts of a piece.
+    /// As [`Way::run`] without a span, for parts of a piece.
     pub(super) fn compute(self, plan: &Plan<'_>, piece: Piece<'_>) -> f64 {
         match self {
             Way::Reference => reference::piece(plan, piece),
@@ -69,7 +69,7 @@ impl Way {
     }
 }
 
-/// A span over one piece, never one over a row.
+/// One span per piece, never per row.
 pub(super) fn span(step: Step) -> ellwand_profile::Guard {
     use ellwand_profile::span;
     match step {
@@ -88,12 +88,12 @@ pub(super) fn span(step: Step) -> ellwand_profile::Guard {
     }
 }
 
-/// f32 in a page of memory.
+/// Number of f32 in a page of memory.
 pub(super) const PAGE: usize = 1024;
 
-/// Room for the rows that a kernel works on, kept by each thread so that no run allocates. It starts on a page, as large arrays
-/// do but for a few lines: a processor takes a load for one of what was just stored where the last twelve bits of their
-/// addresses are the same, so what a kernel stores must not run ahead of what it loads by a few vectors of a page.
+/// A buffer for the rows that a kernel works on, kept per thread so that no run allocates. It starts on a page, like
+/// most large arrays. A CPU mistakes a load for a recent store if the last twelve address bits are equal, so a kernel's
+/// stores must not be a few vectors ahead of its loads within a page.
 pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
     thread_local! {
         static SCRATCH: RefCell<Buffer> = RefCell::default();
@@ -102,7 +102,7 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) ->
         if scratch.len() < len + PAGE {
             *scratch = Buffer::filled(len + PAGE, 0.0, Pages::Heap);
         }
-        // Where nothing is known of the address, anywhere will do.
+        // If the alignment is unknown, any offset will do.
         let skip = scratch.as_ptr().align_offset(4 * PAGE).min(PAGE);
         work(&mut scratch[skip..skip + len])
     })

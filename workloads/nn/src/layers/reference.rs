@@ -1,14 +1,14 @@
-//! The operations in f64 as their definitions say, rounded once to f32.
+//! The operations in f64 by definition, rounded once to f32.
 
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan};
 
-/// Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits in the tail.
+/// Phi(x) = erfc(-x / sqrt 2) / 2, which is accurate in the tail.
 pub(super) fn phi(x: f64) -> f64 {
     libm::erfc(-x / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// GELU (D. Hendrycks and K. Gimpel, 2016); the tanh form with the constants that PyTorch uses.
+/// GELU (D. Hendrycks and K. Gimpel, 2016); the tanh form uses PyTorch's constants.
 pub(super) fn gelu(x: f64, tanh: bool) -> f64 {
     if !tanh {
         return x * phi(x);
@@ -34,7 +34,7 @@ fn norm(x: &[f64], plan: &Plan<'_>, y: &mut [f32]) {
     }
 }
 
-/// The largest value and the sum of e^(x - largest); NaN where PyTorch's log-sum-exp of a row is NaN.
+/// The largest value and the sum of e^(x - largest); NaN for rows whose log-sum-exp is NaN in PyTorch.
 pub(super) fn log_sum(x: &[f32]) -> (f64, f64) {
     let most = x.iter().copied().fold(f64::NEG_INFINITY, |most, x| most.max(f64::from(x)));
     (most, x.iter().map(|x| (f64::from(*x) - most).exp()).sum())

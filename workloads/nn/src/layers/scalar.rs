@@ -1,10 +1,10 @@
-//! The operations as plain loops over f32, with sums in f64: what one writes without thinking of the machine. The compiler may
-//! vectorise what it can.
+//! The operations as plain f32 loops with sums in f64: code written without regard to the machine. The compiler may
+//! vectorise it.
 
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan};
 
-/// GELU; the exact form by erfc, which keeps the digits of the tail.
+/// GELU; the exact form by erfc, which is accurate in the tail.
 fn gelu(x: f32, tanh: bool) -> f32 {
     if tanh {
         let inner = (2.0 / std::f32::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);

@@ -1,4 +1,4 @@
-//! What a case asks for: axes, named sizes, and the numbers in them.
+//! The parameters of a case: axes, named sizes, and their values.
 
 use ellwand_core::{Axis, Case, Domain, InputError, Size, Value};
 
@@ -15,12 +15,12 @@ pub(super) enum Reduction {
     None,
 }
 
-/// Where the arrays of an implementation live.
+/// How an implementation's arrays are allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allocation {
-    /// Made once, on the pages of the program's allocator.
+    /// Once, on the pages of the program's allocator.
     Reused,
-    /// Made once, on huge pages.
+    /// Once, on huge pages.
     Arena,
     /// Outputs are allocated and freed in every run.
     Fresh,
@@ -32,7 +32,7 @@ impl Allocation {
     }
 }
 
-/// What a reader of results with fresh outputs must know.
+/// Remark on results with fresh outputs.
 pub(super) const FRESH: &str = "allocation=fresh: outputs are allocated and freed in every run; above the allocator's threshold each page faults anew, \
      which costs more than the kernel";
 
@@ -44,7 +44,7 @@ pub(super) enum Stores {
     NonTemporal,
 }
 
-/// A case in numbers.
+/// The parameters of a case as numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shape {
     pub(super) batch: usize,
@@ -59,7 +59,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Reads a case. Axes that it does not have take their defaults.
+    /// Reads a case. Missing axes take their defaults.
     pub(super) fn of(case: &Case) -> Result<Shape, InputError> {
         let extent = |axis: &str| {
             let value = case.int(axis).unwrap_or(1);
@@ -105,12 +105,12 @@ impl Shape {
         }
     }
 
-    /// Rows: vectors along the last axis.
+    /// Number of rows, i.e. vectors along the last axis.
     pub(super) fn rows(&self) -> usize {
         self.batch * self.sequence
     }
 
-    /// Elements of x.
+    /// Number of elements of x.
     pub(super) fn elements(&self) -> usize {
         self.rows() * self.dimension
     }
@@ -161,7 +161,7 @@ pub(super) fn axes(op: Op) -> Vec<Axis> {
     axes
 }
 
-/// The axis of the operations that can keep their arrays in bf16. It joined them later: at its default a case is what it was.
+/// The precision axis, for operations that support bf16. It was added later, so its default leaves case ids unchanged.
 pub(super) fn precision() -> Axis {
     Precision::axis(
         "type of x, of arrays of its shape and of losses one by one; bf16 as uint16 that holds its bits, computed with in f32",
@@ -181,7 +181,7 @@ pub(super) fn sizes() -> Vec<Size> {
     vec![
         size("tiny", 2, 8, 64),
         size("small", 16, 256, 64),
-        // Fits the last-level cache of most machines: what the kernel is worth.
+        // Fits into the last-level cache of most machines, so it shows the kernel's own speed.
         size("medium", 16, 256, 256),
         // A layer of a small language model.
         size("large", 32, 512, 768),

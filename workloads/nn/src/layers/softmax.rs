@@ -1,14 +1,14 @@
-//! Rows under an exponential: softmax and cross-entropy.
+//! Row-wise operations with exponentials: softmax and cross-entropy.
 //!
-//! A few rows make a block. While the exponentials of one block are computed, the loads of the next one look for its largest
-//! values, and the terms of the one before are scaled and stored: memory and arithmetic are busy at the same time, and a row
-//! comes from memory once.
+//! A few rows form a block. While the exponentials of one block are computed, the loads of the next block find its
+//! largest values, and the terms of the previous block are scaled and stored. Memory and arithmetic are thus busy at
+//! the same time, and a row is loaded from memory only once.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "rows and columns of several arrays at once")]
 
 use ellwand_simd::lanes::{Kernel, Simd, ln};
 
-/// Largest value of each of `ROWS` rows of `x`; NaN may be passed over, since the exponentials bring it back.
+/// Largest value of each of `ROWS` rows of `x`; may ignore NaN, which returns through the exponentials.
 #[inline(always)]
 fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS] {
     assert!(x.len() >= ROWS * d);
@@ -28,7 +28,7 @@ fn largest<S: Simd, const ROWS: usize>(s: S, x: &[f32], d: usize) -> [f32; ROWS]
     most.map(|most| s.largest(most))
 }
 
-/// A block whose exponentials are known: terms times the factor of their row goes to y.
+/// A block with known exponentials: writes terms times the factor of their row to y.
 struct Finish<'a, const ROWS: usize> {
     terms: &'a [f32],
     factors: [f32; ROWS],
@@ -36,14 +36,15 @@ struct Finish<'a, const ROWS: usize> {
 }
 
 impl<const ROWS: usize> Finish<'_, ROWS> {
-    /// Scales the columns from `c` on.
+    /// Scales one vector of columns starting at `c`.
     ///
     /// # Safety
-    /// c + LANES is within a row, and terms and y hold `ROWS` rows; for `STREAM`, rows of y start on a vector.
+    /// c + LANES must be within a row, and terms and y must hold `ROWS` rows; if `STREAM`, rows of y must be aligned to
+    /// a vector.
     #[inline(always)]
     unsafe fn columns<S: Simd, const STREAM: bool>(&mut self, s: S, factors: &[S::F; ROWS], d: usize, c: usize) {
         for (r, factor) in factors.iter().enumerate() {
-            // SAFETY: as the caller promises.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let v = s.mul(s.load_at(self.terms.as_ptr().add(r * d + c)), *factor);
                 let to = self.y.as_mut_ptr().add(r * d + c);
@@ -52,7 +53,7 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
         }
     }
 
-    /// The columns beyond the last whole vector.
+    /// Scales the columns beyond the last whole vector.
     #[inline(always)]
     fn rest<S: Simd>(&mut self, s: S, factors: &[S::F; ROWS], d: usize) {
         let whole = d - d % S::LANES;
@@ -74,7 +75,7 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
         self.factors.map(|factor| s.splat(factor))
     }
 
-    /// The whole block.
+    /// Scales the whole block.
     #[inline(always)]
     fn all<S: Simd, const STREAM: bool>(mut self, s: S, d: usize) {
         self.check(d);
@@ -87,20 +88,20 @@ impl<const ROWS: usize> Finish<'_, ROWS> {
     }
 }
 
-/// Vectors of one row that go through the exponential together.
+/// Vectors of one row whose exponentials are computed together.
 const TOGETHER: usize = 4;
 
-/// What is kept of each of `ROWS` rows on the way along them: the largest values of rows ahead, the sums of exponentials.
+/// State of `ROWS` rows during a pass: the largest values of the rows ahead, and the sums of exponentials.
 struct State<F, const ROWS: usize> {
     next: [F; ROWS],
     sums: [F; ROWS],
 }
 
 impl<F: Copy, const ROWS: usize> State<F, ROWS> {
-    /// `COLUMNS` vectors of each row, from column `c` on.
+    /// Processes `COLUMNS` vectors of each row starting at column `c`.
     ///
     /// # Safety
-    /// The columns are within a row of d, and x and ahead hold `ROWS` rows; for `KEEP` so does terms.
+    /// The columns must be within a row of d, and x and ahead must hold `ROWS` rows; if `KEEP`, so must terms.
     #[allow(clippy::too_many_arguments, reason = "the arrays of one loop")]
     #[inline(always)]
     unsafe fn columns<S: Simd<F = F>, const COLUMNS: usize, const KEEP: bool>(
@@ -117,7 +118,7 @@ impl<F: Copy, const ROWS: usize> State<F, ROWS> {
         let mut v = [[s.splat(0.0); COLUMNS]; ROWS];
         for r in 0..ROWS {
             for i in 0..COLUMNS {
-                // SAFETY: as the caller promises.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     v[r][i] = s.sub(s.load_at(x.as_ptr().add(at(r, i))), most[r]);
                     self.next[r] = s.max(s.load_at(ahead.as_ptr().add(at(r, i))), self.next[r]);
@@ -128,18 +129,18 @@ impl<F: Copy, const ROWS: usize> State<F, ROWS> {
         for r in 0..ROWS {
             for i in 0..COLUMNS {
                 if KEEP {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { s.store_at(terms.as_mut_ptr().add(at(r, i)), e[r][i]) };
                 }
-                // One after the other, so that the sum is the same whatever goes together.
+                // Added one after another, so that the sum does not depend on the grouping.
                 self.sums[r] = s.add(self.sums[r], e[r][i]);
             }
         }
     }
 }
 
-/// Sums of e^(x - most) over each of `ROWS` rows, with `KEEP` the terms too, in `terms`; on the way the largest values of the
-/// rows `ahead`, and the end of an earlier block.
+/// Sums of e^(x - most) over each of `ROWS` rows; if `KEEP`, also stores the terms in `terms`. Meanwhile finds the
+/// largest values of the rows `ahead` and finishes an earlier block.
 #[inline(always)]
 fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool>(
     s: S,
@@ -161,7 +162,7 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
         None => [s.splat(0.0); ROWS],
     };
     let mut state = State { next: [s.splat(f32::NEG_INFINITY); ROWS], sums: [s.splat(0.0); ROWS] };
-    // One row after the other takes several columns of it together, several rows one column of each.
+    // A single row takes several of its columns together, several rows one column of each.
     let groups = if ROWS == 1 { d - d % (TOGETHER * S::LANES) } else { 0 };
     for c in (0..groups).step_by(TOGETHER * S::LANES) {
         // SAFETY: c + TOGETHER LANES <= d, and all arrays hold ROWS rows.
@@ -188,7 +189,7 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
         for r in 0..ROWS {
             let row = r * d + whole..r * d + d;
             next[r] = s.max(s.load_part(&ahead[row.clone()], f32::NEG_INFINITY), next[r]);
-            // A lane beyond the row adds e^-infinity, which is 0; in a row of nothing but -infinity all is NaN.
+            // Lanes beyond the row add e^-infinity = 0; in a row with nothing but -infinity everything is NaN.
             let e = s.exp_down(s.sub(s.load_part(&x[row.clone()], f32::NEG_INFINITY), most[r]));
             if KEEP {
                 s.store_part(&mut terms[row], e);
@@ -202,9 +203,9 @@ fn exponentials<S: Simd, const ROWS: usize, const KEEP: bool, const STREAM: bool
     (sums.map(|sum| s.sum(sum)), next.map(|next| s.largest(next)))
 }
 
-/// What becomes of the exponentials of a row and their sum.
+/// The final step for the exponentials of a row and their sum.
 pub(super) trait Weigh: Copy {
-    /// The factors by which the terms of `ROWS` rows from `row` on are scaled, given their sums; may change the terms.
+    /// The factors for the terms of `ROWS` rows starting at `row`, given their sums; may change the terms.
     fn factors<const ROWS: usize>(&self, row: usize, sums: [f32; ROWS], terms: &mut [f32]) -> [f32; ROWS];
 }
 
@@ -219,14 +220,14 @@ impl Weigh for Share {
     }
 }
 
-/// Softmax of every row, or what `weigh` makes of its terms.
+/// Softmax of every row, with the final step `weigh`.
 pub(super) struct Softmax<'a, W> {
     pub(super) x: &'a [f32],
     pub(super) d: usize,
     pub(super) y: &'a mut [f32],
-    /// Past the caches; every row of y starts on a vector then.
+    /// Use non-temporal stores; every row of y is then aligned to a vector.
     pub(super) stream: bool,
-    /// [`SCRATCH`] rows.
+    /// Buffer of [`SCRATCH`] rows.
     pub(super) scratch: &'a mut [f32],
     pub(super) weigh: W,
 }
@@ -244,7 +245,8 @@ impl<W: Weigh> Kernel for Softmax<'_, W> {
             self.pipeline::<S, 1, true>(s, 0, rows);
             return s.fence();
         }
-        // Rows of a few vectors together, as many as registers hold the state of (largest, sum, next largest, 1 / sum).
+        // Several short rows together, as many as their state fits into registers (largest, sum, next largest, 1 /
+        // sum).
         let together = match self.d {
             ..=128 if S::REGISTERS >= 32 => 4,
             ..=128 => 2,
@@ -261,7 +263,7 @@ impl<W: Weigh> Kernel for Softmax<'_, W> {
 }
 
 impl<W: Weigh> Softmax<'_, W> {
-    /// Rows `from..to` in blocks of `ROWS`, which divides their number.
+    /// Processes rows `from..to` in blocks of `ROWS`, which divides their number.
     #[inline(always)]
     fn pipeline<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, from: usize, to: usize) {
         if from == to {
@@ -289,27 +291,27 @@ impl<W: Weigh> Softmax<'_, W> {
     }
 }
 
-/// Sum over the rows of ln(sum of e^x) - `x[label]`; with `each`, the losses themselves in y.
+/// Sum over the rows of ln(sum of e^x) - `x[label]`; if `each`, the individual losses in y.
 pub(super) struct CrossEntropy<'a> {
     pub(super) x: &'a [f32],
     pub(super) labels: &'a [i64],
     pub(super) d: usize,
     pub(super) each: bool,
-    /// The logits come from memory.
+    /// True if the logits come from main memory.
     pub(super) far: bool,
     pub(super) y: &'a mut [f32],
 }
 
-/// Rows whose logarithms are taken together.
+/// Rows whose logarithms are computed together.
 const GROUP: usize = 16;
 
 impl Kernel for CrossEntropy<'_> {
     type Out = f64;
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) -> f64 {
-        // Whole groups in blocks of as many rows as registers hold the state of, where a row is a few vectors; what is left and
-        // longer rows one by one. From memory row by row too: several rows of one page at a time hide from the prefetcher that
-        // all of it is read (four rows of 512 took 1.8 times as long as one, four of 256 three times).
+        // Whole groups in blocks of as many short rows as their state fits into registers; the remainder and longer
+        // rows one by one. Rows from memory are also processed one by one, because several rows of one page at a time
+        // defeat the prefetcher (four rows of 512 took 1.8 times as long as one, four of 256 three times).
         let together = match self.d {
             ..=128 if !self.far => {
                 if S::REGISTERS >= 32 {
@@ -331,7 +333,7 @@ impl Kernel for CrossEntropy<'_> {
 }
 
 impl CrossEntropy<'_> {
-    /// Sum of the losses of the rows `from..to` in blocks of `ROWS`, which divides their number and that of a group.
+    /// Sum of the losses of the rows `from..to` in blocks of `ROWS`, which divides their number and the group size.
     #[inline(always)]
     fn pipeline<S: Simd, const ROWS: usize>(&mut self, s: S, from: usize, to: usize) -> f64 {
         if from == to {
@@ -343,7 +345,7 @@ impl CrossEntropy<'_> {
         let mut most = largest::<S, ROWS>(s, x, d);
         let mut total = 0.0;
         for (group, labels) in self.labels[from..to].chunks(GROUP).enumerate() {
-            // largest - x[label], which is exact or as good as it gets, and the sum of the exponentials.
+            // largest - x[label], which is as exact as possible, and the sum of the exponentials.
             let (mut above, mut sums) = ([0.0_f32; GROUP], [1.0_f32; GROUP]);
             for row in (0..labels.len()).step_by(ROWS) {
                 let at = (group * GROUP + row) * d;

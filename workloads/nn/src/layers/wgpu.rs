@@ -16,18 +16,18 @@ pub(crate) static SOURCE: Source = Source {
     options: &[],
 };
 
-/// Threads of a group along the elements; along a row it is the group that has a row.
+/// Threads per workgroup for element-wise kernels; for row-wise ones, a workgroup has one row.
 const SPREAD: usize = 256;
-/// Most groups of a kernel that loops.
+/// Most workgroups of a kernel that loops.
 const MOST_GROUPS: usize = 1024;
 
-/// The numbers that every kernel gets (elements or rows, length of a row, one number, whether there is a second array), and
-/// its arrays.
+/// Arguments of every kernel (number of elements or rows, length of a row, a constant, whether there is a second
+/// array), and its arrays.
 fn args(n: usize, d: usize, number: f32, second: bool, arrays: &[Arg]) -> Vec<Arg> {
     [&[whole(n), whole(d), Arg::F32(number), Arg::U32(u32::from(second))], arrays].concat()
 }
 
-/// Groups for so many elements, and for so many rows.
+/// The grid for `n` elements, or for `n` rows.
 fn spread(n: usize) -> Grid {
     Grid::line(n.div_ceil(SPREAD), SPREAD as u32)
 }
@@ -44,7 +44,7 @@ impl Kernels for Wgpu {
     const ABOUT: [&'static str; 2] = ["a group a row, f32", "an element a thread, f32"];
 
     fn elements(job: &mut Job, kernel: &str, x: Arg, second: Option<Arg>, y: Arg, n: usize) -> Result<(), GpuError> {
-        // A kernel has bindings for the arrays that it looks at.
+        // A kernel has bindings only for the arrays it uses.
         let arrays: Vec<Arg> = [Some(x), second, Some(y)].into_iter().flatten().collect();
         job.launch(&SOURCE, kernel, spread(n), args(n, 1, 0.0, second.is_some(), &arrays))
     }
@@ -87,7 +87,7 @@ impl Kernels for Wgpu {
         eps: f32,
     ) -> Result<(), GpuError> {
         let second = residual.is_some();
-        // Every binding of a kernel needs an array, and what is read may not be what is written.
+        // Every binding of a kernel needs an array, and an array may not be read and written at once.
         let [residual, sum] = match residual {
             Some(arrays) => arrays,
             None => [job.scratch(4)?, job.scratch(4)?],

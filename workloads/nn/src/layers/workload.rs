@@ -13,7 +13,7 @@ use super::{data, half};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::precision::{Precision, narrowed, widened};
 
-/// One operation.
+/// The workload of one operation.
 pub(super) struct Layer {
     op: Op,
     axes: Vec<Axis>,
@@ -85,7 +85,7 @@ impl Workload for Layer {
     fn footprint(&self, case: &Case) -> u64 {
         let Ok(shape) = Shape::of(case) else { return u64::MAX };
         let (read, written) = traffic(self.op, &shape);
-        // Inputs and an implementation's copy of them; its outputs, those it hands out and the reference's.
+        // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         let between = if self.op.unfused().is_some() { 4 * shape.elements() as u64 } else { 0 };
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(between)
     }
@@ -116,7 +116,7 @@ impl Workload for Layer {
         if precision(case) == Precision::Bf16 { half::ports(case, ports) } else { ports }
     }
 
-    /// Cases that differ in how they are computed or reduced get the same arrays, and so do the operations.
+    /// Cases that differ only in computation or reduction get the same arrays, and so do all operations.
     fn data_digest(&self, case: &Case) -> u64 {
         let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
         Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
@@ -139,7 +139,7 @@ impl Workload for Layer {
         let method = Method { way: Way::Reference, parallel: true, unfused: false };
         let wide =
             if precision(case) == Precision::Bf16 { widened(inputs.clone(), &half::INPUTS)? } else { inputs.clone() };
-        // In f32 whatever the case says: what is rounded to bf16 is held against what was not.
+        // Always in f32, because a bf16 result is compared with an unrounded one.
         let mut job = Job::<f32>::new(self.op, method, case, &wide)
             .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;
         job.compute();
@@ -182,7 +182,7 @@ impl Layer {
     }
 }
 
-/// What a case keeps its arrays in.
+/// The precision of a case's arrays.
 fn precision(case: &Case) -> Precision {
     Shape::of(case).map_or(Precision::F32, |shape| shape.precision)
 }

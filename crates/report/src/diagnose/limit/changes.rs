@@ -1,5 +1,5 @@
-//! What would change most: for each limit of the processor the levers that act on it, each with an upper bound of what it can
-//! save.
+//! The changes that would help most: for each CPU limit, the levers that act on it, each with an upper bound on its
+//! saving.
 
 use ellwand_core::ceiling::{cost, operations};
 use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, ceiling};
@@ -7,32 +7,32 @@ use serde::Serialize;
 
 use super::{Diagnosis, Limit};
 
-/// What can be turned.
+/// A kind of change that can save time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lever {
-    /// Compute together with the step before or after, so that the data move once.
+    /// Combine with the previous or next step, so that data move only once.
     Fusion,
     /// Keep buffers between calls.
     BufferReuse,
-    /// Do more in one call.
+    /// Process more items per call.
     Batching,
-    /// Use more threads, or fewer.
+    /// Use more or fewer threads.
     Threads,
-    /// Smaller types.
+    /// Use smaller data types.
     Precision,
-    /// The same work closer to the ceiling.
+    /// Do the same work closer to the ceiling.
     Tuning,
-    /// Several independent chains at once, or data in the order of their use.
+    /// Use several independent chains, or order data by use.
     Independence,
-    /// Leave data where they are computed.
+    /// Keep data where they are computed.
     Residency,
-    /// Move data while computing.
+    /// Overlap transfers with computation.
     Overlap,
 }
 
 impl Lever {
-    /// In a word or two.
+    /// The name of the lever in messages.
     pub fn word(self) -> &'static str {
         match self {
             Lever::Fusion => "fusion",
@@ -48,26 +48,26 @@ impl Lever {
     }
 }
 
-/// A lever with its bound.
+/// A lever and the most that it can save.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// The lever.
+    /// The lever to use.
     pub lever: Lever,
-    /// The share of the time that it can save at most.
+    /// Upper bound on the share of the time that it saves.
     pub saving_upper_bound: f64,
-    /// The next experiment.
+    /// What to try next.
     pub experiment: &'static str,
 }
 
-/// Savings below this are not worth a word.
+/// Smallest saving worth mentioning.
 const WORTH: f64 = 0.02;
 
-/// Those that are worth a word.
+/// Levers worth mentioning.
 #[derive(Default)]
 pub(super) struct Levers(Vec<Change>);
 
 impl Levers {
-    /// One that saves at most this share of the time.
+    /// Adds a lever that saves at most the share `saving` of the time.
     pub(super) fn add(&mut self, lever: Lever, saving: f64, experiment: &'static str) {
         if saving.is_finite() && saving >= WORTH {
             self.0.push(Change { lever, saving_upper_bound: saving.min(1.0), experiment });
@@ -80,7 +80,7 @@ impl Levers {
     }
 }
 
-/// The levers that act on what bounds a measurement, best first.
+/// The levers for the limit of a measurement, best first.
 pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
     let share = |limit| d.seconds(limit) / d.time_s;
     let (memory, compute) = (share(Limit::Memory), share(Limit::Compute));
@@ -88,7 +88,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
     let mut add = |lever, saving, experiment| levers.add(lever, saving, experiment);
     match d.limit {
         Limit::Memory => {
-            // What is left when all traffic is gone: the arithmetic.
+            // Without any traffic, only the arithmetic remains.
             add(
                 Lever::Fusion,
                 memory.min(1.0 - compute),
@@ -161,7 +161,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
                 "follow several chains at once, or sort the accesses, and compare the time a load",
             );
         }
-        // The last two are limits of devices.
+        // Launch and transfer are device limits, and a time above the ceiling needs no advice.
         Limit::AboveCeiling | Limit::Launch | Limit::Transfer => {}
         Limit::Unexplained => {
             add(
@@ -174,7 +174,7 @@ pub(super) fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> V
     levers.best_first()
 }
 
-/// What all threads could save at most: the limits of all threads against those of one, and the waking.
+/// The most that using all threads could save: the limits of all threads and their wake-up against those of one thread.
 fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     if m.ran_on() == Parallelism::Many {
         return 0.0;
@@ -187,7 +187,7 @@ fn more_threads(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> f64 {
     if bound <= 0.0 { 0.0 } else { 1.0 - (many.limit_s + wake) / bound }
 }
 
-/// The least that one thread needs.
+/// The least time that one thread needs, in seconds.
 fn alone(m: &Measurement, ceilings: &[Ceiling]) -> Option<f64> {
     let memory = ceiling::traffic(ceilings, &m.work, Parallelism::Single, m.caches).map(|traffic| traffic.seconds);
     let compute = operations(ceilings, &m.work, Parallelism::Single).map(|c| m.work_done().flops / c.value);

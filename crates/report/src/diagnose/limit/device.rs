@@ -1,7 +1,8 @@
-//! What bounds a measurement on a device, by the device's own clock.
+//! Finds the limit of a measurement on a device, using the device's own clock.
 //!
-//! A launch takes some microseconds even where its kernel does nothing, one behind the other, and what lies in the host's memory
-//! has to come over the link. Both are ceilings of the device, and how many of each a run needs stands in the record.
+//! Launches run one after another and take some microseconds each even if the kernel is empty, and data in host memory
+//! must cross the link. Both costs are ceilings of the device, and the record holds how many launches and bytes a run
+//! needs.
 
 use ellwand_core::ceiling::{cost, fastest_traffic, operations, traffic};
 use ellwand_core::stats::median;
@@ -10,17 +11,17 @@ use ellwand_core::{Ceiling, CeilingKind, Measurement, Parallelism, Provenance, R
 use super::changes::{Change, Lever, Levers};
 use super::{ABOVE, CALLS, Diagnosis, Limit, Part, REFUTED, binds};
 
-/// Below this theoretical occupancy few warps are there to hide what others wait for.
+/// Below this theoretical occupancy, too few warps are resident to hide latency.
 const FEW: f64 = 0.5;
 
-/// Places a measurement below the ceilings of its device. `None` where the device's clock told nothing.
+/// Compares a measurement with the ceilings of its device. `None` without device times.
 pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> {
     let told: Vec<f64> = m.samples.iter().filter(|s| s.device_ns.is_some()).map(|s| s.wall_seconds()).collect();
     let time_s = median(&told).filter(|time| time.is_finite() && *time > 0.0)?;
     let (work, all) = (&m.work_done(), Parallelism::Many);
     let of = |kind: CeilingKind| cost(ceilings, kind).map(|ceiling| ceiling.value);
     let reading = |id: &str| m.reading(id).and_then(|reading| reading.value);
-    // The fastest that was measured: its size is of no matter.
+    // The highest measured rate, whatever its transfer size.
     let link = |kind: CeilingKind| ceilings.iter().filter(|c| c.kind == kind).map(|c| c.value).reduce(f64::max);
     let over = |id: &str, kind: CeilingKind| match reading(id).filter(|bytes| *bytes > 0.0) {
         Some(bytes) => link(kind).map(|rate| bytes / rate),
@@ -34,7 +35,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
         (Limit::Memory, memory.as_ref().map(|traffic| traffic.seconds)),
         (Limit::Compute, operations(ceilings, work, all).map(|ceiling| work.flops / ceiling.value)),
         (Limit::Transfer, transfer.map(|(inwards, outwards)| inwards + outwards)),
-        // Records from before launches were counted: a run has one at least.
+        // Older records have no launch count; a run has at least one.
         (Limit::Launch, of(CeilingKind::Call).map(|each| each * reading(Reading::LAUNCHES).unwrap_or(1.0))),
     ]
     .into_iter()
@@ -65,7 +66,7 @@ pub(super) fn place(m: &Measurement, ceilings: &[Ceiling]) -> Option<Diagnosis> 
     Some(diagnosis)
 }
 
-/// The limit that binds, and the seconds that it explains.
+/// The dominant limit, and the seconds it explains.
 fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
     let seconds = |limit| d.seconds(limit);
     let share = |limit| d.seconds(limit) / d.time_s;
@@ -74,7 +75,7 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
         return (Limit::AboveCeiling, above);
     }
     let possible = [Limit::Transfer, Limit::Memory, Limit::Compute, Limit::Launch].into_iter();
-    // Launches of a graph take less than those that were counted at their cost one by one.
+    // Launches in a graph cost less than the separate launches behind the ceiling.
     let possible = possible.filter(|limit| *limit != Limit::Launch || share(*limit) <= REFUTED);
     let largest = possible.max_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
     if let Some(limit) = largest.filter(|limit| share(*limit) >= binds(*limit, m)) {
@@ -86,11 +87,11 @@ fn classify(d: &Diagnosis, m: &Measurement, fastest: f64) -> (Limit, f64) {
     (Limit::Unexplained, d.largest().map_or(0.0, |part| part.seconds))
 }
 
-/// The levers that act on what bounds it, best first.
+/// The levers for the limit of a measurement, best first.
 fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> {
     let share = |limit| (d.seconds(limit) / d.time_s).min(1.0);
     let (memory, compute, transfer) = (share(Limit::Memory), share(Limit::Compute), share(Limit::Transfer));
-    // Nobody tunes a launch away, nor do bytes and operations pass during it.
+    // Tuning does not shorten launches, and no bytes or operations are processed during one.
     let beside = |share_of: f64| (1.0 - share_of - share(Limit::Launch)).max(0.0);
     let narrow = m.work.bf16;
     let mut levers = Levers::default();
@@ -116,7 +117,7 @@ fn changes(d: &Diagnosis, m: &Measurement, ceilings: &[Ceiling]) -> Vec<Change> 
             );
         }
         Limit::Compute => {
-            // What units made for products of bf16 would take for the same, where they were measured.
+            // The time of the same operations on bf16 matrix units, if their rate was measured.
             let units = ceilings.iter().filter(|c| c.kind == CeilingKind::ProductsBf16).map(|c| c.value);
             let narrowed = units.reduce(f64::max).map(|rate| m.work_done().flops / rate / d.time_s);
             if let Some(narrowed) = narrowed.filter(|_| !narrow) {

@@ -1,4 +1,4 @@
-//! What a diagnosis says, and in which words.
+//! The result of a diagnosis, and its wording.
 
 use ellwand_core::Provenance;
 use serde::Serialize;
@@ -6,36 +6,36 @@ use serde::Serialize;
 use super::{ABOVE, BINDS, CALLS, CLOSE, Change};
 use crate::units::human;
 
-/// What bounds a measurement.
+/// What limits a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Traffic at the bandwidth of the level where the working set lives.
+    /// Memory traffic at the bandwidth of the level that holds the working set.
     Memory,
-    /// Arithmetic at the multiply-add peak.
+    /// Arithmetic at the peak multiply-add rate.
     Compute,
-    /// Loads that depend on each other.
+    /// Loads that depend on the previous load.
     Latency,
-    /// Being called: too small to be bound by anything else.
+    /// Call overhead: the work is too small for any other limit.
     Overhead,
-    /// Memory that is fresh from the system at every iteration.
+    /// Page faults on memory that is newly mapped in every iteration.
     PageFaults,
-    /// Getting several threads to work.
+    /// Waking several threads.
     ThreadWake,
-    /// Threads that wait for each other.
+    /// Threads waiting for each other.
     Contended,
-    /// Launches on a device: each takes a while even if its kernel does nothing.
+    /// Kernel launches, which cost time even for an empty kernel.
     Launch,
-    /// Bytes over the link between the host and a device.
+    /// Transfers over the link between host and device.
     Transfer,
-    /// Faster than the measured ceilings allow: a fault of the measurement, of a ceiling or of the count of work.
+    /// Faster than the measured ceilings allow: the measurement, a ceiling or the count of work is wrong.
     AboveCeiling,
-    /// None of these explains the time: operations that nobody counted, dependent arithmetic, branches, conversions.
+    /// None of these explains the time: uncounted operations, dependent arithmetic, branches, conversions.
     Unexplained,
 }
 
 impl Limit {
-    /// In a word or two.
+    /// The name of the limit in messages.
     pub fn word(self) -> &'static str {
         match self {
             Limit::Memory => "memory-bound",
@@ -53,53 +53,54 @@ impl Limit {
     }
 }
 
-/// The time that a limit alone would take.
+/// The time that one limit alone would take.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Part {
-    /// The limit.
+    /// The limit that takes this time.
     pub limit: Limit,
-    /// Seconds an iteration.
+    /// Seconds per iteration.
     pub seconds: f64,
 }
 
-/// Where a measurement stands.
+/// The limit of a measurement and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// What bounds it.
+    /// What limits the measurement.
     pub limit: Limit,
-    /// The cache level of its working set (`L2`, `DRAM`; `cache` or `memory` of a device), where it has one.
+    /// Cache level of the working set (`L2`, `DRAM`; `cache` or `memory` on a device), if known.
     pub level: Option<String>,
-    /// The time that was explained, in seconds: CPU time of one thread, or the fast parts of the slots of several, which
-    /// hardly know how busy the machine was; of a device the middle one by its own clock.
+    /// The time to explain, in seconds: CPU time of a single thread; the fast parts of the slots for several threads,
+    /// which hardly depend on how busy the machine was; the median device time on a device.
     pub time_s: f64,
-    /// The share of that time which the limit explains; above 1 for [`Limit::AboveCeiling`], and never clamped.
+    /// Share of that time that the limit explains; above 1 for [`Limit::AboveCeiling`], never clamped.
     pub share: f64,
     /// The time of each limit that could be computed, longest first.
     pub parts: Vec<Part>,
-    /// What would change most, with an upper bound of the saving; best first.
+    /// The changes that would help most, best first, each with an upper bound on its saving.
     pub changes: Vec<Change>,
     /// Origin: derived from measured times, counts and ceilings.
     pub provenance: Provenance,
 }
 
 impl Diagnosis {
-    /// The seconds that a limit alone would take; 0 where it plays no part or was not measured.
+    /// Seconds that a limit alone would take; 0 if it plays no part or was not measured.
     pub fn seconds(&self, limit: Limit) -> f64 {
         self.parts.iter().find(|part| part.limit == limit).map_or(0.0, |part| part.seconds)
     }
 
-    /// The largest part of the time that is known and possible; a chain of loads is one of several readings of the traffic.
+    /// The largest part that is known and possible. Excludes latency, because dependent loads are an alternative
+    /// reading of the traffic.
     pub(super) fn largest(&self) -> Option<&Part> {
         self.parts.iter().find(|part| part.limit != Limit::Latency && part.seconds <= self.time_s)
     }
 
-    /// Whether the count at its measured cost would take longer than the time that was taken, so that one of them is wrong.
-    /// Not for waiting: threads wait at the same time, so that their waits together may be longer.
+    /// True if the count at its measured cost takes longer than the measured time, so that one of the two is wrong.
+    /// Does not apply to waits, which overlap and may add up to more.
     pub fn exceeds(&self) -> bool {
         matches!(self.limit, Limit::PageFaults | Limit::ThreadWake) && self.share > ABOVE
     }
 
-    /// What the limit means here, in words that fit its share.
+    /// Describes the limit in words that match its share.
     pub fn words(&self) -> String {
         let share = || human(self.share, "1");
         let close = self.share >= CLOSE;
@@ -146,7 +147,7 @@ impl Diagnosis {
         }
     }
 
-    /// `memory-bound (DRAM)`.
+    /// A label such as `memory-bound (DRAM)`.
     pub fn label(&self) -> String {
         match (&self.level, self.limit) {
             (Some(level), Limit::Memory | Limit::Latency | Limit::AboveCeiling) => {

@@ -1,4 +1,4 @@
-//! What bounds a measurement on the processor.
+//! Finds the limit of a measurement on the CPU.
 
 use ellwand_core::ceiling::{cost, fastest_traffic, latency, operations, traffic};
 use ellwand_core::stats::{median, quantile};
@@ -6,29 +6,30 @@ use ellwand_core::{Ceiling, CeilingKind, Environment, Measurement, Parallelism, 
 
 use super::{ABOVE, BINDS, CALLS, Diagnosis, Limit, Part, REFUTED, binds, changes};
 
-/// Bytes of a huge page.
+/// Size of a huge page in bytes.
 const HUGE_PAGE: f64 = (2 << 20) as f64;
-/// How many times the memory that the work needs an implementation may take from the system in a run: for intermediate
-/// results, and for the ends of pages.
+/// Memory that an implementation may request from the system per run, as a multiple of what the work needs: allows for
+/// intermediate results and partly used pages.
 const TIMES_OVER: f64 = 4.0;
-/// A call of several threads of at most so many times what waking them cost at its best is bound by waking them. Between two
-/// processors that share a cache and two that do not, which is for the host of a virtual machine to choose, lies a factor of 7.
+/// A multithreaded call that takes at most this many times the best wake-up cost is bound by waking threads. The cost
+/// varies by a factor of 7 between processors that share a cache and those that do not, and on a virtual machine the
+/// host chooses which.
 const WAKES: f64 = 10.0;
-/// So much faster than its kept cost threads may be woken, where nothing else explains the time: the cost may have been measured
-/// on the far side of that factor. Faster than this they were not woken at all.
+/// The wake-up cost may exceed the measured time by this factor if nothing else explains the time: it may have been
+/// measured on distant processors. Anything faster woke no threads.
 const WOKEN_FASTER: f64 = 7.0;
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: f64 = 64.0;
-/// Loads in flight of a chain of dependent loads, within what latency and alignment of levels leave open: beside programs that
-/// want the same memory a load takes up to twice as long.
+/// Loads in flight that identify a chain of dependent loads, given the uncertainty of level latencies and alignment:
+/// next to programs that use the same memory, a load takes up to twice as long.
 const CHAIN: std::ops::RangeInclusive<f64> = BINDS..=1.7;
-/// Waits an iteration from which on a thread waits as a habit.
+/// Waits per iteration from which waiting is regular.
 const WAITS: f64 = 1.0;
-/// Waits an iteration that no pool of threads needs for itself: on a busy machine the caller may sleep once until the
-/// others have done their last pieces.
+/// Waits per iteration that show more than the pool's own behaviour: on a busy machine, the caller may sleep once while
+/// the others finish.
 const WAITS_OF_THREADS: f64 = 3.0;
 
-/// Places a measurement below the ceilings of its machine. `None` when it has no times.
+/// Compares a measurement with the ceilings of its machine. `None` without times.
 pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceiling]) -> Option<Diagnosis> {
     let time_s = undisturbed(m)?;
     let threads = m.ran_on();
@@ -49,14 +50,14 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     part(Limit::PageFaults, faults.zip(of(CeilingKind::PageFault)).map(|(faults, each)| faults * each));
     part(Limit::Overhead, of(CeilingKind::Call));
     if threads == Parallelism::Many {
-        // While caches are flushed the threads of a pool go to sleep.
+        // Pool threads fall asleep while the caches are flushed.
         let wake = if m.caches.is_warm() { CeilingKind::Wake } else { CeilingKind::ColdWake };
         part(Limit::ThreadWake, of(wake));
-        // Who waits sleeps and is woken through the system: what a cold wake-up costs beyond a hot one.
+        // A waiting thread sleeps and is woken by the kernel: the cost of a cold wake-up beyond a hot one.
         let asleep = of(CeilingKind::ColdWake).zip(of(CeilingKind::Wake)).map(|(cold, hot)| (cold - hot).max(0.0));
         part(Limit::Contended, asleep.and_then(|each| waited(m, each)).map(|share| share * time_s));
     } else {
-        // Only where the work says so: many an ordinary loop takes about as long for a line as its level's latency.
+        // Only if the workload declares dependent loads: many ordinary loops also take about one latency per line.
         let waits = latency(ceilings, work.footprint(), m.caches).filter(|_| work.dependent);
         let chain = waits.map(|ceiling| bytes / LINE * ceiling.value);
         part(Limit::Latency, chain);
@@ -77,7 +78,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     let asleep = of(CeilingKind::ColdWake).and_then(|each| only_waits(m, each, time_s));
     let (limit, seconds) = classify(&diagnosis, m, fastest, huge_faults(m, faults, huge, time_s), asleep);
     if let Some(part) = diagnosis.parts.iter_mut().find(|part| part.limit == limit && limit == Limit::PageFaults) {
-        // So that what is said of this limit is the number that it was recognised by.
+        // Report the same number that identified this limit.
         part.seconds = seconds;
         diagnosis.parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     }
@@ -87,7 +88,7 @@ pub(super) fn place(m: &Measurement, environment: &Environment, ceilings: &[Ceil
     Some(diagnosis)
 }
 
-/// The limit that binds, and the seconds that it explains.
+/// The dominant limit, and the seconds it explains.
 fn classify(
     d: &Diagnosis,
     m: &Measurement,
@@ -101,7 +102,7 @@ fn classify(
     if above > ABOVE * d.time_s {
         return (Limit::AboveCeiling, above);
     }
-    // Who waits for others is slow whatever else it does.
+    // Waiting comes first: it is slow whatever else the code does.
     let products = [Limit::Contended, Limit::PageFaults, Limit::Memory, Limit::Compute, Limit::ThreadWake];
     let refuted = |limit: &Limit| matches!(limit, Limit::PageFaults | Limit::ThreadWake) && share(*limit) > REFUTED;
     let possible = products.into_iter().filter(|limit| !refuted(limit));
@@ -112,8 +113,8 @@ fn classify(
     if m.below_resolution() || (share(Limit::Overhead) * CALLS >= 1.0 && m.ran_on() == Parallelism::Single) {
         return (Limit::Overhead, seconds(Limit::Overhead));
     }
-    // What traffic or arithmetic explains in part is not given to a cost that explains less.
-    // Out of cold caches threads are always woken from sleep, at a cost that was measured: nothing is allowed for.
+    // If traffic or arithmetic explains part of the time, a cost that explains less must not win. With cold caches the
+    // threads are always asleep, and that wake-up cost was measured, so no tolerance is needed.
     let small = largest.is_none_or(|limit| share(limit) < BINDS) && m.caches.is_warm();
     if small && (1.0 / WAKES..=WOKEN_FASTER).contains(&share(Limit::ThreadWake)) {
         return (Limit::ThreadWake, seconds(Limit::ThreadWake));
@@ -130,8 +131,8 @@ fn classify(
     }
 }
 
-/// Faults of huge pages, where they explain the time: how large a page was is not in the record, so that they are
-/// considered last, and only where that many huge pages are no more memory than the work can need.
+/// Time of huge-page faults, if they explain the measured time. The record does not hold the page size, so they are
+/// considered last, and only if that many huge pages are no more memory than the work may need.
 fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: f64) -> Option<f64> {
     let (faults, each) = (faults?, each?);
     let extra = m.reading(Reading::EXTRA_MEMORY).and_then(|reading| reading.value).unwrap_or(0.0);
@@ -140,15 +141,15 @@ fn huge_faults(m: &Measurement, faults: Option<f64>, each: Option<f64>, time_s: 
     (faults * HUGE_PAGE <= most && (BINDS..=ABOVE).contains(&(seconds / time_s))).then_some(seconds)
 }
 
-/// Page faults an iteration in the middle one of the samples. Faults of the first few samples, until the allocator has
-/// got its memory, are none of the steady state.
+/// Page faults per iteration: the median over samples. It ignores the faults of the first few samples, before the
+/// allocator has obtained its memory.
 pub(crate) fn typical_faults(m: &Measurement) -> Option<f64> {
     let each = |sample: &Sample| Some(sample.faults? as f64 / sample.iterations.max(1) as f64);
     median(&m.samples.iter().filter_map(each).collect::<Vec<_>>())
 }
 
-/// Seconds an iteration as they would be on a machine that does nothing else. One thread: its own processor time, unless
-/// it waits by itself. Several threads: the better decile of the fastest parts of the slots.
+/// Seconds per iteration as on an otherwise idle machine. For one thread, its CPU time, unless the code itself waits.
+/// For several threads, the 10th percentile of the fastest parts of the slots.
 fn undisturbed(m: &Measurement) -> Option<f64> {
     let wall: Vec<f64> =
         m.samples.iter().map(|sample| sample.fastest_seconds().unwrap_or(sample.wall_seconds())).collect();
@@ -162,10 +163,9 @@ fn undisturbed(m: &Measurement) -> Option<f64> {
     time.filter(|time| time.is_finite() && *time > 0.0)
 }
 
-/// The share of the time that threads spend waiting for each other, where a wait costs `each` seconds: in the better decile of
-/// the samples, each of which is held against its own time. Where other programs take the processors in turn, a wait mostly
-/// lasts as long as they run, or the threads never meet: the samples in which they did, and found their processors free, tell
-/// what they do to each other.
+/// Share of the time that threads spend waiting for each other, at `each` seconds per wait: the 90th percentile over
+/// samples, each relative to its own time. On a busy machine most waits last as long as other programs run, so only
+/// samples in which the threads found free processors show how they affect each other.
 fn waited(m: &Measurement, each: f64) -> Option<f64> {
     let share = |sample: &Sample| {
         let waits = sample.waits? as f64 / sample.iterations.max(1) as f64;
@@ -175,9 +175,9 @@ fn waited(m: &Measurement, each: f64) -> Option<f64> {
     quantile(&shares, 0.9)
 }
 
-/// The seconds in which no thread computes, where threads sleep by habit and compute less between two waits than waking them
-/// costs `each`. How long such a wait lasts is then for the scheduler to say: beside other programs as long as they run, which
-/// no cost of a wake-up explains. Threads of a pool that sleep for want of a processor have computed for longer.
+/// Seconds in which no thread computes, if the threads sleep regularly and compute less between two waits than a
+/// wake-up of `each` seconds costs. Other programs determine how long such a wait lasts, so no wake-up cost explains
+/// it. Pool threads that merely lack a processor compute for longer between waits.
 fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&m.samples.iter().filter_map(of).collect::<Vec<f64>>());
     let waits = middle(&|sample| Some(sample.waits? as f64 / sample.iterations.max(1) as f64))?;
@@ -186,7 +186,7 @@ fn only_waits(m: &Measurement, each: f64, time_s: f64) -> Option<f64> {
     (habit && time_s - busy_s >= BINDS * time_s).then_some(time_s - busy_s)
 }
 
-/// Mean of a counter an iteration.
+/// Mean of a counter per iteration.
 fn mean(m: &Measurement, of: impl Fn(&Sample) -> Option<u64>) -> Option<f64> {
     let known: Vec<(u64, u64)> = m.samples.iter().filter_map(|s| Some((of(s)?, s.iterations.max(1)))).collect();
     let (counted, iterations) =

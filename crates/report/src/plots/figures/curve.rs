@@ -1,4 +1,4 @@
-//! Views of kind `curve`: one reading against another, such as what a code costs and what it loses.
+//! Views of kind `curve`: one reading over another, such as the error of a code over its rate.
 
 use ellwand_core::View;
 use ellwand_core::view::Curve;
@@ -9,7 +9,7 @@ use super::{file_name, footer};
 use crate::model::{AxisInfo, Report, Row, Section};
 use crate::units::{clean, human};
 
-/// One figure per workload and curve, unless an earlier workload shows the same points.
+/// One figure per workload and curve, unless an earlier workload has the same points.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let mut known: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut figures: Vec<Figure> = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
                 .flat_map(|series| &series.points)
                 .map(|point| (point.x.to_bits(), point.y.to_bits()))
                 .collect();
-            // One point is a number, and the tables print it.
+            // A single point is just a number, and the tables print it.
             if points.len() < 2 || known.contains(&points) {
                 continue;
             }
@@ -54,21 +54,21 @@ fn curves<'a>(views: &'a [View], workload: &str) -> impl Iterator<Item = &'a Cur
     })
 }
 
-/// Name of the file of a curve.
+/// File name of a curve.
 fn file(workload: &str, curve: &Curve) -> String {
     format!("{}-{}", file_name(workload), file_name(&curve.id))
 }
 
-/// Names of the files of all curves of a workload.
+/// File names of all curves of a workload.
 pub(in crate::plots) fn files(views: &[View], workload: &str) -> Vec<String> {
     curves(views, workload).map(|curve| file(workload, curve)).collect()
 }
 
-/// Series by the first axis of words; each point is named by the other axes that vary. Of cases that differ in nothing
-/// but the number of items the largest counts: it has the smallest error of sampling.
+/// One series per value of the first non-numeric axis; the other varying axes label the points. Of cases that differ
+/// only in the number of items, the largest counts, since its sampling error is smallest.
 fn series(section: &Section, curve: &Curve) -> Vec<Series> {
     let sizes = |axis: &&AxisInfo| {
-        // An axis along which the rate does not change and the number of items does is a size, not a setting.
+        // An axis that changes the number of items but not the rate is a size, not a setting.
         let items = |row: &Row| row.work.items;
         section
             .rows
@@ -99,7 +99,7 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
         let others = settings.iter().filter(|axis| word.is_none_or(|word| word.name != axis.name));
         let label: Vec<String> =
             others.filter_map(|axis| row.param(&axis.name).map(|value| format!("{} {value}", axis.name))).collect();
-        // A point that no axis tells from others says its own numbers.
+        // A point that no axis distinguishes is labelled with its own values.
         let unit = row.readings.iter().find(|reading| reading.id == curve.x.0).map(|reading| clean(&reading.unit));
         let unit = unit.unwrap_or_default();
         let numbers = || format!("{} {unit}, {} {}", human(x, ""), clean(&curve.y.0), human(y, ""));
@@ -122,7 +122,7 @@ fn series(section: &Section, curve: &Curve) -> Vec<Series> {
     all
 }
 
-/// The readings of a row, if both can be drawn.
+/// The two readings of a row, if both can be drawn.
 fn point(row: &Row, curve: &Curve) -> Option<(f64, f64)> {
     let value = |id: &str| row.reading(id).filter(|value| value.is_finite());
     Some((value(&curve.x.0)?, value(&curve.y.0)?))

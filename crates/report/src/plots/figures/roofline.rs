@@ -1,4 +1,4 @@
-//! The roofline (Williams, Waterman, Patterson 2009): measurements below the measured roofs of their own machine.
+//! The roofline (Williams, Waterman, Patterson 2009): measurements below the measured roofs of their machine.
 
 use ellwand_core::ceiling::{of_device, operations};
 use ellwand_core::{Ceiling, CeilingKind, Parallelism, Work};
@@ -9,11 +9,11 @@ use super::{footer, style};
 use crate::model::{Report, Row, Section};
 use crate::units::human;
 
-/// Whose measurements a figure holds: a device, and on the processor a number of threads.
+/// The device of a figure and, on the CPU, the number of threads.
 struct Place<'a> {
     device: &'a str,
     threads: Parallelism,
-    /// In the name of the file, and in the title.
+    /// Words for the file name and for the title.
     words: [String; 2],
 }
 
@@ -25,7 +25,7 @@ impl Place<'_> {
 
 const CPU: &str = "cpu";
 
-/// The places of a run: one thread and all threads of the processor, then every other device that something ran on.
+/// The places of a run: one thread and all threads of the CPU, then every other device used.
 fn places(report: &Report, run: usize) -> Vec<Place<'_>> {
     let place = |threads, word: &str| Place { device: CPU, threads, words: [word.replace(' ', "-"), word.to_string()] };
     let mut places = vec![place(Parallelism::Single, "one thread"), place(Parallelism::Many, "all threads")];
@@ -38,7 +38,7 @@ fn places(report: &Report, run: usize) -> Vec<Place<'_>> {
     places
 }
 
-/// One figure a run and place: rows whose required operations and bytes are both known, below the roofs of that place.
+/// One figure per run and place: rows with known required operations and bytes, below the roofs of that place.
 pub(super) fn figures(report: &Report, names: &[(String, usize)]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for index in 0..report.runs.len() {
@@ -59,10 +59,10 @@ pub(super) fn figures(report: &Report, names: &[(String, usize)]) -> Vec<Figure>
     figures
 }
 
-/// Up to so many points each case is named.
+/// Up to this number of points, every case is labelled.
 const FEW: usize = 24;
 
-/// Operations a byte.
+/// Operational intensity: operations per byte.
 fn intensity(row: &Row) -> Option<f64> {
     let bytes = row.work.bytes_total() as f64;
     (row.work.flops > 0.0 && bytes > 0.0).then(|| row.work.flops / bytes)
@@ -99,7 +99,7 @@ fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize
     let slowest = roofs.iter().map(|(_, bandwidth)| *bandwidth).reduce(f64::min)?;
     let others = [(double, 5, single.clone().double(true)), (bf16, 6, single.bf16(true))];
     let others = others.into_iter().filter(|(there, ..)| *there).filter_map(|(_, number, work)| {
-        // Products that are widened are held against the first peak.
+        // Products computed by widening are compared with the first peak.
         let ceiling = operations(ceilings, &work, place.threads).filter(|ceiling| ceiling.kind != CeilingKind::Fma)?;
         Some((number, ceiling))
     });
@@ -113,7 +113,7 @@ fn panel(report: &Report, run: usize, place: &Place<'_>, names: &[(String, usize
         points: path.into_iter().map(|(x, y)| Point { x, y, low: y, high: y, label: None }).collect(),
     };
     let flat = |number: usize, kind: CeilingKind, peak: f64, fastest: f64| {
-        // The key has no room for more words.
+        // The legend has no room for more words.
         let word = if kind == CeilingKind::ProductsBf16 { "" } else { " peak" };
         let label = format!("{}{word}, {}", kind.title(), human(peak, "FLOP/s"));
         roof(number, label, vec![(peak / fastest, peak), (right, peak)])
@@ -150,8 +150,8 @@ fn rows<'a>(section: &'a Section, run: usize, place: &'a Place<'_>) -> impl Iter
     section.rows.iter().filter(there)
 }
 
-/// What has a name in the plot. Markers say which implementation a point is of, and cases of one workload lie close
-/// together, so that a workload is named once, at its fastest point; where there are few points, at the fastest of every case.
+/// The labelled points. Markers identify implementations, and cases of one workload are close together, so each
+/// workload is labelled once, at its fastest point; with few points, each case is labelled at its fastest point.
 fn named<'a>(report: &'a Report, run: usize, place: &'a Place<'_>) -> Vec<(&'a Row, String)> {
     let points = report.workloads.iter().map(|section| rows(section, run, place).count()).sum::<usize>();
     let several = report.workloads.len() > 1;
@@ -180,8 +180,8 @@ fn named<'a>(report: &'a Report, run: usize, place: &'a Place<'_>) -> Vec<(&'a R
     named
 }
 
-/// The best stream of each cache level, fastest level first. Of a device it is not known which cache a footprint fits: its
-/// memory is where most bytes were moved, and what is faster than that is some cache.
+/// The best stream bandwidth of each cache level, fastest level first. On a device, cache sizes are unknown: memory is
+/// the footprint with the most bytes, and anything faster is some cache.
 fn roofs(ceilings: &[Ceiling], place: &Place<'_>) -> Vec<(String, f64)> {
     let mut roofs: Vec<(String, f64)> = Vec::new();
     let streams = ceilings.iter().filter(|c| {
@@ -202,7 +202,7 @@ fn roofs(ceilings: &[Ceiling], place: &Place<'_>) -> Vec<(String, f64)> {
         }
     }
     roofs.sort_by(|a, b| b.1.total_cmp(&a.1));
-    // Small copies on a device are bound by launches: a cache that is no faster than memory is no roof.
+    // Small copies on a device are launch-bound: a cache no faster than memory is not a roof.
     let memory = roofs.iter().find(|(level, _)| level == "memory").map_or(0.0, |(_, value)| *value);
     roofs.retain(|(level, value)| level != "cache" || *value > memory);
     roofs

@@ -1,16 +1,16 @@
-//! Four f64 a vector.
+//! Vectors of four f64.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use super::Double;
 
-/// Proof that the processor has AVX2 and FMA; made from the proof for f32 only.
+/// Proof that the CPU has AVX2 and FMA; made only from the proof for f32.
 #[derive(Clone, Copy)]
 pub(in crate::lanes) struct Avx2(pub(in crate::lanes) crate::lanes::avx2::Avx2);
 
 impl Avx2 {
-    /// 2^n for integral n within -1022..=1023.
+    /// 2^n for an integer n within -1022..=1023.
     #[inline(always)]
     fn power_of_two(self, n: __m256d) -> __m256d {
         proven!({
@@ -73,21 +73,21 @@ impl Double for Avx2 {
     }
     #[inline(always)]
     fn scale(self, a: __m256d, n: __m256d) -> __m256d {
-        // In two factors, so that the last one rounds a subnormal result once.
+        // Two factors, so that only the last product rounds a subnormal result.
         let first = self.max(n, self.splat(-1022.0));
         let rest = self.power_of_two(self.sub(n, first));
         self.mul(self.mul(a, rest), self.power_of_two(first))
     }
     #[inline(always)]
     fn split(self, a: __m256d) -> (__m256d, __m256d) {
-        // A subnormal is made normal first.
+        // Normalise subnormals first.
         let small = self.lt(a, self.splat(f64::MIN_POSITIVE));
         let a = self.select(small, self.mul(a, self.splat(18_014_398_509_481_984.0)), a);
         let (mantissa, exponent) = proven!({
             let bits = _mm256_castpd_si256(a);
             let one = _mm256_set1_epi64x(0x3ff0_0000_0000_0000);
             let mantissa = _mm256_or_si256(_mm256_and_si256(bits, _mm256_set1_epi64x(0x000f_ffff_ffff_ffff)), one);
-            // 2^52 + e as bits of an f64 is e in its lowest bits.
+            // The lowest bits of 2^52 + e as an f64 are e.
             let exponent = _mm256_or_si256(_mm256_srli_epi64::<52>(bits), _mm256_set1_epi64x(0x4330_0000_0000_0000));
             (_mm256_castsi256_pd(mantissa), _mm256_castsi256_pd(exponent))
         });

@@ -1,11 +1,11 @@
-//! Eight f64 a vector.
+//! Vectors of eight f64.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use super::Double;
 
-/// Proof that the processor has AVX-512 F and DQ; made from the proof for f32 only.
+/// Proof that the CPU has AVX-512 F and DQ; made only from the proof for f32.
 #[derive(Clone, Copy)]
 pub(in crate::lanes) struct Avx512(pub(in crate::lanes) crate::lanes::avx512::Avx512);
 

@@ -1,8 +1,8 @@
-//! Four f64 in an array: what every target can do, left to the compiler.
+//! Vectors of four f64 in an array: plain code for every target, vectorised by the compiler.
 
 use super::Double;
 
-/// Needs no proof.
+/// A token without conditions.
 #[derive(Clone, Copy)]
 pub(in crate::lanes) struct Baseline;
 
@@ -33,7 +33,7 @@ impl Double for Baseline {
     }
     #[inline(always)]
     unsafe fn load_at(self, x: *const f64) -> Four {
-        // SAFETY: the caller vouches for four readable values.
+        // SAFETY: the caller guarantees four readable values.
         std::array::from_fn(|i| unsafe { x.add(i).read() })
     }
     #[inline(always)]
@@ -68,7 +68,7 @@ impl Double for Baseline {
     fn scale(self, a: Four, n: Four) -> Four {
         let power = |n: i64| f64::from_bits(((n + 1023) as u64) << 52);
         zip(a, n, |a, n| {
-            // In two factors, so that the last one rounds a subnormal result once.
+            // Two factors, so that only the last product rounds a subnormal result.
             let n = n as i64;
             let first = n.clamp(-1022, 1023);
             a * power((n - first).max(-1022)) * power(first)

@@ -29,12 +29,12 @@ const L: [f64; 7] = [
     1.479_819_860_511_658_591e-1,
 ];
 
-/// ln 2 with zeros at the end, so that it times an exponent is exact; and the rest.
+/// The upper part of ln 2, with trailing zeros so that its product with an exponent is exact; and the remainder.
 const LN2_HIGH: f64 = 6.931_471_803_691_238_164_90e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_700_02e-10;
 
-/// 2^x for x <= 0 (up to 1 is right too), within 1.5 units in the last place (2 without fused multiply-add); subnormal
-/// and then 0 from -1022 down.
+/// 2^x for x <= 0 (also correct up to 1), within 1.5 units in the last place (2 without fused multiply-add); subnormal
+/// and eventually 0 below -1022.
 #[inline(always)]
 pub fn exp2_down<D: Double>(d: D, x: D::F) -> D::F {
     let x = d.max(x, d.splat(-1150.0));

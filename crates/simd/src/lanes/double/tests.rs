@@ -1,12 +1,12 @@
 //! Every operation on f64, on every instruction set of this machine.
 //!
-//! 2^x and ln x are held against the standard library's, whose own error is below one unit in the last place.
+//! 2^x and ln x are compared with the standard library's, whose own error is below one unit in the last place.
 
 use super::{Double, exp2_down, ln};
 use crate::isa::Isa;
 use crate::lanes::{Kernel, Simd, dispatch};
 
-/// A function of a vector.
+/// A vector function.
 trait Function {
     fn of<D: Double>(&self, d: D, x: D::F) -> D::F;
 }
@@ -95,7 +95,7 @@ fn small_operations_agree_with_plain_f64() {
         same(dispatch(isa, Map(&xs, Round)), &f64::round_ties_even);
         same(dispatch(isa, Map(&xs, Clamp)), &|x| x.max(-1.0));
         same(dispatch(isa, Map(&xs, Fraction)), &|x| (x - 3.0) / (x * x + 1.0));
-        // Sixteenths below 250: every product is exact, fused or not.
+        // Multiples of 1/16 below 250: every product is exact, fused or not.
         same(dispatch(isa, Map(&xs, Fused)), &|x| 2.0 * x + 1.0 - x * x);
     }
 }
@@ -109,14 +109,14 @@ fn splitting_takes_every_positive_number_apart() {
         let parts = dispatch(isa, Map(&xs, Mantissa)).into_iter().zip(dispatch(isa, Map(&xs, Exponent)));
         for (x, (m, e)) in xs.iter().zip(parts) {
             assert!((1.0..2.0).contains(&m), "{}: {x} {m}", isa.name());
-            // In two steps, since 2^e alone may be too small.
+            // In two steps, because 2^e alone may underflow.
             let half = (e / 2.0).floor();
             assert_eq!(m * half.exp2() * (e - half).exp2(), *x, "{}", isa.name());
         }
     }
 }
 
-/// Sum and largest of one vector, read through a pointer.
+/// Sum and maximum of one vector, read through a pointer.
 struct Reduce<'a>(&'a [f64; 8]);
 
 impl Kernel for Reduce<'_> {
@@ -124,7 +124,7 @@ impl Kernel for Reduce<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> (usize, f64, f64) {
         let d = s.double();
-        // SAFETY: no vector holds more than eight.
+        // SAFETY: no vector has more than eight lanes.
         #[allow(unsafe_code)]
         let v = unsafe { d.load_at(self.0.as_ptr()) };
         (<S::Double as Double>::LANES, d.sum(v), d.largest(v))

@@ -1,4 +1,4 @@
-//! Scores and the weights they become: where there is none, where they are large.
+//! Scores and their weights: rows without any, and large scores.
 
 use ellwand_core::{Tensor, Tensors};
 
@@ -41,7 +41,7 @@ fn rows_of_a_softmax_add_up_to_one_for_scores_of_any_size() {
     }
 }
 
-/// The array `name` times `factor`.
+/// Multiplies the array `name` by `factor`.
 fn scaled(mut inputs: Tensors, name: &str, factor: f32) -> Tensors {
     let array = inputs.take(name).unwrap();
     let values: Vec<f32> = array.f32().unwrap().iter().map(|x| x * factor).collect();
@@ -56,7 +56,7 @@ fn large_scores_are_judged_by_what_f32_can_tell_of_them() {
         let workload = registry.find(name).unwrap();
         let case = case(&registry, name, [1, 200, 128, 2, 0], "none");
         for larger in [1.0_f32, 10.0, 30.0] {
-            // What is projected becomes queries and keys: scores grow by the square.
+            // The projected array becomes both queries and keys, so scores grow with the square.
             let factor = if array == "q" { larger } else { larger.sqrt() };
             let inputs = scaled(workload.inputs(&case, 7).unwrap(), array, factor);
             let expected = workload.reference(&case, &inputs).unwrap();
@@ -66,7 +66,7 @@ fn large_scores_are_judged_by_what_f32_can_tell_of_them() {
                 let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());
                 assert!(verdict.passed, "{row:?} {larger}: {}", verdict.detail);
             }
-            // What is wrong by a thousandth is wrong, however large the scores are.
+            // An error of a thousandth is wrong, however large the scores are.
             let (output, values) = expected.iter().next().unwrap();
             let mut values = values.f32().unwrap().to_vec();
             let largest = values.iter().fold(1.0_f32, |largest, y| largest.max(y.abs()));

@@ -1,4 +1,4 @@
-//! Weights against what the scores say, tile by tile and block by block.
+//! Weights compared with the scores, tile by tile and block by block.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -6,17 +6,17 @@ use crate::gemm::{Source, pack, packed_len};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
 
-/// What is kept of the rows of a strip.
+/// State of the rows of a strip.
 struct Strip {
     top: Vec<f32>,
     sum: Vec<f32>,
-    /// Sums of weights as products of weights and values would have them.
+    /// Sums of weights, as products of weights and values would have them.
     context: Vec<f64>,
 }
 
-/// Meets `count` keys, the scores of which are `score(row, key)`; returns what became of them.
+/// Processes `count` keys with scores `score(row, key)`.
 fn meet(isa: Isa, strip: &mut Strip, score: &dyn Fn(usize, usize) -> f32, count: usize, see: [usize; ROWS]) -> Weighed {
-    // Query i is the i-th unit vector, so that each key holds the scores of all rows.
+    // Query i is the i-th unit vector, so each key holds the scores of all rows.
     let (rows, head) = (strip.top.len(), ROWS + 1);
     let q: Vec<f32> = (0..rows * head).map(|at| f32::from(u8::from(at % head == at / head))).collect();
     let keys: Vec<f32> = (0..count * head).map(|at| score(at % head, at / head)).collect();
@@ -66,7 +66,7 @@ fn meet(isa: Isa, strip: &mut Strip, score: &dyn Fn(usize, usize) -> f32, count:
 #[test]
 fn weights_stand_to_one_another_as_the_scores_say_however_far_apart_those_are() {
     for isa in Isa::available() {
-        // Multiples of 1/16, which sums of products keep as they are.
+        // Multiples of 1/16, whose sums are exact.
         let noise = |row: usize, key: usize, spread: usize| {
             (((row * 7919 + key * 104_729 + 12_345) * 2_654_435_761) >> 7) as u16 as usize % (32 * spread + 1)
         };
@@ -76,7 +76,7 @@ fn weights_stand_to_one_another_as_the_scores_say_however_far_apart_those_are() 
                     let mut strip =
                         Strip { top: vec![f32::NEG_INFINITY; rows], sum: vec![0.0; rows], context: vec![0.0; rows] };
                     let mut see = [count; ROWS];
-                    // As under a causal mask: each row sees a key more than the one above it.
+                    // As under a causal mask: each row sees one key more than the previous one.
                     (0..rows).for_each(|i| see[i] = count - (rows - 1 - i) * less.min(count / ROWS));
                     for block in 0..3 {
                         let score = |row: usize, key: usize| {
@@ -103,7 +103,7 @@ fn weights_stand_to_one_another_as_the_scores_say_however_far_apart_those_are() 
 fn tops_that_stand_too_low_are_settled_anew_in_every_tile() {
     let isa = Isa::best();
     let mut strip = Strip { top: vec![f32::NEG_INFINITY; 6], sum: vec![0.0; 6], context: vec![0.0; 6] };
-    // Row i grows by i from key to key: row 0 never, row 1 in every tile, the last by hundreds.
+    // Row i grows by i from key to key: row 0 never, row 1 in every tile, the last row by hundreds.
     let score = |row: usize, key: usize| (row * key) as f32;
     match meet(isa, &mut strip, &score, 200, [200; ROWS]) {
         Weighed::Lost => assert!(!isa.name().contains("512"), "nothing here is not a number"),
@@ -120,7 +120,7 @@ fn what_is_not_a_number_leaves_the_rows_as_they_were() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         for key in [0, 70, 199] {
             let mut strip = Strip { top: vec![1.0; 6], sum: vec![2.0; 6], context: vec![2.0; 6] };
-            // A product with 0 makes every row of an infinite key NaN.
+            // A product with 0 makes every row with an infinite key NaN.
             let score = |row: usize, at: usize| if (row, at) == (3, key) { bad } else { 0.0 };
             assert_eq!(meet(Isa::best(), &mut strip, &score, 200, [200; ROWS]), Weighed::Lost, "{bad} at {key}");
             assert!(strip.top == [1.0; 6] && strip.sum == [2.0; 6]);

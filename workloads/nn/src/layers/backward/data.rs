@@ -1,4 +1,4 @@
-//! The arrays of a case: those of the way forward and the gradient of what follows.
+//! The arrays of a case: those of the forward operation and the upstream gradient.
 
 use ellwand_core::{Case, Fit, InputError, Tensor, Tensors};
 
@@ -6,10 +6,10 @@ use super::op::{Op, Upstream};
 use crate::layers::data::{self, leading, normal, three};
 use crate::layers::shape::Shape;
 
-/// Tells the upstream gradient apart from the arrays of the way forward, which are the same as there.
+/// Distinguishes the upstream gradient from the forward arrays, which are the same as in the forward workload.
 const UPSTREAM: u64 = 5;
 
-/// Seeded arrays of a case.
+/// Generates the seeded arrays of a case.
 pub(super) fn seeded(op: Op, shape: &Shape, seed: u64) -> Result<Tensors, InputError> {
     let mut arrays = data::seeded(op.forward(), shape, seed)?;
     arrays.take("beta");
@@ -23,7 +23,7 @@ pub(super) fn seeded(op: Op, shape: &Shape, seed: u64) -> Result<Tensors, InputE
     Ok(arrays)
 }
 
-/// Checks arrays that the user gave and returns the case that they make, as on the way forward. dloss may be left out: 1.
+/// Checks the user's arrays and returns the resulting case, as in the forward direction. dloss defaults to 1.
 pub(super) fn adopt(op: Op, case: &Case, mut given: Tensors, fit: Fit) -> Result<(Case, Tensors), InputError> {
     let name = op.upstream_name();
     let upstream = given.take(name);

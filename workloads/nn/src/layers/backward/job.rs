@@ -1,4 +1,4 @@
-//! The implementations, made ready: arrays under the allocation policy of the case, pieces, threads, sums over the pieces.
+//! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
@@ -13,21 +13,21 @@ use ellwand_simd::buffer::{Buffer, Shared};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 
-/// The most pieces where each has sums of columns of its own: enough for the threads of a large machine, few enough that
-/// adding them up is little beside the rows.
+/// Most pieces if each has its own column sums: enough for the threads of a large machine, few enough that adding them
+/// up is cheap compared with the rows.
 const MOST_SUMS: usize = 128;
 
-/// Columns whose sums are added up together, a multiple of a cache line of f64.
+/// Columns whose sums are added together; a multiple of a cache line of f64.
 const COLUMNS: usize = 256;
 
-/// One way of computing an operation.
+/// A method of computing an operation, on one thread or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Method {
     pub(super) way: Way,
     pub(super) parallel: bool,
 }
 
-/// The rows of the table.
+/// The CPU implementations of an operation.
 pub(super) fn implementations(op: Op) -> [Implementation; 4] {
     let row = |name: &str, about: &str, parallel: bool, way: fn(Isa) -> Way| {
         let row = Implementation::cpu(op.name(), name, about, move |case, inputs, _| {
@@ -44,29 +44,29 @@ pub(super) fn implementations(op: Op) -> [Implementation; 4] {
     ]
 }
 
-/// Rows of a piece, by the shape alone.
+/// Rows per piece; depends only on the shape.
 fn rows_of(op: Op, shape: &Shape) -> usize {
     let rows = rows_of_a_piece(shape);
     if op.has_parameters() { rows.max(shape.rows().div_ceil(MOST_SUMS)).next_multiple_of(16) } else { rows }
 }
 
-/// Bytes of the sums of columns that an implementation keeps.
+/// Size of the column sums that an implementation keeps, in bytes.
 pub(super) fn bytes_of_sums(op: Op, shape: &Shape) -> u64 {
     if op.has_parameters() { 16 * (shape.dimension * shape.rows().div_ceil(rows_of(op, shape))) as u64 } else { 0 }
 }
 
-/// One operation of one case, with its arrays.
+/// One operation at one case, with its arrays.
 pub(super) struct Job {
     op: Op,
     method: Method,
     shape: Shape,
-    /// Extents of x as they were given.
+    /// The original extents of x.
     extents: Vec<usize>,
     x: Buffer,
     target: Buffer,
-    /// dy, or dloss of each loss; empty where the loss is reduced.
+    /// dy, or dloss of each loss; empty if the loss is reduced.
     upstream: Buffer,
-    /// As [`Plan::factor`].
+    /// The same as [`Plan::factor`].
     factor: f64,
     gamma: Buffer,
     labels: Vec<i64>,
@@ -81,7 +81,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Arrays for a case, copied under its allocation policy.
+    /// Allocates the arrays of a case and copies the inputs, under its allocation policy.
     pub(super) fn new(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, PrepareError> {
         let shape = Shape::of(case)?;
         let x = inputs.get("x")?;
@@ -130,7 +130,7 @@ impl Job {
         })
     }
 
-    /// Calls `work` for each of so many parts, on all threads where the method says so.
+    /// Calls `work(part)` for `0..parts`, on all threads if the method is parallel.
     fn each(&self, parts: usize, work: impl Fn(usize) + Sync) {
         match self.method.parallel {
             true => pool::for_each_chunk(parts, work),
@@ -138,7 +138,7 @@ impl Job {
         }
     }
 
-    /// Computes once.
+    /// Computes the gradients once.
     pub(super) fn compute(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
             let pages = self.shape.allocation.pages();
@@ -147,7 +147,7 @@ impl Job {
                 unsafe { output.renew(pages) };
             }
         }
-        // Taken out while the threads write to them, and put back.
+        // Moved out while the threads write to them, and moved back afterwards.
         let mut held = [&mut self.dx, &mut self.dgamma, &mut self.dbeta].map(std::mem::take);
         let mut sums = std::mem::take(&mut self.sums);
         let [dx, dgamma, dbeta] = held.each_mut().map(|buffer| Shared::new(buffer));
@@ -157,7 +157,7 @@ impl Job {
         self.sums = sums;
     }
 
-    /// All pieces: dx, and the sums of columns of each.
+    /// Computes all pieces: dx, and the column sums of each piece.
     fn rows(&self, dx: &Shared<'_>, sums: &Shared<'_, f64>) {
         let (d, rows) = (self.shape.dimension, rows_of(self.op, &self.shape));
         let plan = Plan {
@@ -178,16 +178,16 @@ impl Job {
                 target: self.target.get(from * d..to * d).unwrap_or(&[]),
                 upstream: self.upstream.get(upstream).unwrap_or(&[]),
                 labels: self.labels.get(from..to).unwrap_or(&[]),
-                // SAFETY: pieces of different i do not overlap.
+                // SAFETY: different pieces do not overlap.
                 dx: unsafe { dx.piece(from * d, to * d) },
-                // SAFETY: nor do these; there are none where there are no parameters.
+                // SAFETY: nor do these sums; they are empty without parameters.
                 sums: unsafe { sums.piece(i * 2 * d, (i + 1) * 2 * d) },
             };
             piece::run(self.method.way, &plan, piece);
         });
     }
 
-    /// dgamma and dbeta from the sums of all pieces, piece after piece for every column.
+    /// Computes dgamma and dbeta from the sums of all pieces, piece by piece for every column.
     fn columns(&self, sums: &[f64], [dgamma, dbeta]: [&Shared<'_>; 2]) {
         let d = self.shape.dimension;
         if sums.is_empty() {
@@ -200,7 +200,7 @@ impl Job {
                 for piece in sums.chunks_exact(2 * d) {
                     totals.iter_mut().zip(&piece[first + from..first + to]).for_each(|(total, sum)| *total += sum);
                 }
-                // SAFETY: columns of different i do not overlap.
+                // SAFETY: different column ranges do not overlap.
                 let output = unsafe { output.piece(from, to) };
                 output.iter_mut().zip(totals).for_each(|(output, total)| *output = total as f32);
             }

@@ -1,31 +1,32 @@
-//! Gradients element by element: slopes of activations, and differences.
+//! Element-wise gradients: slopes of activations, and differences.
 //!
-//! A slope f' of x Phi(x), of its tanh form and of x s(x) obeys f'(x) + f'(-x) = 1, since Phi(x) + Phi(-x) = 1 and the logistic
-//! function s has the same law. So f'(x) = 1 - h(x) above 0 and h(-x) below, where h(a) = f'(-a) dies away like an exponential
-//! and nothing cancels in it.
+//! The slope f' of x Phi(x), of its tanh form and of x s(x) satisfies f'(x) + f'(-x) = 1, because Phi(x) + Phi(-x) = 1
+//! and the logistic function s has the same property. So f'(x) = 1 - h(x) above 0 and h(-x) below, where h(a) = f'(-a)
+//! decays exponentially and involves no cancellation.
 
 use crate::layers::line::Pair;
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// erfc(z) = (c1 t + .. + c5 t^5) e^(-z^2) with t = 1 / (1 + p z), within 1.5e-7 for z >= 0 (M. Abramowitz and I. A. Stegun,
-/// Handbook of Mathematical Functions, 1964, 7.1.26); the coefficients halved, for Phi(-a) = erfc(a / sqrt 2) / 2.
+/// erfc(z) = (c1 t + .. + c5 t^5) e^(-z^2) with t = 1 / (1 + p z), within 1.5e-7 for z >= 0 (M. Abramowitz and I. A.
+/// Stegun, Handbook of Mathematical Functions, 1964, 7.1.26); the coefficients are halved, for Phi(-a) =
+/// erfc(a / sqrt 2) / 2.
 const HALF_ERFC: [f32; 5] = [0.127_414_8, -0.142_248_37, 0.710_706_9, -0.726_576, 0.530_702_7];
-/// p / sqrt 2.
+/// The value p / sqrt 2.
 const P: f32 = 0.231_641_9;
-/// 1 / sqrt(2 pi), the density at 0.
+/// The density at 0, 1 / sqrt(2 pi).
 const DENSITY: f32 = 0.398_942_3;
-/// 2 sqrt(2 / pi), and that times 0.044715.
+/// The factor 2 sqrt(2 / pi), and its product with 0.044715.
 const TANH: [f32; 2] = [1.595_769, 0.071_354_81];
-/// From here on the tanh form's exponential is 0.
+/// From here on, the exponential of the tanh form is 0.
 const TANH_LIMIT: f32 = 16.0;
 
-/// f'(x) from a = |x| and h(a). NaN stays.
+/// f'(x) from a = |x| and h(a). NaN stays NaN.
 #[inline(always)]
 fn mirrored<S: Simd>(s: S, x: S::F, h: S::F) -> S::F {
     s.select(s.lt(x, s.splat(0.0)), h, s.sub(s.splat(1.0), h))
 }
 
-/// Phi(x) + x phi(x) within 5e-7; NaN at NaN and at the infinities.
+/// Phi(x) + x phi(x) within 5e-7; NaN for NaN and for infinities.
 ///
 /// h(a) = Phi(-a) - a phi(a) = e^(-a^2 / 2) (erfc's polynomial / 2 - a / sqrt(2 pi)).
 #[inline(always)]
@@ -48,7 +49,7 @@ fn logistic<S: Simd>(s: S, e: S::F, a_slope: S::F) -> S::F {
     s.mul(s.mul(e, share), s.neg_mul_add(a_slope, share, s.splat(1.0)))
 }
 
-/// The slope of the tanh form within 5e-7; NaN at NaN and at the infinities.
+/// The slope of the tanh form within 5e-7; NaN for NaN and for infinities.
 #[inline(always)]
 fn gelu_tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let a = s.abs_up_to(x, s.splat(TANH_LIMIT));
@@ -56,18 +57,18 @@ fn gelu_tanh<S: Simd>(s: S, x: S::F) -> S::F {
     let inner = s.mul(a, s.mul_add(square, s.splat(TANH[1]), s.splat(TANH[0])));
     let a_slope = s.mul(a, s.mul_add(square, s.splat(3.0 * TANH[1]), s.splat(TANH[0])));
     let h = logistic(s, s.exp_down(s.sub(s.splat(0.0), inner)), a_slope);
-    // Nothing for a number; NaN and the infinities come back, which the limit took away.
+    // Adds 0 for a number, and restores NaN and infinities, which the limit removed.
     mirrored(s, x, s.mul_add(x, s.splat(0.0), h))
 }
 
-/// s + x s (1 - s) within 5e-7; NaN at NaN and at the infinities.
+/// s + x s (1 - s) within 5e-7; NaN for NaN and for infinities.
 #[inline(always)]
 fn swish<S: Simd>(s: S, x: S::F) -> S::F {
     let a = s.abs(x);
     mirrored(s, x, logistic(s, s.exp_down(s.sub(s.splat(0.0), a)), a))
 }
 
-/// dy times the slope of GELU at x; of the tanh form if so.
+/// dy times the slope of GELU at x, in the tanh form if `TANH`.
 #[derive(Clone, Copy)]
 pub(super) struct GeluSlope<const TANH: bool>;
 
@@ -97,7 +98,7 @@ impl Pair for SwishSlope {
     }
 }
 
-/// (x - target) times a factor.
+/// (x - target) times a constant factor.
 #[derive(Clone, Copy)]
 pub(super) struct ScaledDifference {
     pub(super) factor: f32,
@@ -114,13 +115,13 @@ impl Pair for ScaledDifference {
     }
 }
 
-/// 2 (x - target) times an upstream gradient of its own.
+/// 2 (x - target) times a separate upstream gradient for each element.
 pub(super) struct EachDifference<'a> {
     pub(super) x: &'a [f32],
     pub(super) target: &'a [f32],
     pub(super) upstream: &'a [f32],
     pub(super) y: &'a mut [f32],
-    /// Past the caches; y starts on a vector then.
+    /// Use non-temporal stores; y is then aligned to a vector.
     pub(super) stream: bool,
 }
 
@@ -137,7 +138,7 @@ impl Kernel for EachDifference<'_> {
     }
 }
 
-/// 2 (x - target) dloss
+/// The gradient 2 (x - target) dloss.
 #[inline(always)]
 fn doubled<S: Simd>(s: S, x: S::F, target: S::F, dloss: S::F) -> S::F {
     let difference = s.sub(x, target);

@@ -1,17 +1,17 @@
-//! The gradient of cross-entropy as a softmax whose rows end differently: (softmax(x) - 1 at the label) times the upstream
-//! gradient. The logits come from memory once.
+//! The gradient of cross-entropy as a softmax with a different final step: (softmax(x) - 1 at the label) times the
+//! upstream gradient. Reads the logits from memory only once.
 
 use crate::layers::softmax::Weigh;
 
-/// Less 1 at the label, and scaled by the upstream gradient.
+/// Subtracts 1 at the label and multiplies by the upstream gradient.
 #[derive(Clone, Copy)]
 pub(super) struct LessLabel<'a> {
     /// The class of each row, below `d`.
     pub(super) labels: &'a [i64],
-    /// One for each row; empty where `factor` is that of all.
+    /// One value per row; empty if `factor` applies to all rows.
     pub(super) upstream: &'a [f32],
     pub(super) factor: f32,
-    /// Classes.
+    /// Number of classes.
     pub(super) d: usize,
 }
 
@@ -20,7 +20,8 @@ impl Weigh for LessLabel<'_> {
     fn factors<const ROWS: usize>(&self, row: usize, sums: [f32; ROWS], terms: &mut [f32]) -> [f32; ROWS] {
         let mut factors = [0.0; ROWS];
         for r in 0..ROWS {
-            // (term / sum - 1) upstream = (term - sum) upstream / sum: where the label has nearly all, the difference is exact.
+            // (term / sum - 1) upstream = (term - sum) upstream / sum: the difference is exact if the label has nearly
+            // all of the weight.
             terms[r * self.d + self.labels[row + r] as usize] -= sums[r];
             factors[r] = self.upstream.get(row + r).copied().unwrap_or(self.factor) / sums[r];
         }

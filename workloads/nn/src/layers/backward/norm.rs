@@ -1,23 +1,23 @@
-//! Gradients of layer normalisation, a few rows at a time so that their reductions overlap and share the sums of columns.
+//! Gradients of layer normalisation, a few rows at a time so that their reductions overlap and share the column sums.
 //!
-//! Two passes over a row. With d = x - shift, where the shift is the mean of the row's first vector, the first sums d, d^2,
-//! g = dy gamma and g d: mean and variance follow as on the way forward (`layers/norm.rs`), and the mean of g n, n being the
-//! normalised x, from that of g d. Where the shift lies too far from the mean the sums with x are made again about the mean.
-//! The second pass reads what the first left in the cache, writes dx and adds to the sums of columns, which go to f64 every
-//! [`TOGETHER`] rows.
+//! Two passes over a row. With d = x - shift, where the shift is the mean of the row's first vector, the first pass
+//! sums d, d^2, g = dy gamma and g d. Mean and variance follow as in the forward direction (`layers/norm.rs`), and the
+//! mean of g n, where n is the normalised x, from that of g d. If the shift is too far from the mean, the sums with x
+//! are recomputed about the mean. The second pass reads what the first left in the cache, writes dx and updates the
+//! column sums, which are moved to f64 every [`TOGETHER`] rows.
 #![allow(unsafe_code)]
 
 use crate::layers::norm::{FAR, Moments, again, put, settle};
 use ellwand_simd::lanes::{Kernel, Simd};
 
-/// Rows of scratch: the sums of columns for dgamma and dbeta.
+/// Rows of scratch: the column sums for dgamma and dbeta.
 pub(super) const SCRATCH: usize = 2;
 
-/// Rows whose terms are summed in f32 before the sums go to f64: an error below 64 half units in the last place, usually a
-/// tenth of that. A multiple of every number of rows in a block.
+/// Rows whose terms are summed in f32 before the sums are moved to f64: the error is below 64 half units in the last
+/// place, and usually a tenth of that. A multiple of every block size.
 const TOGETHER: usize = 64;
 
-/// dx for every row, and dgamma and dbeta summed over them.
+/// Computes dx for every row, and dgamma and dbeta summed over the rows.
 pub(super) struct NormGradient<'a> {
     pub(super) x: &'a [f32],
     pub(super) dy: &'a [f32],
@@ -25,15 +25,15 @@ pub(super) struct NormGradient<'a> {
     pub(super) eps: f32,
     pub(super) gamma: &'a [f32],
     pub(super) dx: &'a mut [f32],
-    /// dgamma, then dbeta: overwritten.
+    /// Output: dgamma, then dbeta.
     pub(super) sums: &'a mut [f64],
-    /// Past the caches; every row of dx starts on a vector then.
+    /// Use non-temporal stores; every row of dx is then aligned to a vector.
     pub(super) stream: bool,
-    /// [`SCRATCH`] rows.
+    /// Buffer of [`SCRATCH`] rows.
     pub(super) scratch: &'a mut [f32],
 }
 
-/// What the second pass needs of a row.
+/// Values of a row for the second pass.
 #[derive(Clone, Copy, Default)]
 struct Row {
     moments: Moments,
@@ -51,8 +51,8 @@ impl Kernel for NormGradient<'_> {
         assert!(self.x.len() == rows * d && self.sums.len() == 2 * d && self.scratch.len() == SCRATCH * d);
         self.scratch.fill(0.0);
         self.sums.fill(0.0);
-        // The state of a row in the first pass is five vectors; what a block reads and writes has to stay in the first-level
-        // cache. From memory row by row.
+        // The state of a row in the first pass takes five vectors, and what a block reads and writes must stay in the
+        // L1 cache. Rows in memory are processed one by one.
         let together = match d {
             _ if self.stream => 0,
             ..=256 if S::REGISTERS >= 32 => 4,
@@ -78,7 +78,7 @@ impl Kernel for NormGradient<'_> {
     }
 }
 
-/// The sums of d, d^2, g and g d with one more of each.
+/// Adds one term to the sums of d, d^2, g and g d.
 #[inline(always)]
 fn added<S: Simd>(s: S, sums: [S::F; 4], deviation: S::F, dy: S::F, gamma: S::F) -> [S::F; 4] {
     let [all, squares, all_g, products] = sums;
@@ -91,7 +91,7 @@ fn added<S: Simd>(s: S, sums: [S::F; 4], deviation: S::F, dy: S::F, gamma: S::F)
     ]
 }
 
-/// The normalised x and dx.
+/// The normalised x, and dx.
 #[inline(always)]
 fn gradient<S: Simd>(s: S, of: &[S::F; 5], x: S::F, dy: S::F, gamma: S::F) -> (S::F, S::F) {
     let &[shift, scale, offset, mean_g, mean_gn] = of;
@@ -100,7 +100,7 @@ fn gradient<S: Simd>(s: S, of: &[S::F; 5], x: S::F, dy: S::F, gamma: S::F) -> (S
 }
 
 impl NormGradient<'_> {
-    /// Rows `from..to` in blocks of `ROWS`, what is left row by row.
+    /// Processes rows `from..to` in blocks of `ROWS`, and the remainder row by row.
     #[inline(always)]
     fn blocks<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, from: usize, to: usize) {
         let whole = from + (to - from) / ROWS * ROWS;
@@ -112,7 +112,7 @@ impl NormGradient<'_> {
         }
     }
 
-    /// The `ROWS` rows from `row` on. The caller checked the lengths of all arrays.
+    /// Processes `ROWS` rows starting at `row`. The caller checked the lengths of all arrays.
     #[inline(always)]
     fn block<S: Simd, const ROWS: usize, const STREAM: bool>(&mut self, s: S, row: usize) {
         let rows = self.first_pass::<S, ROWS>(s, row);
@@ -130,8 +130,8 @@ impl NormGradient<'_> {
             *of = [s.splat(shift), s.splat(scale), s.splat(offset), s.splat(row.mean_g), s.splat(row.mean_gn)];
         }
         for c in (0..whole).step_by(S::LANES) {
-            // SAFETY: c + LANES <= d, the length of gamma and of the sums; ROWS rows are within x, dy and dx, whose rows start
-            // on a vector for `STREAM`.
+            // SAFETY: c + LANES <= d, the length of gamma and of the sums; ROWS rows are within x, dy and dx, whose
+            // rows are aligned to a vector if `STREAM`.
             unsafe {
                 let gamma = s.load_at(self.gamma.as_ptr().add(c));
                 let (to_gamma, to_beta) = (dgamma.as_mut_ptr().add(c), dbeta.as_mut_ptr().add(c));
@@ -163,7 +163,7 @@ impl NormGradient<'_> {
         }
     }
 
-    /// Moments and means of the `ROWS` rows from `row` on.
+    /// Moments and means of `ROWS` rows starting at `row`.
     #[inline(always)]
     fn first_pass<S: Simd, const ROWS: usize>(&self, s: S, row: usize) -> [Row; ROWS] {
         let (d, from) = (self.d, row * self.d);
@@ -175,7 +175,7 @@ impl NormGradient<'_> {
             shift[r] = s.sum(if first == S::LANES { s.load(x) } else { s.load_part(x, 0.0) }) / first as f32;
             from_shift[r] = s.splat(shift[r]);
         }
-        // Of d, d^2, g and g d.
+        // Sums of d, d^2, g and g d.
         let mut sums = [[s.splat(0.0); 4]; ROWS];
         let (x, dy) = (self.x.as_ptr().wrapping_add(from), self.dy.as_ptr().wrapping_add(from));
         for c in (0..whole).step_by(S::LANES) {
@@ -192,7 +192,7 @@ impl NormGradient<'_> {
             let gamma = s.load_part(&self.gamma[whole..], 0.0);
             for (r, shift) in shift.iter().enumerate() {
                 let rest = from + r * d + whole..from + r * d + d;
-                // A lane beyond the row adds nothing to any sum.
+                // Lanes beyond the row add nothing to any sum.
                 let (x, dy) = (s.load_part(&self.x[rest.clone()], *shift), s.load_part(&self.dy[rest], 0.0));
                 sums[r] = added(s, sums[r], s.sub(x, from_shift[r]), dy, gamma);
             }
@@ -217,7 +217,7 @@ impl NormGradient<'_> {
         rows
     }
 
-    /// Mean of g (x - shift) over a row. Rarely needed, so kept out of the loop.
+    /// Mean of g (x - shift) over a row. Rarely needed, so not inlined into the loop.
     #[cold]
     #[inline(always)]
     fn products<S: Simd>(&self, s: S, row: std::ops::Range<usize>, shift: f32) -> f32 {

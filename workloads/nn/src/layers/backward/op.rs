@@ -3,7 +3,7 @@
 use crate::layers::op::Op as Forward;
 use crate::layers::shape::{Reduction, Shape};
 
-/// One workload of the group: the gradient of an operation.
+/// The gradient of one operation: a workload of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     LayerNorm,
@@ -13,14 +13,14 @@ pub(super) enum Op {
     CrossEntropyLoss,
 }
 
-/// What shape the gradient of what follows has.
+/// Shape of the upstream gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Upstream {
-    /// That of x.
+    /// The shape of x.
     Whole,
-    /// One value a row.
+    /// One value per row.
     Rows,
-    /// One value, of a loss that is reduced.
+    /// A single value, for a reduced loss.
     One,
 }
 
@@ -49,7 +49,7 @@ impl Op {
         }
     }
 
-    /// The operation that this is the gradient of.
+    /// The operation whose gradient this is.
     pub(super) fn forward(self) -> Forward {
         match self {
             Op::LayerNorm => Forward::LayerNorm,
@@ -60,7 +60,7 @@ impl Op {
         }
     }
 
-    /// Name of the gradient of what follows.
+    /// Name of the upstream gradient.
     pub(super) fn upstream_name(self) -> &'static str {
         if self.forward().is_loss() { "dloss" } else { "dy" }
     }
@@ -77,12 +77,13 @@ impl Op {
         self == Op::LayerNorm
     }
 
-    /// Whether it goes row by row.
+    /// True if the operation works row by row.
     pub(super) fn rowwise(self) -> bool {
         matches!(self, Op::LayerNorm | Op::CrossEntropyLoss)
     }
 
-    /// Floating-point operations an element, as the formula is written: exponentials, roots and the error function count one.
+    /// Floating-point operations per element, as in the formula: exponentials, roots and the error function count as
+    /// one.
     fn flops(self, shape: &Shape) -> f64 {
         match self {
             Op::LayerNorm => 16.0,
@@ -95,7 +96,7 @@ impl Op {
         }
     }
 
-    /// Operations of a case.
+    /// Floating-point operations of a case.
     pub(super) fn operations(self, shape: &Shape) -> f64 {
         self.flops(shape) * shape.elements() as f64
     }

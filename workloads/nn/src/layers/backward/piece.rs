@@ -1,4 +1,4 @@
-//! One piece of the work: whole rows of every array, and the ways of computing it.
+//! One piece of the work: whole rows of every array, and how to compute it.
 
 use super::line::{EachDifference, GeluSlope, ScaledDifference, SwishSlope};
 use super::loss::LessLabel;
@@ -11,32 +11,32 @@ use crate::layers::softmax::{self, Softmax};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::dispatch;
 
-/// What is the same for all pieces.
+/// Values shared by all pieces.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) op: Op,
-    /// Elements of a row.
+    /// Length of a row.
     pub(super) d: usize,
     pub(super) eps: f32,
-    /// The tanh form of GELU.
+    /// True for the tanh form of GELU.
     pub(super) tanh: bool,
-    /// By what the gradient of a loss is multiplied: dloss over the number of losses where they are reduced to a mean, dloss
-    /// where to their sum, 1 where `upstream` has one for each.
+    /// Factor of a loss gradient: dloss over the number of losses if they are reduced to a mean, dloss if to their sum,
+    /// 1 if `upstream` has a value for each.
     pub(super) factor: f64,
-    /// Outputs are stored past the caches; pieces and rows start on a vector then.
+    /// Use non-temporal stores; pieces and rows are then aligned to a vector.
     pub(super) stream: bool,
     pub(super) gamma: &'a [f32],
 }
 
-/// Rows of the arrays; one that the operation does not use is empty.
+/// Rows of the arrays; unused arrays are empty.
 pub(super) struct Piece<'a> {
     pub(super) x: &'a [f32],
     pub(super) target: &'a [f32],
-    /// dy, or dloss of each loss; empty for one that is reduced.
+    /// dy, or dloss of each loss; empty for a reduced loss.
     pub(super) upstream: &'a [f32],
     pub(super) labels: &'a [i64],
     pub(super) dx: &'a mut [f32],
-    /// Sums over the rows of the piece: dgamma, then dbeta.
+    /// Output: sums over the rows of the piece, dgamma, then dbeta.
     pub(super) sums: &'a mut [f64],
 }
 
@@ -50,7 +50,7 @@ pub(super) fn run(way: Way, plan: &Plan<'_>, piece: Piece<'_>) {
     }
 }
 
-/// A span over one piece, never one over a row.
+/// One span per piece, never per row.
 fn span(op: Op) -> ellwand_profile::Guard {
     use ellwand_profile::span;
     match op {

@@ -1,4 +1,4 @@
-//! The gradients in f64 as their definitions say, rounded once to f32.
+//! The gradients in f64 by definition, rounded once to f32.
 
 use std::f64::consts::PI;
 
@@ -6,9 +6,10 @@ use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::reference::{log_sum, phi};
 
-/// The derivative of GELU: Phi(x) + x phi(x), phi the density of the normal distribution (D. Hendrycks and K. Gimpel, 2016).
+/// The derivative of GELU: Phi(x) + x phi(x), with phi the normal density (D. Hendrycks and K. Gimpel, 2016).
 ///
-/// That of the tanh form x s(v(x)) with s the logistic function and v = 2 sqrt(2/pi) (x + 0.044715 x^3): s + x v' s (1 - s).
+/// For the tanh form x s(v(x)), with s the logistic function and v = 2 sqrt(2/pi) (x + 0.044715 x^3): s + x v' s (1 -
+/// s).
 pub(super) fn gelu_slope(x: f64, tanh: bool) -> f64 {
     if !tanh {
         return phi(x) + x * (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
@@ -16,7 +17,7 @@ pub(super) fn gelu_slope(x: f64, tanh: bool) -> f64 {
     let scale = 2.0 * (2.0 / PI).sqrt();
     let inner = scale * (x + 0.044_715 * x * x * x);
     let inner_slope = scale * (1.0 + 3.0 * 0.044_715 * x * x);
-    // s (1 - s), the same for v and -v, without an overflow.
+    // s (1 - s), which is the same for v and -v, without overflow.
     let small = (-inner.abs()).exp();
     1.0 / (1.0 + (-inner).exp()) + x * inner_slope * (small / (1.0 + small).powi(2))
 }
@@ -27,7 +28,7 @@ pub(super) fn swish_slope(x: f64) -> f64 {
     above * (1.0 + x * below)
 }
 
-/// Moments of a row: its mean and 1 / sqrt(variance + eps).
+/// Moments of a row: the mean and 1 / sqrt(variance + eps).
 pub(super) fn moments(x: &[f32], eps: f32) -> (f64, f64) {
     let d = x.len() as f64;
     let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / d;
@@ -35,9 +36,9 @@ pub(super) fn moments(x: &[f32], eps: f32) -> (f64, f64) {
     (mean, 1.0 / (variance + f64::from(eps)).sqrt())
 }
 
-/// With n = (x - mean) / sqrt(variance + eps) and g = dy gamma, dx = (g - mean(g) - n mean(g n)) / sqrt(variance + eps); the
-/// sums of dy n and of dy over the rows are dgamma and dbeta (J. L. Ba, J. R. Kiros, G. E. Hinton, Layer normalization, 2016,
-/// by the chain rule; S. Ioffe and C. Szegedy, Batch normalization, 2015, section 3, have it for columns).
+/// With n = (x - mean) / sqrt(variance + eps) and g = dy gamma, dx = (g - mean(g) - n mean(g n)) / sqrt(variance +
+/// eps). The sums of dy n and of dy over the rows are dgamma and dbeta (J. L. Ba, J. R. Kiros, G. E. Hinton, Layer
+/// normalization, 2016, by the chain rule; S. Ioffe and C. Szegedy, Batch normalization, 2015, section 3, for columns).
 fn norm(x: &[f32], dy: &[f32], plan: &Plan<'_>, dx: &mut [f32], sums: &mut [f64]) {
     let (mean, inverse) = moments(x, plan.eps);
     let count = x.len() as f64;

@@ -1,19 +1,19 @@
-//! The gradients as plain loops over f32, with sums in f64: what one writes without thinking of the machine. The compiler may
-//! vectorise what it can.
+//! The gradients as plain f32 loops with sums in f64: code written without regard to the machine. The compiler may
+//! vectorise it.
 
 use super::op::Op;
 use super::piece::{Piece, Plan};
 use crate::layers::scalar::largest;
 
-/// The derivative of GELU; of the exact form by erfc, of the other by the logistic function.
+/// The derivative of GELU: the exact form by erfc, the tanh form by the logistic function.
 fn gelu_slope(x: f32, tanh: bool) -> f32 {
     use std::f32::consts::{FRAC_1_SQRT_2, PI};
     if !tanh {
         return 0.5 * libm::erfcf(-x * FRAC_1_SQRT_2) + x * (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
     }
     let scale = 2.0 * (2.0 / PI).sqrt();
-    // Far out the cubic would overflow against a derivative of 0; there the slope is that at the limit. NaN stays, and
-    // infinity gives NaN by the last term.
+    // Far from 0 the cubic would overflow against a derivative of 0, so the slope is that at the limit. NaN stays NaN,
+    // and infinity gives NaN through the last term.
     let near = x.clamp(-20.0, 20.0);
     let inner = scale * (near + 0.044_715 * near * near * near);
     let inner_slope = scale * (1.0 + 3.0 * 0.044_715 * near * near);

@@ -1,4 +1,4 @@
-//! The workloads of the group `layers-backward`, and how far an answer may lie from the reference.
+//! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
     Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
@@ -26,8 +26,8 @@ impl Backward {
     }
 }
 
-/// Arrays that the reference adds: for layer normalisation, against what an error of dx in each row and of dgamma and dbeta in
-/// each column is held.
+/// Arrays that the reference adds for layer normalisation: the scales for errors of dx in each row, and of dgamma and
+/// dbeta in each column.
 const SCALES: [(&str, &str); 3] = [("dx", "dx-scale"), ("dgamma", "dgamma-scale"), ("dbeta", "dbeta-scale")];
 
 impl Workload for Backward {
@@ -66,7 +66,7 @@ impl Workload for Backward {
     fn footprint(&self, case: &Case) -> u64 {
         let Ok(shape) = Shape::of(case) else { return u64::MAX };
         let (read, written) = self.op.traffic(&shape);
-        // Inputs and an implementation's copy of them; its outputs, those it hands out and the reference's.
+        // Inputs and an implementation's copy of them; its outputs, the copy it returns and the reference's.
         read.saturating_mul(2).saturating_add(written.saturating_mul(3)).saturating_add(bytes_of_sums(self.op, &shape))
     }
 
@@ -104,7 +104,7 @@ impl Workload for Backward {
         Ports { inputs, outputs }
     }
 
-    /// Cases that differ in how they are computed or reduced get the same arrays, which are those of the way forward.
+    /// Cases that differ only in computation or reduction get the same arrays, which are those of the forward workload.
     fn data_digest(&self, case: &Case) -> u64 {
         let axis = |name: &str| (name.to_string(), Value::Int(case.int(name).unwrap_or(0)));
         Case::new("layers-data", vec![axis("batch"), axis("sequence"), axis("dimension")]).digest()
@@ -139,8 +139,8 @@ impl Workload for Backward {
         Work::items("elements", shape.elements() as u64).flops(self.op.operations(&shape)).bytes(read, written)
     }
 
-    /// `absolute` times the upstream gradient, since a gradient is linear in it (activations, cross-entropy), or times the scale
-    /// of a row or column (layer normalisation).
+    /// `absolute` times the upstream gradient, because a gradient is linear in it (activations, cross-entropy), or
+    /// times the scale of a row or column (layer normalisation).
     fn tolerance(&self, _: &Case) -> Tolerance {
         match self.op {
             Op::LayerNorm => Tolerance::Close { absolute: 2e-6, relative: 2e-6 },
@@ -207,8 +207,8 @@ impl Backward {
     }
 }
 
-/// Whether every value lies within `relative` of itself and `absolute` of its scale; below the normal numbers anything may
-/// have been rounded away.
+/// Checks that every value is within `relative` of itself plus `absolute` of its scale; values below the normal numbers
+/// may have been rounded to 0.
 fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: impl Fn(usize) -> f64) -> Verdict {
     let Tolerance::Close { absolute, relative } = tolerance else { return Verdict::wrong("no tolerance") };
     let mut most = 0.0_f64;
@@ -219,7 +219,7 @@ fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: imp
         }
         let error = (h - w).abs();
         let allowed = absolute * scale(at) + relative * w.abs() + f64::from(f32::MIN_POSITIVE);
-        // NaN compares as false: what is no number where one belongs is wrong.
+        // NaN compares as false, so a NaN instead of a number is an error.
         if !(error <= allowed && error.is_finite()) {
             let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
             return Verdict { passed: false, max_error: Some(error), detail };
@@ -229,18 +229,18 @@ fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: imp
     Verdict { passed: true, max_error: Some(most), detail: String::new() }
 }
 
-/// What errors of layer normalisation's gradients are held against.
+/// The scales for errors of layer normalisation's gradients.
 ///
-/// dx = (g - mean(g) - n mean(g n)) / s with s the standard deviation: g and the two means, of which by Cauchy and Schwarz
-/// neither is above the root mean square q of g, are computed to a few units in the last place, so the scale of a row is the
-/// largest of |g| + q (1 + |n|), over s. Rounding errors of a sum over rows add up as its terms would with random signs: the
-/// scale of a column is the root of the sum of squares, of dy for dbeta, and for dgamma of dy sqrt(1 + n^2), since n errs by
-/// what its row makes of it even where it is small itself.
+/// dx = (g - mean(g) - n mean(g n)) / s, with s the standard deviation: g and the two means are computed to a few units
+/// in the last place, and by Cauchy and Schwarz neither mean exceeds the root mean square q of g, so the scale of a row
+/// is the largest |g| + q (1 + |n|), divided by s. Rounding errors of a sum over rows add up like its terms with random
+/// signs: the scale of a column is the root of the sum of squares, of dy for dbeta and of dy sqrt(1 + n^2) for dgamma,
+/// because the error of n depends on its row even where n itself is small.
 fn scales(shape: &Shape, inputs: &Tensors) -> Result<[Vec<f32>; 3], InputError> {
     let d = shape.dimension;
     let (x, dy, gamma) = (inputs.f32("x")?, inputs.f32("dy")?, inputs.f32("gamma")?);
     let mut of_rows = vec![0.0_f32; shape.rows()];
-    // Blocks of rows with sums of columns of their own, added up in order.
+    // Blocks of rows with separate column sums, added up in order.
     let rows = shape.rows().div_ceil(64).max(1);
     let mut of_columns = vec![0.0_f64; 2 * d * shape.rows().div_ceil(rows)];
     let parts: Vec<_> = of_rows.chunks_mut(rows).zip(of_columns.chunks_mut(2 * d)).collect();

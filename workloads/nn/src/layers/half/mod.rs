@@ -1,8 +1,8 @@
-//! Layer operations whose arrays are bf16 in memory: x, arrays of its shape, and losses one by one. Parameters and a loss that
-//! is reduced stay f32, and so does all arithmetic; a result is rounded once. Tensors hold the bits as u16.
+//! Layer operations with arrays in bf16: x, arrays of its shape, and individual losses. Parameters and reduced losses
+//! stay f32, and so does all arithmetic; a result is rounded once. Tensors hold the bits as u16.
 //!
-//! Inputs widen exactly, so the reference is that of f32 on widened inputs, and a result may lie half a step of bf16 further
-//! from it.
+//! Inputs widen exactly, so the reference is that of f32 on widened inputs, and a result may be half a bf16 step
+//! further from it.
 
 mod run;
 
@@ -14,14 +14,14 @@ use ellwand_simd::buffer::Plain;
 use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::precision;
 
-/// What the arrays of a job hold.
+/// The element type of a job's arrays.
 pub(super) trait Element: Plain {
     const ZERO: Self;
     const NAN: Self;
-    /// What is said of a run.
+    /// Description of a run.
     const ABOUT: &'static str;
 
-    /// The values of an array.
+    /// The elements of an array.
     fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [Self], InputError>;
     fn tensor(shape: &[usize], values: &[Self]) -> Result<Tensor, InputError>;
     /// Computes a piece; returns the sum of its losses.
@@ -44,7 +44,7 @@ impl Element for f32 {
     }
 }
 
-/// bf16.
+/// The bits of bf16 values.
 impl Element for u16 {
     const ZERO: u16 = 0;
     const NAN: u16 = 0x7fff;
@@ -61,16 +61,16 @@ impl Element for u16 {
     }
 }
 
-/// Inputs that may be in bf16.
+/// Inputs that may be bf16.
 pub(super) const INPUTS: [&str; 2] = ["x", "target"];
 
-/// Ports of f32 as ports of bf16.
+/// Converts f32 ports to bf16 ports.
 pub(super) fn ports(case: &Case, wide: Ports) -> Ports {
     let each = case.text("reduction") == Some("none");
     precision::ports(wide, |port| ["x", "target", "y"].contains(&port.name) || each && port.name == "loss")
 }
 
-/// A tolerance that holds for a value however its step of bf16 lies: half a step is at most 2^-8 of it.
+/// A tolerance that covers rounding to bf16: half a step is at most 2^-8 of a value.
 pub(crate) fn tolerance(in_f32: Tolerance) -> Tolerance {
     match in_f32 {
         Tolerance::Close { absolute, relative } => Tolerance::Close { absolute, relative: relative + 2.0_f64.powi(-8) },
@@ -78,14 +78,14 @@ pub(crate) fn tolerance(in_f32: Tolerance) -> Tolerance {
     }
 }
 
-/// Half the distance between neighbours among the bf16 around `value`.
+/// Half the distance between adjacent bf16 values around `value`.
 fn half_step(value: f64) -> f64 {
-    // The exponent of the smallest normal number holds for those below it.
+    // Subnormals share the exponent of the smallest normal number.
     let exponent = value.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor();
     (exponent - 8.0).exp2()
 }
 
-/// Judges outputs of which those that `ports` says are bf16: within the tolerance in f32 and the half step that rounding costs.
+/// Checks outputs; those that are bf16 by `ports` must be within the f32 tolerance plus half a step of rounding.
 pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &Tensors) -> Verdict {
     let (mut values, mut most) = (0, 0.0_f64);
     let Tolerance::Close { absolute, relative } = in_f32 else { return compare(expected, got, in_f32) };
@@ -104,12 +104,12 @@ pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &
         values += want.len();
         for (at, (have, want)) in have_values.iter().zip(want_values).enumerate() {
             let (h, w) = (f64::from(widen(*have)), f64::from(*want));
-            // The nearest may be infinity, which lies within no tolerance.
+            // The nearest value may be infinite, for which no tolerance holds.
             if *have == narrow(*want) || h == w || h.is_nan() && w.is_nan() {
                 continue;
             }
             let (error, allowed) = ((h - w).abs(), absolute + relative * w.abs() + half_step(w));
-            // NaN compares as false: what is no number where one belongs is wrong.
+            // NaN compares as false, so a NaN instead of a number is an error.
             if !(error <= allowed && error.is_finite()) {
                 let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
                 return Verdict { passed: false, max_error: Some(error), detail };

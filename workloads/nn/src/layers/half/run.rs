@@ -1,5 +1,5 @@
-//! Pieces in bf16: element by element straight from and to memory, row by row through a few rows of f32 that stay in the
-//! caches.
+//! Pieces in bf16: element-wise operations work directly on memory, row-wise ones through a few rows of f32 that stay
+//! in the caches.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -12,15 +12,15 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::lanes::{Kernel, Simd, dispatch};
 
-/// Values of x that are in f32 at a time, or one row, where nothing as long stands beside them: 16 KiB, half a first-level cache.
+/// Values of x widened at a time, or one row, if no other array is as long: 16 KiB, half of an L1 cache.
 const ALONE: usize = 4096;
 
-/// The same where results are as many: a quarter, since both, what they are made of and what becomes of them must stay there.
-/// At 768 values a row, one row at a time takes 0.53 (layer normalisation) and 0.66 (softmax) of the time that five take, and two
-/// take 0.75 and 0.95.
+/// The same if the results are as many: a quarter, because both arrays, their bf16 sources and their results must stay
+/// in the cache. With 768 values per row, one row at a time takes 0.53 (layer normalisation) and 0.66 (softmax) of the
+/// time of five rows; two take 0.75 and 0.95.
 const BESIDE: usize = 1024;
 
-/// Values whose squares are summed in f32 before the sum goes to f64, as for arrays of f32.
+/// Values whose squares are summed in f32 before the sum is moved to f64, as for f32 arrays.
 const BLOCK: usize = 4096;
 
 /// Computes a piece; returns the sum of its losses (0 for other operations).
@@ -42,12 +42,12 @@ pub(super) fn piece(way: Way, plan: &Plan<'_>, piece: Piece<'_, u16>) -> f64 {
     0.0
 }
 
-/// y = op(a, b) along the whole arrays.
+/// y = op(a, b) over whole arrays.
 struct Flat<'a, P> {
     a: &'a [u16],
     b: &'a [u16],
     y: &'a mut [u16],
-    /// Past the caches; y starts on a line then.
+    /// Use non-temporal stores; y is then aligned to a cache line.
     stream: bool,
     op: P,
 }
@@ -72,7 +72,7 @@ impl<P: Pair> Flat<'_, P> {
         let n = a.len().min(b.len()).min(y.len());
         let pairs = n - n % (2 * S::LANES);
         for c in (0..pairs).step_by(2 * S::LANES) {
-            // SAFETY: c + 2 LANES <= n, the length that all three have at least; `STREAM` says that y starts on a line.
+            // SAFETY: c + 2 LANES <= n, the minimum length of all three; if `STREAM`, y is aligned to a cache line.
             unsafe {
                 let (a, b) = (a.as_ptr().add(c), b.as_ptr().add(c));
                 let [first, second] = op.of(
@@ -92,29 +92,29 @@ impl<P: Pair> Flat<'_, P> {
     }
 }
 
-/// The most lanes that a vector has.
+/// The most lanes of any vector.
 const MOST: usize = 16;
 
-/// All of `x`, which holds no more than a vector; 0 in the lanes beyond.
+/// Loads all of `x`, at most a vector; 0 in the lanes beyond.
 #[inline(always)]
 fn part<S: Simd>(s: S, x: &[u16]) -> S::F {
     let mut whole = [0_u16; MOST];
     whole[..x.len()].copy_from_slice(x);
-    // SAFETY: a vector has at most so many lanes.
+    // SAFETY: a vector has at most `MOST` lanes.
     unsafe { s.widen_at(whole.as_ptr()) }
 }
 
-/// Writes all of `y`, which holds no more than a vector.
+/// Writes all of `y`, at most a vector.
 #[inline(always)]
 fn store_part<S: Simd>(s: S, y: &mut [u16], v: S::F) {
     let mut whole = [0_u16; MOST];
-    // SAFETY: a vector has at most so many lanes.
+    // SAFETY: a vector has at most `MOST` lanes.
     unsafe { s.narrow_at(whole.as_mut_ptr(), v) };
     let n = y.len();
     y.copy_from_slice(&whole[..n]);
 }
 
-/// Sum of (x - target)^2 in blocks, the blocks in f64.
+/// Sum of (x - target)^2: in f32 within blocks, in f64 over the blocks.
 struct SquaredError<'a> {
     x: &'a [u16],
     target: &'a [u16],
@@ -129,7 +129,7 @@ impl Kernel for SquaredError<'_> {
             let mut sums = [s.splat(0.0); 2];
             let pairs = x.len() - x.len() % (2 * S::LANES);
             for c in (0..pairs).step_by(2 * S::LANES) {
-                // SAFETY: c + 2 LANES is within both, whose lengths are the same.
+                // SAFETY: c + 2 LANES is within both, whose lengths are equal.
                 unsafe {
                     let (x, target) = (x.as_ptr().add(c), target.as_ptr().add(c));
                     for (i, sum) in sums.iter_mut().enumerate() {
@@ -149,10 +149,10 @@ impl Kernel for SquaredError<'_> {
     }
 }
 
-/// A few rows at a time: widened, computed in f32 as ever, rounded.
+/// A few rows at a time: widens, computes in f32, rounds.
 fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64], y: &mut [u16]) -> f64 {
     let d = plan.d;
-    // One loss a row, a value for each of x, or nothing where a loss is reduced.
+    // One loss per row, a value for each of x, or nothing for a reduced loss.
     let wide = if y.is_empty() { 0 } else { d * y.len() / x.len() };
     let room = if wide == d || !second.is_empty() { BESIDE } else { ALONE };
     let rows = (room / d).max(1);
@@ -180,8 +180,8 @@ fn by_rows(way: Way, plan: &Plan<'_>, x: &[u16], second: &[u16], labels: &[i64],
     total
 }
 
-/// Room for x, the second array and y, each of which starts as far into a page as the others (see
-/// [`with_scratch`](super::super::piece::with_scratch)), kept by each thread so that no run allocates.
+/// Buffers for x, the second array and y, all at the same offset within a page (see
+/// [`with_scratch`](super::super::piece::with_scratch)), kept per thread so that no run allocates.
 fn with_room(len: usize, work: impl FnOnce([&mut [f32]; 3])) {
     thread_local! {
         static ROOM: RefCell<Buffer> = RefCell::default();
@@ -223,7 +223,7 @@ impl Kernel for Widen<'_> {
 struct Narrow<'a> {
     from: &'a [f32],
     to: &'a mut [u16],
-    /// Past the caches; `to` starts on a line then.
+    /// Use non-temporal stores; `to` is then aligned to a cache line.
     stream: bool,
 }
 
@@ -235,7 +235,7 @@ impl Kernel for Narrow<'_> {
         let n = from.len().min(to.len());
         let pairs = n - n % (2 * S::LANES);
         for c in (0..pairs).step_by(2 * S::LANES) {
-            // SAFETY: c + 2 LANES is within both; `stream` says that `to` starts on a line.
+            // SAFETY: c + 2 LANES is within both; if `stream`, `to` is aligned to a cache line.
             unsafe {
                 let (a, b) = (s.load_at(from.as_ptr().add(c)), s.load_at(from.as_ptr().add(c + S::LANES)));
                 let to = to.as_mut_ptr().add(c);
@@ -251,7 +251,7 @@ impl Kernel for Narrow<'_> {
     }
 }
 
-/// The instructions of a way, if it has any.
+/// The instruction set of a method, if it uses vectors.
 fn vector(way: Way) -> Option<Isa> {
     match way {
         Way::Vector(isa) => Some(isa),

@@ -1,9 +1,9 @@
-//! The accuracy that is promised, measured against f64 before any rounding of the reference.
+//! The promised accuracy, compared with f64 before the reference is rounded.
 
 use super::*;
 use crate::layers::reference;
 
-/// x ~ 3 N(0,1), and every place where a segment of the table ends.
+/// x ~ 3 N(0,1), and the ends of all segments of the table.
 fn activations() -> Vec<f32> {
     let case = case(Op::Gelu, [1, 100, 1000], &[]);
     let mut x = Layer::new(Op::Gelu).inputs(&case, 3).unwrap().f32("x").unwrap().to_vec();
@@ -18,7 +18,8 @@ fn activations() -> Vec<f32> {
 fn worst(x: &[f32], y: &[f32], exact: impl Fn(f64) -> f64, among: impl Fn(f32) -> bool) -> f64 {
     let errors = x.iter().zip(y).filter(|(x, _)| among(**x)).map(|(x, y)| {
         let exact = exact(f64::from(*x));
-        // Above 8 the value is x itself, and half a unit in the last place of a large x is no error of the function.
+        // Above 8 the value is x itself, and half a unit in the last place of a large x is not an error of the
+        // function.
         (f64::from(*y) - exact).abs() / exact.abs().max(8.0) * 8.0
     });
     errors.fold(0.0, |worst: f64, error| if error.is_nan() { f64::INFINITY } else { worst.max(error) })
@@ -48,9 +49,9 @@ fn gelu_and_swish_keep_their_errors() {
     }
 }
 
-/// Errors of GELU over every `step`th f32, from the bits 0 up.
+/// Errors of GELU over every `step`-th f32, by bit pattern from 0.
 fn gelu_over_all_numbers(step: usize) {
-    // So many at a time.
+    // Numbers per batch.
     const N: usize = 1 << 18;
     for tanh in [false, true] {
         for from in (0..=u32::MAX).step_by(step * N) {
@@ -82,7 +83,7 @@ fn gelu_keeps_its_errors_for_every_number() {
     gelu_over_all_numbers(1);
 }
 
-/// Largest error of layer normalisation against f64, for rows with a gamma of 1 and a beta of 0.
+/// Largest error of layer normalisation compared with f64, for rows with gamma 1 and beta 0.
 fn norm_error(rows: &[Vec<f32>], way: Way) -> f64 {
     let (case, mut inputs) = on(Op::LayerNorm, rows, &[]);
     let d = rows[0].len();
@@ -115,12 +116,13 @@ fn layer_norm_is_right_at_any_mean_and_for_constant_rows() {
                 let error = norm_error(&rows(shift, scale), way);
                 assert!(error <= 2e-6, "{way:?} d {d} mean {shift} scale {scale}: {error:e}");
             }
-            // A first value, or a start of the row, that tells nothing of the mean.
+            // A first value, or a start of the row, that is far from the mean.
             for (first, value) in [(1, 1e4), (1, -300.0), (16, 1e3), (20, 50.0)] {
                 let mut rows = rows(0.0, 1.0);
                 rows.iter_mut().for_each(|row| row.iter_mut().take(first).for_each(|x| *x += value));
                 let error = norm_error(&rows, way);
-                // These come out at the root of d / first, with a few units in the last place from the sums they are in.
+                // The results have magnitude sqrt(d / first), with an error of a few units in the last place from the
+                // sums.
                 let bound = 2e-6_f64.max((d as f64 / first as f64).sqrt() * 4.8e-7);
                 assert!(error <= bound, "{way:?} d {d}, {first} values {value} higher: {error:e}");
             }
@@ -156,14 +158,14 @@ fn cross_entropy_is_right_for_large_logits() {
             inputs.insert("labels", Tensor::new(&[1, 1], &[label][..]).unwrap());
             compute(Op::CrossEntropyLoss, method(way), &case, &inputs).f32("loss").unwrap()[0]
         };
-        // The label's logit leads by far: the loss is 0, not NaN. It trails by 2e4: the loss is that.
+        // The label's logit leads by a wide margin: the loss is 0, not NaN. It trails by 2e4: the loss is 2e4.
         let mut row = vec![0.0; 100];
         row[17] = 1e4;
         row[18] = -1e4;
         assert_eq!(loss(&row, 17), 0.0, "{way:?}");
         assert_eq!(loss(&row, 18), 2e4, "{way:?}");
         assert_eq!(loss(&row, 0), 1e4, "{way:?}");
-        // Two that lead together, at any height: ln 2.
+        // Two classes lead together, at any height: ln 2.
         for height in [0.0, 1e4, -1e4] {
             let mut row = vec![height - 300.0; 50];
             row[3] = height;
@@ -185,7 +187,7 @@ fn nan_and_infinity_propagate_as_documented() {
             let (case, inputs) = on(op, &[row.to_vec()], more);
             compute(op, method(way), &case, &inputs).f32("y").unwrap().to_vec()
         };
-        // In a whole vector and in a part of one.
+        // In a whole vector and in a partial one.
         for n in [3, 40] {
             let mut row = vec![0.0; n];
             row[..3].copy_from_slice(&[nan, inf, -inf]);

@@ -1,4 +1,4 @@
-//! Every implementation gives the answer of the reference, on every instruction set, at every shape and under every policy.
+//! Every implementation agrees with the reference, for every instruction set, shape and policy.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn threads_stores_and_pages_do_not_change_a_bit() {
         vec![("allocation", "fresh")],
     ];
     for op in Op::ALL {
-        // Several pieces with a short last one; rows that start on a vector and rows that do not.
+        // Several pieces with a short last one; aligned and unaligned rows.
         for extents in [[3, 701, 64], [2, 301, 250]] {
             for form in forms(op) {
                 let layer = Layer::new(op);
@@ -150,7 +150,7 @@ fn a_case_chooses_its_instructions() {
         let error = Layer::new(Op::Swish).check(&with(absent)).unwrap_err().to_string();
         assert!(error.contains("has not got it") && error.contains("baseline"), "{error}");
     }
-    // It joined later: at its default the identity of a case is what it was.
+    // It was added later: its default leaves case ids unchanged.
     let axis = Layer::new(Op::Swish).axes().iter().find(|axis| axis.name == "isa").unwrap().clone();
     assert_eq!(axis.neutral, Some("best".into()));
 }

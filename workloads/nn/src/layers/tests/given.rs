@@ -1,4 +1,4 @@
-//! Arrays that the user gives, and cases that make no sense.
+//! Arrays given by the user, and invalid cases.
 
 use ellwand_core::Fit;
 
@@ -84,7 +84,7 @@ fn axes_refuse_what_leaves_nothing_to_compute() {
         let huge = case(op, [1 << 24, 1 << 24, 1 << 24], &[]);
         assert!(layer.check(&huge).unwrap_err().to_string().contains("cannot be addressed"));
         assert_eq!(layer.footprint(&huge), u64::MAX);
-        // One that can be addressed is left to the planner, which knows the memory of the machine.
+        // A case that is addressable is left to the planner, which knows the machine's memory.
         let large = case(op, [1 << 20, 1 << 10, 1 << 10], &[]);
         assert!(layer.check(&large).is_ok() && layer.footprint(&large) > 1 << 42);
     }

@@ -1,4 +1,4 @@
-//! Arrays in bf16: every way against f64 of the rounded inputs, and the judgement itself.
+//! Arrays in bf16: every method compared with f64 on the rounded inputs, and the check itself.
 
 use ellwand_core::{Dtype, Fit, Prepared};
 
@@ -121,7 +121,7 @@ fn nan_infinity_and_the_greatest_numbers_keep_their_places() {
             case.set("precision", "bf16");
             let mut inputs = narrowed(inputs, &INPUTS).unwrap();
             let x = inputs.find_mut("x").unwrap().u16_mut().unwrap();
-            // The squares of a normalisation are those of f32.
+            // The squares of a normalisation are computed in f32.
             let great = if op == Op::LayerNorm { 1e15 } else { 3.3e38 };
             for (at, value) in
                 [(3, f32::NAN), (41, f32::INFINITY), (79, f32::NEG_INFINITY), (120, great), (159, -great)]
@@ -153,7 +153,7 @@ fn given_arrays_hold_bits_and_a_case_is_what_it_was_without_the_axis() {
         assert_eq!(axis.is_some(), OPS.contains(&op), "{op:?}");
         assert!(axis.is_none_or(|axis| axis.neutral == Some("f32".into())));
     }
-    // Half the bytes, and the same data but for the rounding.
+    // Half the bytes, and the same data except for rounding.
     let f32s = super::case(Op::Swish, [1, 2, 4], &[]);
     assert_eq!(2 * layer.work(&case).bytes_total(), layer.work(&f32s).bytes_total());
     let (narrow_x, wide_x) = (layer.inputs(&case, 3).unwrap(), layer.inputs(&f32s, 3).unwrap());

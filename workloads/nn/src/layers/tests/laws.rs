@@ -1,4 +1,4 @@
-//! Laws that hold for any rows.
+//! Properties that hold for any rows.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ proptest! {
 
     #[test]
     fn softmax_forgets_a_shift_and_keeps_the_order(row in rows(), shift in -64_i32..64) {
-        // On a grid on which the shift is exact.
+        // On a grid where the shift is exact.
         let row: Vec<f32> = row.iter().map(|x| (x * 1024.0).round() / 1024.0).collect();
         let moved: Vec<f32> = row.iter().map(|x| x + shift as f32).collect();
         for way in ways() {
@@ -42,7 +42,7 @@ proptest! {
         let moved: Vec<f32> = row.iter().map(|x| 4.0 * (x + shift as f32)).collect();
         for way in ways() {
             for (a, b) in y(Op::LayerNorm, way, &row).iter().zip(y(Op::LayerNorm, way, &moved)) {
-                // eps weighs less against the larger variance.
+                // eps matters less for the larger variance.
                 prop_assert!((a - b).abs() <= 2e-4, "{a} {b}");
             }
         }
@@ -50,7 +50,7 @@ proptest! {
 
     #[test]
     fn gelu_and_swish_differ_from_their_mirror_by_x(row in rows()) {
-        // f(x) - f(-x) = x for both, since Phi(x) + Phi(-x) = 1 and the sigmoid has the same law.
+        // f(x) - f(-x) = x for both, since Phi(x) + Phi(-x) = 1 and the sigmoid has the same property.
         let mirror: Vec<f32> = row.iter().map(|x| -x).collect();
         for op in [Op::Gelu, Op::Swish] {
             for way in ways() {

@@ -1,4 +1,4 @@
-//! The layer operations against their definitions in f64.
+//! The layer operations compared with their definitions in f64.
 
 mod accuracy;
 mod agreement;
@@ -14,7 +14,7 @@ use super::piece::Way;
 use super::workload::Layer;
 use ellwand_simd::isa::Isa;
 
-/// A case of `op` with the default of every axis but those given.
+/// A case of `op` with default axes except for those given.
 fn case(op: Op, extents: [usize; 3], more: &[(&str, &str)]) -> Case {
     let layer = Layer::new(op);
     let params = layer
@@ -45,12 +45,12 @@ fn compute(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
     job.outputs().unwrap()
 }
 
-/// Every way of computing in f32 on this machine.
+/// Every method in f32 on this machine.
 fn ways() -> Vec<Way> {
     std::iter::once(Way::Scalar).chain(Isa::available().into_iter().map(Way::Vector)).collect()
 }
 
-/// Rows of one array as inputs of `op`: the case of [1, rows, d] and what `op` needs beside x, seeded.
+/// Rows of one array as inputs of `op`: the case [1, rows, d], with the other inputs of `op` seeded.
 fn on(op: Op, rows: &[Vec<f32>], more: &[(&str, &str)]) -> (Case, Tensors) {
     let d = rows[0].len();
     let case = case(op, [1, rows.len(), d], more);

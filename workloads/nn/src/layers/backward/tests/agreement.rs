@@ -1,4 +1,4 @@
-//! Every implementation gives the answer of the reference, on every instruction set, at every shape and under every policy.
+//! Every implementation agrees with the reference, for every instruction set, shape and policy.
 
 use super::*;
 
@@ -42,13 +42,14 @@ fn threads_stores_and_pages_do_not_change_a_bit() {
         vec![("allocation", "fresh")],
     ];
     for op in Op::ALL {
-        // Several pieces with a short last one; rows that start on a vector and rows that do not; many pieces.
+        // Several pieces with a short last one; aligned and unaligned rows; many pieces.
         for extents in [[3, 701, 64], [2, 301, 250], [33, 71, 16]] {
             for form in forms(op) {
                 let plain = case(op, extents, &form);
                 let inputs = Backward::new(op).inputs(&plain, 2).unwrap();
                 for way in ways() {
-                    // Streamed stores take layer normalisation row by row, with other blocks for the sums of columns.
+                    // With streaming stores, layer normalisation goes row by row, with different blocks for the column
+                    // sums.
                     for policy in &policies {
                         let case = case(op, extents, &[form.clone(), policy.clone()].concat());
                         let one = compute(op, method(way), &case, &inputs);
@@ -64,7 +65,7 @@ fn threads_stores_and_pages_do_not_change_a_bit() {
 
 #[test]
 fn long_sums_of_columns_keep_their_digits() {
-    // Terms that are all alike: running sums in f32 would err by the same amount at every step.
+    // Identical terms: running sums in f32 would have the same error at every step.
     let (rows, d) = (40_000, 3);
     let x: Vec<Vec<f32>> = (0..rows).map(|_| vec![0.1, 0.9, -2.3]).collect();
     let (case, inputs) = on(Op::LayerNorm, &x, Some(&vec![1.1; rows * d]), &[]);

@@ -1,7 +1,7 @@
-//! The reference against central differences of the operations themselves, in f64.
+//! The reference compared with central differences of the operations themselves, in f64.
 //!
-//! With L = sum of dy y over all values of an output y, dL/dx is the gradient for that dy. (L(x + h) - L(x - h)) / 2h differs from
-//! it by h^2 / 6 times a third derivative and by rounding, 2^-53 |L| / h.
+//! With L = sum of dy y over all values of an output y, dL/dx is the gradient for that dy. (L(x + h) - L(x - h)) / 2h
+//! differs from it by h^2 / 6 times a third derivative, and by rounding, 2^-53 |L| / h.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::layers::reference;
 
 const STEP: f64 = 1e-4;
 
-/// The operations as their definitions say, for one row.
+/// The operations by definition, for one row.
 struct Row<'a> {
     op: Op,
     tanh: bool,
@@ -91,7 +91,7 @@ proptest! {
                 let target = inputs.find("target").map_or(Vec::new(), |target| wide(target.f32().unwrap()));
                 let tanh = case.text("form") == Some("tanh");
                 let forward = Row { op, tanh, gamma: &[], beta: &[], target: &target, label: labels };
-                // A reduced loss: every loss has the same weight.
+                // A reduced loss: all losses have the same weight.
                 let outputs = if op == Op::CrossEntropyLoss { 1 } else { x.len() };
                 let upstream = wide(inputs.f32(op.upstream_name()).unwrap());
                 let share = if case.text("reduction") == Some("mean") { 1.0 / outputs as f64 } else { 1.0 };
@@ -118,7 +118,8 @@ proptest! {
             let row = Row { op: Op::LayerNorm, tanh: false, gamma, beta, target: &[], label: 0 };
             x.chunks(d).zip(dy.chunks(d)).map(|(x, dy)| row.weighed(x, dy)).sum()
         };
-        // The third derivative grows with the cube of 1 / deviation, which rows of few or nearly equal values make large.
+        // The third derivative grows with the cube of 1 / deviation, which is large for rows of few or nearly equal
+        // values.
         let deviation = |x: &Vec<f32>| 1.0 / reference_deviation(x);
         let spread = x.iter().map(deviation).fold(f64::INFINITY, f64::min);
         if spread > 0.3 {
@@ -130,8 +131,8 @@ proptest! {
 
     #[test]
     fn rows_of_a_gradient_keep_their_laws(x in row(2), seed in 0_u64..1000) {
-        // A softmax forgets a shift of its logits, and a normalisation forgets a shift and (but for eps) a scale of its row: the
-        // gradient is orthogonal to both.
+        // A softmax is invariant to shifts of its logits, and a normalisation to shifts and (except for eps) scaling of
+        // its row: the gradient is orthogonal to both.
         for way in ways() {
             let (case, _) = on(Op::CrossEntropyLoss, std::slice::from_ref(&x), None, &[]);
             let mut inputs = Backward::new(Op::CrossEntropyLoss).inputs(&case, seed).unwrap();

@@ -1,4 +1,4 @@
-//! Accuracy over the whole line, rows that are constant or far from 0, labels at the ends, NaN and infinity.
+//! Accuracy over all values, constant rows and rows far from 0, first and last labels, NaN and infinity.
 
 use super::super::reference::{gelu_slope, swish_slope};
 use super::*;
@@ -35,7 +35,7 @@ fn layer_normalisation_is_right_at_any_mean_and_for_constant_rows() {
         };
         let mut all = vec![with(&|_, x| x + 1e4), with(&|_, x| 0.1 * x - 1e4), with(&|_, x| 1e-3 * x)];
         all.extend([0.0, 1.0, 1e4, -3.3e7].map(|constant| with(&|_, _| constant)));
-        // A first value, or a start of the row, that tells nothing of the mean.
+        // A first value, or a start of the row, that is far from the mean.
         all.push(with(&|i, x| if i == 0 { x + 1e4 } else { x }));
         all.push(with(&|i, x| if i < 20 { x - 300.0 } else { x }));
         for x in all {
@@ -73,13 +73,13 @@ fn cross_entropy_at_the_ends_of_its_labels_and_for_large_logits() {
                     inputs.insert("dloss", Tensor::new(&[], &[2.0_f32][..]).unwrap());
                     compute(Op::CrossEntropyLoss, method(way), &case, &inputs).f32("dx").unwrap().to_vec()
                 };
-                // Uniform logits: 2 / d for every class, less 2 for the label.
+                // Uniform logits: 2 / d for every class, minus 2 for the label.
                 let dx = gradient(vec![5.0; d]);
                 for (c, dx) in dx.iter().enumerate() {
                     let want = 2.0 / d as f32 - if c == label { 2.0 } else { 0.0 };
                     assert!((dx - want).abs() < 1e-6, "{way:?} d {d} label {label}: {dx} for {want}");
                 }
-                // The label leads by far, then trails by far.
+                // The label leads by a wide margin, then trails by one.
                 let mut row = vec![0.0; d];
                 row[label] = 1e4;
                 assert!(gradient(row.clone()).iter().all(|dx| *dx == 0.0), "{way:?}");
@@ -94,7 +94,7 @@ fn cross_entropy_at_the_ends_of_its_labels_and_for_large_logits() {
 fn nan_and_infinity_propagate_as_documented() {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     for way in ways() {
-        // In a whole vector and in a part of one.
+        // In a whole vector and in a partial one.
         for n in [5, 40] {
             for (op, form) in [(Op::Gelu, "exact"), (Op::Gelu, "tanh"), (Op::Swish, "exact")] {
                 let mut x = vec![0.0; n];

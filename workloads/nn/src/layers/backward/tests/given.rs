@@ -1,4 +1,4 @@
-//! Arrays that the user gives, and cases that make no sense.
+//! Arrays given by the user, and invalid cases.
 
 use ellwand_core::Fit;
 
@@ -54,7 +54,7 @@ fn a_case_takes_the_leading_part_of_larger_arrays() {
     let (_, inputs) = adopt(Op::LayerNorm, "mean", given, Fit::Case).unwrap();
     assert_eq!(inputs.f32("dy").unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
     assert_eq!(inputs.f32("gamma").unwrap(), [1.0; 4]);
-    // What follows a loss may be left out: its gradient is 1.
+    // The upstream gradient of a loss is optional and defaults to 1.
     let (_, inputs) = adopt(Op::CrossEntropyLoss, "none", logits(), Fit::Whole).unwrap();
     assert_eq!(inputs.f32("dloss").unwrap(), [1.0; 12]);
     let (_, inputs) = adopt(Op::CrossEntropyLoss, "mean", logits(), Fit::Whole).unwrap();
@@ -95,7 +95,7 @@ fn shapes_that_cannot_be_are_refused_with_their_figure() {
         assert_eq!(task.footprint(&huge), u64::MAX);
         let large = case(op, [1 << 20, 1 << 10, 1 << 10], &[]);
         assert!(task.check(&large).is_ok() && task.footprint(&large) > 1 << 42);
-        // Inputs that are not those of the case.
+        // Inputs of another case.
         let small = task.inputs(&case(op, [1, 2, 3], &[]), 1).unwrap();
         assert!(Job::new(op, method(Way::Scalar), &case(op, [1, 2, 4], &[]), &small).is_err());
     }

@@ -1,4 +1,4 @@
-//! The gradients against their definitions, finite differences of the operations, and laws.
+//! The gradients compared with their definitions, with finite differences of the operations, and with known properties.
 
 mod agreement;
 mod differences;
@@ -13,7 +13,7 @@ use super::workload::Backward;
 use crate::layers::piece::Way;
 use ellwand_simd::isa::Isa;
 
-/// A case of `op` with the default of every axis but those given.
+/// A case of `op` with default axes except for those given.
 fn case(op: Op, extents: [usize; 3], more: &[(&str, &str)]) -> Case {
     let task = Backward::new(op);
     let params = task.axes().iter().map(|axis| {
@@ -40,12 +40,12 @@ fn compute(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
     job.outputs().unwrap()
 }
 
-/// Every way of computing in f32 on this machine.
+/// Every method in f32 on this machine.
 fn ways() -> Vec<Way> {
     std::iter::once(Way::Scalar).chain(Isa::available().into_iter().map(Way::Vector)).collect()
 }
 
-/// Axes beside the shape that change what is computed.
+/// Axes other than the shape that change the result.
 fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
     match op {
         Op::Gelu => vec![vec![("form", "exact")], vec![("form", "tanh")]],
@@ -54,7 +54,7 @@ fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
     }
 }
 
-/// Seeded inputs of [1, rows, d] with x and dy in place of what was drawn.
+/// Seeded inputs of [1, rows, d], with the given x and dy.
 fn on(op: Op, x: &[Vec<f32>], dy: Option<&[f32]>, more: &[(&str, &str)]) -> (Case, Tensors) {
     let extents = [1, x.len(), x[0].len()];
     let case = case(op, extents, more);
