@@ -162,7 +162,7 @@ impl Writer {
 
     fn line(&mut self, text: &str) -> Result<(), WriterError> {
         // One write call a line: a reader never sees half of one unless the system was cut off in the middle.
-        let bytes = format!("{text}\n").into_bytes();
+        let bytes = format!("{}\n", record::seal(text)).into_bytes();
         self.file
             .write_all(&bytes)
             .and_then(|()| self.file.flush())

@@ -57,8 +57,10 @@ impl<'a> Recording<'a> {
         } else {
             known.measurements.iter().map(Measurement::cell).collect()
         };
-        // A record that is continued gets a line about it when there is something to add.
-        Ok(Self { record, resumes: (!finished.is_empty()).then_some(run), finished })
+        // A record that is continued gets a line about it when there is something to add; lines with checksums need a run
+        // line that has one.
+        let resumes = (!finished.is_empty() || !known.checked).then_some(run);
+        Ok(Self { record, resumes, finished })
     }
 
     /// Leaves out the implementations that are finished at this case; returns whether any is left.
