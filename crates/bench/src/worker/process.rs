@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
+use crate::guard;
 
 /// How much of what a worker wrote to stderr is kept, and how much of that from its beginning: the cause comes before the
 /// backtrace.
@@ -110,7 +109,7 @@ pub enum Lost {
 pub struct Worker {
     child: Child,
     /// Its process group, until it was killed.
-    group: Option<Pid>,
+    group: Option<i32>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
@@ -130,7 +129,8 @@ impl Worker {
         let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (questions @ Some(_), Some(answers), errors) => {
-                let group = i32::try_from(child.id()).ok().map(Pid::from_raw);
+                let group = i32::try_from(child.id()).ok();
+                group.into_iter().for_each(guard::watch);
                 Ok(Self { child, group, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
             }
             _ => {
@@ -346,7 +346,8 @@ impl Worker {
     /// was reaped, because its number may be given to another process later.
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            let _ = killpg(group, Signal::SIGKILL);
+            guard::kill(group);
+            guard::forget(group);
         }
     }
 }

@@ -62,7 +62,11 @@ pub enum RecordError {
 
 /// What to do about a damaged line. Nothing can be read without the first one.
 fn next_step(line: usize) -> &'static str {
-    if line == 1 { "; restore it from a copy" } else { "; restore it from a copy, or delete that line to read the others" }
+    if line == 1 {
+        "; restore it from a copy"
+    } else {
+        "; restore it from a copy, or delete that line to read the others"
+    }
 }
 
 /// Serialises `entry` as one line of a record, without the line end.
