@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
+use crate::guard;
 
 /// Bytes kept of a worker's stderr, and how many of them from its beginning: the cause precedes the backtrace.
 const LAST_WORDS: usize = 2048;
@@ -108,8 +107,8 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    /// Its process group; `None` once killed.
-    group: Option<Pid>,
+    /// Its process group, until it was killed.
+    group: Option<i32>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
@@ -129,7 +128,8 @@ impl Worker {
         let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (questions @ Some(_), Some(answers), errors) => {
-                let group = i32::try_from(child.id()).ok().map(Pid::from_raw);
+                let group = i32::try_from(child.id()).ok();
+                group.into_iter().for_each(guard::watch);
                 Ok(Self { child, group, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
             }
             _ => {
@@ -345,7 +345,8 @@ impl Worker {
     /// right after reaping, because the group id may be reused later.
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            let _ = killpg(group, Signal::SIGKILL);
+            guard::kill(group);
+            guard::forget(group);
         }
     }
 }

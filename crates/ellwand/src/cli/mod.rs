@@ -30,6 +30,7 @@ mod run;
 mod selfcheck;
 mod signals;
 mod spans;
+mod stage;
 mod standing;
 mod verdict;
 
@@ -53,6 +54,7 @@ pub(crate) fn cpu_description() -> String {
 /// 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted).
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
+    ellwand_bench::writer::make_size_limits_errors();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // Before a command line is made and parsed: three of these begin every block of a comparison.
     if args.get(1).is_some_and(|word| word == COMMAND) && args.len() == 2 {
