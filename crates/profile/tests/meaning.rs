@@ -5,7 +5,6 @@ use ellwand_profile::{
     Span, Total, Trace, TraceLane, Track, Value,
 };
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
 
 fn span(site: u32, parent: u32, start: u64, end: u64) -> Span {
     Span { start, end, site, parent, corr: 0, ext: 0 }
@@ -314,30 +313,25 @@ fn any_trace() -> impl Strategy<Value = Trace> {
     })
 }
 
-fn check(trace: &Trace) -> Result<(), TestCaseError> {
-    let breakdown = trace.breakdown();
-    prop_assert_eq!(breakdown.wall_ticks(), trace.end.saturating_sub(trace.start));
-    prop_assert_eq!(Part::ALL.iter().map(|part| breakdown.ticks(*part)).sum::<u64>(), breakdown.wall_ticks());
-    let ended: usize = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !span.is_open()).count();
-    let aggregated: u64 = trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count).sum();
-    for summary in [trace.summary(), trace.summary_by_site()] {
-        prop_assert_eq!(summary.rows.iter().map(|row| row.count).sum::<u64>(), ended as u64 + aggregated);
-        prop_assert!(!summary.to_string().is_empty());
-    }
-    let mut out = Vec::new();
-    trace.write_json(&mut out).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-    let parts = json["breakdown"]["parts"].as_array().unwrap();
-    let picoseconds = |value: &serde_json::Value| (value.as_f64().unwrap() * 1e3).round() as u64;
-    let sum: u64 = parts.iter().map(|part| picoseconds(&part["ns"])).sum();
-    prop_assert_eq!(sum, picoseconds(&json["breakdown"]["wall_ns"]));
-    Ok(())
-}
-
 proptest! {
     #[test]
     fn parts_add_up_to_the_elapsed_time_for_any_trace(trace in any_trace()) {
-        check(&trace)?;
+        let breakdown = trace.breakdown();
+        prop_assert_eq!(breakdown.wall_ticks(), trace.end.saturating_sub(trace.start));
+        prop_assert_eq!(Part::ALL.iter().map(|part| breakdown.ticks(*part)).sum::<u64>(), breakdown.wall_ticks());
+        let ended: usize = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| !span.is_open()).count();
+        let aggregated: u64 = trace.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count).sum();
+        for summary in [trace.summary(), trace.summary_by_site()] {
+            prop_assert_eq!(summary.rows.iter().map(|row| row.count).sum::<u64>(), ended as u64 + aggregated);
+            prop_assert!(!summary.to_string().is_empty());
+        }
+        let mut out = Vec::new();
+        trace.write_json(&mut out).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let parts = json["breakdown"]["parts"].as_array().unwrap();
+        let picoseconds = |value: &serde_json::Value| (value.as_f64().unwrap() * 1e3).round() as u64;
+        let sum: u64 = parts.iter().map(|part| picoseconds(&part["ns"])).sum();
+        prop_assert_eq!(sum, picoseconds(&json["breakdown"]["wall_ns"]));
     }
 
     #[test]
