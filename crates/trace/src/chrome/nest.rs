@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn hundreds_of_overlapping_tasks_are_bounded_and_counted() {
         let spans: Vec<Span> = (0..100).map(|task| span(1 + task * 10_000, 5_000_000 + task * 10_000)).collect();
-        let nested = nest(spans, Vec::new(), 9_000_000);
+        let nested = nest(spans, Vec::new());
         assert_eq!((nested.lanes.len(), nested.dropped), (64, 36));
     }
 

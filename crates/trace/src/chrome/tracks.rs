@@ -40,8 +40,8 @@ impl Tracks {
     /// A `[memory]` mark: what the allocator of a device holds after an allocation.
     pub(crate) fn memory(&mut self, at: i64, args: &mut Args) {
         let device = match (args.take_number("Device Type"), args.take_number("Device Id")) {
-            (Some(kind), _) if kind == 0.0 => "cpu".to_string(),
-            (Some(kind), Some(number)) if kind == 1.0 => format!("cuda:{number}"),
+            (Some(0.0), _) => "cpu".to_string(),
+            (Some(1.0), Some(number)) => format!("cuda:{number}"),
             (kind, number) => format!("device {}:{}", kind.unwrap_or(-1.0), number.unwrap_or(-1.0)),
         };
         for (name, what) in [("Total Allocated", "allocated"), ("Total Reserved", "reserved")] {

@@ -59,7 +59,7 @@ pub struct Imported {
 pub fn read(path: impl AsRef<Path>) -> Result<Imported, ReadError> {
     let path = path.as_ref();
     let opened = File::open(path).map_err(Problem::Io);
-    opened.and_then(|file| read_any(file)).map_err(|problem| ReadError { path: Some(path.to_path_buf()), problem })
+    opened.and_then(read_any).map_err(|problem| ReadError { path: Some(path.to_path_buf()), problem })
 }
 
 /// Reads a profile from a stream. Memory is bounded by [`MOST_SPANS`] and [`MOST_DETAILS`], not by the length of the
