@@ -7,6 +7,9 @@ mod attention;
 mod gemm;
 mod layers;
 
+pub use attention::{Heads, attend};
+pub use layers::Layer;
+
 /// Adds the workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     gemm::register(registry);

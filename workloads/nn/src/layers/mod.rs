@@ -17,6 +17,7 @@ mod gelu_table;
 mod gpu;
 mod half;
 mod job;
+mod library;
 mod line;
 mod loss;
 mod norm;
@@ -36,6 +37,8 @@ use ellwand_core::view::{JsonForm, View};
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
+pub use library::Layer;
+
 pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 
