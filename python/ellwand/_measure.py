@@ -99,6 +99,8 @@ def compare(
 def _comparison(row: dict[str, Any], call: Call) -> Comparison:
     more = row.get("more_blocks")
     reason = f"about {more} more blocks needed: blocks={len(row['blocks']) + more}" if more else None
+    if row.get("unsettled"):
+        reason = f"the fastest times are the same, and the {row['unsettled']} of the slots is not settled"
     disturbed = row.get("disturbed") or 0.0
     notes = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
     return Comparison(

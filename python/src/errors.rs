@@ -10,7 +10,11 @@ const MODULE: &str = "ellwand._errors";
 
 /// The exception with the last lines of its traceback.
 pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
-    let told = py.import(MODULE).and_then(|module| module.call_method1("describe", (error.value(py),)));
+    // Before CPython 3.12 an exception that was fetched does not know its traceback.
+    let told = py.import(MODULE).and_then(|module| {
+        let value = error.value(py).call_method1("with_traceback", (error.traceback(py),))?;
+        module.call_method1("describe", (value,))
+    });
     told.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
 }
 
