@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,10 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How to start a worker.
+/// How workers start if this program's file is an interpreter.
+static HOST: OnceLock<Launch> = OnceLock::new();
+
+/// How a worker is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Path of the program.
@@ -51,8 +55,16 @@ impl Launch {
         Self { program: program.into(), args: vec![COMMAND.into()] }
     }
 
-    /// The running program, even if its file has been replaced since it started.
+    /// Makes [`Launch::this_program`] return `self`, for a host that an interpreter runs. Only the first call counts.
+    pub fn hosts_this_program(self) {
+        let _ = HOST.set(self);
+    }
+
+    /// This very program, even if its file has been replaced since it started.
     pub fn this_program() -> Self {
+        if let Some(host) = HOST.get() {
+            return host.clone();
+        }
         let link = PathBuf::from("/proc/self/exe");
         let program = if link.exists() { link } else { std::env::current_exe().unwrap_or(link) };
         Self::program(program)

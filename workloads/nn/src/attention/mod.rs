@@ -16,6 +16,7 @@ mod deal;
 mod fused;
 mod gpu;
 mod job;
+mod library;
 mod naive;
 mod ops;
 mod reference;
@@ -31,6 +32,8 @@ use ellwand_core::view::{Fused, Parts, View};
 use ellwand_core::{
     Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
 };
+
+pub use library::{Heads, attend};
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
