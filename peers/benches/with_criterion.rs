@@ -1,4 +1,4 @@
-//! The kernels under Criterion: run once with `--save-baseline`, once with `--baseline`, and read its own words.
+//! The kernels under Criterion: run it with `--save-baseline`, then with `--baseline`, and take its verdict.
 
 use criterion::Criterion;
 

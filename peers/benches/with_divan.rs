@@ -1,4 +1,4 @@
-//! The kernels under Divan, which compares nothing itself: the script compares the medians that it prints.
+//! The kernels under Divan, which has no comparison: the script compares the medians that Divan prints.
 
 fn main() {
     divan::main();

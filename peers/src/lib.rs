@@ -1,18 +1,18 @@
-//! The kernels of `ellwand selfcheck`, made ready for another harness.
+//! The kernels of `ellwand selfcheck`, prepared for other harnesses.
 
 use ellwand_bench::{Cpu, selfcheck as kernels};
 use ellwand_core::{Case, Prepared, Registry, Value};
 
-/// Short names of the kernels, and their workloads.
+/// Short names of the kernels, with their workloads.
 pub const KERNELS: [(&str, &str); 3] =
     [("branches", kernels::BRANCHES), ("l2", kernels::L2), ("chain", kernels::CHAIN)];
 
-/// Per cent of more work that the environment variable `PLANTED` asks for; 0 without it.
+/// Extra work in per cent, from the environment variable `PLANTED`; 0 if it is unset.
 pub fn planted() -> i64 {
     std::env::var("PLANTED").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The kernel of `workload` with `percent` more work, ready to run.
+/// Prepares the kernel of `workload` with `percent` per cent of extra work.
 pub fn ready(workload: &str, percent: i64) -> Box<dyn Prepared> {
     let mut registry = Registry::new();
     kernels::register(&mut registry);

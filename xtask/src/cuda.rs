@@ -1,4 +1,4 @@
-//! Proofs about the CUDA sources that need no GPU: every one compiles for every architecture, within its budget.
+//! Proofs about the CUDA sources without a GPU: each compiles for every architecture, within its budget.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,19 +8,20 @@ use anyhow::{Context, Result, bail};
 
 use crate::{root, sass};
 
-/// The compiler, as a Python package. Its version is that of the drivers aimed at: newer code is refused by them.
+/// The compiler, as a Python package. Its version is that of the target drivers: a driver rejects machine code of a
+/// newer compiler.
 const COMPILER: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 /// Ampere, Hopper and Blackwell.
 pub(crate) const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100a"];
 
-/// What every kernel takes up, as it was when somebody last looked at it.
+/// Reviewed resources of every kernel.
 const GOLDEN: &str = "testdata/cuda/resources.csv";
 
-/// Registers that a kernel may take above the table before that is an error.
+/// Registers that a kernel may use beyond the table.
 const SLACK: u32 = 4;
 
-/// Our folder in the user's cache, outside the clone.
+/// Ellwand's folder in the user's cache, outside the clone.
 pub(crate) fn cache() -> Result<PathBuf> {
     let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
         Some(cache) => PathBuf::from(cache),
@@ -30,7 +31,7 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(cache.join("ellwand"))
 }
 
-/// The folder that holds the compiler's libraries; fetched into the user's cache, outside the clone, where it is not there.
+/// The folder with the compiler's libraries. Downloads them into the user's cache if they are missing.
 pub(crate) fn libraries() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_CUDA_LIBS") {
         return Ok(PathBuf::from(given));
@@ -44,8 +45,7 @@ pub(crate) fn libraries() -> Result<PathBuf> {
     bail!("{COMPILER} does not hold the libraries where they were expected")
 }
 
-/// The folder `lib` or `bin` of a Python package of NVIDIA's, which is fetched into the user's cache, outside the clone, where
-/// it is not there.
+/// The folder `lib` or `bin` of an NVIDIA Python package. Downloads it into the user's cache if it is missing.
 pub(crate) fn package(name: &str, folder: &str, size: &str) -> Result<PathBuf> {
     let environment = cache()?.join(name.replace("==", "-"));
     if let Some(found) = inside(&environment, folder) {
@@ -69,7 +69,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{command:?} ended with {status}") }
 }
 
-/// Compiles every source into `folder` for `architectures`, and returns the table of resources.
+/// Compiles every source for `architectures` into `folder`. Returns the table of resources.
 pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Result<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let made = Command::new(cargo)
@@ -85,7 +85,7 @@ pub(crate) fn compile(folder: &std::path::Path, architectures: &[&str]) -> Resul
     Ok(String::from_utf8(made.stdout)?)
 }
 
-/// The check: everything compiles, nothing spills, and nothing takes more registers than the table says.
+/// Fails if a source does not compile, spills, or uses more registers than the table allows.
 pub(crate) fn check() -> Result<()> {
     let folder = root()?.join("target/cubins");
     let now = compile(&folder, &ARCHITECTURES)?;
@@ -93,7 +93,7 @@ pub(crate) fn check() -> Result<()> {
     hold_against(GOLDEN, "cuda", &now)
 }
 
-/// Holds what kernels take up against the table in the file `golden` of the proof `proof`, or writes that file.
+/// Compares resources with the table in the file `golden`, or writes that file; `proof` names the proof in messages.
 pub(crate) fn hold_against(golden: &str, proof: &str, now: &str) -> Result<()> {
     let place = root()?.join(golden);
     if std::env::var("ELLWAND_GOLDEN").is_ok_and(|value| value == "write") {
@@ -111,7 +111,7 @@ pub(crate) fn hold_against(golden: &str, proof: &str, now: &str) -> Result<()> {
     bail!("{golden}: {}\nif that is meant: ELLWAND_GOLDEN=write cargo xtask check --only {proof}", problems.join("\n"))
 }
 
-/// What is worse than the table says, or not in it.
+/// Lists kernels that are worse than in the table, or not in it.
 fn compare(before: &str, now: &str) -> Vec<String> {
     let row = |line: &str| -> Option<(String, Vec<u32>)> {
         let cells: Vec<&str> = line.split(',').collect();

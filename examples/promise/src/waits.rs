@@ -1,5 +1,5 @@
-//! Work whose CPU time is not the time that passes: sleeps, locks, children and threads that were not declared. What counts is the
-//! elapsed time; a verdict by CPU time would call most of these pairs the wrong way round.
+//! Work whose CPU time differs from its elapsed time: sleeps, locks, child processes and undeclared threads. Elapsed
+//! time is what counts; a verdict by CPU time would be wrong for most of these pairs.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -9,10 +9,10 @@ use ellwand::Axis;
 use ellwand::Registry;
 use ellwand::suite;
 
-/// Lengths of an iteration, in microseconds.
+/// Lengths of an iteration in microseconds.
 pub(crate) const LENGTHS: [i64; 4] = [500, 1_000, 3_000, 12_000];
 
-/// Candidates with the time that they take over that of `plain`, roughly.
+/// Candidates, each with the approximate ratio of its time to that of `plain`.
 pub(crate) const CANDIDATES: [(&str, f64); 7] = [
     ("sleeps", 1.4),
     ("sleeps-less", 0.7),
@@ -23,7 +23,7 @@ pub(crate) const CANDIDATES: [(&str, f64); 7] = [
     ("child", 1.3),
 ];
 
-/// Steps that take about a microsecond; the same number in every process, so that work is work and not time.
+/// Steps per microsecond, roughly. The number is the same in every process, so that work does not depend on timing.
 const STEPS: u64 = 700;
 
 fn compute(microseconds: f64) {
@@ -35,14 +35,14 @@ fn sleep(microseconds: f64) {
     std::thread::sleep(Duration::from_nanos((microseconds * 1e3) as u64));
 }
 
-/// Work on a thread of which the calling one knows nothing but that it must wait for it.
+/// Works on a thread that Ellwand does not know of, and waits for it.
 fn hidden(microseconds: f64) {
     std::thread::scope(|scope| {
         let _ = scope.spawn(|| compute(microseconds)).join();
     });
 }
 
-/// Waits for a lock that another thread holds while it works.
+/// Waits for a lock while the thread that holds it works.
 fn behind_a_lock(microseconds: f64) {
     let (lock, held) = (Mutex::new(()), Mutex::new(false));
     std::thread::scope(|scope| {
@@ -66,13 +66,13 @@ fn child(microseconds: f64) {
     let _ = Command::new("sleep").arg(seconds).stdout(Stdio::null()).status();
 }
 
-/// Adds the suite to a registry.
+/// Registers the suite.
 pub(crate) fn register(registry: &mut Registry) {
     suite("waits")
         .about("Work whose CPU time is not the time that passes")
         .axis(Axis::int("us", "length of an iteration", 1, 1_000_000, LENGTHS[0]).unit("us"))
         .input(|case, _| {
-            // What a microsecond of work takes here, so that sleeps are as long.
+            // Scales sleeps to the speed of this machine.
             let start = Instant::now();
             compute(2_000.0);
             (case.usize("us") as f64, start.elapsed().as_secs_f64() / 2e-3)

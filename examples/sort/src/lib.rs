@@ -1,10 +1,10 @@
-//! Three ways to sort, from fastest to write to fastest to run.
+//! Three ways to sort, from the simplest to the fastest.
 
 use ellwand::rand::RngExt;
 use ellwand::suite::Suite;
 use ellwand::{Axis, Work, suite};
 
-/// Sorting n random numbers in place.
+/// Sorts random numbers in place.
 pub fn sorting() -> Suite<Vec<u64>, Vec<u64>> {
     suite("sort")
         .about("Sort n random 64-bit numbers")
@@ -18,7 +18,7 @@ pub fn sorting() -> Suite<Vec<u64>, Vec<u64>> {
         .implementation_mut("radix", radix)
 }
 
-/// Least significant digit first, one byte at a time.
+/// Least significant byte first.
 fn radix(numbers: &mut Vec<u64>) {
     let mut moved = vec![0; numbers.len()];
     for shift in (0..64).step_by(8) {

@@ -1,7 +1,6 @@
-//! Compiles every CUDA source for the architectures named and prints what each kernel takes up, as CSV.
+//! Compiles every CUDA source for the given architectures and prints each kernel's resources as CSV.
 //!
-//! `cubins FOLDER sm_80 sm_90a ..`: the folder becomes a cache of machine code that `ELLWAND_CUBINS` can name. Needs NVRTC
-//! and no GPU.
+//! `cubins FOLDER sm_80 sm_90a ..` fills FOLDER with machine code for `ELLWAND_CUBINS`. Needs NVRTC, but no GPU.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/sources/mod.rs"]

@@ -1,8 +1,8 @@
-//! Makes a folder with a driver of CUDA that executes on the processor, for rehearsals of the program without a GPU.
+//! Writes a folder with a CUDA driver that runs kernels on the CPU, to rehearse the program without a GPU.
 //!
-//! `rehearsal FOLDER`, then `LD_LIBRARY_PATH=FOLDER ellwand run gelu --device cuda:0 ..`; `ELLWAND_CUDA_LIBS` must lead to
-//! NVRTC, or `ELLWAND_CUBINS` to machine code for `sm_90a`. Its device says in every report that it is none, and its times say
-//! nothing. Its knobs stand in `src/emulation/driver/driver.h`.
+//! Run `rehearsal FOLDER`, then `LD_LIBRARY_PATH=FOLDER ellwand run gelu --device cuda:0 ..`; set `ELLWAND_CUDA_LIBS`
+//! to NVRTC's folder or `ELLWAND_CUBINS` to machine code for `sm_90a`. Every report names the device as an emulation;
+//! its times mean nothing. `src/emulation/driver/driver.h` lists its settings.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/sources/mod.rs"]
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         eprintln!("usage: rehearsal FOLDER");
         return ExitCode::from(2);
     };
-    // The gate reads the device's clock and is the driver's own.
+    // The driver has its own gate, since the gate reads the device's clock.
     let all = sources::all().into_iter().filter(|source| source.name != "gate.cu");
     let all: Vec<_> = all.map(|source| (source.name, source.whole(), source.kernels())).collect();
     match library::rehearsal(Path::new(folder), &all) {

@@ -1,4 +1,4 @@
-//! How the tests judge kernels: against the workload's own reference, on every device that tests have.
+//! Judges kernels against the workload's reference, on every device that tests have.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -7,12 +7,12 @@ use ellwand_core::{Case, Device, DeviceKind, PrepareError, Registry, Tensors};
 
 use super::{TestDevice, test_devices};
 
-/// Rows for CUDA devices that the emulation cannot run: their kernels are no CUDA C++.
+/// CUDA implementations that the emulation cannot run, since their kernels are not CUDA C++.
 const FOREIGN: [&str; 1] = ["cublas"];
 
-/// The first real GPU; `required` says whether there must be one.
+/// The first real GPU, if there is one; `required` may make it mandatory.
 pub(crate) fn real_devices(required: &str) -> Vec<TestDevice> {
-    // Opened once: each opening makes a stream and loads every kernel anew.
+    // Opened once: each opening creates a stream and loads every kernel again.
     static FIRST: OnceLock<Result<Arc<dyn Device>, String>> = OnceLock::new();
     let first = FIRST.get_or_init(|| Ok(ellwand_gpu::find_cuda()?.swap_remove(0)));
     match first {
@@ -24,18 +24,17 @@ pub(crate) fn real_devices(required: &str) -> Vec<TestDevice> {
     }
 }
 
-/// Whether a device of the tests runs what Hopper alone has: the emulation does, a real device may be another.
+/// True if a test device has Hopper's instructions: the emulation does, a real GPU may not.
 pub fn a_hopper_is_tested() -> bool {
     test_devices()
         .iter()
         .any(|(_, device)| ellwand_gpu::gpu(device.as_ref()).is_ok_and(|gpu| gpu.capability() == Some((9, 0))))
 }
 
-/// Runs the CUDA implementations on inputs and judges what they make, twice. What was never computed must not pass, and the
-/// order in which threads take their turns must not change a bit. A row for special cases may say that it cannot do this one;
-/// the row `cuda` may not.
+/// Runs the CUDA implementations twice and judges their outputs. Poisoned output must fail, and the order of threads
+/// must not change a bit. A specialised implementation may reject the case; `cuda` must not.
 ///
-/// Gives the rows that were judged, where tests have a device at all.
+/// Returns the implementations that were judged, or `None` without a test device.
 pub fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTreeSet<String>> {
     let rows = registry.implementations(&case.workload);
     let rows = rows.iter().filter(|row| row.needs == DeviceKind::Cuda).map(|row| row.name.as_str());
@@ -43,13 +42,13 @@ pub fn judge(registry: &Registry, case: &Case, inputs: &Tensors) -> Option<BTree
     judge_on(registry, case, inputs, &rows, &test_devices())
 }
 
-/// The rows by NVIDIA's library: on what stands in for it in the emulation, and on the first real GPU.
+/// Judges the cuBLAS implementation on the emulation's mock and on the first real GPU.
 pub fn judge_cublas(registry: &Registry, case: &Case, inputs: &Tensors) {
     let judged = judge_on(registry, case, inputs, &["cublas"], &test_devices());
     assert!(judged.is_none_or(|rows| rows.len() == 1), "{case}: the row says that it cannot do it");
 }
 
-/// Runs the rows of these names on these devices.
+/// Judges the implementations with these names on these devices.
 pub fn judge_on(
     registry: &Registry,
     case: &Case,
@@ -64,7 +63,7 @@ pub fn judge_on(
     let rows = registry.implementations(&case.workload);
     let rows: Vec<_> = rows.into_iter().filter(|row| names.contains(&row.name.as_str())).collect();
     assert!(!rows.is_empty(), "{case} has no implementation for CUDA devices named {names:?}");
-    // Rows of the same kernels give the same bits; a row for special cases has its own.
+    // Implementations with the same kernels must agree bit for bit; a specialised one has separate bits.
     let mut first = [None; 2];
     let mut judged = BTreeSet::new();
     let each = rows.iter().flat_map(|row| devices.iter().map(move |device| (row, device)));
@@ -77,7 +76,7 @@ pub fn judge_on(
         };
         judged.insert(row.name.clone());
         ready.poison();
-        // Poison is NaN, which is right where the reference has nothing else.
+        // Poison is NaN, which is correct if the reference is all NaN.
         if let (false, Ok(spoiled)) = (nan, ready.output()) {
             assert!(!task.judge(case, inputs, &expected, &spoiled).passed, "{case}, {name} passes poisoned");
         }

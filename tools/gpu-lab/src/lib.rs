@@ -1,8 +1,8 @@
-//! Judges kernels for GPUs where there is no GPU. For tests alone: no product crate links it.
+//! Judges GPU kernels on machines without a GPU. For tests only: no product crate links it.
 //!
-//! `emulation` compiles CUDA sources for the processor and runs every thread of a block there, in three orders or under a race
-//! detector; `emulation::library` makes a driver of CUDA on top of it, for rehearsals of the whole program. `judge` holds what
-//! kernels make against their workload's reference, on the emulator and on a real GPU if there is one.
+//! `emulation` compiles CUDA sources for the CPU and runs every thread of a block there, in three orders or under a
+//! race detector; `emulation::library` builds a CUDA driver on top of it, to rehearse the whole program. `judge`
+//! compares kernels with their workload's reference, on the emulator and on a real GPU if there is one.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "for tests alone")]
 
 use std::sync::Arc;
@@ -16,5 +16,5 @@ pub mod testing;
 pub use emulation::{stand_in, test_devices};
 pub use judge::{a_hopper_is_tested, judge, judge_cublas, judge_on};
 
-/// A device of the tests, with the words that messages have for it.
+/// A test device, with its name in messages.
 pub type TestDevice = (String, Arc<dyn Device>);

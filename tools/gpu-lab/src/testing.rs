@@ -1,10 +1,10 @@
-//! What the tests of all workloads share.
+//! Helpers for the tests of all workloads.
 
 use std::any::Any;
 
 use ellwand_core::{Case, CpuScope, Device, DeviceKind, Implementation, Registry, Tensors, Timing, Value};
 
-/// The processor, for preparing implementations; it times nothing.
+/// The CPU as a device to prepare implementations on; it times nothing.
 pub struct Here;
 
 impl Device for Here {
@@ -26,13 +26,13 @@ impl Device for Here {
     }
 }
 
-/// The implementations of `workload` that run on the processor.
+/// The CPU implementations of `workload`.
 pub fn here<'a>(registry: &'a Registry, workload: &str) -> Vec<&'a Implementation> {
     registry.implementations(workload).into_iter().filter(|row| row.needs == DeviceKind::Cpu).collect()
 }
 
-/// Prepares and runs the kernels in WGSL twice, spoilt in between, and has what they make judged. Says nothing where there
-/// is no adapter but that it was skipped. `more` sees what was expected and what came.
+/// Runs the WGSL implementations twice, with poisoned outputs in between, and judges them. Without an adapter it only
+/// prints that it was skipped. `more` receives the expected and the actual outputs.
 #[cfg(feature = "vulkan")]
 pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: impl Fn(&Tensors, &Tensors)) {
     let Some(device) = ellwand_gpu::test_adapter() else { return };
@@ -43,7 +43,7 @@ pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: 
     let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
     let mut ready = (row.prepare)(case, inputs, &device).unwrap_or_else(|error| panic!("{case}: {error}"));
     ready.poison();
-    // Where NaN is right, spoilt outputs may be right too.
+    // If the reference has NaN, poisoned outputs may be correct.
     let holds_nan = |t: &ellwand_core::Tensor| t.f32().is_ok_and(|values| values.iter().any(|value| value.is_nan()));
     if !expected.iter().any(|(_, tensor)| holds_nan(tensor))
         && let Ok(spoilt) = ready.output()
@@ -62,13 +62,13 @@ pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: 
     }
 }
 
-/// Without the feature there is nothing to judge.
+/// Without the `vulkan` feature there is nothing to judge.
 #[cfg(not(feature = "vulkan"))]
 pub fn judged_on_wgpu(_: &Registry, _: &Case, _: &Tensors, _: impl Fn(&Tensors, &Tensors)) {
     eprintln!("skipped: kernels in WGSL do not run: built without the feature vulkan");
 }
 
-/// The first default of every axis of `workload`, but for `set`.
+/// A case with the first default of every axis of `workload`, except those in `set`.
 pub fn case(registry: &Registry, workload: &str, set: &[(&str, Value)]) -> Case {
     let axes = registry.find(workload).unwrap().axes();
     let mut case = Case::new(workload, axes.iter().map(|a| (a.name.to_owned(), a.default[0].clone())).collect());

@@ -1,4 +1,4 @@
-//! Every kernel is found by its name; every shader compiles.
+//! Every kernel is found by name, and every shader compiles.
 
 mod sources;
 

@@ -1,10 +1,10 @@
-//! Each goal, and the rows that stand for it and against it.
+//! The goals, each with the rows that reach it or miss it.
 
 use super::interval::{Median, Wanted};
 use super::results::{Results, Row};
 use super::{Line, gigabytes, line, percent, seconds, terabytes, teraflops, times};
 
-/// What moves bytes and hardly computes: parts of the script and peers call them alike.
+/// Operations limited by memory bandwidth; the script's parts and the peers use the same names.
 const STREAMING: [&str; 9] = [
     "layer-norm",
     "gelu",
@@ -17,10 +17,10 @@ const STREAMING: [&str; 9] = [
     "bias-gelu",
 ];
 
-/// Our own rows, the baseline of nobody.
+/// Ellwand's GPU implementations, which are never a peer's baseline.
 const OURS: [&str; 6] = ["cuda", "cuda-graph", "cuda-hopper", "cuda-transfers", "triton", "cublas"];
 
-/// The bandwidth of the fastest copy, ours or a peer's: what all that streams is held against.
+/// The fastest copy, Ellwand's or a peer's: the bandwidth limit for all streaming operations.
 fn best_copy(results: &Results) -> Option<(&Row, Median)> {
     let rate = |row: &'_ Row| row.time.as_ref().ok().map(|time| time.rate(row.bytes));
     let copies = results.of("", "copy").filter(|row| row.part == "copy" || row.part == "peers");
@@ -28,7 +28,7 @@ fn best_copy(results: &Results) -> Option<(&Row, Median)> {
     copies.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// How fast bytes are copied, by everyone.
+/// Bandwidth of every copy.
 pub(super) fn copies(results: &Results) -> Vec<Line> {
     let all = results.of("", "copy").filter(|row| row.part == "copy" || row.part == "peers");
     let mut lines: Vec<Line> = all
@@ -43,13 +43,13 @@ pub(super) fn copies(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// A row's bandwidth as a share of the fastest copy's.
+/// Bandwidth of a row as a share of the fastest copy's.
 fn share(results: &Results, row: &Row) -> Result<Median, String> {
     let (_, copy) = best_copy(results).ok_or("no copy was measured")?;
     Ok(row.time.clone()?.rate(row.bytes).over(copy))
 }
 
-/// Operations that stream, against the copy and against the others.
+/// Streaming operations relative to the fastest copy and to the peers.
 pub(super) fn streaming(results: &Results) -> Vec<Line> {
     let mut lines = Vec::new();
     for what in STREAMING {
@@ -66,7 +66,7 @@ pub(super) fn streaming(results: &Results) -> Vec<Line> {
             let figure = format!("{what}, {} of the fastest copy", row.who);
             lines.push(line(figure, Some(Wanted::AtLeast(0.9)), share(results, row), percent));
         }
-        // What we are held against: every peer, and our own kernel in Triton.
+        // Rivals: every peer, and Ellwand's Triton kernel.
         let Some(cuda) = rows.iter().find(|row| row.who == "cuda") else { continue };
         let others = results.of("peers", what).chain(rows.iter().copied().filter(|row| row.who == "triton"));
         lines.extend(others.map(|other| faster(cuda, other)));
@@ -74,7 +74,7 @@ pub(super) fn streaming(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// How many times as fast as another our row is.
+/// Speed-up of Ellwand's row over another.
 fn faster(ours: &Row, other: &Row) -> Line {
     let ratio = match (&ours.time, &other.time) {
         (Ok(ours), Ok(other)) => Ok(other.over(*ours)),
@@ -82,12 +82,12 @@ fn faster(ours: &Row, other: &Row) -> Line {
         (_, Err(why)) => Err(format!("{}: {why}", other.who)),
     };
     let figure = format!("{}, {} as fast as {}, times", ours.what, ours.who, other.who);
-    // PyTorch without its compiler is told and is no goal.
+    // PyTorch without its compiler and JAX are shown, but are not goals.
     let wanted = (other.who != "torch" && other.who != "jax").then_some(Wanted::AtLeast(1.0));
     line(figure, wanted, ratio, times)
 }
 
-/// The value of a parameter, as people write it.
+/// Value of a parameter as text, without quotes.
 fn param(row: &Row, name: &str) -> String {
     match &row.params[name] {
         serde_json::Value::String(text) => text.clone(),
@@ -100,10 +100,10 @@ fn number(row: &Row, name: &str) -> f64 {
     row.params[name].as_f64().unwrap_or(0.0)
 }
 
-/// The vectors from which on the GPU must win, and by how much.
+/// Batch size from which the GPU must beat the CPU tenfold.
 const MANY_VECTORS: f64 = 1e6;
 
-/// The quantizer against all threads of the processor, and from how many vectors on.
+/// Lattice quantizer: the GPU relative to all CPU threads, and to the fastest copy.
 pub(super) fn lattice(results: &Results) -> Vec<Line> {
     let mut lines = Vec::new();
     for what in ["lattice-encode", "lattice-decode", "lattice-quantize"] {
@@ -138,13 +138,13 @@ pub(super) fn lattice(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// The rate of products in bf16 that a row reaches.
+/// Rate of bf16 products of a row.
 fn rate(row: &Row) -> Result<Median, String> {
     Ok(row.time.clone()?.rate(row.flops))
 }
 
-/// Rates of products in bf16, and the one that attention is held against: the fastest product of large matrices, PyTorch's or
-/// one of ours, or where none was measured the best of those that multiply in place.
+/// Rates of bf16 products, and the one that limits attention: the fastest product of large matrices, PyTorch's or
+/// Ellwand's, or else the best rate of products without data movement.
 fn products(results: &Results) -> (Vec<Line>, Result<Median, String>) {
     let peer = results.of("peers", "matmul-bf16").next().ok_or_else(|| results.why("peers")).and_then(rate);
     let mut lines = vec![line("products in bf16, PyTorch".into(), None, peer.clone(), teraflops)];
@@ -171,7 +171,7 @@ fn products(results: &Results) -> (Vec<Line>, Result<Median, String>) {
     (lines, peak)
 }
 
-/// Attention in bf16 against the rate of products and the others.
+/// bf16 attention relative to the rate of products and to the peers.
 pub(super) fn attention(results: &Results) -> Vec<Line> {
     let (mut lines, peak) = products(results);
     for positions in [4096_u64, 8192, 16384] {
@@ -204,7 +204,7 @@ pub(super) fn attention(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// The decoder at the size people have.
+/// The KDE decoder at a realistic size.
 pub(super) fn decoder(results: &Results) -> Vec<Line> {
     let mut lines: Vec<Line> = results
         .of("kde-predict", "kde-predict")
@@ -225,7 +225,7 @@ pub(super) fn decoder(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// An empty kernel, and where launches are all there is.
+/// An empty kernel, and cases in which launches dominate.
 pub(super) fn launches(results: &Results) -> Vec<Line> {
     let mut lines = Vec::new();
     match results.of("launches", "null").find(|row| row.who == "cuda") {
@@ -262,7 +262,7 @@ pub(super) fn launches(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// The link between host and device, and what a peer carries over it between memory of the same kind.
+/// The link between host and device, and peers' transfers with the same kind of memory.
 pub(super) fn transfers(results: &Results) -> Vec<Line> {
     let rate = |row: &Row| row.time.clone().map(|time| time.rate(number(row, "bytes")));
     let all: Vec<&Row> = results.of("", "transfer").filter(|row| row.who != "memory").collect();
@@ -303,7 +303,7 @@ pub(super) fn transfers(results: &Results) -> Vec<Line> {
     lines
 }
 
-/// False alarms of a kernel against itself.
+/// False positives of a kernel compared with itself.
 pub(super) fn itself(results: &Results) -> Vec<Line> {
     let verdicts: Vec<&str> = results
         .verdicts

@@ -1,6 +1,6 @@
-//! Medians with their intervals, and what becomes of them in ratios.
+//! Medians with confidence intervals, and their ratios.
 
-/// A median and an interval that holds it with 99 % confidence.
+/// A median with its 99 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Median {
     pub(super) value: f64,
@@ -9,13 +9,13 @@ pub(super) struct Median {
 }
 
 impl Median {
-    /// Of samples, by order statistics: between two of them lies the median as surely as a fair coin tells. `None` where there
-    /// are too few to be that sure.
+    /// The median of samples with an interval from order statistics (sign test). `None` if there are too few samples
+    /// for 99 % confidence.
     pub(super) fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        // P(the median lies below the k-th smallest) = P(fewer than k heads in n tosses), for k from 1.
+        // P(the median is below the k-th smallest) = P(fewer than k heads in n tosses), for k from 1.
         let mut tail = 0.5_f64.powi(i32::try_from(n).ok()?);
         let mut each = tail;
         let mut k = 0;
@@ -29,18 +29,18 @@ impl Median {
         Some(Self { value: middle, low, high: sorted[n - k] })
     }
 
-    /// `amount` in this time: a rate.
+    /// The rate `amount / time`, for a median of times.
     pub(super) fn rate(self, amount: f64) -> Self {
         Self { value: amount / self.value, low: amount / self.high, high: amount / self.low }
     }
 
-    /// This as a multiple of `other`. Both are known apart from one another, so that the ends are held against each other.
+    /// The ratio to `other`. The two are independent, so each end is divided by the opposite end.
     pub(super) fn over(self, other: Self) -> Self {
         Self { value: self.value / other.value, low: self.low / other.high, high: self.high / other.low }
     }
 }
 
-/// What is wanted of a figure.
+/// Goal for a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Wanted {
     AtLeast(f64),
@@ -48,7 +48,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// Whether the whole interval says so, or says the contrary.
+    /// `reached` if the whole interval meets the goal, `short` if none of it does, otherwise `undecided`.
     pub(super) fn judged(self, is: Median) -> &'static str {
         let (surely, surely_not) = match self {
             Self::AtLeast(goal) => (is.low >= goal, is.high < goal),

@@ -1,5 +1,5 @@
-//! The figures that are wanted of a GPU, out of what `run.sh` measured there: each goal with what stands against it, or why
-//! nothing does. Every number comes from a record; medians with the interval that holds them with 99 % confidence.
+//! The GPU goals, evaluated on the results of `run.sh`: each goal with the measured figure, or why it is missing. Every
+//! number comes from a record; medians have a 99 % confidence interval.
 
 mod goals;
 mod interval;
@@ -21,7 +21,7 @@ struct Line {
     verdict: &'static str,
 }
 
-/// Prints the table of the results in `folder`.
+/// Prints the table for the results in `folder`.
 pub(crate) fn figures(folder: &str) -> Result<()> {
     let results = Results::read(Path::new(folder))?;
     print!("{}", table(&results));
@@ -50,7 +50,7 @@ fn table(results: &Results) -> String {
     text
 }
 
-/// A figure with or without a goal; `show` writes a value with its unit.
+/// Creates a line, with or without a goal; `show` formats a value with its unit.
 fn line(figure: String, wanted: Option<Wanted>, is: Result<Median, String>, show: impl Fn(f64) -> String) -> Line {
     let goal = match wanted {
         Some(Wanted::AtLeast(goal)) => format!("at least {}", show(goal)),

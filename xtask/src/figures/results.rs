@@ -1,5 +1,5 @@
-//! What `run.sh` left in its folder: the rows of records through `ellwand report`, the lines of the peers, and how each part
-//! ended.
+//! Reads the results folder of `run.sh`: rows of records through `ellwand report`, lines of the peers, and the outcome
+//! of each part.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,37 +14,37 @@ use super::interval::Median;
 /// A row of a report, or a line of a peer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// The part of the script that it is from.
+    /// Part of the script that produced it.
     pub(super) part: String,
-    /// `cuda`, `torch.compile` ..
+    /// Implementation or peer: `cuda`, `torch.compile` and so on.
     pub(super) who: String,
-    /// Workload, or what the peer calls the same.
+    /// Workload, or the peer's equivalent.
     pub(super) what: String,
-    /// Parameters of the case; of a peer, what it says of itself.
+    /// Parameters of the case; for a peer, the line's own fields.
     pub(super) params: Value,
-    /// Seconds; why there are none otherwise.
+    /// Seconds, or why they are missing.
     pub(super) time: Result<Median, String>,
-    /// Seconds by the clock on the wall, and the fastest and slowest tenth of the time.
+    /// Wall-clock seconds; the next field has the first and last decile of the time.
     pub(super) wall: Option<Median>,
     pub(super) spread: Option<[f64; 2]>,
     pub(super) bytes: f64,
     pub(super) flops: f64,
 }
 
-/// Everything in a folder.
+/// All results of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) rows: Vec<Row>,
     /// Verdicts of comparisons, by part.
     pub(super) verdicts: BTreeMap<String, Vec<String>>,
-    /// How a part ended and why, where that is no plain `ok`.
+    /// Outcome and reason of each part that did not end with `ok`.
     pub(super) ended: BTreeMap<String, String>,
-    /// Name of the card, as the records have it.
+    /// Name of the card in the records.
     pub(super) device: Option<String>,
 }
 
 impl Results {
-    /// Reads a folder. A part without a record is none here; why it has none is in `ended`.
+    /// Reads a folder. A part without a record has no rows; `ended` says why.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let mut all = Self::default();
         let parts = folder.join("parts.tsv");
@@ -89,8 +89,8 @@ impl Results {
         }
     }
 
-    /// Rows of a part, or of all parts, for a workload. Where a kernel took the device away from the others, what they gave
-    /// when they were measured once more stands for them.
+    /// Rows for a workload, from one part or from all (`""`). If a kernel lost the device for the others, their
+    /// repeated measurements replace the part.
     pub(super) fn of<'a>(&'a self, part: &'a str, what: &'a str) -> impl Iterator<Item = &'a Row> + 'a {
         let again = format!("{part}-apart");
         let repeated = self.rows.iter().any(|row| row.part == again);
@@ -108,7 +108,7 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_string()
 }
 
-/// The record of a part, unpacked where the script packed and cut it.
+/// The record of a part; joins and unpacks it if the script split and packed it.
 fn record(part: &Path) -> Result<Option<PathBuf>> {
     let plain = part.join("record.jsonl");
     if plain.exists() {
@@ -135,7 +135,7 @@ fn record(part: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(unpacked))
 }
 
-/// The report of a record, as the program prints it.
+/// The JSON report of a record, from `ellwand report`.
 fn reported(record: &Path) -> Result<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let said = Command::new(cargo)
@@ -175,7 +175,7 @@ fn ours(part: &str, what: &str, row: &Value) -> Row {
     }
 }
 
-/// A line of `peers.jsonl`; lines about the machine are none.
+/// Parses a line of `peers.jsonl`; `None` for lines about the machine.
 fn peer(line: &str) -> Option<Row> {
     let line: Value = serde_json::from_str(line).ok()?;
     let samples = |name: &str| -> Vec<f64> {

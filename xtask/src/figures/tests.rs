@@ -1,4 +1,4 @@
-//! The table from made-up rows: what is judged, against what, and what stays open.
+//! The table from made-up rows: what is judged, against which limit, and what stays undecided.
 
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn attention_is_held_against_the_fastest_product_of_large_matrices_whoever_made_
     let told = verdict(&lines, "products in bf16, of large matrices, B transposed, cuda-hopper").0;
     assert!(told.starts_with("800 TFLOP/s"), "{told}");
     assert!(verdict(&lines, "products in bf16, of large matrices, cublas").0.starts_with("750 TFLOP/s"));
-    // The library may have been the fastest.
+    // cuBLAS may have been the fastest.
     results.rows[0] = row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 1280e12);
     let share = verdict(&attention(&results), "4096 positions, mask none, cuda-hopper, of the rate").0;
     assert!(share.starts_with("50.0 %"), "{share}");
@@ -98,7 +98,7 @@ fn attention_is_held_against_products_in_place_where_no_peer_multiplied() {
     assert_eq!(verdict(&lines, "products in bf16, PyTorch").1, "open");
     let (share, reached) = verdict(&lines, "4096 positions, mask none, cuda-hopper, of the rate");
     assert!(share.starts_with("64.0 %") && reached == "short", "{share} {reached}");
-    // Whoever moves what it multiplies is the measure where both are there.
+    // If both exist, a product that also moves its data is the limit.
     results.rows.push(row("peers", "torch", "matmul-bf16", json!({}), 1.0, 0.0, 800e12));
     let share = verdict(&attention(&results), "4096 positions, mask none, cuda-hopper, of the rate").0;
     assert!(share.starts_with("80.0 %"), "{share}");
@@ -135,7 +135,7 @@ fn launches_transfers_and_alarms_are_told() {
     let lines = [launches(&results), transfers(&results)].concat();
     assert!(verdict(&lines, "empty kernel").0.contains("1.50 us (1.48 us to 1.52 us); a tenth below"));
     assert_eq!(verdict(&lines, "kde-fit, tiny, cuda-graph, device").1, "short");
-    // The link's peak is whoever came nearest to it.
+    // The link's peak is the fastest transfer.
     let (share, reached) = verdict(&lines, "268435456 bytes, pinned, cuda, of the link");
     assert!(share.starts_with("92.0 %") && reached == "reached", "{share} {reached}");
     assert_eq!(verdict(&lines, "268435456 bytes, pinned, cuda, of what torch carries"), (share, reached));

@@ -1,5 +1,5 @@
-//! The script with stand-ins for what it starts: parts that do not want to end, that leave something behind, that take the device
-//! along, and what is left where somebody ends the script itself.
+//! The script with mocks of the programs that it starts: parts that do not end, leave processes running or lose the
+//! device, and what remains if the script itself is killed.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -23,7 +23,7 @@ esac
 struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder as `cargo xtask gpu` makes it, whose comparisons do this.
+    /// Writes a folder as `cargo xtask gpu` does, whose comparisons run `does`.
     fn new(name: &str, does: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("ellwand-gpu-{}-{name}", std::process::id()));
         fs::create_dir_all(folder.join("bin")).unwrap();
@@ -54,12 +54,12 @@ impl Folder {
         told(&self.text("results/parts.tsv"), name)
     }
 
-    /// The process that was to sleep for good.
+    /// The process that sleeps forever.
     fn lasting(&self) -> PathBuf {
         Path::new("/proc").join(self.text("bin/lasting.pid").trim())
     }
 
-    /// What the archive has of a file.
+    /// Contents of a file in the archive.
     fn packed(&self, file: &str) -> String {
         let said = Command::new("tar").arg("-xzOf").arg(self.0.join("all.tar.gz")).arg(file).output().unwrap();
         String::from_utf8(said.stdout).unwrap()
@@ -79,7 +79,7 @@ fn told(parts: &str, name: &str) -> (String, String) {
     (line[1].into(), line[3].into())
 }
 
-/// Whether a process runs: one that ended may wait for good for somebody to take notice of it.
+/// True if a process runs; a zombie does not.
 fn runs(process: &Path) -> bool {
     assert!(process != Path::new("/proc"), "nothing was started");
     fs::read_to_string(process.join("stat"))
@@ -127,7 +127,7 @@ fn what_a_part_leaves_behind_is_ended() {
 #[test]
 fn what_cannot_be_killed_is_told_and_nobody_waits_for_it() {
     let folder = Folder::new("unkillable", "stubborn & sleep 0.5");
-    // As if the process were inside a driver that hangs.
+    // Simulates a process inside a driver that hangs.
     let mut script = folder.script(10, &["aa-1"]);
     script.env("BASH_FUNC_kill%%", r#"() { [[ $* == *-KILL* ]] || builtin kill "$@"; }"#);
     ended(&script.output().unwrap());
@@ -160,7 +160,7 @@ fn who_ends_the_script_ends_what_runs_and_finds_what_was_measured() {
     assert!(runs(&lasting));
     assert!(Command::new("kill").arg("-TERM").arg(script.id().to_string()).status().unwrap().success());
     assert_eq!(script.wait().unwrap().code(), Some(143));
-    // Killed already, though not yet gone.
+    // Already killed, but possibly not yet gone.
     (0..250).take_while(|_| runs(&lasting)).for_each(|_| sleep(Duration::from_millis(20)));
     assert!(!runs(&lasting));
     assert_eq!(folder.packed("./aa-1.txt"), "as far as it came\n");
@@ -171,13 +171,13 @@ fn tests_are_unpacked_elsewhere_where_the_folder_cannot_be_written_to() {
     let folder = Folder::new("packed", "");
     fs::write(folder.0.join("bin/kernel-tests"), "#!/bin/sh\necho judged \"$@\"\n").unwrap();
     assert!(Command::new("gzip").arg(folder.0.join("bin/kernel-tests")).status().unwrap().success());
-    // Even who may write everywhere does not write over what is there.
+    // Even root must not overwrite an existing file.
     fs::write(folder.0.join("bin/kernel-tests"), "cut off").unwrap();
     ended(&folder.script(120, &["verify"]).output().unwrap());
     assert_eq!(folder.part("conformance").0, "ok");
     assert_eq!(folder.text("results/conformance-cublas.txt"), "judged cublas\n");
     assert!(!folder.0.join("results/cache").exists());
-    // Where it can be, it is unpacked beside what was packed, whatever became of its mode.
+    // If unpacking is possible, the file is unpacked next to the archive, whatever its mode.
     fs::remove_file(folder.0.join("bin/kernel-tests")).unwrap();
     fs::set_permissions(folder.0.join("bin/kernel-tests.gz"), fs::Permissions::from_mode(0o644)).unwrap();
     ended(&folder.script(120, &["verify"]).output().unwrap());

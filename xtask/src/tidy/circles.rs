@@ -1,4 +1,4 @@
-//! Import circles inside a crate: files that all reach one another by their imports, so that none can be read alone.
+//! Import cycles inside a crate: files that all reach one another by imports, so that none can be understood alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use anyhow::Result;
 
 use super::Sources;
 
-/// Largest circle, tests aside.
+/// Largest cycle in files, without tests.
 const LARGEST: usize = 8;
 
-/// A module is its path inside the crate, `lib` being the root: `["cli", "run"]`.
+/// A module is its path inside the crate; `lib` is the root: `["cli", "run"]`.
 type Module = Vec<String>;
 
-/// A path that a module imports; a re-export is no arrow, since nobody must read what it names.
+/// A path that a module imports. A re-export does not count, since a reader of the module need not read its target.
 struct Import {
     path: Vec<String>,
     re_export: bool,
 }
 
-/// Modules of one crate with what each imports.
+/// Modules of one crate, each with its imports.
 type Crate = BTreeMap<Module, Vec<Import>>;
 
-/// No circle has more than [`LARGEST`] files.
+/// Lists import cycles of more than [`LARGEST`] files.
 pub(crate) fn no_large_circle(sources: &Sources) -> Result<Vec<String>> {
     let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
     for (name, text) in sources.ending(&[".rs"]) {
@@ -34,7 +34,7 @@ pub(crate) fn no_large_circle(sources: &Sources) -> Result<Vec<String>> {
     Ok(crates.iter().flat_map(|(root, modules)| circles(root, modules)).collect())
 }
 
-/// The path of a module without the names of files that stand for their folder.
+/// The path of a module without `mod`, `lib` or `main`.
 fn own(mut module: Module) -> Module {
     if module.last().is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str())) {
         module.pop();
@@ -42,7 +42,7 @@ fn own(mut module: Module) -> Module {
     module
 }
 
-/// Every path that begins with `crate`, `super` or `self`, and for re-exports a child's name; groups are unfolded.
+/// Every path that begins with `crate`, `super` or `self`, and a child's name in re-exports; groups are expanded.
 fn imports(text: &str) -> Vec<Import> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let code: String =
@@ -77,7 +77,7 @@ fn imports(text: &str) -> Vec<Import> {
     found
 }
 
-/// `a::{b, c::{d, e}}` as a::b, a::c::d, a::c::e.
+/// Expands `a::{b, c::{d, e}}` to a::b, a::c::d, a::c::e.
 fn unfold(before: &[String], tree: &str, found: &mut Vec<Vec<String>>) {
     let tree = tree.trim();
     let Some((head, group)) = tree.split_once('{') else {
@@ -105,7 +105,7 @@ fn unfold(before: &[String], tree: &str, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The module whose file defines what a path names, following re-exports; `None` for another crate's.
+/// The module whose file defines the item at a path, following re-exports; `None` for an item of another crate.
 fn defines(modules: &Crate, from: &Module, path: &[String], depth: usize) -> Option<Module> {
     let mut here = match path.first()?.as_str() {
         "crate" => Module::new(),
@@ -184,7 +184,7 @@ mod tests {
         let mut files: Vec<(String, String)> = (0..9).map(file).collect();
         files.push(("crates/a/src/lib.rs".into(), "mod m0;\npub use m3::C;\n".into()));
         assert_eq!(no_large_circle(&Sources { files: files.clone() }).unwrap().len(), 1);
-        // One file less in it is small enough.
+        // With one file less, the cycle is small enough.
         files[4].1 = "use super::C;\nuse std::fmt;\n".into();
         assert!(no_large_circle(&Sources { files }).unwrap().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Files: each is reached, none is long.
+//! Rules about files: each is part of a crate, and none is too long.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use super::Sources;
 
-/// Longest source file; beyond it a reader loses the one idea it is about.
+/// Longest source file in lines; a longer one has more than one idea.
 const LONGEST: usize = 500;
 
-/// A `.rs` file under `src/` that no `mod` names is compiled by nobody and rots unseen.
+/// Lists `.rs` files under `src/` that no `mod` names: the compiler never sees them.
 pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
     let mut declared = BTreeSet::new();
     for (name, text) in sources.ending(&[".rs"]) {
@@ -40,7 +40,7 @@ pub(crate) fn registered(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Where `mod module;` in `file` may lie.
+/// Paths where `mod module;` in `file` may be found.
 fn places(file: &Path, module: &str) -> Vec<PathBuf> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
     let parent = file.parent().unwrap_or(Path::new(""));
@@ -48,7 +48,7 @@ fn places(file: &Path, module: &str) -> Vec<PathBuf> {
     vec![folder.join(format!("{module}.rs")), folder.join(module).join("mod.rs")]
 }
 
-/// Source files stay short.
+/// Lists source files that are too long.
 pub(crate) fn short(sources: &Sources) -> Result<Vec<String>> {
     Ok(sources
         .ending(&[".rs", ".py", ".js", ".cu", ".wgsl"])

@@ -1,4 +1,4 @@
-//! The floors of DESIGN: who may depend on whom, read from `cargo metadata`.
+//! The floors of ARCHITECTURE: allowed dependencies, read from `cargo metadata`.
 
 use anyhow::Result;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use super::Sources;
 use crate::root;
 
-/// Floor of each crate of ours. A crate may depend on lower floors only.
+/// The floor of each workspace crate. A crate may depend on lower floors only.
 const FLOORS: &[(&str, i32)] = &[
     ("ellwand-profile-macros", -1),
     ("ellwand-profile", 0),
@@ -30,10 +30,10 @@ const FLOORS: &[(&str, i32)] = &[
     ("example-promise", 5),
 ];
 
-/// Crates that only the top may use.
+/// Crates that only the top floors may use.
 const UPSTAIRS: &[&str] = &["clap", "anyhow", "indicatif", "pyo3"];
 
-/// Crates that open connections.
+/// Crates that open network connections.
 const NETWORK: &[&str] =
     &["reqwest", "hyper", "ureq", "curl", "isahc", "tokio-tungstenite", "attohttpc", "native-tls", "rustls"];
 
@@ -45,7 +45,7 @@ fn floor(name: &str) -> Option<i32> {
     FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
 }
 
-/// Dependencies of ours among the normal and build dependencies must lie on a lower floor.
+/// Lists normal and build dependencies between workspace crates that are not on a lower floor.
 pub(crate) fn only_downwards(_: &Sources) -> Result<Vec<String>> {
     let metadata = metadata()?;
     let mut broken = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) fn only_downwards(_: &Sources) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Command-line and Python crates stay on the top floors.
+/// Lists uses of command-line and Python crates below the top floors.
 pub(crate) fn tools_stay_upstairs(_: &Sources) -> Result<Vec<String>> {
     let metadata = metadata()?;
     let low = |name: &str| floor(name).is_some_and(|floor| floor < 4);
@@ -83,7 +83,7 @@ pub(crate) fn tools_stay_upstairs(_: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Nothing in the resolved graph of what we ship opens connections.
+/// Lists network crates in the resolved graph of the shipped crates.
 pub(crate) fn no_network_crate(_: &Sources) -> Result<Vec<String>> {
     let metadata = metadata()?;
     let found = metadata.packages.iter().filter(|package| NETWORK.contains(&package.name.as_str()));

@@ -1,4 +1,4 @@
-//! The rules of the repository that no compiler checks. Each rule is a function that returns what breaks it.
+//! Repository rules that no compiler checks. Each rule is a function that returns violations.
 
 mod circles;
 mod english;
@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 
 use crate::root;
 
-/// A rule: its name and what breaks it.
+/// A rule: its name, and the function that finds violations.
 type Rule = (&'static str, fn(&Sources) -> Result<Vec<String>>);
 
 /// Every rule. To add one, add a row.
@@ -45,9 +45,9 @@ pub(crate) fn tidy() -> Result<()> {
     bail!("{broken} places break a rule of the repository")
 }
 
-/// The files of the repository that git knows or would know, with their text.
+/// The files of the repository, tracked or untracked but not ignored, with their text.
 pub(crate) struct Sources {
-    /// Path from the root, and content; binary files are left out.
+    /// Path from the root, and content; binary files are skipped.
     pub(crate) files: Vec<(String, String)>,
 }
 
@@ -66,7 +66,7 @@ impl Sources {
         Ok(Self { files: names.split('\0').filter(|name| !name.is_empty()).filter_map(read).collect() })
     }
 
-    /// Files whose name ends so.
+    /// Files whose name ends with one of `suffixes`.
     pub(crate) fn ending<'a>(&'a self, suffixes: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.files
             .iter()

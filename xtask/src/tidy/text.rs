@@ -1,4 +1,4 @@
-//! Rules on the content of files.
+//! Rules about the content of files.
 
 use anyhow::Result;
 
@@ -14,9 +14,9 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "workloads/",
 ];
 
-/// `unsafe` is denied by lint; only these folders may lift it.
+/// Lists files that allow unsafe code outside these folders; a lint denies it elsewhere.
 pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
-    // Written in two parts, so that this file does not find itself.
+    // Written in two parts, so that this file does not match itself.
     let lifted = concat!("allow(", "unsafe_code)");
     Ok(sources
         .ending(&[".rs"])
@@ -25,11 +25,11 @@ pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A clock on the wall steps when somebody sets it. What is timed, waited for or compared reads the monotonic clock; the
-/// other one dates records, directories and traces, in these places.
+/// Files that may read the wall clock, which steps when somebody sets it: it dates records, directories and traces.
+/// Everything that is timed, waited for or compared uses the monotonic clock.
 const DATED: [&str; 2] = ["crates/ellwand/src/cli/output.rs", "crates/profile/src/session.rs"];
 
-/// Nothing else asks it.
+/// Lists other files that read the wall clock.
 pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
     let asked = concat!("System", "Time");
     Ok(sources
@@ -41,7 +41,7 @@ pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Pages, styles and scripts that we ship ask the network for nothing.
+/// Lists pages, styles and scripts that would access the network.
 pub(crate) fn no_remote_reference(sources: &Sources) -> Result<Vec<String>> {
     let asks = ["http://", "https://", "fetch(", "XMLHttpRequest", "WebSocket", "//cdn"];
     Ok(sources
@@ -52,7 +52,7 @@ pub(crate) fn no_remote_reference(sources: &Sources) -> Result<Vec<String>> {
         .collect())
 }
 
-/// White space that only makes differences harder to read.
+/// Lists white space that makes diffs harder to read.
 pub(crate) fn clean(sources: &Sources) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for (name, text) in sources.ending(&[".rs", ".toml", ".md", ".py", ".js", ".css", ".html", ".cu", ".wgsl", ".yml"])

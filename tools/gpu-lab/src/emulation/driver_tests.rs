@@ -1,5 +1,5 @@
-//! The driver of rehearsals (`driver/driver.h`) by itself: what it refuses, and that nothing queued happens before its turn. What
-//! it makes of kernels is seen from outside, by the program (`ellwand/tests/rehearsal.rs`).
+//! The rehearsal driver (`driver/driver.h`) alone: which calls it rejects, and that queued work runs in order. The
+//! program tests the kernels that it runs (`ellwand/tests/rehearsal.rs`).
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -9,7 +9,7 @@ use libloading::{Library, Symbol};
 
 use super::library;
 
-/// Names of errors by the numbers of the interface.
+/// `CUresult` values.
 const OK: c_int = 0;
 const INVALID_VALUE: c_int = 1;
 const OUT_OF_MEMORY: c_int = 2;
@@ -21,10 +21,10 @@ const NOT_READY: c_int = 600;
 const CAPTURE_UNSUPPORTED: c_int = 900;
 const CAPTURE_INVALIDATED: c_int = 901;
 
-/// Calls a function of the driver with words for arguments, which is how its interface takes integers and addresses.
+/// Calls a driver function with integers and addresses as words.
 macro_rules! call {
     ($driver:ident.$name:ident($($argument:expr),*)) => {{
-        // SAFETY: the documented signature, in which every argument is an integer or an address.
+        // SAFETY: the documented signature, whose arguments are all integers or addresses.
         unsafe {
             let function: Symbol<'_, unsafe extern "C" fn($(call!(@word $argument)),*) -> c_int> =
                 $driver.get(stringify!($name).as_bytes()).unwrap();
@@ -42,11 +42,11 @@ extern "C" fn until_open(_: *mut c_void) {
     }
 }
 
-/// One test for all: the driver's state is the process's.
+/// A single test, since the driver's state is per process.
 #[test]
 fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
     let Ok(path) = library::driver() else { return };
-    // SAFETY: our own library, which has no initialisers.
+    // SAFETY: a library of this repository without initialisers.
     let driver = unsafe { Library::new(path) }.unwrap();
     let (mut context, mut stream, mut at, mut pinned) = (0_u64, 0_u64, 0_u64, 0_u64);
     assert_eq!(call!(driver.cuDeviceGetCount(&raw mut at)), NOT_INITIALIZED);
@@ -56,7 +56,7 @@ fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
     assert_eq!(call!(driver.cuCtxSetCurrent(&raw mut at)), INVALID_CONTEXT);
     assert_eq!(call!(driver.cuCtxSetCurrent(context)), OK);
 
-    // Memory: no byte beyond it, garbage until somebody writes.
+    // Memory: no access beyond its end, and arbitrary contents before the first write.
     assert_eq!(call!(driver.cuMemAlloc_v2(&raw mut at, 1_u64 << 45)), OUT_OF_MEMORY);
     assert_eq!(call!(driver.cuMemAlloc_v2(&raw mut at, 64)), OK);
     assert_eq!(at % 256, 0);
@@ -70,7 +70,7 @@ fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
     assert_eq!(call!(driver.cuMemHostAlloc(&raw mut pinned, 64, 0)), OK);
     assert_eq!(call!(driver.cuMemcpyHtoDAsync_v2(at, pinned, 65, stream)), INVALID_VALUE);
 
-    // A stream: the fill waits for its turn, and so does the event behind it.
+    // A stream: the fill waits for its turn, and so does the event after it.
     let (mut first, mut last, mut ms) = (0_u64, 0_u64, 0.0_f32);
     assert_eq!(call!(driver.cuEventCreate(&raw mut first, 0)), OK);
     assert_eq!(call!(driver.cuEventCreate(&raw mut last, 0)), OK);
@@ -89,7 +89,8 @@ fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
     assert_eq!(call!(driver.cuEventElapsedTime_v2(&raw mut ms, first, last)), OK);
     assert!(ms >= 0.0);
 
-    // A capture: a graph does what was captured, each time and not before; what may not be captured spoils it.
+    // A capture: a graph runs what was captured, at each launch and not before; a call that cannot be captured
+    // invalidates it.
     let (mut graph, mut ready) = (0_u64, 0_u64);
     assert_eq!(call!(driver.cuStreamBeginCapture_v2(stream, 1)), OK);
     assert_eq!(call!(driver.cuMemsetD8Async(at, 9, 64, stream)), OK);
@@ -114,7 +115,7 @@ fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
         assert_eq!(call!(driver.cuStreamEndCapture(stream, &raw mut graph)), CAPTURE_INVALIDATED);
     }
 
-    // Images and maps.
+    // Images and tensor maps.
     let mut module = 0_u64;
     assert_eq!(call!(driver.cuModuleLoadData(&raw mut module, [0_u8; 64].as_ptr())), INVALID_IMAGE);
     let (size, step) = ([64_u64, 8, 2], [128_u64, 1024]);
@@ -146,6 +147,6 @@ fn it_refuses_what_a_driver_refuses_and_does_what_is_queued_in_its_turn() {
     assert_eq!(call!(driver.cuMemFree_v2(at)), INVALID_VALUE, "once");
     assert_eq!(call!(driver.cuGraphExecDestroy(ready)), OK);
     assert_eq!(call!(driver.cuGraphLaunch(ready, null_mut::<u8>())), INVALID_HANDLE);
-    // Its thread waits in it for ever.
+    // Never unload it: its thread waits inside it forever.
     std::mem::forget(driver);
 }

@@ -1,7 +1,6 @@
-//! Libraries made by the C++ compiler: kernels for the processor, and the driver of rehearsals (`driver/driver.h`).
+//! Libraries built by the C++ compiler: kernels for the CPU, and the rehearsal driver (`driver/driver.h`).
 //!
-//! Leans on nothing but the standard library, because the example and the tests that rehearse the program take this file in
-//! as well.
+//! Uses only the standard library, because the rehearsal example and tests include this file directly.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +14,7 @@ const HEADER: &str = concat!(
     include_str!("hopper.h")
 );
 
-/// The C++ compiler, where there is one.
+/// The C++ compiler, if one is installed.
 pub fn compiler() -> Option<&'static str> {
     static FOUND: OnceLock<Option<&'static str>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -24,12 +23,12 @@ pub fn compiler() -> Option<&'static str> {
     })
 }
 
-/// Why a library was not made.
+/// Why a library could not be built.
 #[derive(Debug)]
 pub enum Unmade {
-    /// There is no compiler, or no place to write to.
+    /// No compiler, or no writable folder.
     Absent(String),
-    /// What the compiler said.
+    /// The compiler's messages.
     Refused(String),
 }
 
@@ -40,7 +39,7 @@ impl std::fmt::Display for Unmade {
     }
 }
 
-/// A source of kernels, its whole text and their names, compiled for the processor.
+/// Compiles a kernel source (its name, complete text and kernel names) for the CPU.
 pub fn kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
     plain(name, &around(whole, kernels))
 }
@@ -53,7 +52,8 @@ fn around(whole: &str, kernels: &[&str]) -> String {
     text
 }
 
-/// The same with a call before every access to memory, for the race detector, which is linked in the place of the compiler's own.
+/// As [`kernels`], with a call before every memory access; linked with this repository's race detector instead of the
+/// compiler's.
 #[allow(dead_code)]
 pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<PathBuf, Unmade> {
     let text = format!("#define EMULATE_WATCHED\n{}", around(whole, kernels));
@@ -64,7 +64,7 @@ pub fn watched_kernels(name: &str, whole: &str, kernels: &[&str]) -> Result<Path
     build(&format!("watched-{name}"), &[("source.cpp", &text)], &options)
 }
 
-/// The race detector (`watch/watch.h`).
+/// Builds the race detector (`watch/watch.h`).
 #[allow(dead_code)]
 pub fn watch() -> Result<PathBuf, Unmade> {
     let files = [
@@ -77,17 +77,18 @@ pub fn watch() -> Result<PathBuf, Unmade> {
     build("watch", &files, &["-O2", "-Wall", "-Wextra", "-DEMULATE_WATCHED"])
 }
 
-/// One file of C++ as a library.
+/// Builds a library from one C++ file.
 pub fn plain(name: &str, text: &str) -> Result<PathBuf, Unmade> {
     build(name, &[("source.cpp", text)], &PLAIN)
 }
 
-/// No contraction into fused operations: a source that wants one says so.
+/// No automatic fused multiply-add: a source must ask for one.
 const PLAIN: [&str; 4] = ["-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"];
 
-/// Compiles files into a library under its name and what it is made of, unless that has been done.
+/// Builds a library from files, unless one with the same name and contents exists.
 fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf, Unmade> {
-    // Threads of one program take turns, and programs do for the same library; each writes files of its own and renames them.
+    // One thread at a time per process and one process at a time per library. Each writes temporary files and renames
+    // them.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let compiler = compiler().ok_or_else(|| Unmade::Absent("no C++ compiler was found".into()))?;
@@ -99,7 +100,7 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     if made.exists() {
         return Ok(made);
     }
-    // Where files cannot be locked the library is made twice, and nothing else happens.
+    // If files cannot be locked, two processes may build the same library, which is harmless.
     let lock = std::fs::File::create(folder.join(format!("{name}.lock")));
     let _held = lock.inspect(|file| drop(file.lock()));
     if made.exists() {
@@ -132,7 +133,7 @@ fn build(name: &str, files: &[(&str, &str)], options: &[&str]) -> Result<PathBuf
     fate.map(|()| made)
 }
 
-/// The driver of rehearsals.
+/// Builds the rehearsal driver.
 #[allow(dead_code)]
 pub fn driver() -> Result<PathBuf, Unmade> {
     let files = [
@@ -144,13 +145,13 @@ pub fn driver() -> Result<PathBuf, Unmade> {
         ("module.cpp", include_str!("driver/module.cpp")),
         ("stream.cpp", include_str!("driver/stream.cpp")),
     ];
-    // It bears no name in itself: who opens it by its path must not make it the driver of the whole process, as the loader would
-    // by that name.
+    // No soname: a process that opens the driver by path must not make it the process's `libcuda`, which the loader
+    // would do for that soname.
     build("driver", &files, &["-O1", "-Wall", "-Wextra", "-pthread", "-fvisibility=hidden"])
 }
 
-/// Makes a folder that `LD_LIBRARY_PATH` can name: the driver of rehearsals in the place of NVIDIA's, its management library, a
-/// library of products, and the kernels of `sources` (name, whole text, kernels).
+/// Fills a folder for `LD_LIBRARY_PATH` with the rehearsal driver as NVIDIA's, mocks of NVML and cuBLAS, and the
+/// kernels of `sources` (name, complete text, kernel names).
 #[allow(dead_code)]
 pub fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result<(), Unmade> {
     let absent = |error: std::io::Error| Unmade::Absent(format!("{}: {error}", folder.display()));
@@ -161,7 +162,7 @@ pub fn rehearsal(folder: &Path, sources: &[(&str, String, Vec<&str>)]) -> Result
         std::fs::copy(made, at).map(|_| ()).map_err(absent)
     };
     place(driver()?, "libcuda.so.1")?;
-    // The loader is asked for this name first; one file under two names is one library.
+    // The loader searches for this name first; one file under two names is one library.
     let also = folder.join("libcuda.so");
     let _ = std::fs::remove_file(&also);
     #[cfg(unix)]

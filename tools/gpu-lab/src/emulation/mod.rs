@@ -1,8 +1,8 @@
-//! The second backend, for tests: kernels compiled for the processor, each CUDA thread a fiber (`emulate.h`).
+//! The test backend: kernels compiled for the CPU, each CUDA thread a fiber (`emulate.h`).
 //!
-//! What it proves: indices, bounds, tails, barriers, collectives, arithmetic, and the Rust code around the launches; under the race
-//! detector (`watch/watch.h`), that accesses to memory are in bounds, of what was written, and in an order that the memory model of
-//! PTX promises. What it cannot: anything about time, and how the device's compiler rounds a division or an exponential.
+//! It verifies indices, bounds, tails, barriers, collectives, arithmetic and the Rust code around launches. Under the
+//! race detector (`watch/watch.h`) it also verifies that memory accesses are in bounds, initialised, and ordered by the
+//! PTX memory model. It cannot verify times, or how the device's compiler rounds a division or an exponential.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -32,20 +32,20 @@ use ellwand_gpu::{Arg, Backend, Gpu, GpuDevice, GpuError, Grid, Kernel, Launch, 
 
 use super::TestDevice;
 
-/// Bytes before and behind every buffer that nobody may write.
+/// Guard bytes before and after every buffer; no kernel may change them.
 const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xff;
 
-/// In which order threads of a block, and blocks, take their turns.
+/// The order in which threads of a block, and blocks, run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// First to last.
     Forward,
     /// Last to first.
     Backward,
-    /// Drawn anew for each block.
+    /// A random order per block, from this seed.
     Drawn(u32),
-    /// Forward, and every access to memory is judged by the race detector.
+    /// As `Forward`, under the race detector.
     Watched,
 }
 
@@ -53,11 +53,11 @@ type Entry = unsafe extern "C" fn(*mut *mut c_void, *const u32, *const u32, u32,
 
 type Takes = unsafe extern "C" fn() -> *const c_char;
 
-/// The processor as a machine of CUDA threads.
+/// The CPU as a machine of CUDA threads.
 pub struct Emulation {
     seed: u32,
     libraries: Mutex<HashMap<&'static str, Arc<Library>>>,
-    /// Types of the parameters of each kernel.
+    /// Parameter types of each kernel.
     takes: Mutex<HashMap<usize, String>>,
     buffers: Mutex<HashMap<u64, usize>>,
     graphs: Mutex<Vec<Vec<Launch>>>,
@@ -66,7 +66,7 @@ pub struct Emulation {
 }
 
 impl Emulation {
-    /// An emulator whose threads take turns in this order.
+    /// Creates an emulator that runs threads in this order.
     pub fn new(order: Order) -> Self {
         let seed = match order {
             Order::Forward | Order::Watched => 0,
@@ -93,7 +93,7 @@ impl Emulation {
             None => build(source)?,
             Some(_) => watched::build(source).map_err(|error| unmade(source.name, error))?,
         };
-        // SAFETY: the library was made from our own sources and has no initialisers.
+        // SAFETY: the library was built from this repository's sources and has no initialisers.
         let library =
             unsafe { Library::new(&path) }.map_err(|error| GpuError::Absent(format!("{}: {error}", path.display())))?;
         let library = Arc::new(library);
@@ -101,7 +101,8 @@ impl Emulation {
         Ok(library)
     }
 
-    /// Whether arguments are what a kernel takes: a driver copies as many bytes of as many as the kernel says, whatever is there.
+    /// Checks arguments against the kernel's parameters. A driver copies the number of bytes that the kernel declares,
+    /// whatever was passed.
     fn fits(&self, kernel: &Kernel, args: &[Arg]) -> Result<(), GpuError> {
         let takes = self.takes.lock().unwrap_or_else(PoisonError::into_inner);
         let takes = takes.get(&kernel.handle).map_or("", String::as_str);
@@ -113,12 +114,12 @@ impl Emulation {
         Err(GpuError::Call { call: "emulated launch", problem })
     }
 
-    /// Says which guard was written over, if any.
+    /// Returns an error if a guard was overwritten.
     fn guards(&self) -> Result<(), GpuError> {
         let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         for (&address, &bytes) in buffers.iter() {
             for (side, from) in [("before", address as usize - GUARD), ("behind", address as usize + bytes)] {
-                // SAFETY: guards lie inside the allocation that `alloc` made.
+                // SAFETY: guards are inside the allocation that `alloc` made.
                 let guard = unsafe { std::slice::from_raw_parts(from as *const u8, GUARD) };
                 if let Some(at) = guard.iter().position(|byte| *byte != GUARD_BYTE) {
                     let problem = format!("a kernel wrote {side} a buffer of {bytes} bytes, at byte {at} of its guard");
@@ -134,7 +135,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes + 2 * GUARD, 256).expect("sizes of tests are small")
 }
 
-/// Compiles a source for the processor, unless that has been done.
+/// Compiles a source for the CPU unless it is already built.
 fn build(source: &Source) -> Result<PathBuf, GpuError> {
     library::kernels(source.name, &source.whole(), &source.kernels()).map_err(|error| unmade(source.name, error))
 }
@@ -170,7 +171,7 @@ impl Backend for Emulation {
     }
 
     fn upload(&self, to: u64, from: &[u8]) -> Result<(), GpuError> {
-        // SAFETY: `Buffer` passes no more than it allocated.
+        // SAFETY: `Buffer` passes no more bytes than it allocated.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
         Ok(())
     }
@@ -213,7 +214,7 @@ impl Backend for Emulation {
     }
 
     fn bring_in(&self, to: u64, host: u64, bytes: usize, _: bool) -> Result<(), GpuError> {
-        // SAFETY: both sides hold as many bytes (`Host`, `Buffer`), and are the processor's own memory.
+        // SAFETY: both sides have at least `bytes` bytes (`Host`, `Buffer`) of host memory.
         unsafe { std::ptr::copy_nonoverlapping(host as *const u8, to as *mut u8, bytes) };
         self.guards()
     }
@@ -240,7 +241,7 @@ impl Backend for Emulation {
         Some((9, 0))
     }
 
-    /// As `Map` of `hopper.h`: address, sizes, steps in bytes, box.
+    /// The layout of `Map` in `hopper.h`: address, sizes, strides in bytes, box.
     fn tensor_map(&self, tiles: Tiles) -> Result<TensorMap, GpuError> {
         let [matrices, rows, values] = tiles.shape.map(|size| size as u64);
         let mut words = [0; 16];
@@ -262,9 +263,9 @@ impl Backend for Emulation {
             let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
             watch.tell(buffers.iter().map(|(&address, &bytes)| (address, bytes)));
         }
-        // SAFETY: `kernel` made the handle from a function of this signature, whose library is held by `self`.
+        // SAFETY: `kernel` made the handle from a function of this signature, whose library `self` holds.
         let entry: Entry = unsafe { std::mem::transmute(kernel.handle) };
-        // SAFETY: as many arguments as the kernel has, and of its types.
+        // SAFETY: `fits` checked the number and types of the arguments.
         let said = unsafe {
             let said =
                 entry(pointers.as_mut_ptr(), grid.blocks.as_ptr(), grid.threads.as_ptr(), grid.shared, self.seed);
@@ -306,18 +307,18 @@ impl Backend for Emulation {
     }
 }
 
-/// What stands in for a library of NVIDIA's, made from its text, where there is a C++ compiler.
+/// Builds a mock of an NVIDIA library from its text; `None` without a C++ compiler.
 pub fn stand_in(name: &str, text: &str) -> Option<PathBuf> {
     compiler()?;
     Some(library::plain(name, text).expect("it compiles"))
 }
 
-/// What kernels are tested on: the emulation in three orders where there is a C++ compiler, and the first real GPU where
-/// there is one. `ELLWAND_REQUIRE=emulation` makes a missing one an error; `ELLWAND_REQUIRE=cuda` asks for the GPU alone, and
-/// `ELLWAND_REQUIRE=races` for the emulation under the race detector alone.
+/// Devices for kernel tests: the emulation in three orders if there is a C++ compiler, and the first real GPU.
+/// `ELLWAND_REQUIRE=emulation` makes a missing compiler an error; `=cuda` selects the GPU alone, and `=races` the
+/// emulation under the race detector alone.
 pub fn test_devices() -> Vec<TestDevice> {
     let required = std::env::var("ELLWAND_REQUIRE").unwrap_or_default();
-    // Under a sanitizer on a GPU the emulation would only take time.
+    // Under a GPU sanitizer, emulation would only cost time.
     if required == "cuda" {
         eprintln!("the GPU alone was asked for: nothing is emulated");
         return super::judge::real_devices(&required);

@@ -1,4 +1,4 @@
-//! The emulation itself: it must find what it claims to find.
+//! The emulation itself: it must detect every error that it claims to detect.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ fn shuffles_ballots_barriers_and_atomics_do_what_the_hardware_does() {
         launched.unwrap();
         for (k, word) in words.iter().enumerate() {
             let lane = k as u32 % 32;
-            // The sum of a warp by crossing, the neighbour below, the odd lanes, and the threads of the block counted.
+            // The warp's sum by butterfly shuffle, the lane below, the odd lanes, and the number of threads in the
+            // block.
             let sum: u32 = (0..32).map(|l| l + 32 * (k as u32 / 32)).sum();
             let below = if lane == 0 { k as u32 } else { k as u32 - 1 };
             assert_eq!(
@@ -133,7 +134,7 @@ fn flushing_reads_all_and_writes_nothing() {
         never.read(4).unwrap()
     };
     assert_eq!(launch(&[0; 4 * 5000]), [7, 0, 0, 0], "nothing is written for zeros");
-    // That each word is read shows where it is none.
+    // One word that differs proves that each word is read.
     for at in [0, 1, 4 * 768 + 3, 4 * 5000 - 1] {
         let mut words = [0; 4 * 5000];
         words[at] = 9;

@@ -1,4 +1,4 @@
-//! Tensor cores, the copy engine and their barriers in the emulation: where operands lie, and that what is wrong is found.
+//! Tensor cores, the copy engine and their barriers in the emulation: operand layouts, and detection of errors.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ static PROBES: Source = Source {
 
 const ORDERS: [Order; 3] = [Order::Forward, Order::Backward, Order::Drawn(5)];
 
-/// Whole numbers up to 256 are exact in bf16, and so are their products and sums in f32.
+/// Integers up to 256 are exact in bf16, and so are their products and sums in f32.
 fn bf16(values: impl Iterator<Item = i32>) -> Vec<u16> {
     values.map(|value| ((value as f32).to_bits() >> 16) as u16).collect()
 }
@@ -62,7 +62,7 @@ fn a_copy_that_nobody_waited_for_shows_as_a_race() {
     assert_eq!(seen, [1, 7, 1]);
 }
 
-/// Left and right of a warpgroup: 64 x 64, of which the last rows are not there, and 128 x 64.
+/// Left and right operand of a warpgroup: 64 x 64, whose last rows are out of bounds, and 128 x 64.
 fn left(m: i32, k: i32) -> i32 {
     if m < 60 { m - k % 9 } else { 0 }
 }
@@ -70,7 +70,7 @@ fn right(n: i32, k: i32) -> i32 {
     n % 11 - k
 }
 
-/// Runs the probe with something left out.
+/// Runs the probe without the step that `wrong` selects.
 fn tiles(order: Order, wrong: u32) -> Option<(Result<(), GpuError>, Vec<f32>)> {
     compiler()?;
     let gpu: Gpu = Arc::new(Emulation::new(order));
@@ -117,7 +117,7 @@ fn fences_waits_bytes_and_places_that_are_wrong_are_found_in_every_order() {
     }
 }
 
-/// Stores two tiles of 64 x 64 to matrices of 60 rows, with something left out.
+/// Stores two tiles of 64 x 64 to matrices of 60 rows, without the step that `wrong` selects.
 fn stored(order: Order, wrong: u32) -> Option<(Result<(), GpuError>, Vec<u16>)> {
     compiler()?;
     let gpu: Gpu = Arc::new(Emulation::new(order));
@@ -141,7 +141,7 @@ fn a_warpgroup_stores_swizzled_tiles_and_rows_outside_an_array_are_not_written()
         assert!(said(1).contains("no fence"), "{order:?}");
         if order != Order::Backward {
             assert!(said(2).contains("has not waited for a tile to be stored"), "{order:?}");
-            // The first tile was written over before it was read.
+            // The first tile was overwritten before it was read.
             assert_ne!(stored(order, 3).unwrap().1, expected, "{order:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Kernels of the emulation under the race detector (`watch/watch.h`).
+//! Emulated kernels under the race detector (`watch/watch.h`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use ellwand_gpu::Source;
 
 type Buffers = unsafe extern "C" fn(*const u64, usize);
 
-/// The detector, which kernels compiled for it are linked with.
+/// The detector's library; kernels compiled for it are linked with it.
 pub(super) struct Watch {
     buffers: Buffers,
     _library: Library,
@@ -20,17 +20,17 @@ impl Watch {
     pub(super) fn open() -> Result<Self, Unmade> {
         let path = super::library::watch()?;
         let absent = |error: libloading::Error| Unmade::Absent(format!("{}: {error}", path.display()));
-        // SAFETY: made from our own sources, without initialisers.
+        // SAFETY: built from this repository's sources, without initialisers.
         let library = unsafe { Library::new(&path) }.map_err(absent)?;
-        // SAFETY: as `told.cpp` defines it; held no longer than the library.
+        // SAFETY: as defined in `told.cpp`; not held longer than the library.
         let buffers = *unsafe { library.get::<Buffers>(b"watch_buffers\0") }.map_err(absent)?;
         Ok(Self { buffers, _library: library })
     }
 
-    /// Tells this thread's detector which buffers there are: address and bytes.
+    /// Passes the address and size of every buffer to this thread's detector.
     pub(super) fn tell(&self, buffers: impl Iterator<Item = (u64, usize)>) {
         let words: Vec<u64> = buffers.flat_map(|(address, bytes)| [address, bytes as u64]).collect();
-        // SAFETY: two words a buffer.
+        // SAFETY: two words per buffer.
         unsafe { (self.buffers)(words.as_ptr(), words.len() / 2) };
     }
 }
@@ -39,8 +39,8 @@ pub(super) fn build(source: &Source) -> Result<PathBuf, Unmade> {
     super::library::watched_kernels(source.name, &source.whole(), &source.kernels())
 }
 
-/// Puts files and lines in the place of instructions, which the detector writes as ` {LIBRARY+0x1234}`. What the emulation does by
-/// itself has no line of a kernel; where there is no tool that knows lines, the instruction stays.
+/// Replaces instruction addresses, which the detector writes as ` {LIBRARY+0x1234}`, by files and lines. Code of the
+/// emulation itself has no kernel line; without `addr2line` the address stays.
 pub(super) fn with_lines(said: &str) -> String {
     let mut parts = said.split(" {");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -55,10 +55,10 @@ pub(super) fn with_lines(said: &str) -> String {
     text
 }
 
-/// The line of a kernel's source that an instruction comes from.
+/// The line of a kernel's source for an instruction address.
 fn line_of(place: &str) -> Option<String> {
     let (library, address) = place.split_once("+0x")?;
-    // What is known is where a call returns to: the call is before it.
+    // The known address is where a call returns to; the call is before it.
     let at = u64::from_str_radix(address, 16).ok()?.checked_sub(1)?;
     let said = Command::new("addr2line").arg("-ie").arg(library).arg(format!("{at:#x}")).output().ok()?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();

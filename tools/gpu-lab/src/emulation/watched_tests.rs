@@ -1,4 +1,4 @@
-//! The race detector: it must find what it claims to find, and nothing where kernels do right.
+//! The race detector: it must detect every error that it claims to detect, and report none in correct kernels.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ static RACES: Source = Source {
     options: &[],
 };
 
-/// The knob of a kernel by its name in `races.cu`.
+/// The number of a kernel variant in `races.cu`, by its name there.
 fn wrong(name: &str) -> Arg {
     for names in RACES.text.split("enum { ").skip(1).filter_map(|rest| rest.split(" }").next()) {
         let mut number = 0;
@@ -32,7 +32,8 @@ struct Ran {
     out: Vec<u32>,
 }
 
-/// Launches a kernel on a buffer of so many words, one of 256 zeros, and one that comes with the arguments; `None` without a compiler.
+/// Launches a kernel on a buffer of `words` words, a second of 256 zeros and a third from the arguments; `None` without
+/// a compiler.
 fn launch(
     kernel: &str,
     grid: Grid,
@@ -69,11 +70,11 @@ fn lanes_of_a_warp_need_more_than_a_shuffle() {
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);
     let said = run("shuffle_alone").unwrap().said.unwrap();
-    // The last lane to come goes on first.
+    // The last lane to arrive continues first.
     assert!(said.contains("handed_in_warp: race: thread (31,0,0) of block (0,0,0) reads 4 bytes of shared"), "{said}");
     assert!(said.contains("; thread (30,0,0) of block (0,0,0) wrote it ("), "{said}");
     assert!(said.contains(", and nothing puts one before the other"), "{said}");
-    // Where there is no tool that knows lines, the place in the library stands there.
+    // Without `addr2line` the message shows the address in the library.
     let lines = said.contains("(races.cu:24)") && said.contains("(races.cu:18)");
     assert!(lines || said.contains(".so+0x"), "{said}");
 }
@@ -137,7 +138,7 @@ fn a_tile_is_read_after_its_copy_and_copied_again_after_everybody_has_read_it() 
     };
     let Some(fine) = run("right") else { return };
     assert_eq!(fine.said, None);
-    // The first piece of a row in shared memory, which is swizzled, is that of another column.
+    // In swizzled shared memory, the first chunk of a row is that of another column.
     let of = |row: u32| (row * 64 + row % 8 * 8) | (row * 64 + row % 8 * 8 + 1) << 16;
     assert_eq!(fine.out, (0..128).map(of).collect::<Vec<u32>>());
     for (knob, expected) in [

@@ -1,15 +1,15 @@
-//! The sources of all kernels for GPUs.
+//! The sources of all GPU kernels.
 
 use ellwand_gpu::Source;
 
-/// The sources in CUDA C++.
+/// The CUDA C++ sources.
 pub(crate) fn all() -> Vec<&'static Source> {
     let mut all = every();
     all.retain(|source| !source.name.contains(".wgsl"));
     all
 }
 
-/// Those in WGSL too.
+/// The CUDA C++ and WGSL sources.
 pub(crate) fn every() -> Vec<&'static Source> {
     [ellwand_gpu::sources(), ellwand_lattice::gpu_sources(), ellwand_nn::gpu_sources(), ellwand_kde::gpu_sources()]
         .concat()
