@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 /// Longest wait for an answer; only a hanging browser takes that long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub struct Browser {
+pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
     next: u64,
     session: String,
     /// Console errors, exceptions, blocked content and requests since the page was opened.
-    pub complaints: Vec<String>,
+    pub(crate) complaints: Vec<String>,
     _home: tempfile::TempDir,
 }
 
@@ -34,7 +34,7 @@ fn program() -> Option<PathBuf> {
 
 impl Browser {
     /// Starts the browser; `None`, with a printed reason, if the machine has none.
-    pub fn start(width: u32, height: u32) -> Option<Self> {
+    pub(crate) fn start(width: u32, height: u32) -> Option<Self> {
         let Some(program) = program() else {
             assert!(std::env::var_os("ELLWAND_REQUIRE").is_none_or(|all| !all.to_string_lossy().contains("chromium")));
             println!("skipped: no Chromium on PATH (Debian: apt-get install chromium) and no ELLWAND_CHROMIUM");
@@ -80,18 +80,18 @@ impl Browser {
         Some(browser)
     }
 
-    pub fn size(&mut self, width: u32, height: u32) {
+    pub(crate) fn size(&mut self, width: u32, height: u32) {
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    pub fn theme(&mut self, theme: &str) {
+    pub(crate) fn theme(&mut self, theme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         self.call("Emulation.setEmulatedMedia", features);
     }
 
     /// Opens a file and waits until the page says that it is ready.
-    pub fn open(&mut self, path: &Path, hash: &str) {
+    pub(crate) fn open(&mut self, path: &Path, hash: &str) {
         self.call("Page.navigate", json!({"url": "about:blank"}));
         self.complaints.clear();
         self.call("Page.navigate", json!({"url": format!("file://{}{hash}", path.display())}));
@@ -99,7 +99,7 @@ impl Browser {
     }
 
     /// Sends a command and returns its result.
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.next;
         self.next += 1;
         let mut message = json!({"id": id, "method": method, "params": params});
@@ -141,19 +141,19 @@ impl Browser {
     }
 
     /// The value of a JavaScript expression, after its promise.
-    pub fn eval(&mut self, expression: &str) -> Value {
+    pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
         result["result"]["value"].clone()
     }
 
-    pub fn text(&mut self, expression: &str) -> String {
+    pub(crate) fn text(&mut self, expression: &str) -> String {
         self.eval(expression).as_str().unwrap_or_default().to_string()
     }
 
     /// Waits until an expression is truthy.
-    pub fn wait(&mut self, expression: &str) {
+    pub(crate) fn wait(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.eval(&format!("Boolean({expression})")).as_bool().unwrap_or(false) {
             assert!(Instant::now() < deadline, "never true: {expression}\n{:#?}", self.complaints);
@@ -162,7 +162,7 @@ impl Browser {
     }
 
     /// Presses, moves and releases the mouse along points of the page.
-    pub fn drag(&mut self, points: &[(f64, f64)], shift: bool) {
+    pub(crate) fn drag(&mut self, points: &[(f64, f64)], shift: bool) {
         let modifiers = if shift { 8 } else { 0 };
         let mut event = |kind: &str, (x, y): (f64, f64), buttons: u32| {
             let params = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons,
@@ -177,47 +177,51 @@ impl Browser {
     }
 
     /// Clicks the middle of the element that a selector finds.
-    pub fn click(&mut self, selector: &str) {
+    pub(crate) fn click(&mut self, selector: &str) {
         let (x, y) = self.middle(selector);
         self.drag(&[(x, y)], false);
     }
 
     /// The middle of an element, scrolled into view.
-    pub fn middle(&mut self, selector: &str) -> (f64, f64) {
+    pub(crate) fn middle(&mut self, selector: &str) -> (f64, f64) {
         let rect = self.rect(selector);
         (rect.0 + rect.2 / 2.0, rect.1 + rect.3 / 2.0)
     }
 
-    /// Left, top, width and height of an element in the window, scrolled into view.
-    pub fn rect(&mut self, selector: &str) -> (f64, f64, f64, f64) {
+    /// Left, top, width and height of an element in the window, scrolled into view; drawn changes have settled.
+    pub(crate) fn rect(&mut self, selector: &str) -> (f64, f64, f64, f64) {
         let quoted = json!(selector);
         let rect = self.eval(&format!(
-            "(() => {{ const e = document.querySelector({quoted}); if (!e) return null; e.scrollIntoView({{block: 'center'}}); \
+            "(async () => {{ await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))); \
+             const e = document.querySelector({quoted}); if (!e) return null; e.scrollIntoView({{block: 'center'}}); \
              const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"
         ));
         let at = |index: usize| rect[index].as_f64().unwrap_or_else(|| panic!("nothing matches {selector}"));
         (at(0), at(1), at(2), at(3))
     }
 
-    pub fn key(&mut self, key: &str) {
-        let text = if key.len() == 1 { json!(key) } else { Value::Null };
-        self.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": key, "text": text}));
+    pub(crate) fn key(&mut self, key: &str) {
+        let mut press = json!({"type": "keyDown", "key": key});
+        if key.len() == 1 {
+            press["text"] = json!(key);
+        }
+        self.call("Input.dispatchKeyEvent", press);
         self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
     }
 
-    pub fn type_text(&mut self, text: &str) {
+    pub(crate) fn type_text(&mut self, text: &str) {
         self.call("Input.insertText", json!({"text": text}));
     }
 
     /// Gives a file to a file input, as the picker would.
-    pub fn pick(&mut self, selector: &str, file: &Path) {
+    pub(crate) fn pick(&mut self, selector: &str, file: &Path) {
         let root = self.call("DOM.getDocument", json!({}));
         let node = self.call("DOM.querySelector", json!({"nodeId": root["root"]["nodeId"], "selector": selector}));
         self.call("DOM.setFileInputFiles", json!({"nodeId": node["nodeId"], "files": [file]}));
     }
 
     /// A picture of the whole page.
-    pub fn screenshot(&mut self, path: &Path) {
+    pub(crate) fn screenshot(&mut self, path: &Path) {
         let metrics = self.call("Page.getLayoutMetrics", json!({}));
         let size = &metrics["cssContentSize"];
         let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// Nanoseconds of the recording.
-pub const WALL: f64 = 2_000_000.0;
+pub(crate) const WALL: f64 = 2_000_000.0;
 
 const OPERATIONS: [(&str, &str); 14] = [
     ("request", "cpu"),
@@ -25,18 +25,18 @@ const OPERATIONS: [(&str, &str); 14] = [
 
 /// An entry under construction.
 #[derive(Clone)]
-pub struct Span {
-    pub operation: usize,
-    pub lane: usize,
-    pub parent: i64,
-    pub start: f64,
-    pub duration: Option<f64>,
+pub(crate) struct Span {
+    pub(crate) operation: usize,
+    pub(crate) lane: usize,
+    pub(crate) parent: i64,
+    pub(crate) start: f64,
+    pub(crate) duration: Option<f64>,
     link: u32,
     detail: i64,
 }
 
 /// The entries of the golden profile, with their details.
-pub fn spans() -> (Vec<Span>, Vec<Value>) {
+pub(crate) fn spans() -> (Vec<Span>, Vec<Value>) {
     let (mut spans, mut details): (Vec<Span>, Vec<Value>) = (Vec::new(), Vec::new());
     let mut add = |operation: usize, lane: usize, parent: i64, start: f64, duration: Option<f64>, link: u32, detail: Option<Value>| {
         let row = detail.map_or(-1, |detail| {
@@ -84,7 +84,7 @@ pub fn spans() -> (Vec<Span>, Vec<Value>) {
 }
 
 /// The golden profile; `summary` and `breakdown` are absent.
-pub fn document() -> Value {
+pub(crate) fn document() -> Value {
     let (spans, details) = spans();
     let column = |of: fn(&Span) -> Value| -> Value { spans.iter().map(of).collect() };
     let heap: Vec<(f64, f64)> = (0..60_u32)
@@ -123,7 +123,7 @@ pub fn document() -> Value {
 }
 
 /// What the definitions of the format give over all, computed the obvious way.
-pub fn expected() -> Map<String, Value> {
+pub(crate) fn expected() -> Map<String, Value> {
     let (spans, details) = spans();
     let document = document();
     let mut rows = Map::new();

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-pub mod browser;
-pub mod golden;
+pub(crate) mod browser;
+pub(crate) mod golden;
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use ellwand_page::{Document, Extras, Finding, profile_page};
 use serde_json::Value;
 
 /// A finding whose evidence is an operation and a range.
-pub fn finding() -> Finding {
+pub(crate) fn finding() -> Finding {
     Finding {
         rule: "sync-bound".into(),
         title: "The host waits for the device during 24 % of the recording".into(),
@@ -26,7 +26,7 @@ pub fn finding() -> Finding {
 }
 
 /// Writes the page of a document to a file in `folder`.
-pub fn write_page(folder: &std::path::Path, name: &str, document: &Value, baseline: Option<&Value>) -> PathBuf {
+pub(crate) fn write_page(folder: &std::path::Path, name: &str, document: &Value, baseline: Option<&Value>) -> PathBuf {
     let read = |value: &Value| Document::from_json(value.to_string().as_bytes()).unwrap();
     let (document, baseline) = (read(document), baseline.map(read));
     let findings = [finding()];

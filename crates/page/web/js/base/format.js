@@ -61,8 +61,9 @@ export function label(name, longest = 80) {
 
 export function visible(name) {
   if (name === "") return "(no name)";
-  const shown = (c) => (c <= " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\u2421");
-  return name.replace(/[\u0000-\u001f\u007f]/g, shown);
+  const shown = (c) => ({ "\n": "\\n", "\r": "\\r", "\t": "\\t" })[c] ?? `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  // Bidirectional marks would reorder what follows them.
+  return name.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, shown);
 }
 
 export function quantity(value, unit) {

@@ -1,13 +1,16 @@
 // Durations of one operation in bins of equal ratio: long tails stay visible.
 
-const PER_DECADE = 12;
+const WANTED = 36;
 
 export function bins(sorted, [low, high]) {
-  const first = Math.floor(Math.log10(low) * PER_DECADE);
-  const count = Math.max(1, Math.ceil(Math.log10(high) * PER_DECADE) - first + 1);
+  const decades = Math.max(0.02, Math.log10(high / low));
+  const perDecade = Math.max(6, Math.round(WANTED / decades));
+  const place = (value) => Math.floor(Math.log10(value) * perDecade + 1e-9);
+  const first = place(low);
+  const count = place(high) - first + 1;
   const values = new Array(count).fill(0);
-  for (const value of sorted) values[Math.min(count - 1, Math.max(0, Math.floor(Math.log10(value) * PER_DECADE) - first))]++;
-  const edge = (i) => 10 ** ((first + i) / PER_DECADE);
+  for (const value of sorted) values[Math.min(count - 1, Math.max(0, place(value) - first))]++;
+  const edge = (i) => 10 ** ((first + i) / perDecade);
   return { values, edges: Array.from({ length: count + 1 }, (_, i) => edge(i)) };
 }
 

@@ -27,7 +27,7 @@ function layoutOf(layout) {
   const merged = {
     font: { family: t.font, size: 12, color: t.text }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 8, r: 12, t: 8, b: 8, pad: 4 }, showlegend: false, bargap: 0.35, hoverlabel: { bgcolor: t.panel, bordercolor: t.line, font: { color: t.text, family: t.font } },
-    legend: { orientation: "h", x: 0, y: -0.15, font: { size: 12 } }, ...layout,
+    legend: { orientation: "h", x: 0, y: -0.15, traceorder: "normal", font: { size: 12 } }, ...layout,
   };
   for (const key of Object.keys(layout).filter((one) => /^[xy]axis/.test(one)).concat(["xaxis", "yaxis"])) {
     const own = layout[key] ?? {};

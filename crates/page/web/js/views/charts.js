@@ -1,6 +1,6 @@
 // Where the time went: by part of the wall, by operation, and split by what each operation did.
 import { button, choice, empty, h, replace, section } from "../base/dom.js";
-import { colours, part, PARTS } from "../base/color.js";
+import { colours, part, PARTS, tokens } from "../base/color.js";
 import { count, label, percent, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, range, state, update } from "../base/state.js";
@@ -111,12 +111,13 @@ function drawBars(chart, rows, measure) {
   chart.set([{
     type: "bar", orientation: "h", y: positions, x: top.map((row) => row[measure] / factor), customdata: top.map((row) => row.operation),
     marker: { color: top.map((row) => paint[row.operation]), opacity: top.map((row) => (state.operation < 0 || state.operation === row.operation ? 1 : 0.3)) },
-    text: top.map((row) => format(row[measure])), textposition: "auto", cliponaxis: false, hovertext: top.map((row) => `${escape(nameOf(row, 60))}<br>${format(row[measure])}`), hoverinfo: "text",
-  }], { yaxis: axis, xaxis: { title: `${MEASURES[measure]}${unit ? ` (${unit})` : ""}`, rangemode: "tozero", fixedrange: true, nticks: 6 }, margin: { l: 8, r: 48, t: 8, b: 8 } });
+    text: top.map((row) => format(row[measure])), textposition: "outside", cliponaxis: false, textfont: { color: tokens().muted }, hovertext: top.map((row) => `${escape(nameOf(row, 60))}<br>${format(row[measure])}`), hoverinfo: "text",
+  }], { yaxis: axis, xaxis: { title: `${MEASURES[measure]}${unit ? ` (${unit})` : ""}`, rangemode: "tozero", fixedrange: true, nticks: 6 }, margin: { l: 8, r: 56, t: 8, b: 8 } });
 }
 
 function drawPie(chart, rows, measure) {
-  const top = largest(rows, measure);
+  // As many slices as there are colours: thinner ones are not readable.
+  const top = largest(rows, measure).slice(0, 7);
   const paint = colours(state.profile);
   const all = rows.reduce((sum, row) => sum + row[measure], 0);
   const rest = all - top.reduce((sum, row) => sum + row[measure], 0);
@@ -126,9 +127,8 @@ function drawPie(chart, rows, measure) {
     type: "pie", hole: 0.55, sort: false, direction: "clockwise", labels: slices.map((_, i) => String(i)), values: slices.map(([, value]) => value), marker: { colors: slices.map(([, , colour]) => colour) },
     text: slices.map(([name]) => escape(name)), texttemplate: "%{text}<br>%{percent}", customdata: slices.map(([, , , op]) => op), textposition: "outside", automargin: true,
     hovertext: slices.map(([name, value]) => `${escape(name)}<br>${measure === "calls" ? count(value) : time(value)}`), hoverinfo: "text+percent",
-    // Small slices get no label: they would cover each other.
-    textinfo: "text", insidetextorientation: "horizontal",
-  }], { margin: { l: 8, r: 8, t: 20, b: 20 }, annotations: [{ text: measure === "calls" ? count(all) : time(all), showarrow: false, font: { size: 18 } }], uniformtext: { minsize: 10, mode: "hide" } });
+    insidetextorientation: "horizontal",
+  }], { margin: { l: 8, r: 8, t: 28, b: 28 }, annotations: [{ text: measure === "calls" ? count(all) : time(all), showarrow: false, font: { size: 18 } }], uniformtext: { minsize: 10, mode: "hide" } });
 }
 
 function drawStack(chart, rows) {
