@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if call is None:
             from . import _frameworks
 
-            _frameworks.register()
+            _frameworks.register(None if working or args[:1] == ["list"] else args)
         for file in files:
             _load.load(file)
         workloads, implementations = _registry.rows()

@@ -1,11 +1,12 @@
-"""Implementations by other frameworks. A framework that is installed gets its rows; it is imported in the worker that needs it."""
+"""Implementations by other frameworks: rows of a table. A framework is imported in the worker that needs it."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._case import Case
@@ -52,10 +53,22 @@ def prepare(name: str, module: str, workload: str, case: Case, inputs: dict[str,
     return made
 
 
-def register() -> None:
-    """Adds the rows of every framework that is installed, without importing it."""
-    installed = {package: importlib.util.find_spec(package) is not None for _, _, package, _, _ in ROWS}
+def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
+    raise Unsupported(f"{package} is not installed; `pip install {package}`")
+
+
+def register(words: Sequence[str] | None = None) -> None:
+    """Adds the rows that a command line mentions, without importing a framework; all of them if it is None.
+
+    A run that names no framework must neither measure nor import one.
+    """
+    named = None if words is None else {part for word in words for part in re.split("[=,:]", word)}
     for name, module, package, workloads, about in ROWS:
-        for workload in workloads if installed[package] else ():
+        if named is not None and name not in named:
+            continue
+        installed = importlib.util.find_spec(package) is not None
+        about = about if installed else f"{about} (not installed)"
+        for workload in workloads:
             function = functools.partial(prepare, name, module, workload)
+            function = function if installed else functools.partial(_missing, package)
             implementation(workload, name, threads=CORES, about=about)(function)
