@@ -26,10 +26,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The registry of the program `ellwand`, and what Python adds to it.
-pub(crate) fn registry(
-    workloads: &[Bound<'_, PyAny>],
-    implementations: &[Bound<'_, PyAny>],
-) -> PyResult<Registry> {
+pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
     let mut registry = built_in();
     rows::register(&mut registry, workloads, implementations)?;
     Ok(registry)
@@ -72,11 +69,7 @@ fn run(
 /// Answers as a worker until the parent closes. Questions and answers move away from stdin and stdout, so that what the code
 /// under measurement prints goes to stderr and what it reads is empty.
 #[pyfunction]
-fn worker(
-    py: Python<'_>,
-    workloads: Vec<Bound<'_, PyAny>>,
-    implementations: Vec<Bound<'_, PyAny>>,
-) -> PyResult<i32> {
+fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
     let moved = || -> io::Result<(File, File)> {
         let questions = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         let answers = File::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -38,7 +38,13 @@ pub(crate) struct Span {
 /// The entries of the golden profile, with their details.
 pub(crate) fn spans() -> (Vec<Span>, Vec<Value>) {
     let (mut spans, mut details): (Vec<Span>, Vec<Value>) = (Vec::new(), Vec::new());
-    let mut add = |operation: usize, lane: usize, parent: i64, start: f64, duration: Option<f64>, link: u32, detail: Option<Value>| {
+    let mut add = |operation: usize,
+                   lane: usize,
+                   parent: i64,
+                   start: f64,
+                   duration: Option<f64>,
+                   link: u32,
+                   detail: Option<Value>| {
         let row = detail.map_or(-1, |detail| {
             details.push(detail);
             details.len() as i64 - 1
@@ -88,7 +94,9 @@ pub(crate) fn document() -> Value {
     let (spans, details) = spans();
     let column = |of: fn(&Span) -> Value| -> Value { spans.iter().map(of).collect() };
     let heap: Vec<(f64, f64)> = (0..60_u32)
-        .map(|i| (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 }))
+        .map(|i| {
+            (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 })
+        })
         .collect();
     let operations: Vec<Value> = OPERATIONS
         .iter()
@@ -162,15 +170,19 @@ pub(crate) fn expected() -> Map<String, Value> {
             squares += number("square_ns2");
             min = Some(min.map_or(number("min_ns"), |min| min.min(number("min_ns"))));
             max = Some(max.map_or(number("max_ns"), |max| max.max(number("max_ns"))));
-            bins.extend(node["histogram"].as_array().unwrap().iter().map(|b| (b[0].as_u64().unwrap(), b[1].as_u64().unwrap())));
+            bins.extend(
+                node["histogram"].as_array().unwrap().iter().map(|b| (b[0].as_u64().unwrap(), b[1].as_u64().unwrap())),
+            );
         }
         if calls + open == 0.0 {
             continue;
         }
-        let rank = |part: f64| durations.get(((part * durations.len() as f64).ceil() as usize).saturating_sub(1)).copied();
+        let rank =
+            |part: f64| durations.get(((part * durations.len() as f64).ceil() as usize).saturating_sub(1)).copied();
         let mean = sum / calls;
         let detail = |field: &str| -> Option<f64> {
-            let values: Vec<f64> = mine.iter().filter_map(|i| details.get(spans[*i].detail as usize)?[field].as_f64()).collect();
+            let values: Vec<f64> =
+                mine.iter().filter_map(|i| details.get(spans[*i].detail as usize)?[field].as_f64()).collect();
             (!values.is_empty()).then(|| values.iter().sum())
         };
         let row = json!({
