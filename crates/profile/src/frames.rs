@@ -8,6 +8,8 @@ use crate::trace::{NONE, Trace};
 pub struct Frames {
     /// Duration of each frame in nanoseconds.
     pub wall_ns: Vec<f64>,
+    /// Number of frames that each entry is the mean of: 1, unless frames were pooled.
+    pub sizes: Vec<u32>,
     /// Spans inside frames and spans of other threads that began during one; each after its parent. The self times on
     /// the frames' thread plus the time outside all spans add up to the duration of the frames.
     pub rows: Vec<FrameRow>,
@@ -45,7 +47,7 @@ impl Trace {
         };
         let home = (0..self.lanes.len()).find(|lane| (0..self.lanes[*lane].spans.len()).any(|i| outermost(*lane, i)));
         let Some(home) = home else {
-            return Frames { wall_ns: Vec::new(), rows: Vec::new() };
+            return Frames { wall_ns: Vec::new(), sizes: Vec::new(), rows: Vec::new() };
         };
         let spans = &self.lanes[home].spans;
         // The spans of a lane are stored in order of their start, so frames do not overlap.
@@ -89,6 +91,7 @@ impl Trace {
             wall_ns[group(number)] += self.duration_ns(&spans[*frame]);
         }
         wall_ns.iter_mut().zip(&sizes).for_each(|(ns, size)| *ns /= f64::from(*size));
-        Frames { wall_ns, rows: rows.collect() }
+        let rows = rows.collect();
+        Frames { wall_ns, sizes, rows }
     }
 }

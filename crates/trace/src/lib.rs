@@ -5,6 +5,7 @@ mod diff;
 mod findings;
 mod read;
 mod routing;
+mod write;
 
 pub use diff::{Diff, DiffError, DiffOptions, Node, Ratio, Side as DiffSide, diff, verdict_word};
 pub use findings::{Ceilings, Confidence, Evidence, Facts, Finding, RULES, Rule, findings};
@@ -12,3 +13,4 @@ pub use read::{
     Imported, MOST_DETAILS, MOST_POINTS, MOST_SPANS, MOST_TEXT, Problem, ReadError, Source, read, read_from,
 };
 pub use routing::{Crossover, Route, Routing, RoutingError, Side, Timing, Timings, timings};
+pub use write::{FORMATS, Format, format};

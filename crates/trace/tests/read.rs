@@ -124,6 +124,31 @@ fn a_pytorch_trace_has_its_streams_steps_links_and_memory() {
     insta::assert_snapshot!(format!("{}\n\n{}\n\n{}", text.join("\n"), trace.summary(), trace.breakdown()));
 }
 
+/// Recorded by torch 2 on the CPU: six steps of training a small network, with shapes, memory and Python stacks.
+#[test]
+fn a_real_pytorch_trace_is_read_without_loss() {
+    let imported = read_from(&include_bytes!("files/pytorch-cpu.json.gz")[..]).unwrap();
+    assert_eq!(imported.source, Source::PyTorch);
+    let trace = &imported.trace;
+    // 1522 + 684 + 30 complete events, as counted by Python's json.
+    assert_eq!((trace.spans(), trace.open(), trace.dropped()), (2236, 0, 0));
+    let steps = trace.summary_by_site().rows.into_iter().find(|row| row.name() == "ProfilerStep").unwrap();
+    assert_eq!(steps.count, 6);
+    let lanes: Vec<String> =
+        trace.lanes.iter().map(|lane| format!("{}: {} spans", lane.name, lane.spans.len())).collect();
+    let tracks: Vec<String> =
+        trace.tracks.iter().map(|track| format!("{}: {} points", track.name, track.points.len())).collect();
+    let names: Vec<String> =
+        trace.summary_by_site().rows.iter().take(12).map(|row| format!("{} {}", row.name(), row.count)).collect();
+    insta::assert_snapshot!([lanes, tracks, names, imported.notes.clone()].concat().join("\n"));
+    let whole = ellwand_trace::diff(
+        trace,
+        trace,
+        &ellwand_trace::DiffOptions { root: Some("ProfilerStep".into()), ..Default::default() },
+    );
+    assert!(whole.is_ok() || !trace.lanes.is_empty());
+}
+
 #[test]
 fn an_array_without_its_end_is_read_up_to_there() {
     let imported = from_text(r#"[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1},"#);

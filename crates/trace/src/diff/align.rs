@@ -37,7 +37,7 @@ impl Tree {
 
     fn of_root(trace: &Trace, root: &str) -> Self {
         let frames = trace.frames_pooled(root, GROUPS);
-        let repetitions = Sample::of(&frames.wall_ns);
+        let repetitions = Sample::of(&frames.wall_ns, &frames.sizes);
         // Sites of the same name share a path.
         let mut sums: BTreeMap<Vec<String>, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
         let mut own = frames.wall_ns.clone();
@@ -50,9 +50,12 @@ impl Tree {
         }
         let mut nodes: BTreeMap<Vec<String>, Times> = sums
             .into_iter()
-            .map(|(path, (total, own))| (path, Times { total: Sample::of(&total), own_ns: Sample::of(&own).mean }))
+            .map(|(path, (total, own))| {
+                (path, Times { total: Sample::of(&total, &frames.sizes), own_ns: Sample::of(&own, &frames.sizes).mean })
+            })
             .collect();
-        nodes.insert(vec![root.to_string()], Times { total: repetitions, own_ns: Sample::of(&own).mean });
+        nodes
+            .insert(vec![root.to_string()], Times { total: repetitions, own_ns: Sample::of(&own, &frames.sizes).mean });
         Self { repetitions, count: repetitions_of(trace, root), nodes }
     }
 

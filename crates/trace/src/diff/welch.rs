@@ -16,10 +16,11 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Of the means of groups.
-    pub(super) fn of(groups: &[f64]) -> Self {
+    /// Of the means of groups of nearly equal size.
+    pub(super) fn of(groups: &[f64], sizes: &[u32]) -> Self {
         let n = groups.len() as f64;
-        let mean = groups.iter().sum::<f64>() / n.max(1.0);
+        let all: f64 = sizes.iter().map(|size| f64::from(*size)).sum();
+        let mean = groups.iter().zip(sizes).map(|(value, size)| value * f64::from(*size)).sum::<f64>() / all.max(1.0);
         let squares: f64 = groups.iter().map(|value| (value - mean).powi(2)).sum();
         let error = (groups.len() >= 2).then(|| (squares / (n - 1.0) / n).sqrt());
         Self { mean, error, groups: groups.len() }

@@ -62,7 +62,8 @@ impl fmt::Display for Evidence {
             "flop/s" => write!(f, "{name} {:.3} Gflop/s", value / 1e9),
             "share" => write!(f, "{name} {:.1} %", value * 100.0),
             "x" => write!(f, "{name} {value:.2}x"),
-            _ => write!(f, "{name} {value}"),
+            _ if value.fract() == 0.0 => write!(f, "{name} {value}"),
+            _ => write!(f, "{name} {value:.1}"),
         }
     }
 }
