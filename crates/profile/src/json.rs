@@ -143,6 +143,10 @@ impl Trace {
             json.list(&total.histogram, |json, (power, count)| {
                 json.raw("[").uint((*power).into()).raw(",").uint(*count).raw("]");
             });
+            if total.sums != Detail::default() {
+                json.raw(",\"sums\":");
+                detail(json, &total.sums);
+            }
             json.raw("}");
         });
     }
@@ -227,6 +231,7 @@ fn detail(json: &mut Encoder, detail: &Detail) {
     put(json, "bytes", declared(detail.counters.bytes));
     put(json, "items", declared(detail.counters.items));
     put(json, "cpu_ns", detail.cpu_ns);
+    put(json, "cause", declared(detail.cause.into()));
     put(json, "allocations", detail.memory.map(|memory| memory.allocations));
     put(json, "allocated_bytes", detail.memory.map(|memory| memory.allocated_bytes));
     put(json, "freed_bytes", detail.memory.map(|memory| memory.freed_bytes));

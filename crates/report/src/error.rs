@@ -31,6 +31,10 @@ pub enum ReportError {
     /// Writing to the output stream failed (a closed pipe, a full disk).
     #[error("the report could not be written")]
     Write(#[from] io::Error),
+    /// The page could not be made.
+    #[cfg(feature = "page")]
+    #[error(transparent)]
+    Page(#[from] ellwand_page::PageError),
     /// A plot could not be drawn or encoded.
     #[error("plot {name}: {problem}; use --no-plot to do without plots")]
     Plot {

@@ -21,6 +21,8 @@ mod list;
 mod machine;
 mod output;
 mod plan;
+#[cfg(feature = "page")]
+mod profile;
 mod progress;
 mod recording;
 mod records;
@@ -33,6 +35,8 @@ mod spans;
 mod stage;
 mod standing;
 mod verdict;
+#[cfg(feature = "page")]
+mod view;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
@@ -92,6 +96,10 @@ pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -
         Command::Machine(args) => machine::machine(registry, &args),
         Command::Selfcheck(args) if args.diagnosis => diagnosis::diagnosis(registry, &args),
         Command::Selfcheck(args) => selfcheck::selfcheck(&args),
+        #[cfg(feature = "page")]
+        Command::Profile(args) => profile::profile(&args.command),
+        #[cfg(feature = "page")]
+        Command::View(args) => view::view(&args),
     })
 }
 

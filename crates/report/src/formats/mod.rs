@@ -7,6 +7,8 @@ use crate::{Report, ReportError};
 mod columns;
 mod comparisons;
 mod csv;
+#[cfg(feature = "page")]
+mod html;
 mod json;
 mod jsonl;
 mod markdown;
@@ -62,6 +64,13 @@ pub const FORMATS: &[Format] = &[
         extension: "md",
         about: "the full report: tables, comparison, diagnosis, advice",
         write: markdown::write,
+    },
+    #[cfg(feature = "page")]
+    Format {
+        name: "html",
+        extension: "html",
+        about: "one offline page: distributions, scaling, roofline, verdicts, diagnosis",
+        write: html::write,
     },
     Format {
         name: "seed-json",

@@ -357,7 +357,7 @@ fn detail(mut event: Event) -> Option<Detail> {
         peak_bytes: args.take_count("peak_bytes").unwrap_or(0),
     });
     let rss_bytes = args.take_count("rss_bytes");
-    let detail = Detail { counters, cpu_ns, memory, rss_bytes, args: std::mem::take(&mut args.0) };
+    let detail = Detail { counters, cpu_ns, memory, rss_bytes, args: std::mem::take(&mut args.0), cause: 0 };
     (detail != Detail::default()).then_some(detail)
 }
 

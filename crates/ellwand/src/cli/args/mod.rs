@@ -2,6 +2,8 @@
 
 mod axes;
 mod measure;
+#[cfg(feature = "page")]
+mod profile;
 mod shared;
 mod values;
 mod verdicts;
@@ -18,6 +20,8 @@ use ellwand_report::Format;
 
 pub(super) use axes::{defaults, range};
 pub(super) use measure::{ApplyArgs, CheckArgs, RunArgs};
+#[cfg(feature = "page")]
+pub(super) use profile::{DiffArgs, ExportArgs, ProfileArgs, ProfileCommand, ShowArgs, ViewArgs};
 pub(super) use shared::Reports;
 pub(super) use values::{FailOn, Form, RunFormat};
 pub(super) use verdicts::{CompareArgs, SelfcheckArgs};
@@ -55,6 +59,12 @@ pub(super) enum Command {
     Machine(MachineArgs),
     /// Measure this machine's false-positive rate and detection power
     Selfcheck(SelfcheckArgs),
+    /// Show, compare and convert profiles of programs
+    #[cfg(feature = "page")]
+    Profile(ProfileArgs),
+    /// Open a profile or a record as a page in the browser
+    #[cfg(feature = "page")]
+    View(ViewArgs),
 }
 
 // The structs have no doc comments: clap would print them as the description of the command.

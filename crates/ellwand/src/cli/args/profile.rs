@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use ellwand_trace::{FORMATS, Format};
 
 use super::values::{FailOn, Form, named, share};
-use crate::cli::profile::{EXPORTS, Export};
 
 #[derive(Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -38,7 +38,7 @@ pub(in crate::cli) struct ShowArgs {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(in crate::cli) top: usize,
     /// Format of the result on stdout
-    #[arg(long, value_name = "FORMAT", value_parser = named(Form::TEXTS), default_value = "table")]
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
     pub(in crate::cli) format: Form,
 }
 
@@ -60,7 +60,7 @@ pub(in crate::cli) struct DiffArgs {
     #[arg(long, value_name = "WHEN", value_parser = named(FailOn::OF_COMPARE), default_value = "slower")]
     pub(in crate::cli) fail_on: FailOn,
     /// Format of the result on stdout
-    #[arg(long, value_name = "FORMAT", value_parser = named(Form::TEXTS), default_value = "table")]
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::ROWS), default_value = "table")]
     pub(in crate::cli) format: Form,
 }
 
@@ -71,7 +71,7 @@ pub(in crate::cli) struct ExportArgs {
     pub(in crate::cli) file: PathBuf,
     /// Format to write
     #[arg(long, value_name = "FORMAT", value_parser = named(exports()))]
-    pub(in crate::cli) format: &'static Export,
+    pub(in crate::cli) format: &'static Format,
     /// File to write; stdout by default
     #[arg(short, long, value_name = "FILE")]
     pub(in crate::cli) output: Option<PathBuf>,
@@ -80,8 +80,8 @@ pub(in crate::cli) struct ExportArgs {
     pub(in crate::cli) overwrite: bool,
 }
 
-fn exports() -> Vec<(&'static str, &'static Export)> {
-    EXPORTS.iter().map(|export| (export.name, export)).collect()
+fn exports() -> Vec<(&'static str, &'static Format)> {
+    FORMATS.iter().map(|format| (format.name, format)).collect()
 }
 
 #[derive(Args)]

@@ -1,0 +1,134 @@
+//! `profile`: profiles of programs as tables, differences and other formats.
+
+use std::io::Write;
+use std::path::Path;
+
+use ellwand_core::InputError;
+use ellwand_profile::{Trace, table, write_file};
+use ellwand_trace::{DiffOptions, Finding, Imported, findings};
+use serde_json::{Value, json};
+
+use super::args::{DiffArgs, ExportArgs, FailOn, Form, ProfileCommand, ShowArgs};
+use super::exit::{Exit, Failure, Outcome};
+use super::output;
+
+pub(super) fn profile(command: &ProfileCommand) -> Outcome {
+    match command {
+        ProfileCommand::Show(args) => show(args),
+        ProfileCommand::Diff(args) => diff(args),
+        ProfileCommand::Export(args) => export(args),
+    }
+}
+
+/// Reads a profile of any known format, and notes what was left out.
+pub(super) fn read(argument: &str, path: &Path) -> Result<Trace, Failure> {
+    let expected = "a profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace";
+    let Imported { mut trace, notes, .. } =
+        ellwand_trace::read(path).map_err(|error| InputError::new(argument, error.to_string(), expected))?;
+    for note in notes {
+        output::note(&format!("note: {}: {note}", path.display()));
+    }
+    if trace.name.is_empty() {
+        trace.name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    Ok(trace)
+}
+
+fn show(args: &ShowArgs) -> Outcome {
+    let trace = read("FILE", &args.file)?;
+    let findings = findings(&trace, None);
+    match args.format {
+        Form::Json => output::result(|out| -> Result<(), Failure> {
+            serde_json::to_writer_pretty(&mut *out, &model(&trace, &findings)?).map_err(anyhow::Error::from)?;
+            Ok(writeln!(out)?)
+        })?,
+        _ => output::result(|out| -> Result<(), Failure> { Ok(text(&trace, &findings, args, out)?) })?,
+    }
+    let empty = trace.lanes.iter().all(|lane| lane.spans.is_empty() && lane.totals.is_empty());
+    Ok(if empty { Exit::Nothing } else { Exit::Ok })
+}
+
+fn text(trace: &Trace, findings: &[Finding], args: &ShowArgs, out: &mut dyn Write) -> std::io::Result<()> {
+    let threads = trace.lanes.len();
+    writeln!(
+        out,
+        "{} · {} · {} spans on {threads} {}",
+        table::printable(&trace.name),
+        table::time(trace.wall_ns()),
+        trace.spans(),
+        if threads == 1 { "lane" } else { "lanes" }
+    )?;
+    let lost = trace.dropped();
+    if lost > 0 {
+        writeln!(out, "warning: {lost} spans were lost; times below lack them")?;
+    }
+    let summary = if args.tree { trace.summary() } else { trace.summary_by_site() };
+    writeln!(out, "\n{summary}\n\n{}", trace.breakdown())?;
+    let bottlenecks = trace.bottlenecks(args.top);
+    if !bottlenecks.is_empty() {
+        writeln!(out, "\nbottlenecks")?;
+        bottlenecks.iter().try_for_each(|bottleneck| writeln!(out, "  {bottleneck}"))?;
+    }
+    if !findings.is_empty() {
+        writeln!(out, "\nfindings")?;
+        output::prose(out, |out| findings.iter().try_for_each(|finding| writeln!(out, "- {finding}")))?;
+    }
+    Ok(())
+}
+
+/// What the file of a profile says of it as a whole, with findings.
+fn model(trace: &Trace, findings: &[Finding]) -> Result<Value, Failure> {
+    let mut bytes = Vec::new();
+    trace.write_json(&mut bytes)?;
+    let mut document: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
+    let kept = ["name", "started_unix_ns", "wall_ns", "environment", "cost", "losses", "summary", "bottlenecks"];
+    let kept = kept.into_iter().chain(["breakdown", "memory"]);
+    let mut model: serde_json::Map<String, Value> =
+        kept.filter_map(|key| Some((key.to_string(), document.get_mut(key)?.take()))).collect();
+    model.insert("findings".into(), json!(findings));
+    Ok(Value::Object(model))
+}
+
+fn diff(args: &DiffArgs) -> Outcome {
+    let (baseline, candidate) = (read("BASELINE", &args.baseline)?, read("CANDIDATE", &args.candidate)?);
+    let options = DiffOptions { root: args.root.clone(), rope: args.rope, ..DiffOptions::default() };
+    let diff = ellwand_trace::diff(&baseline, &candidate, &options)
+        .map_err(|error| InputError::new("--root", error.to_string(), "an outermost span of both profiles"))?;
+    output::result(|out| -> Result<(), Failure> {
+        Ok(match args.format {
+            Form::Json => writeln!(out, "{}", diff.to_json())?,
+            _ => writeln!(out, "{diff}")?,
+        })
+    })?;
+    Ok(match (ellwand_trace::verdict_word(diff.verdict), args.fail_on) {
+        ("slower", FailOn::Slower | FailOn::Undecided) => Exit::Regression,
+        ("undecided", FailOn::Undecided) => Exit::Undecided,
+        _ => Exit::Ok,
+    })
+}
+
+fn export(args: &ExportArgs) -> Outcome {
+    let trace = read("FILE", &args.file)?;
+    match &args.output {
+        Some(path) => {
+            may_write(path, &[&args.file], args.overwrite)?;
+            write_file(path, |out| (args.format.write)(&trace, out))?;
+        }
+        None => output::result(|out| (args.format.write)(&trace, out))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Refuses to replace a file that was not offered for it, and an input always.
+pub(super) fn may_write(path: &Path, inputs: &[&Path], overwrite: bool) -> Result<(), Failure> {
+    let same = |input: &&Path| input.canonicalize().ok().zip(path.canonicalize().ok()).is_some_and(|(a, b)| a == b);
+    if inputs.iter().any(same) {
+        let problem = format!("{} is the input", path.display());
+        return Err(InputError::new("-o", problem, "the name of another file").into());
+    }
+    if path.is_file() && !overwrite {
+        let problem = format!("{} exists", path.display());
+        return Err(InputError::new("-o", problem, "the name of a new file").help("--overwrite replaces it").into());
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! `view`: a profile or a record as one offline page, opened in the browser.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use ellwand_core::InputError;
+use ellwand_page::{Document, Extras};
+use ellwand_profile::{Trace, write_file};
+use ellwand_report::{Options, Report};
+
+use super::args::ViewArgs;
+use super::exit::{Exit, Failure, Outcome};
+use super::profile::{may_write, read};
+use super::{output, records, standing};
+
+pub(super) fn view(args: &ViewArgs) -> Outcome {
+    let file = if args.file.is_dir() { args.file.join(standing::RECORD) } else { args.file.clone() };
+    let page = page(&file, args.baseline.as_deref())?;
+    let path = match &args.output {
+        Some(path) => {
+            let inputs: Vec<&Path> = [Some(file.as_path()), args.baseline.as_deref()].into_iter().flatten().collect();
+            may_write(path, &inputs, args.overwrite)?;
+            path.clone()
+        }
+        None => temporary()?,
+    };
+    write_file(&path, |out| out.write_all(&page))?;
+    output::result(|out| writeln!(out, "{}", path.display()))?;
+    if args.output.is_none() && !args.no_open && std::io::stdout().is_terminal() {
+        open(&path);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The page of a record or a profile.
+fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let mut page = Vec::new();
+    if is_record(file) {
+        if baseline.is_some() {
+            let expected = "a profile; records are compared with `ellwand compare BASE CANDIDATE`";
+            return Err(InputError::new("--baseline", "FILE is a record", expected).into());
+        }
+        let report = Report::from_records(&[records::read("FILE", file)?], &Options::default())?;
+        let model = serde_json::to_value(&report).map_err(anyhow::Error::from)?;
+        ellwand_page::run_page(&model, &mut page).map_err(anyhow::Error::from)?;
+        return Ok(page);
+    }
+    let trace = read("FILE", file)?;
+    let baseline = baseline.map(|path| read("--baseline", path).and_then(|trace| document(&trace))).transpose()?;
+    let findings: Vec<ellwand_page::Finding> = ellwand_trace::findings(&trace, None).iter().map(shown).collect();
+    let extras = Extras { findings: &findings, baseline: baseline.as_ref(), ceilings: None };
+    ellwand_page::profile_page(&document(&trace)?, &extras, &mut page).map_err(anyhow::Error::from)?;
+    Ok(page)
+}
+
+/// True if the file begins like a record: an object of kind `run`.
+fn is_record(file: &Path) -> bool {
+    let mut head = String::new();
+    let read = File::open(file).map(|file| BufReader::new(file.take(1 << 16)).read_line(&mut head));
+    read.is_ok() && head.trim_start().starts_with("{\"kind\":\"run\"")
+}
+
+fn document(trace: &Trace) -> Result<Document, Failure> {
+    let mut bytes = Vec::new();
+    trace.write_json(&mut bytes)?;
+    Ok(Document::from_json(&bytes).map_err(anyhow::Error::from)?)
+}
+
+/// A finding as the page shows it.
+fn shown(finding: &ellwand_trace::Finding) -> ellwand_page::Finding {
+    let evidence = finding.evidence.iter().map(|evidence| (evidence.name.clone(), evidence.quantity()));
+    ellwand_page::Finding {
+        rule: finding.rule.into(),
+        title: finding.title.clone(),
+        evidence: evidence.collect(),
+        threshold: finding.threshold.into(),
+        confidence: finding.confidence.word().into(),
+        saving_upper_bound: finding.saving_upper_bound,
+        next_experiment: finding.next_experiment.into(),
+        operations: finding.operations.clone(),
+        range_ns: finding.ranges.first().copied(),
+    }
+}
+
+/// A new file in the temporary directory, which the browser may still read when this program has ended.
+fn temporary() -> Result<PathBuf, Failure> {
+    let dir = std::env::temp_dir().join(format!("ellwand-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)
+        .with_context(|| format!("{} cannot be written; choose a file with -o", dir.display()))?;
+    Ok(dir.join("view.html"))
+}
+
+/// Opens the page with the desktop's program for it. Its path is printed, so failing is no error.
+fn open(path: &Path) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let started =
+        Command::new(program).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if started.is_err() {
+        output::note(&format!("note: {program} was not found; open the file in a browser"));
+    }
+}
