@@ -71,7 +71,7 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     const u32 a_limit = top + line >= m ? 0 : mask == masks_a ? seen(sees, lengths, sequence, top + line, k) : k;
     const float* a_at = a + sequence * a_batch + h * a_head + static_cast<u64>(top + line) * a_row + quad;
     i32 a_left = static_cast<i32>(a_limit - quad);
-    // A line of B is a column if B is transposed, otherwise a row; `b_left` counts along the column, or from row to row.
+    // A line of B is a column if B is transposed, otherwise a row; `b_left` counts along the column or over rows.
     // Values that no row of the tile sees are not read: they may be uninitialised.
     const u32 b_first = TRANSPOSED ? left + line : t / (TILE / 4), b_quad = TRANSPOSED ? quad : left + t % (TILE / 4) * 4;
     const float* b_at = b + sequence * b_batch + h / group * b_head + static_cast<u64>(b_first) * b_row + b_quad;
