@@ -126,8 +126,8 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
             for (u32 j = 0; j < 8; ++j) most = fmaxf(most, fmaxf(scores[j][2 * i], scores[j][2 * i + 1]));
 #pragma unroll
             for (u32 by = 1; by < 4; by *= 2) most = fmaxf(most, __shfl_xor_sync(WHOLE_WARP, most, by));
-            // Takes a new maximum only if it has grown by much: until then weights may reach 2^8, and their sum includes
-            // the same factor. `scale` includes log2 e: weights are powers of two.
+            // Takes a new maximum only if it has grown by much: until then weights may reach 2^8, and their sum has the
+            // same factor. `scale` includes log2 e: weights are powers of two.
             const bool more = most > top[i] + slack;
             factor[i] = more ? quick_power((top[i] - most) * scale) : 1.0f;
             top[i] = more ? most : top[i];
