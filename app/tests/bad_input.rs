@@ -229,6 +229,15 @@ fn records_that_are_damaged() {
     here.refused(&["report", "newer.jsonl"], &["newer.jsonl", "version 2", "newer Ellwand"]);
     here.write("damaged.jsonl", whole.replacen("\"samples\"", "\"sample", 1).as_bytes());
     here.refused(&["report", "damaged.jsonl"], &["damaged.jsonl", "line 2"]);
+    let flipped = whole.replacen("\"seed\":42", "\"seed\":43", 1);
+    assert_ne!(flipped, whole);
+    here.write("flipped.jsonl", flipped.as_bytes());
+    let differs = ["flipped.jsonl", "line 1", "differs from its checksum", "restore it from a copy"];
+    here.refused(&["report", "flipped.jsonl"], &differs);
+    here.write("old.jsonl", include_bytes!("../../testdata/records/v1.jsonl"));
+    let old = here.ok(&["report", "old.jsonl"]);
+    assert!(old.stderr.contains("old.jsonl: it was written before records had checksums"), "{}", old.stderr);
+    assert!(!here.ok(&["report", "out"]).stderr.contains("checksums"));
     here.write("empty.jsonl", b"");
     here.refused(&["report", "empty.jsonl"], &["empty"]);
     here.refused(&["report", "out", "--baseline", "simt"], &["--baseline", "did you mean simd?"]);

@@ -22,6 +22,17 @@ const LONG: [&str; 10] = [
     "out",
 ];
 
+/// Command lines of the processes with this mark in their environment.
+fn marked(mark: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let has = |path: &std::path::PathBuf| {
+        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).split('\0').any(|value| value == format!("ELLWAND_TEST={mark}"))
+    };
+    let line = |path: std::path::PathBuf| std::fs::read(path.join("cmdline")).unwrap_or_default();
+    processes.filter(has).map(|path| String::from_utf8_lossy(&line(path)).replace('\0', " ")).collect()
+}
+
 /// Starts the sweep and waits until two cells are written.
 fn begun(here: &Box) -> Child {
     let mut command = here.command(&LONG);
@@ -187,6 +198,39 @@ fn ctrl_c_in_the_first_run_of_a_command_ends_it_with_all_that_it_started() {
             !sleeps(&id)
         });
         assert!(gone, "what the command started was left behind");
+    }
+}
+
+/// Commands that start processes, and a word in the command line of one that is at work then.
+const STARTERS: [(&[&str], &str); 4] = [
+    (&LONG, "worker"),
+    (&["compare", "lattice-encode:scalar", "lattice-encode:scalar", "--batch", "1,2,3", "--blocks", "64"], "worker"),
+    // A pipe, a child in the background, and one that has left its parent.
+    (&["compare", "--command", "(sleep 1000 &) ; sleep 1000 & sleep 1000 | cat", "true"], "sleep"),
+    (&["selfcheck", "--only", "chain equal", "--decisions", "100000"], "worker"),
+];
+
+#[test]
+fn no_process_is_left_however_the_program_ends() {
+    for (args, word) in STARTERS {
+        for name in ["KILL", "TERM", "HUP"] {
+            let here = Box::default();
+            let mark = here.dir.path().to_string_lossy().into_owned();
+            let mut command = here.command(args);
+            // What processes start inherits it.
+            let mut child =
+                command.env("ELLWAND_TEST", &mark).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            while !marked(&mark).iter().any(|line| line.contains(word)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            signal(&child, name);
+            child.wait().unwrap();
+            let left = (0..1000).find(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                marked(&mark).is_empty()
+            });
+            assert!(left.is_some(), "{name} of {args:?} left {:?}", marked(&mark));
+        }
     }
 }
 

@@ -6,19 +6,18 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use ellwand_core::device::{CpuScope, Device};
 use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::verdict::Verdict;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use rand::seq::SliceRandom;
 
 use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Taken, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
+use crate::guard::Guard;
 
 /// Poll interval of the interrupt flag while a command runs.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -37,14 +36,17 @@ pub fn compare(
     on_block: &mut dyn FnMut(usize, usize),
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
-    judged(commands, same_output, terms.limits.open, interrupt)?;
+    // Both commands join its group, and what they leave running ends with it.
+    let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
+    let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt };
+    runner.judged(commands, same_output)?;
     let decision = over_blocks(terms, on_block, &mut |coin, _| {
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
-                let sample = timed(arms[arm], terms.limits.open, interrupt);
+                let sample = runner.timed(arms[arm]);
                 check(interrupt)?;
                 let sample = sample.map_err(|error| failed(arm, error))?;
                 samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
@@ -53,30 +55,74 @@ pub fn compare(
         Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent_s: [0.0; 2] })
     })?;
     if same_output {
-        judged(commands, same_output, terms.limits.open, interrupt)?;
+        runner.judged(commands, same_output)?;
     }
     Ok(decision)
 }
 
-/// Runs each command once without timing it: this loads its files into the page cache, reports a command that cannot
-/// work and, on request, compares the outputs.
-fn judged(commands: [&str; 2], same_output: bool, limit: Duration, interrupt: &AtomicBool) -> Result<(), NoDecision> {
-    let mut printed = [Vec::new(), Vec::new()];
-    for (arm, printed) in printed.iter_mut().enumerate() {
-        let output = warm_up(commands[arm], limit, interrupt);
-        check(interrupt)?;
-        *printed = output.map_err(|error| failed(arm, error))?;
-        if same_output && printed.is_empty() {
-            return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
+/// How commands are run.
+struct Runner<'a> {
+    guard: &'a Guard,
+    limit: Duration,
+    interrupt: &'a AtomicBool,
+}
+
+impl Runner<'_> {
+    /// One run of each that is not timed: files come into the page cache, a command that cannot work says why, and what both
+    /// print is held against each other where that is asked for.
+    fn judged(&self, commands: [&str; 2], same_output: bool) -> Result<(), NoDecision> {
+        let mut printed = [Vec::new(), Vec::new()];
+        for (arm, printed) in printed.iter_mut().enumerate() {
+            let output = self.warm_up(commands[arm]);
+            check(self.interrupt)?;
+            *printed = output.map_err(|error| failed(arm, error))?;
+            if same_output && printed.is_empty() {
+                return Err(failed(arm, "it prints nothing to stdout, so that there is nothing to compare".into()));
+            }
+        }
+        let [baseline, candidate] = printed;
+        match difference(&baseline, &candidate) {
+            Some(detail) if same_output => {
+                let outcome = Outcome::Wrong { verdict: Verdict { passed: false, max_error: None, detail } };
+                Err(NoDecision::Ended { arm: ARMS[1], outcome })
+            }
+            _ => Ok(()),
         }
     }
-    let [baseline, candidate] = printed;
-    match difference(&baseline, &candidate) {
-        Some(detail) if same_output => {
-            let outcome = Outcome::Wrong { verdict: Verdict { passed: false, max_error: None, detail } };
-            Err(NoDecision::Ended { arm: ARMS[1], outcome })
+
+    /// What a run prints to stdout.
+    fn warm_up(&self, command: &str) -> Result<Vec<u8>, String> {
+        let output = self.run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        if output.status.success() {
+            return Ok(output.stdout);
         }
-        _ => Ok(()),
+        let text = String::from_utf8_lossy(&output.stderr);
+        let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
+        Err(if words.is_empty() {
+            end(output.status)
+        } else {
+            format!("{}; its last words: {words}", end(output.status))
+        })
+    }
+
+    /// Start to end of one process, with the processor time of it and its children.
+    fn timed(&self, command: &str) -> Result<Sample, String> {
+        let mut ended = Err("it was not started".to_string());
+        let before = children_cpu_ns();
+        let timing = Cpu::default().time(CpuScope::Process, &mut || {
+            ended = self.run(shell(command).stdout(Stdio::null()).stderr(Stdio::null()));
+        });
+        let after = children_cpu_ns();
+        let status = ended?.status;
+        if !status.success() {
+            return Err(end(status));
+        }
+        let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+        Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
+    }
+
+    fn run(&self, command: &mut Command) -> Result<Output, String> {
+        run(command, self.guard, self.limit, self.interrupt)
     }
 }
 
@@ -109,17 +155,6 @@ fn shell(command: &str) -> Command {
     shell
 }
 
-/// Runs a command and returns its stdout.
-fn warm_up(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Vec<u8>, String> {
-    let output = run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()), limit, interrupt)?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
-    Err(if words.is_empty() { end(output.status) } else { format!("{}; its last words: {words}", end(output.status)) })
-}
-
 fn end(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("it exited with code {code}"),
@@ -127,60 +162,38 @@ fn end(status: ExitStatus) -> String {
     }
 }
 
-/// Wall time of one process, with the CPU time of it and its children.
-fn timed(command: &str, limit: Duration, interrupt: &AtomicBool) -> Result<Sample, String> {
-    let mut ended = Err("it was not started".to_string());
-    let before = children_cpu_ns();
-    let timing = Cpu::default().time(CpuScope::Process, &mut || {
-        ended = run(shell(command).stdout(Stdio::null()).stderr(Stdio::null()), limit, interrupt);
-    });
-    let after = children_cpu_ns();
-    let status = ended?.status;
-    if !status.success() {
-        return Err(end(status));
-    }
-    let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-    Ok(Sample { iterations: 1, wall_ns: timing.wall_ns, cpu_ns, ..Sample::default() })
-}
-
-/// Process group of the running command; 0 if no command runs.
-static RUNNING: AtomicI32 = AtomicI32::new(0);
-
-/// Kills the running command and everything it started. For a program about to exit in the middle of a run: a separate
-/// process group gets no signal when its parent ends.
-pub fn end_running() {
-    let group = RUNNING.swap(0, SeqCst);
-    if group > 0 {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-    }
-}
-
-/// Runs a command to its end. Kills it, with everything it started, at the time limit or if the user interrupts.
-fn run(command: &mut Command, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
-    // A separate process group, so that the command's children can be killed with it.
-    let child = command.process_group(0).spawn().map_err(|error| format!("sh could not be started: {error}"))?;
-    let group = i32::try_from(child.id()).unwrap_or(0);
-    RUNNING.store(group, SeqCst);
+/// Start to end of a command, which is killed with all that it has started when its time is up, when the user stops, or
+/// with the guard whose group it joins.
+///
+/// # Errors
+/// When it cannot be started, or was killed.
+pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
+    let child = command.process_group(guard.group()).spawn();
+    let child =
+        child.map_err(|error| format!("{} could not be started: {error}", command.get_program().to_string_lossy()))?;
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
-        // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
-        let watch = scope.spawn(move || {
+        // Sleeps until the command ends, which is when `done` is dropped; kills it when its time is up or the user stops.
+        let watch = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut left = limit;
             while waiting.recv_timeout(left.min(GLANCE)) == Err(RecvTimeoutError::Timeout) {
                 left = left.saturating_sub(GLANCE);
                 if left.is_zero() || interrupt.load(Relaxed) {
-                    end_running();
+                    guard.kill();
                     return true;
                 }
             }
             false
         });
+        if watch.is_err() {
+            guard.kill();
+        }
         let output = child.wait_with_output().map_err(|error| format!("it could not be waited for: {error}"));
-        RUNNING.store(0, SeqCst);
         drop(done);
-        match watch.join() {
-            Ok(true) => Err(format!("it did not end within {} s and was killed", limit.as_secs_f64())),
-            _ => output,
+        match watch.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(true)) => Err(format!("it did not end within {} s and was killed", limit.as_secs_f64())),
+            Err(error) => Err(format!("it was killed because no thread can watch over it: {error}")),
+            Ok(_) => output,
         }
     })
 }

@@ -19,6 +19,7 @@ pub mod environment;
 #[cfg(test)]
 mod error_rates;
 mod flush;
+pub mod guard;
 pub mod machine;
 pub mod measure;
 pub mod plan;

@@ -2,7 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use nix::sys::signal::{SigSet, Signal};
 
 use ellwand_core::record::{self, Comparison, Measurement, Record, RecordError, Run, Spans};
 
@@ -25,7 +28,15 @@ pub enum WriterError {
         /// Error from the system.
         cause: io::Error,
     },
-    /// The file cannot be read.
+    /// Its file has vanished, and it cannot be copied.
+    #[error("{path} has vanished, and the record cannot be kept in the system's temporary directory: {cause}")]
+    Lost {
+        /// Where the record was.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// It cannot be read.
     #[error("{path}: {cause}")]
     Read {
         /// Path of the record.
@@ -61,6 +72,7 @@ fn next_step(cause: &io::Error, begun: bool) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "\n  hint: make room and give the same command again (`run` goes on from here with --resume), or choose another disk with -o"
         }
+        io::ErrorKind::FileTooLarge => "\n  hint: raise the limit on the size of files (ulimit -f)",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "\n  hint: choose a directory that can be written with -o"
         }
@@ -83,8 +95,8 @@ impl Writer {
     pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
         let io = |source| WriterError::Begin { path: path.into(), cause: source };
         let first = record::line(run)?;
-        // Do not truncate before locking: the record may belong to a run in progress.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io)?;
+        // Not truncated before it is locked: the record may belong to a run that is still going on.
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
         lock(path, &file)?;
         let is_file = file.metadata().map_err(io)?.is_file();
         if is_file {
@@ -160,9 +172,40 @@ impl Writer {
         self.line(&line)
     }
 
+    /// Where the record is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Goes on in the system's temporary directory if the file has vanished from its path: it lasts only as long as it is
+    /// open. Returns whether it had.
+    ///
+    /// # Errors
+    /// When the record cannot be copied.
+    pub fn follow(&mut self) -> Result<bool, WriterError> {
+        let open = self.file.metadata().map_err(|cause| WriterError::Io { path: self.path.clone(), cause })?;
+        let same = |there: std::fs::Metadata| (there.dev(), there.ino()) == (open.dev(), open.ino());
+        if !open.is_file() || std::fs::metadata(&self.path).is_ok_and(same) {
+            return Ok(false);
+        }
+        let (path, file) = self.copied().map_err(|cause| WriterError::Lost { path: self.path.clone(), cause })?;
+        (self.path, self.file) = (path, file);
+        Ok(true)
+    }
+
+    fn copied(&mut self) -> io::Result<(PathBuf, File)> {
+        let dir = new_directory(&std::env::temp_dir())?;
+        let path = dir.join(self.path.file_name().unwrap_or("record.jsonl".as_ref()));
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut self.file, &mut file)?;
+        let _ = lock(&path, &file);
+        Ok((path, file))
+    }
+
     fn line(&mut self, text: &str) -> Result<(), WriterError> {
-        // One write call per line, so a reader never sees half a line unless the system crashes in the middle.
-        let bytes = format!("{text}\n").into_bytes();
+        // One write call a line: a reader never sees half of one unless the system was cut off in the middle.
+        let bytes = format!("{}\n", record::seal(text)).into_bytes();
         self.file
             .write_all(&bytes)
             .and_then(|()| self.file.flush())
@@ -170,7 +213,27 @@ impl Writer {
     }
 }
 
-/// Locks the record until it is closed. On a file system without locks, continues without one.
+/// A new directory, whose name no other process has taken.
+fn new_directory(parent: &Path) -> io::Result<PathBuf> {
+    let mut n = 0;
+    loop {
+        let dir = parent.join(format!("ellwand-rescued-{}-{n}", std::process::id()));
+        match std::fs::create_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
+            made => return made.map(|()| dir),
+        }
+    }
+}
+
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) an error: by default a signal ends the program
+/// without a word. For this thread and those that it starts.
+pub fn make_size_limits_errors() {
+    let mut limits = SigSet::empty();
+    limits.add(Signal::SIGXFSZ);
+    let _ = limits.thread_block();
+}
+
+/// Takes the record for this process until it is closed. A file system without locks goes without.
 fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(WriterError::InUse { path: path.into() }),

@@ -78,9 +78,12 @@ fn act(name: &str, runs: u64) -> f64 {
             std::process::exit(3)
         }
         "killed" if late => drop(Command::new("kill").args(["-9", &std::process::id().to_string()]).status()),
-        "hangs" if late => loop {
-            std::thread::sleep(Duration::from_secs(1));
-        },
+        "hangs" if late => {
+            let _left_running = Command::new("sleep").arg("1000").spawn();
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }
         "prints" if late => println!("hello from the kernel"),
         "floods" if late => {
             for line in 0..100_000 {
@@ -180,12 +183,12 @@ fn measure(
     blocks.measure(&cell(&registry, implementations), on_event)
 }
 
-/// Child processes of this process, dead or alive.
+/// Processes whose parent we are, dead or alive, but for the shell that guards them.
 fn children() -> BTreeSet<u32> {
     let me = std::process::id().to_string();
     let parent = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_string())
+        Some(stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_string()).filter(|_| !stat.contains(" (sh) S "))
     };
     let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| parent(*pid).as_ref() == Some(&me)).collect()
@@ -338,20 +341,33 @@ fn orphan() {
     }
 }
 
+/// How many processes of a group are alive.
+fn alive(group: u32) -> usize {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let member = |entry: &std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        // State, parent, group. The adopting process may be slow to reap: dead is enough.
+        matches!(fields[..], [state, _, pgrp, ..] if state != "Z" && pgrp == group.to_string())
+    };
+    pids.filter(member).count()
+}
+
 fn a_killed_parent_takes_its_workers_along() {
     let mut parent =
         Command::new(std::env::current_exe().unwrap()).arg("orphan").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let worker: u32 = line.trim().parse().unwrap();
-    assert!(std::path::Path::new(&format!("/proc/{worker}")).exists());
+    // The worker, and what its implementation has started.
+    while alive(worker) < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // The adopting process may be slow to reap it: a zombie is enough.
-    let dead = || {
-        std::fs::read_to_string(format!("/proc/{worker}/stat"))
-            .map_or(true, |stat| stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
-    };
-    let tries = (0..500).take_while(|_| !dead()).map(|_| std::thread::sleep(Duration::from_millis(20))).count();
-    assert!(tries < 500, "the worker outlived its parent");
+    let gone = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        alive(worker) == 0
+    });
+    assert!(gone, "a worker or what it had started outlived its parent");
 }

@@ -4,6 +4,7 @@
 //! Floor 1: every crate above may depend on this one; crates on the same floor share types only through it.
 
 pub mod axis;
+mod buffer;
 pub mod case;
 pub mod ceiling;
 pub mod device;

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! A record file is JSON lines: first a [`Run`], then one [`Measurement`], [`Comparison`] or [`Spans`] per line. Each
-//! line is flushed when it is complete.
+//! line is flushed when it is complete, and ends with a checksum ([`seal`]).
 
 use std::borrow::Cow;
 
@@ -23,6 +23,7 @@ mod certificate;
 mod comparison;
 mod read;
 mod samples;
+mod seal;
 mod settling;
 mod spans;
 
@@ -30,6 +31,7 @@ pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
 pub use certificate::{Certificate, Planted, SlowMode};
 pub use comparison::{Arm, BlockValues, Comparison, Ended};
 pub use read::{Record, RecordError, line, parse};
+pub use seal::seal;
 pub use settling::Settling;
 pub use spans::{SpanCost, SpanNode, Spans};
 

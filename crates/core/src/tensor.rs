@@ -4,15 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use aligned_vec::{AVec, ConstAlign};
-
+pub use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::InputError;
-
-/// Alignment of every buffer in bytes: two cache lines, for any vector width and the adjacent-line prefetcher.
-pub const ALIGNMENT: usize = 128;
-
-/// A buffer that starts on an [`ALIGNMENT`] boundary.
-pub type Buffer<T> = AVec<T, ConstAlign<ALIGNMENT>>;
 
 macro_rules! dtypes {
     ($($variant:ident $type:ty, $name:literal, $get:ident, $get_mut:ident;)*) => {
@@ -52,7 +45,7 @@ macro_rules! dtypes {
             #[allow(clippy::unnecessary_cast)]
             pub fn to_f64(&self) -> Vec<f64> { match self { $(Data::$variant(v) => v.iter().map(|x| *x as f64).collect(),)* } }
             fn zeros(dtype: Dtype, len: usize) -> Data {
-                match dtype { $(Dtype::$variant => { let mut v = Buffer::with_capacity(ALIGNMENT, len); v.resize(len, <$type>::default()); Data::$variant(v) })* }
+                match dtype { $(Dtype::$variant => Data::$variant(Buffer::filled(len, <$type>::default())),)* }
             }
         }
 
@@ -70,7 +63,7 @@ macro_rules! dtypes {
         }
 
         $(impl From<&[$type]> for Data {
-            fn from(values: &[$type]) -> Self { Data::$variant(Buffer::from_slice(ALIGNMENT, values)) }
+            fn from(values: &[$type]) -> Self { Data::$variant(Buffer::of(values)) }
         })*
     };
 }

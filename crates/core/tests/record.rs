@@ -224,3 +224,54 @@ fn views_of_every_command_are_read_and_kinds_of_later_versions_are_none_of_them(
     assert_eq!(both, [&views[..], &[View::Unknown]].concat(), "each once");
     assert!(record::parse(V1).unwrap().run.views.is_empty());
 }
+
+/// The record as this version writes it: every line with its checksum.
+fn sealed(text: &str) -> String {
+    text.lines().map(|line| record::seal(line) + "\n").collect()
+}
+
+#[test]
+fn lines_with_checksums_are_read_as_those_without_are() {
+    for text in [V1, COLD, COMPARISONS, VIEWS] {
+        let (old, new) = (record::parse(text).unwrap(), record::parse(&sealed(text)).unwrap());
+        assert!(!old.checked && new.checked);
+        assert_eq!(record::Record { checked: false, ..new }, old);
+    }
+    // CRC-32 of zlib, so that any tool can check a line.
+    assert_eq!(record::seal(r#"{"a":1}"#), r#"{"a":1,"crc32":"a702fc6e"}"#);
+}
+
+#[test]
+fn a_changed_digit_is_found_and_its_line_named() {
+    let text = sealed(V1);
+    let message = |text: &str| record::parse(text).unwrap_err().to_string();
+    let digit = text.replacen("\"cores\":2", "\"cores\":3", 1);
+    assert!(message(&digit).starts_with("line 1: it differs from its checksum"), "{}", message(&digit));
+    assert!(message(&digit).ends_with("restore it from a copy"));
+    // A line without a checksum among lines that have one has lost it.
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    lines[3] = V1.lines().nth(3).unwrap().into();
+    let lost = lines.join("\n") + "\n";
+    assert!(message(&lost).starts_with("line 4: it has lost its checksum"), "{}", message(&lost));
+    assert!(message(&lost).contains("delete that line to read the others"));
+    // A later command of another version may write without.
+    let mixed = format!("{text}{V1}");
+    assert!(!record::parse(&mixed).unwrap().checked);
+    assert!(record::parse(&format!("{V1}{text}")).is_ok());
+    assert!(message(&format!("{V1}{}\n", lines[1])).contains("the line of its run has lost its checksum"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn every_flipped_bit_is_found(at in 0_usize..1_000_000, bit in 0_u32..8) {
+        let text = sealed(V1);
+        let mut bytes = text.clone().into_bytes();
+        let at = at % bytes.len();
+        bytes[at] ^= 1 << bit;
+        match record::parse(&String::from_utf8_lossy(&bytes)) {
+            Err(error) => assert!(!error.to_string().is_empty()),
+            // Without its line end the last line passes for one that was cut off.
+            Ok(record) => assert!(at + 1 == text.len() && record.warnings[0].contains("cut off"), "{at} {bit}"),
+        }
+    }
+}

@@ -17,7 +17,7 @@ pub mod arrays;
 mod cli;
 pub mod suite;
 
-pub use cli::run;
+pub use cli::{run, run_recorded};
 pub use ellwand_core::{Axis, Case, Registry, Size, Work};
 pub use ellwand_profile as profile;
 pub use rand;
@@ -59,6 +59,7 @@ pub fn devices() -> Registry {
 
 /// The crates that this one stands on, for programs that need more than it names. They change from version to version.
 pub mod internals {
+    pub use crate::cli::worker;
     pub use ellwand_bench as bench;
     pub use ellwand_core as core;
     pub use ellwand_report as report;

@@ -27,6 +27,7 @@ fn of(run: Run) -> Record {
         comparisons: Vec::new(),
         spans: Vec::new(),
         warnings: Vec::new(),
+        checked: true,
     }
 }
 

@@ -58,6 +58,7 @@ fn the_record_kept_for_ever_is_accepted() {
         let record = ellwand_core::record::parse(&text).unwrap();
         record.comparisons.iter().for_each(|comparison| accepted(&line(comparison).unwrap()));
         accepted(&line(&record.run).unwrap());
+        accepted(&ellwand_core::record::seal(&line(&record.run).unwrap()));
     }
 }
 
@@ -88,6 +89,9 @@ fn damage_is_refused() {
     assert!(refused(&with("/samples/wall_ns/0", json!(-1))));
     assert!(refused(&with("/parallelism", json!("two"))));
     assert!(refused(&with("/work/items", json!("many"))));
+    let mut checksum = good.clone();
+    checksum["crc32"] = json!("A702FC6E");
+    assert!(refused(&checksum), "digits are lower case");
     let mut missing = good.clone();
     missing.as_object_mut().unwrap().remove("case");
     assert!(refused(&missing));

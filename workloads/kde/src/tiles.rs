@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::tensor::Buffer;
 use ellwand_profile::span;
 
 use super::model::{ClusterlessDecoder, Electrode, LOG_FLOOR, near};
@@ -46,9 +46,7 @@ pub(super) struct Buffers {
 }
 
 fn zeros(len: usize) -> Buffer<f32> {
-    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
-    buffer.resize(len, 0.0);
-    buffer
+    Buffer::filled(len, 0.0)
 }
 
 impl Buffers {
@@ -71,7 +69,7 @@ impl Buffers {
 impl Buffers {
     /// Size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
+        let buffers = self.marks.len() + self.places.len() + self.sums.len();
         let floats =
             self.shifts.capacity() + self.constants.capacity() + self.middle.capacity() + self.reach.capacity();
         4 * (buffers + floats) + self.touched.capacity() + 16 * self.scratch.capacity()

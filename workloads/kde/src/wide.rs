@@ -8,7 +8,7 @@
 use std::f64::consts::LN_2;
 use std::ops::Range;
 
-use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::tensor::Buffer;
 use ellwand_profile::span;
 
 use super::data::Spikes;
@@ -53,9 +53,7 @@ pub(super) struct Buffers {
 }
 
 fn zeros(len: usize) -> Buffer<f64> {
-    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
-    buffer.resize(len, 0.0);
-    buffer
+    Buffer::filled(len, 0.0)
 }
 
 impl Buffers {
@@ -75,7 +73,7 @@ impl Buffers {
 
     /// Size of the buffers in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let buffers = self.marks.capacity() + self.places.capacity() + self.sums.capacity();
+        let buffers = self.marks.len() + self.places.len() + self.sums.len();
         let numbers = self.shifts.capacity() + self.constants.capacity() + 2 * self.scratch.capacity();
         8 * (buffers + numbers) + 4 * self.reach.capacity() + self.touched.capacity()
     }

@@ -3,7 +3,7 @@
 //! It shows when products on codes pay off: they read fewer bytes than a plain f32 dot product over decoded rows, but
 //! do more work per byte.
 
-use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::tensor::Buffer;
 use ellwand_core::{
     Axis, Better, Case, Implementation, InputError, PrepareError, Prepared, Reading, Registry, Size, Tensor, Tensors,
     Tolerance, Value, Work, Workload,
@@ -193,8 +193,7 @@ impl Job {
         codec: &Codec,
     ) -> Result<Way, LatticeError> {
         let decode = |codec: &Codec, method, packed: &[u8], n: usize| {
-            let mut x = Buffer::with_capacity(ALIGNMENT, n * blocks * codec.dimension());
-            x.resize(n * blocks * codec.dimension(), 0.0);
+            let mut x = Buffer::filled(n * blocks * codec.dimension(), 0.0);
             codec.decode(method, packed, None, &mut x).map(|()| x)
         };
         if name == "reference" {

@@ -1,6 +1,6 @@
 //! Prepared implementations of the coding workloads: buffers, padding, poison, outputs.
 
-use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::tensor::Buffer;
 use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
 
@@ -45,12 +45,6 @@ pub(super) struct Job {
     problem: Option<LatticeError>,
 }
 
-fn filled<T: Copy>(len: usize, value: T) -> Buffer<T> {
-    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
-    buffer.resize(len, value);
-    buffer
-}
-
 impl Job {
     /// Allocates the buffers of a case; for decoding, copies the codes.
     pub(super) fn new(task: Task, method: Method, case: &Case, inputs: &Tensors) -> Result<Job, InputError> {
@@ -63,14 +57,14 @@ impl Job {
                 }
                 None => vec![shared::spec(case)?.batch, d],
             };
-            (Layout::new(&shape, d).map_err(input_error)?, Buffer::new(ALIGNMENT))
+            (Layout::new(&shape, d).map_err(input_error)?, Buffer::default())
         } else {
             let x = inputs.get("x")?;
             let layout = Layout::new(x.shape(), d).map_err(input_error)?;
             let padded = if layout.is_exact() {
-                Buffer::from_slice(ALIGNMENT, x.f32()?)
+                Buffer::of(x.f32()?)
             } else {
-                Buffer::from_slice(ALIGNMENT, &layout.pad(x.f32()?).map_err(input_error)?)
+                Buffer::of(&layout.pad(x.f32()?).map_err(input_error)?)
             };
             (layout, padded)
         };
@@ -80,10 +74,10 @@ impl Job {
             task,
             method,
             x,
-            packed: filled(codec.packed_len(n), 0),
-            overload: filled(sized(codec.has_overload() && task != Task::Decode), 0),
-            retries: filled(sized(codec.has_retries()), 0),
-            decoded: filled(if task == Task::Encode { 0 } else { n * d }, 0.0),
+            packed: Buffer::filled(codec.packed_len(n), 0),
+            overload: Buffer::filled(sized(codec.has_overload() && task != Task::Decode), 0),
+            retries: Buffer::filled(sized(codec.has_retries()), 0),
+            decoded: Buffer::filled(if task == Task::Encode { 0 } else { n * d }, 0.0),
             problem: None,
             layout,
             codec,

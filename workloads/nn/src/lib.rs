@@ -7,7 +7,10 @@ mod attention;
 mod gemm;
 mod layers;
 
-/// Registers the workloads and their implementations.
+pub use attention::{Heads, attend};
+pub use layers::Layer;
+
+/// Adds the workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     gemm::register(registry);
     attention::register(registry);

@@ -6,16 +6,16 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
+use crate::guard;
 
 /// Bytes kept of a worker's stderr, and how many of them from its beginning: the cause precedes the backtrace.
 const LAST_WORDS: usize = 2048;
@@ -37,7 +37,10 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How to start a worker.
+/// How workers start if this program's file is an interpreter.
+static HOST: OnceLock<Launch> = OnceLock::new();
+
+/// How a worker is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Path of the program.
@@ -52,8 +55,16 @@ impl Launch {
         Self { program: program.into(), args: vec![COMMAND.into()] }
     }
 
-    /// The running program, even if its file has been replaced since it started.
+    /// Makes [`Launch::this_program`] return `self`, for a host that an interpreter runs. Only the first call counts.
+    pub fn hosts_this_program(self) {
+        let _ = HOST.set(self);
+    }
+
+    /// This very program, even if its file has been replaced since it started.
     pub fn this_program() -> Self {
+        if let Some(host) = HOST.get() {
+            return host.clone();
+        }
         let link = PathBuf::from("/proc/self/exe");
         let program = if link.exists() { link } else { std::env::current_exe().unwrap_or(link) };
         Self::program(program)
@@ -108,8 +119,8 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    /// Its process group; `None` once killed.
-    group: Option<Pid>,
+    /// Its process group, until it was killed.
+    group: Option<i32>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,
     errors: Option<ChildStderr>,
@@ -129,7 +140,8 @@ impl Worker {
         let mut child = launch.command(padding).spawn().map_err(|error| refused(&error))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (questions @ Some(_), Some(answers), errors) => {
-                let group = i32::try_from(child.id()).ok().map(Pid::from_raw);
+                let group = i32::try_from(child.id()).ok();
+                group.into_iter().for_each(guard::watch);
                 Ok(Self { child, group, questions, answers, errors, heard: Vec::new(), last_words: Vec::new() })
             }
             _ => {
@@ -345,7 +357,8 @@ impl Worker {
     /// right after reaping, because the group id may be reused later.
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            let _ = killpg(group, Signal::SIGKILL);
+            guard::kill(group);
+            guard::forget(group);
         }
     }
 }

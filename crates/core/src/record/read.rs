@@ -1,7 +1,9 @@
 //! Lines of a record: writes one, and reads a whole file even if the last line is incomplete.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::seal::{self, Seal};
 use super::{Comparison, Measurement, Run, Spans, VERSION};
 use crate::view::View;
 
@@ -29,6 +31,8 @@ pub struct Record {
     pub spans: Vec<Spans>,
     /// Defects of the file: a truncated last line, lines of an unknown kind, dates that go backwards.
     pub warnings: Vec<String>,
+    /// True if every line has a checksum and matches it. Older versions wrote none, so a changed digit goes unnoticed.
+    pub checked: bool,
 }
 
 /// Why a text cannot be read as a record.
@@ -46,14 +50,23 @@ pub enum RecordError {
         /// Format version of the file.
         found: u32,
     },
-    /// A line other than the last cannot be parsed.
-    #[error("line {line}: {problem}; the record is damaged there")]
+    /// A line other than the last cannot be parsed, or differs from its checksum.
+    #[error("line {line}: {problem}; the record is damaged there{}", next_step(*line))]
     Damaged {
         /// Line number, starting at 1.
         line: usize,
         /// Message of the parser.
         problem: String,
     },
+}
+
+/// What to do about a damaged line. Nothing can be read without the first one.
+fn next_step(line: usize) -> &'static str {
+    if line == 1 {
+        "; restore it from a copy"
+    } else {
+        "; restore it from a copy, or delete that line to read the others"
+    }
 }
 
 /// Serialises `entry` as one line of a record, without the line end.
@@ -125,70 +138,105 @@ fn clock_warning(before: u64, now: u64, line: usize) -> Option<String> {
 pub fn parse(text: &str) -> Result<Record, RecordError> {
     let mut lines = text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, first) = lines.next().ok_or(RecordError::Empty)?;
-    let head: Head = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
-    if head.kind != "run" {
-        return Err(RecordError::NoRun(format!("its kind is \"{}\"", head.kind)));
-    }
-    match head.version {
-        Some(found) if found > VERSION => return Err(RecordError::Newer { found }),
-        Some(_) => {}
-        None => return Err(RecordError::NoRun("it has no format version".into())),
-    }
-    let run: Run = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
-    let mut record = Record {
-        run,
-        measurements: Vec::new(),
-        comparisons: Vec::new(),
-        resumed: Vec::new(),
-        spans: Vec::new(),
-        warnings: Vec::new(),
-    };
-    let mut last_start = record.run.started_unix_ms;
-    for (index, text) in lines {
-        let number = index + 1;
-        let cut = !text.ends_with('\n');
-        match serde_json::from_str::<Head>(text) {
-            Ok(head) if head.kind == "measurement" => match serde_json::from_str::<Measurement>(text) {
-                Ok(measurement) => record.push(measurement),
-                Err(error) => {
-                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
-                }
-            },
-            Ok(head) if head.kind == "comparison" => match serde_json::from_str::<Comparison>(text) {
-                Ok(comparison) => record.comparisons.push(comparison),
-                Err(error) => {
-                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
-                }
-            },
-            // A resumed run appends its own first line; the measurements after it belong to that command.
-            Ok(head) if head.kind == "run" => match serde_json::from_str::<Run>(text) {
-                Ok(run) => {
-                    record.warnings.extend(clock_warning(last_start, run.started_unix_ms, number));
-                    last_start = run.started_unix_ms;
-                    View::join(&mut record.run.views, &run.views);
-                    record.resumed.push(run.command);
-                }
-                Err(error) => {
-                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
-                }
-            },
-            Ok(head) if head.kind == "spans" => match serde_json::from_str::<Spans>(text) {
-                Ok(spans) => {
-                    record.spans.retain(|known| known.cell() != spans.cell());
-                    record.spans.push(spans);
-                }
-                Err(error) => {
-                    return Err(RecordError::Damaged { line: number, problem: error.to_string() });
-                }
-            },
-            Ok(head) => record.warnings.push(format!("line {number} has the unknown kind \"{}\"; skipped", head.kind)),
-            Err(_) if cut => record.warnings.push(format!("line {number} was cut off while being written; skipped")),
-            Err(error) => {
-                return Err(RecordError::Damaged { line: number, problem: error.to_string() });
-            }
+    let mut reader = Reader::begin(first)?;
+    lines.try_for_each(|(index, line)| reader.line(index + 1, line))?;
+    Ok(reader.record)
+}
+
+/// A record of which the lines so far were read.
+struct Reader {
+    record: Record,
+    /// Start of the last command, in milliseconds since 1970.
+    last_start: u64,
+    /// True if the lines of the last command have checksums.
+    sealed: bool,
+}
+
+impl Reader {
+    fn begin(first: &str) -> Result<Self, RecordError> {
+        let head: Head = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
+        if head.kind != "run" {
+            return Err(RecordError::NoRun(format!("its kind is \"{}\"", head.kind)));
         }
+        match head.version {
+            Some(found) if found > VERSION => return Err(RecordError::Newer { found }),
+            Some(_) => {}
+            None => return Err(RecordError::NoRun("it has no format version".into())),
+        }
+        let sealed = sealed(1, first)?;
+        let run: Run = serde_json::from_str(first).map_err(|error| RecordError::NoRun(error.to_string()))?;
+        let last_start = run.started_unix_ms;
+        let record = Record {
+            run,
+            measurements: Vec::new(),
+            comparisons: Vec::new(),
+            resumed: Vec::new(),
+            spans: Vec::new(),
+            warnings: Vec::new(),
+            checked: sealed,
+        };
+        Ok(Self { record, last_start, sealed })
     }
-    Ok(record)
+
+    fn line(&mut self, number: usize, text: &str) -> Result<(), RecordError> {
+        let head = match serde_json::from_str::<Head>(text) {
+            Ok(head) => head,
+            Err(_) if !text.ends_with('\n') => {
+                self.record.warnings.push(format!("line {number} was cut off while being written; skipped"));
+                return Ok(());
+            }
+            Err(error) => return Err(damaged(number, error)),
+        };
+        let sealed = sealed(number, text)?;
+        if head.kind == "run" {
+            self.sealed = sealed;
+        } else if sealed != self.sealed {
+            let which = if sealed { "the line of its run has lost its checksum" } else { "it has lost its checksum" };
+            return Err(damaged(number, which));
+        }
+        self.record.checked &= sealed;
+        self.entry(&head.kind, number, text)
+    }
+
+    fn entry(&mut self, kind: &str, number: usize, text: &str) -> Result<(), RecordError> {
+        let record = &mut self.record;
+        match kind {
+            "measurement" => record.push(entry(number, text)?),
+            "comparison" => record.comparisons.push(entry(number, text)?),
+            "spans" => {
+                let spans: Spans = entry(number, text)?;
+                record.spans.retain(|known| known.cell() != spans.cell());
+                record.spans.push(spans);
+            }
+            // A resumed run appends its own first line; the measurements after it belong to that command.
+            "run" => {
+                let run: Run = entry(number, text)?;
+                record.warnings.extend(clock_warning(self.last_start, run.started_unix_ms, number));
+                self.last_start = run.started_unix_ms;
+                View::join(&mut record.run.views, &run.views);
+                record.resumed.push(run.command);
+            }
+            other => record.warnings.push(format!("line {number} has the unknown kind \"{other}\"; skipped")),
+        }
+        Ok(())
+    }
+}
+
+fn entry<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, RecordError> {
+    serde_json::from_str(text).map_err(|error| damaged(number, error))
+}
+
+fn damaged(line: usize, problem: impl ToString) -> RecordError {
+    RecordError::Damaged { line, problem: problem.to_string() }
+}
+
+/// Returns whether the line has a checksum; an error if the line differs from it.
+fn sealed(number: usize, text: &str) -> Result<bool, RecordError> {
+    match seal::check(text) {
+        Seal::Whole => Ok(true),
+        Seal::Absent => Ok(false),
+        Seal::Broken => Err(damaged(number, "it differs from its checksum, so it was changed after it was written")),
+    }
 }
 
 impl Record {

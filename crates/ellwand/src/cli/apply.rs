@@ -1,7 +1,8 @@
 //! `apply`: a kernel as a tool on the user's own arrays.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use ellwand_bench::check::guarded;
 use ellwand_bench::plan::{Selection, cases, check_devices_known};
 use ellwand_core::device::Device;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::args::ApplyArgs;
 use super::exit::{Exit, Failure, Outcome, unknown};
+use super::stage::Stage;
 use super::{output, plan};
 use crate::arrays;
 
@@ -53,8 +55,9 @@ pub(super) fn apply(registry: &Registry, args: &ApplyArgs, line: &[String]) -> O
     }
     earlier.check(dir, &outputs, args)?;
     output::directory("-o", dir)?;
-    write(dir, &outputs, &about(&case, implementation, &what_ran, &outputs, &readings, line))?;
-    earlier.remove(dir, &outputs, args);
+    let stage = Stage::begin(dir)?;
+    write(stage.dir(), &outputs, &about(&case, implementation, &what_ran, &outputs, &readings, line))?;
+    stage.place(&earlier.stale(dir, args))?;
     print(dir, &outputs, &readings)
 }
 
@@ -144,14 +147,9 @@ impl Earlier {
         Ok(())
     }
 
-    /// Removes what the earlier call wrote and this one did not, now that the new results are there. Inputs stay.
-    fn remove(&self, dir: &Path, outputs: &Tensors, args: &ApplyArgs) {
-        let stale = |file: &&String| outputs.iter().all(|(name, _)| array_file(name) != **file);
-        for path in self.files.iter().filter(stale).map(|file| dir.join(file)) {
-            if !is_input(&path, args) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
+    /// What the earlier call wrote, but for inputs of this one.
+    fn stale(&self, dir: &Path, args: &ApplyArgs) -> Vec<PathBuf> {
+        self.files.iter().map(|file| dir.join(file)).filter(|path| !is_input(path, args)).collect()
     }
 }
 
@@ -243,23 +241,10 @@ fn about(
     })
 }
 
-/// Writes everything under temporary names before anything is renamed, so that a full disk leaves the earlier results whole.
-/// The JSON comes last: a directory with apply.json is complete.
 fn write(dir: &Path, outputs: &Tensors, about: &Json) -> Result<(), Failure> {
-    let staged = |name: &str| dir.join(format!(".apply-{}-{name}.npy", std::process::id()));
-    let stage = || {
-        outputs.iter().try_for_each(|(name, tensor)| {
-            let path = staged(name);
-            arrays::write(&path, tensor)
-                .map_err(|error| anyhow::anyhow!("{} cannot be written: {error}", dir.join(array_file(name)).display()))
-        })
-    };
-    let placed = stage().and_then(|()| {
-        outputs.iter().try_for_each(|(name, _)| Ok(std::fs::rename(staged(name), dir.join(array_file(name)))?))
-    });
-    if let Err(error) = placed {
-        outputs.iter().for_each(|(name, _)| drop(std::fs::remove_file(staged(name))));
-        return Err(error.into());
+    for (name, tensor) in outputs.iter() {
+        let path = dir.join(array_file(name));
+        arrays::write(&path, tensor).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     output::text_file(&dir.join("apply.json"), &format!("{about:#}\n"))
 }

@@ -1,13 +1,17 @@
 //! `compare --baseline REV`: this program as it was at a git revision, built next to the work tree and kept by commit.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use anyhow::Context;
+use ellwand_bench::commands;
+use ellwand_bench::guard::Guard;
 use ellwand_core::InputError;
 
 use super::exit::Failure;
-use super::output;
+use super::{output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
 /// program is kept in `target/ellwand-baseline/COMMIT` and never built twice; what it depends on is built once for all
@@ -29,17 +33,23 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     if built.is_file() {
         return Ok(built);
     }
-    check_out(&root, &commit, &source)?;
+    // What is built here is interrupted like a measurement, and ends with this program.
+    let interrupt = signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
+    let guard = Guard::start().context("sh could not be started")?;
+    let _tree = WorkTree::of(&root, &commit, &source)?;
     output::note(&format!("building {name} at {revision} ({commit}), once"));
     // The program's crate may lie below the root, where this command was given.
     let here = std::env::current_dir().ok().and_then(|here| here.strip_prefix(&root).ok().map(Path::to_path_buf));
-    let folder = Some(source.join(here.unwrap_or_default())).filter(|folder| folder.is_dir()).unwrap_or(source);
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--bin", &name, "--target-dir"])
-        .arg(&target)
-        .current_dir(folder)
-        .output()
-        .context("cargo could not be started")?;
+    let folder =
+        Some(source.join(here.unwrap_or_default())).filter(|folder| folder.is_dir()).unwrap_or_else(|| source.clone());
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--bin", &name, "--target-dir"]).arg(&target).current_dir(folder);
+    cargo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = commands::run(&mut cargo, &guard, Duration::MAX, interrupt);
+    if interrupt.load(Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    let output = output.map_err(|why| anyhow::anyhow!("{revision} cannot be built: {why}"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = text.lines().collect();
@@ -55,17 +65,36 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     Ok(built)
 }
 
-/// Makes the work tree of a commit, if it is not there yet.
-fn check_out(root: &Path, commit: &str, source: &Path) -> Result<(), Failure> {
-    if source.join(".git").exists() {
-        return Ok(());
+/// The work tree of a commit. Dropped, it goes from the disk and from git's list: the program that it makes is kept.
+struct WorkTree<'a> {
+    root: &'a Path,
+    source: &'a Path,
+}
+
+impl<'a> WorkTree<'a> {
+    fn of(root: &'a Path, commit: &str, source: &'a Path) -> Result<Self, Failure> {
+        let tree = Self { root, source };
+        // What a killed program has left there may not be whole.
+        tree.remove();
+        let home = source.parent().unwrap_or(root);
+        std::fs::create_dir_all(home).with_context(|| format!("{} cannot be written", home.display()))?;
+        git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
+            .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
+        Ok(tree)
     }
-    std::fs::create_dir_all(source).with_context(|| format!("{} cannot be written", source.display()))?;
-    // A tree whose folder was deleted by hand is still on git's list.
-    let _ = git(root, &["worktree", "prune"]);
-    git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
-        .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
-    Ok(())
+
+    fn remove(&self) {
+        let _ = std::fs::remove_dir_all(self.source);
+        let _ = git(self.root, &["worktree", "prune"]);
+        // A directory that holds a program stays.
+        self.source.parent().map(std::fs::remove_dir);
+    }
+}
+
+impl Drop for WorkTree<'_> {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 fn git(at: &Path, args: &[&str]) -> Result<String, String> {

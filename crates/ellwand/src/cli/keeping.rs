@@ -1,6 +1,6 @@
 //! `compare -o DIR`: the record of a comparison, and the report that is made from it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
@@ -10,14 +10,14 @@ use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
 use super::exit::Failure;
-use super::recording::first_line;
+use super::recording::{first_line, follow};
 use super::rows::Row;
-use super::standing::{self, RECORD};
+use super::standing::{self, RECORD, Results};
 use super::{ceilings, output, report, verdict};
 
 /// An open record of comparisons.
 pub(super) struct Keeper {
-    dir: PathBuf,
+    results: Results,
     record: Writer,
 }
 
@@ -25,33 +25,38 @@ impl Keeper {
     /// Begins the record in the directory that `-o` names; `None` without one.
     pub(super) fn begin(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Result<Option<Self>, Failure> {
         let Some(dir) = args.session.output.clone() else { return Ok(None) };
-        let before = standing::claim(&dir, args.session.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
+        standing::claim(&dir, args.session.overwrite, &PlotNames::default(), "--overwrite replaces it")?;
         output::directory("-o", &dir)?;
         let mut here = ceilings::environment(registry);
         here.ceilings = ceilings::kept(&here).unwrap_or_default();
         let run = first_line(here, arms::settings(), args.cases.seed(), output::unix_ms(), line);
-        let record = Writer::create(&dir.join(RECORD), &run)?;
-        if args.session.overwrite {
-            standing::clear(&dir, before.as_ref());
-        }
-        Ok(Some(Self { dir, record }))
+        let results = Results::open(&dir, args.session.overwrite, false)?;
+        let record = Writer::create(&results.dir().join(RECORD), &run)?;
+        Ok(Some(Self { results, record }))
     }
 
     pub(super) fn keep(&mut self, row: &Row, terms: &Terms) -> Result<(), Failure> {
-        Ok(self.record.comparison(&comparison(row, terms))?)
+        self.record.comparison(&comparison(row, terms))?;
+        follow(&mut self.record)
     }
 
     /// Reads the record back and writes the report next to it.
     pub(super) fn end(self) -> Result<(), Failure> {
-        let Self { dir, record } = self;
+        let Self { results, mut record } = self;
+        follow(&mut record)?;
+        let path = record.path().to_path_buf();
         drop(record);
-        let record = writer::read(&dir.join(RECORD))?;
+        let record = writer::read(&path)?;
+        if results.replaces() && record.comparisons.iter().all(|comparison| comparison.ended.is_some()) {
+            results.keep_old();
+            output::note("nothing was decided; the old results are as they were");
+            return Ok(());
+        }
         if !record.comparisons.is_empty() {
             let options = Options { plots: true, ..Options::default() };
-            report::write_directory(&options, &[record], &dir)?;
+            report::write_directory(&options, &[record], path.parent().unwrap_or(Path::new(".")))?;
         }
-        output::note(&format!("written to {}", dir.display()));
-        Ok(())
+        results.place(&path)
     }
 }
 

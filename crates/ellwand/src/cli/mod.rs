@@ -30,10 +30,12 @@ mod run;
 mod selfcheck;
 mod signals;
 mod spans;
+mod stage;
 mod standing;
 mod verdict;
 
 use std::ffi::OsString;
+use std::io::{BufRead, Write};
 
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::{COMMAND, Host, serve};
@@ -52,14 +54,19 @@ pub(crate) fn cpu_description() -> String {
 /// Runs the command line on a registry and returns the exit code (DESIGN: 0 ok, 1 error, 2 usage, 3 regression,
 /// 4 undecided, 5 wrong result, 6 measured nothing, 130 interrupted).
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry: &Registry) -> i32 {
-    signals::quiet_panics_of_implementations();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // Before a command line is made and parsed: three of these begin every block of a comparison.
     if args.get(1).is_some_and(|word| word == COMMAND) && args.len() == 2 {
-        crossing::tell_kernels();
-        return code(worker(registry));
+        return worker(registry, std::io::stdin().lock(), std::io::stdout().lock());
     }
-    let command = match args::parse(registry, &args) {
+    let line = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    run_recorded(&args, line, registry)
+}
+
+/// As [`run`]; the record states `line` as its command, for a host with options that are not Ellwand's.
+pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -> i32 {
+    signals::quiet_panics_of_implementations();
+    let command = match args::parse(registry, args) {
         Ok(command) => command,
         Err(error) => {
             // Help and version are answers (stdout, 0); the rest are errors of usage (stderr, 2).
@@ -73,7 +80,6 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
             };
         }
     };
-    let line: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let registry = &with_devices_asked_for(registry, &line, matches!(command, Command::List(_)));
     crossing::tell_kernels();
     code(match command {
@@ -99,15 +105,16 @@ fn code(outcome: Outcome) -> i32 {
     failure.exit().code()
 }
 
-/// The hidden command by which this program, started again, becomes one arm of a measurement. Errors of the protocol go to
-/// stderr, where the parent reads them as the last words.
-fn worker(registry: &Registry) -> Outcome {
+/// The hidden command by which this program, started again, becomes one arm of a measurement; returns the exit code. Errors of
+/// the protocol go to stderr, where the parent reads them as the last words.
+pub fn worker(registry: &Registry, questions: impl BufRead, answers: impl Write) -> i32 {
+    signals::quiet_panics_of_implementations();
+    crossing::tell_kernels();
     // The kernels of the self-check live in every program that has a command line.
     let mut all = registry.clone();
     ellwand_bench::selfcheck::register(&mut all);
     let host = Host { registry: &all, probes: PROBES, read_given: &crate::arrays::read };
-    serve(&host, std::io::stdin().lock(), std::io::stdout().lock())?;
-    Ok(Exit::Ok)
+    code(serve(&host, questions, answers).map(|()| Exit::Ok).map_err(Into::into))
 }
 
 /// The registry with the devices of CUDA, and with those of Vulkan if the command line mentions them or shows `all`;

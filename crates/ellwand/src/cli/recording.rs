@@ -1,7 +1,7 @@
 //! The record that a command writes: its first line, what a continued one already holds, and what joins it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ellwand_bench::{Cell, Instrument, Writer};
 use ellwand_core::record::{Measurement, Run, Settings, Spans, VERSION};
@@ -57,8 +57,10 @@ impl<'a> Recording<'a> {
         } else {
             known.measurements.iter().map(Measurement::cell).collect()
         };
-        // A record that is continued gets a line about it when there is something to add.
-        Ok(Self { record, resumes: (!finished.is_empty()).then_some(run), finished })
+        // A record that is continued gets a line about it when there is something to add; lines with checksums need a run
+        // line that has one.
+        let resumes = (!finished.is_empty() || !known.checked).then_some(run);
+        Ok(Self { record, resumes, finished })
     }
 
     /// Leaves out the implementations that are finished at this case; returns whether any is left.
@@ -74,7 +76,20 @@ impl<'a> Recording<'a> {
 
     pub(super) fn add(&mut self, measurements: &[Measurement]) -> Result<(), Failure> {
         let record = self.writer()?;
-        Ok(measurements.iter().try_for_each(|measurement| record.measurement(measurement))?)
+        measurements.iter().try_for_each(|measurement| record.measurement(measurement))?;
+        self.dir().map(drop)
+    }
+
+    /// Directory of the record: another one from the moment on that its own has vanished.
+    pub(super) fn dir(&mut self) -> Result<&Path, Failure> {
+        follow(&mut self.record)?;
+        Ok(self.record.path().parent().unwrap_or(Path::new(".")))
+    }
+
+    /// Closes the record; returns where it is.
+    pub(super) fn close(mut self) -> Result<PathBuf, Failure> {
+        self.dir()?;
+        Ok(self.record.path().to_path_buf())
     }
 
     /// The record, to add something to it.
@@ -84,6 +99,16 @@ impl<'a> Recording<'a> {
         }
         Ok(&mut self.record)
     }
+}
+
+/// Goes on with the record elsewhere if its file is no longer where it was, and says where.
+pub(super) fn follow(record: &mut Writer) -> Result<(), Failure> {
+    let before = record.path().to_path_buf();
+    if record.follow()? {
+        let (before, now) = (before.display(), record.path().display());
+        output::note(&format!("warning: {before} has vanished; everything so far is in {now}, which is continued"));
+    }
+    Ok(())
 }
 
 /// Refuses to continue the record of a run that measured under other conditions.

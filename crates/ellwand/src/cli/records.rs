@@ -61,6 +61,10 @@ pub(super) fn read(argument: &str, path: &Path) -> Result<Record, Failure> {
     for warning in &record.warnings {
         output::note(&format!("note: {}: {warning}", path.display()));
     }
+    if !record.checked {
+        let why = "it was written before records had checksums, so a changed digit would go unnoticed";
+        output::note(&format!("note: {}: {why}", path.display()));
+    }
     Ok(record)
 }
 

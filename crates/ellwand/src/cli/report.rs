@@ -7,20 +7,30 @@ use ellwand_report::{Format, Options, Report};
 
 use super::args::{ReportArgs, Reports};
 use super::exit::{Exit, Failure, Outcome};
+use super::stage::{Stage, UNFINISHED};
 use super::{output, records, standing};
 
 pub(super) fn report(args: &ReportArgs) -> Outcome {
     let mut all = Vec::new();
     for file in &args.file {
         let path = if file.is_dir() { file.join(standing::RECORD) } else { file.clone() };
+        if file.is_dir() && Stage::waits(file) {
+            let unfinished = file.join(UNFINISHED);
+            output::note(&format!(
+                "note: an unfinished run is in {}; `run --resume` goes on with it",
+                unfinished.display()
+            ));
+        }
         let record = records::read("FILE", &path)?;
         add(&mut all, record, &path);
     }
     let options = options(&args.reports);
     if let Some(dir) = &args.output {
-        standing::for_report(dir, &all, options.plots, args.overwrite)?;
+        let old = standing::for_report(dir, &all, options.plots, args.overwrite)?;
         output::directory("-o", dir)?;
-        write_directory(&options, &all, dir)?;
+        let stage = Stage::begin(dir)?;
+        write_directory(&options, &all, stage.dir())?;
+        stage.place(&old)?;
     }
     let has_any = |record: &Record| {
         record.measurements.iter().any(|measurement| measurement.outcome.is_measured())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
-use ellwand_core::record::{Outcome as Fate, Record, Run, Settings};
+use ellwand_core::record::{Outcome as Fate, Run, Settings};
 use ellwand_core::{Environment, InputError, Registry};
 use ellwand_report::PlotNames;
 
@@ -16,7 +16,7 @@ use super::budgets::{self, Budgets, Verdict};
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::recording::{Recording, first_line};
-use super::standing::{self, RECORD};
+use super::standing::{self, RECORD, Results};
 use super::{ceilings, check, ci, output, plan, report, signals, spans};
 
 pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Outcome {
@@ -29,7 +29,7 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     }
     let started = output::unix_ms();
     let dir = args.session.output.clone().unwrap_or_else(|| output::default_directory(&args.chosen.workload, started));
-    let before = make_room(&dir, args, &plan, registry)?;
+    make_room(&dir, args, &plan, registry)?;
     // From here on Ctrl-C must leave things in order.
     signals::stop_on_ctrl_c(signals::NOTHING_KEPT);
     let new = !dir.exists();
@@ -43,11 +43,8 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
     let settings = Settings { caches: args.caches, ..args.effort.settings() };
     let views = registry.views_of(plan.cells.iter().map(|cell| cell.workload.name()));
     let this_run = Run { views, ..first_line(here, settings, args.chosen.cases.seed(), started, line) };
-    let mut record = Recording::open(&dir.join(RECORD), &this_run, args.resume, args.spans)?;
-    if args.session.overwrite {
-        // The record is another one now, for whose reports those of the old one would pass.
-        standing::clear(&dir, before.as_ref());
-    }
+    let results = Results::open(&dir, args.session.overwrite, args.resume)?;
+    let mut record = Recording::open(&results.dir().join(RECORD), &this_run, args.resume, args.spans)?;
     let instrument = Instrument {
         registry,
         settings: this_run.settings.clone(),
@@ -59,12 +56,12 @@ pub(super) fn run(registry: &Registry, args: &RunArgs, line: Vec<String>) -> Out
         resolutions: if args.spans { BTreeMap::new() } else { resolutions(registry, &this_run.settings) },
     };
     let interrupted = if args.spans {
-        spans::record(&instrument, plan, &dir, &mut record)?
+        spans::record(&instrument, plan, &mut record)?
     } else {
         measure(&instrument, args, plan, &mut record)?
     };
-    drop(record);
-    finish(args, budgets.as_ref(), &dir, interrupted)
+    let path = record.close()?;
+    finish(args, budgets.as_ref(), &path, results, interrupted)
 }
 
 /// The budgets that hold for this run: they are for warm caches and whole iterations.
@@ -86,14 +83,14 @@ fn refuse_cold(args: &RunArgs) -> Result<(), InputError> {
     Err(InputError::new("--caches", problem, format!("either --caches cold or {other}")))
 }
 
-/// Refuses an output directory that holds something else; returns the record to be replaced.
-fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<Option<Record>, InputError> {
+/// Refuses an output directory that holds something else.
+fn make_room(dir: &Path, args: &RunArgs, plan: &Plan, registry: &Registry) -> Result<(), InputError> {
     if args.resume && args.session.output.is_none() {
         let problem = "it continues the record of a directory, and none is named";
         return Err(InputError::new("--resume", problem, "-o with the directory of the record"));
     }
     if args.resume && dir.join(RECORD).exists() {
-        return Ok(None);
+        return Ok(());
     }
     let plots = if args.reports.no_plot { PlotNames::default() } else { standing::plots_of(plan, registry) };
     standing::claim(dir, args.session.overwrite, &plots, "--resume continues it, --overwrite replaces it")
@@ -153,11 +150,15 @@ fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Rec
 }
 
 /// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.
-fn finish(args: &RunArgs, budgets: Option<&Budgets>, dir: &Path, interrupted: bool) -> Outcome {
-    let record = writer::read(&dir.join(RECORD))?;
+fn finish(args: &RunArgs, budgets: Option<&Budgets>, path: &Path, results: Results, interrupted: bool) -> Outcome {
+    let record = writer::read(path)?;
     let measured = record.measurements.iter().map(|measurement| &measurement.outcome);
     let fates: Vec<Fate> = measured.chain(record.spans.iter().map(|spans| &spans.outcome)).cloned().collect();
     let verdicts = budgets.map_or_else(Vec::new, |budgets| budgets.judge_run(&record.measurements));
+    let dir = path.parent().unwrap_or(Path::new("."));
+    // Old results stay when there are no new ones.
+    let keep_old = results.replaces() && !fates.iter().any(Fate::is_measured);
+    let how = going_on(args, if results.dir() == dir { results.home() } else { dir });
     if !fates.is_empty() {
         let options = report::options(&args.reports);
         let printed = match args.format {
@@ -165,18 +166,24 @@ fn finish(args: &RunArgs, budgets: Option<&Budgets>, dir: &Path, interrupted: bo
             RunFormat::Github => output::result(|out| ci::write_run_github(&record.measurements, &verdicts, out)),
             RunFormat::Report(format) => report::print(&options, format, std::slice::from_ref(&record)),
         };
-        report::write_directory(&options, &[record], dir)?;
-        output::note(&format!("\nwritten to {}", dir.display()));
+        if keep_old {
+            results.keep_old();
+        } else {
+            report::write_directory(&options, &[record], dir)?;
+            results.place(path)?;
+        }
         if let Some(budgets) = budgets {
             budgets.note(&verdicts);
         }
         printed?;
     }
-    if interrupted {
-        output::note(&format!("interrupted; {} goes on from here", going_on(args, dir)));
-        return Ok(Exit::Interrupted);
+    match (interrupted, keep_old) {
+        (true, true) => output::note("interrupted before anything was measured; the old results are as they were"),
+        (true, false) => output::note(&format!("interrupted; {how} goes on from here")),
+        (false, true) => output::note("nothing was measured; the old results are as they were"),
+        (false, false) => {}
     }
-    Ok(exit(&fates, &verdicts, args.fail_on))
+    if interrupted { Ok(Exit::Interrupted) } else { Ok(exit(&fates, &verdicts, args.fail_on)) }
 }
 
 fn exit(fates: &[Fate], verdicts: &[Verdict], fail_on: FailOn) -> Exit {

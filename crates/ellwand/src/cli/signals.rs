@@ -29,8 +29,7 @@ pub(super) fn stop_on_ctrl_c(becomes: &'static str) -> &'static AtomicBool {
 fn install() {
     let installed = ctrlc::set_handler(|| {
         if STOP.swap(true, SeqCst) {
-            // Workers end with us; what a shell has started does not.
-            ellwand_bench::commands::end_running();
+            // Guards end workers and commands with this process.
             std::process::exit(Exit::Interrupted.code());
         }
         let becomes = *BECOMES.lock().unwrap_or_else(PoisonError::into_inner);

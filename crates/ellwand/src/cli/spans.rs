@@ -16,7 +16,7 @@ use super::recording::Recording;
 
 /// Records the components of every cell that is not in the record yet, and writes each implementation's trace next to it;
 /// returns whether the user interrupted.
-pub(super) fn record(instrument: &Instrument, plan: Plan, dir: &Path, record: &mut Recording) -> Result<bool, Failure> {
+pub(super) fn record(instrument: &Instrument, plan: Plan, record: &mut Recording) -> Result<bool, Failure> {
     // Before anything else runs in this process, whose spans would go into it.
     let cost = cost();
     let mut progress = Progress::new(plan.cells.len());
@@ -34,7 +34,7 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, dir: &Path, record: &m
             // A trace without components would show iterations and nothing in them.
             if let Some(trace) = trace.filter(|trace| !spans.nodes.is_empty() || !trace.activities.is_empty()) {
                 let name = name(&cell, &spans.implementation);
-                write(&dir.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
+                write(&record.dir()?.join(&name), &trace, &format!("{} · {}", spans.case.id, spans.implementation))?;
                 spans.trace = Some(name);
                 traces += 1;
             }
@@ -44,7 +44,8 @@ pub(super) fn record(instrument: &Instrument, plan: Plan, dir: &Path, record: &m
     progress.finish();
     if traces > 0 {
         let plural = if traces == 1 { "trace" } else { "traces" };
-        output::note(&format!("{traces} {plural} (*.trace.json) in {}: open with Perfetto", dir.display()));
+        let dir = record.dir()?.display();
+        output::note(&format!("{traces} {plural} (*.trace.json) in {dir}: open with Perfetto"));
     }
     Ok(interrupted)
 }

@@ -1,21 +1,23 @@
 //! What an output directory already holds, and whose it is: nothing of the user's is replaced or removed unasked.
 
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ellwand_bench::{Plan, writer};
 use ellwand_core::record::Record;
 use ellwand_core::{InputError, Registry};
 use ellwand_report::PlotNames;
 
+use super::exit::Failure;
+use super::stage::Stage;
 use super::{output, spans};
 
 /// Name of the record in the output directory.
 pub(super) const RECORD: &str = "record.jsonl";
 
-/// Claims a directory for a record: refuses one that holds a record, or files of the user with names that this program
-/// would write. With `overwrite` it returns the record to be replaced.
-pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<Option<Record>, InputError> {
+/// Refuses, as the directory of a new record, one that holds a record, or files of the user with names that this program
+/// would write; with `overwrite` only what is no file.
+pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) -> Result<(), InputError> {
     let path = dir.join(RECORD);
     // Opening a pipe would wait for a reader.
     if path.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
@@ -23,14 +25,77 @@ pub(super) fn claim(dir: &Path, overwrite: bool, plots: &PlotNames, help: &str) 
         return Err(InputError::new("-o", problem, "a new directory"));
     }
     if overwrite {
-        return Ok(record(&path));
+        return Ok(());
     }
     if path.exists() {
         let problem = format!("{} holds a record already", dir.display());
         return Err(InputError::new("-o", problem, "a new directory").help(help));
     }
-    only_ours(dir, plots)?;
-    Ok(None)
+    only_ours(dir, plots)
+}
+
+/// An output directory for a record and its reports.
+pub(super) struct Results {
+    home: PathBuf,
+    /// Where new results are written while old ones are still there.
+    stage: Option<Stage>,
+}
+
+impl Results {
+    /// Opens a directory: an empty one, one whose results are to be replaced with `overwrite`, or one to go on with.
+    pub(super) fn open(home: &Path, overwrite: bool, resume: bool) -> Result<Self, Failure> {
+        let there = || home.join(RECORD).symlink_metadata().is_ok();
+        let stage = if resume && Stage::waits(home) {
+            let stage = Stage::open(home)?;
+            let what = "which replace those in the directory above when they are complete";
+            output::note(&format!("note: going on with the results in {}, {what}", stage.dir().display()));
+            Some(stage)
+        } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
+            Some(Stage::begin(home)?)
+        } else {
+            None
+        };
+        Ok(Self { home: home.to_path_buf(), stage })
+    }
+
+    /// Where to write.
+    pub(super) fn dir(&self) -> &Path {
+        self.stage.as_ref().map_or(&self.home, Stage::dir)
+    }
+
+    /// Whether old results are still there, to be kept when there are no new ones.
+    pub(super) fn replaces(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// The directory that the user named.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Leaves the old results as they were.
+    pub(super) fn keep_old(self) {
+        if let Some(stage) = self.stage {
+            stage.discard();
+        }
+    }
+
+    /// Puts the results into the directory. `record` is the closed one, with its reports next to it.
+    ///
+    /// # Errors
+    /// When the directory has vanished, so that they are elsewhere.
+    pub(super) fn place(self, record: &Path) -> Result<(), Failure> {
+        let there = record.parent().unwrap_or(Path::new("."));
+        if there != self.dir() {
+            let (home, there) = (self.home.display(), there.display());
+            return Err(anyhow::anyhow!("{home} vanished while it was written to; the results are in {there}").into());
+        }
+        if let Some(stage) = self.stage {
+            stage.place(&made_from(&self.home, read(&self.home.join(RECORD)).as_ref()))?;
+        }
+        output::note(&format!("\nwritten to {}", self.home.display()));
+        Ok(())
+    }
 }
 
 /// Plots that a run of the plan could draw.
@@ -45,7 +110,7 @@ pub(super) fn plots_of(plan: &Plan, registry: &Registry) -> PlotNames {
 }
 
 /// The record at a path. Only a plain file is read: a device may have no end.
-fn record(path: &Path) -> Option<Record> {
+fn read(path: &Path) -> Option<Record> {
     if path.is_file() { writer::read(path).ok() } else { None }
 }
 
@@ -55,34 +120,31 @@ pub(super) fn only_ours(dir: &Path, plots: &PlotNames) -> Result<(), InputError>
     if dir.join(RECORD).exists() {
         return Ok(());
     }
-    let problem =
-        format!("{} stands there beside no record that it could be of, and would be replaced", path.display());
+    let problem = format!("{} exists and was not written by Ellwand", path.display());
     Err(InputError::new("-o", problem, "a new directory").help("--overwrite replaces it"))
 }
 
-/// Removes what was made from the record that was there before: reports, plots and traces. Notes what cannot be removed.
-pub(super) fn clear(dir: &Path, before: Option<&Record>) {
-    let traces = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let plots = before.map(PlotNames::of).unwrap_or_default();
-    let mut failed = ellwand_report::remove_all(dir, &plots).err().map(|error| error.to_string());
-    for trace in traces.filter(|path| spans::is_trace(path)) {
-        if let Err(error) = std::fs::remove_file(&trace) {
-            failed = Some(format!("{}: {error}", trace.display()));
-        }
-    }
-    if let Some(error) = failed {
-        output::note(&format!("note: what was made from the old record stays: {error}"));
-    }
+/// What was made from the record in a directory: reports, plots and traces.
+fn made_from(dir: &Path, record: Option<&Record>) -> Vec<PathBuf> {
+    let mut files = ellwand_report::standing(dir, &record.map(PlotNames::of).unwrap_or_default());
+    let inside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.extend(inside.filter(|path| spans::is_trace(path)));
+    files
 }
 
 /// Refuses to write the report of `records` into the directory of another record, or over files that no report of this
-/// program is next to.
-pub(super) fn for_report(dir: &Path, records: &[Record], plots: bool, overwrite: bool) -> Result<(), InputError> {
+/// program is next to. Returns the files of another record's report, which the new one replaces.
+pub(super) fn for_report(
+    dir: &Path,
+    records: &[Record],
+    plots: bool,
+    overwrite: bool,
+) -> Result<Vec<PathBuf>, InputError> {
     let path = dir.join(RECORD);
     if path.exists() {
-        let there = record(&path);
+        let there = read(&path);
         if there.as_ref().is_some_and(|there| records.iter().any(|record| record.run.id == there.run.id)) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         if !overwrite {
             let of = if there.is_some() { "is of another run" } else { "cannot be read" };
@@ -90,20 +152,17 @@ pub(super) fn for_report(dir: &Path, records: &[Record], plots: bool, overwrite:
             let error = InputError::new("-o", problem, "a new directory, or that of one of the records");
             return Err(error.help("--overwrite replaces the report and leaves the record"));
         }
-        if let Err(error) = ellwand_report::remove_all(dir, &there.as_ref().map(PlotNames::of).unwrap_or_default()) {
-            output::note(&format!("note: what was made from the old record stays: {error}"));
-        }
         output::note(&format!("note: {} is of another run than the report beside it now", path.display()));
-        return Ok(());
+        return Ok(ellwand_report::standing(dir, &there.as_ref().map(PlotNames::of).unwrap_or_default()));
     }
     // The report of an earlier call is made from a record that is kept elsewhere.
     let path = dir.join("run.json");
     let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
     let earlier = json["report_version"].is_u64();
-    if overwrite || earlier {
-        return Ok(());
+    if !(overwrite || earlier) {
+        only_ours(dir, &PlotNames::default())?;
+        records.iter().filter(|_| plots).try_for_each(|record| only_ours(dir, &PlotNames::of(record)))?;
     }
-    only_ours(dir, &PlotNames::default())?;
-    records.iter().filter(|_| plots).try_for_each(|record| only_ours(dir, &PlotNames::of(record)))
+    Ok(Vec::new())
 }

@@ -65,6 +65,7 @@ fn columns(report: &Report) -> Vec<Column<'_>> {
         column("best", |_, row| row.best.to_string()),
         column("below_resolution", |_, row| row.below_resolution.to_string()),
         column("resolution_s", |_, row| some(row.resolution_s)),
+        column("basis", |_, row| row.basis.map_or("", |basis| if basis.is_cpu() { "cpu" } else { "elapsed" }).into()),
         column("item", |_, row| row.work.item.clone()),
         column("items", |_, row| row.work.items.to_string()),
         column("flops", |_, row| exact(row.work.flops)),

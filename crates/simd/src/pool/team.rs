@@ -255,8 +255,10 @@ mod tests {
 
     #[test]
     fn every_piece_is_done_once_before_it_returns() {
-        for pieces in [0, 1, 2, 3, 7, 64, 10_000] {
-            for _ in 0..50 {
+        // Miri takes a thousand times as long.
+        let (most, times) = if cfg!(miri) { (100, 2) } else { (10_000, 50) };
+        for pieces in [0, 1, 2, 3, 7, 64, most] {
+            for _ in 0..times {
                 once_each(pieces);
             }
         }
@@ -266,7 +268,7 @@ mod tests {
     fn no_more_threads_take_part_than_may() {
         for threads in 1..4 {
             let names = Mutex::new(std::collections::BTreeSet::new());
-            for_each_chunk_on(threads, 500, |_| {
+            for_each_chunk_on(threads, if cfg!(miri) { 20 } else { 500 }, |_| {
                 names.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
                 spin(Duration::from_micros(5), || false);
             });
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn jobs_after_a_sleep_are_done_too() {
-        for _ in 0..5 {
+        for _ in 0..if cfg!(miri) { 1 } else { 5 } {
             std::thread::sleep(3 * SPIN);
             once_each(100);
         }
@@ -293,12 +295,13 @@ mod tests {
         };
         for_each_chunk(20, one);
         assert_eq!(sum.load(Ordering::Relaxed), 20 * 45);
+        let times = if cfg!(miri) { 3 } else { 200 };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..200).for_each(|_| for_each_chunk(5, one)));
+                scope.spawn(|| (0..times).for_each(|_| for_each_chunk(5, one)));
             }
         });
-        assert_eq!(sum.load(Ordering::Relaxed), (20 + 4 * 200 * 5) * 45);
+        assert_eq!(sum.load(Ordering::Relaxed), (20 + 4 * times * 5) * 45);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 
 use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
 
-use super::job::{Job, Way};
+use super::job::Job;
 use super::shape::Shape;
+use super::way::Way;
 use super::{Task, arrays};
 use ellwand_simd::lanes::half::{narrow as bits, widen as value};
 use ellwand_simd::precision::widened;
@@ -95,7 +96,7 @@ pub(super) struct Widened {
 }
 
 impl Widened {
-    pub(super) fn boxed(way: Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
+    pub(super) fn boxed(way: &'static Way, case: &Case, inputs: &Tensors) -> Result<Box<dyn Prepared>, PrepareError> {
         let shape = Shape::of(case)?;
         let output = Tensor::zeros(Dtype::U16, &arrays::output(Task::Core, &shape).dims)?;
         let inner = Job::new(Task::Core, way, case, &widened(inputs.clone(), &INPUTS)?)?;

@@ -7,6 +7,7 @@ use ellwand_profile::span;
 use super::fused::{self, Core, Tiling};
 use super::ops::Ops;
 use super::shape::{Layout, Shape};
+use super::way::{Steps, Way, ways};
 use super::{Task, arrays, bf16, naive, reference::reference};
 use crate::gemm::{Scratch, zeros};
 use ellwand_core::tensor::Buffer;
@@ -14,24 +15,13 @@ use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
 use ellwand_simd::precision::Precision;
 
-/// The method used to compute a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    Reference,
-    Naive,
-    Blocked,
-    Fused,
-    Parallel,
-    MemoryEfficient,
-}
-
 /// Queries that the memory-efficient form takes from projection to output at a time.
 const ROWS: usize = 192;
 
 /// One task at one case, with its buffers.
 pub(super) struct Job {
     task: Task,
-    way: Way,
+    way: &'static Way,
     shape: Shape,
     inputs: Tensors,
     lengths: Vec<i64>,
@@ -55,16 +45,16 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(task: Task, way: Way, s: &Shape) -> Self {
+    fn new(task: Task, way: &Way, s: &Shape) -> Self {
         let (positions, d) = (s.positions(), s.dimension);
         let when = |yes: bool, len: usize| zeros(if yes { len } else { 0 });
-        let chain = matches!(task, Task::Whole | Task::Layer) && way != Way::Reference;
-        let small = way == Way::MemoryEfficient;
-        let materialised = matches!(way, Way::Naive | Way::Blocked) && matches!(task, Task::Core | Task::Whole);
+        let chain = matches!(task, Task::Whole | Task::Layer) && !way.is_reference();
+        let small = way.is_streamed();
+        let materialised = way.keeps_scores() && matches!(task, Task::Core | Task::Whole);
         let rows = ROWS.min(s.sequence);
         // The memory-efficient form holds the keys and values of one sequence, and queries of a few rows.
         let keys = 2 * s.kv_heads * s.head() * s.sequence;
-        let layer = task == Task::Layer && way != Way::Reference;
+        let layer = task == Task::Layer && !way.is_reference();
         Self {
             qkv: when(chain, if small { keys + rows * d } else { positions * s.projected() }),
             context: when(chain, if small { rows } else { positions } * d),
@@ -82,18 +72,15 @@ impl Buffers {
 
 /// Estimated working memory of a method besides inputs and output, in bytes; the job's own reading reports the actual
 /// size.
-pub(super) fn extra(task: Task, way: Way, s: &Shape) -> u64 {
+pub(super) fn extra(task: Task, way: &Way, s: &Shape) -> u64 {
     // In f64, which no case overflows; the conversion to u64 saturates.
     let (d, n) = (s.dimension as f64, s.positions() as f64);
     let square = 4.0 * n * s.heads as f64 * s.sequence as f64;
     let chain = 4.0 * n * (s.projected() as f64 + d);
-    let tiles = |tiling: Tiling, threads: usize| 4.0 * tiling.len(s) as f64 * threads as f64;
-    let core = match way {
-        Way::Naive | Way::Blocked => square,
-        Way::Fused => tiles(Tiling::FAST, 1),
-        Way::Parallel => tiles(Tiling::FAST, pool::threads()),
-        Way::MemoryEfficient => tiles(Tiling::SMALL, 1),
-        Way::Reference => 0.0,
+    let core = match way.tiling() {
+        Some(tiling) => 4.0 * tiling.len(s) as f64 * way.threads() as f64,
+        None if way.keeps_scores() => square,
+        None => 0.0,
     };
     let extra = match task {
         Task::Core => core,
@@ -105,31 +92,29 @@ pub(super) fn extra(task: Task, way: Way, s: &Shape) -> u64 {
 }
 
 impl Job {
-    pub(super) fn new(task: Task, way: Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
+    pub(super) fn new(task: Task, way: &'static Way, case: &Case, inputs: &Tensors) -> Result<Self, InputError> {
         let s = Shape::of(case)?;
         arrays::check(task, &s, inputs)?;
         let lengths = arrays::lengths(&s, inputs).unwrap_or_default().to_vec();
         let array = arrays::output(task, &s);
         let (d, n, head) = (s.dimension, s.sequence, s.head());
-        let products: &[(usize, usize)] = match (task, way) {
-            (_, Way::Reference | Way::Naive) => &[],
+        let products: &[(usize, usize)] = match (task, way.steps) {
+            (_, Steps::Reference | Steps::Plain) => &[],
             (Task::Qkv, _) => &[(s.projected(), d)],
             (Task::Scores, _) => &[(n, head)],
             (Task::Softmax, _) => &[],
             (Task::WeightedSum, _) => &[(head, n)],
             (Task::Output, _) => &[(d, d)],
-            (Task::Core, Way::Blocked) => &[(n, head), (head, n)],
+            (Task::Core, Steps::Packed) => &[(n, head), (head, n)],
             (Task::Core, _) => &[],
-            (Task::Whole, Way::Blocked) => &[(n, head), (head, n), (s.projected(), d), (d, d)],
-            (Task::Whole, Way::MemoryEfficient) => &[(2 * s.kv_heads * head, d), (d, d)],
+            (Task::Whole, Steps::Packed) => &[(n, head), (head, n), (s.projected(), d), (d, d)],
+            (Task::Whole, Steps::Streamed) => &[(2 * s.kv_heads * head, d), (d, d)],
             (Task::Whole, _) => &[(s.projected(), d), (d, d)],
             (Task::Layer, _) => &[(s.projected(), d), (d, d), (4 * d, d), (d, 4 * d)],
         };
         let fused = matches!(task, Task::Core | Task::Whole | Task::Layer);
-        let tiles = match way {
-            Way::Fused if fused => fused::scratch(1, &s, Tiling::FAST),
-            Way::Parallel if fused => fused::scratch(pool::threads(), &s, Tiling::FAST),
-            Way::MemoryEfficient if fused => fused::scratch(1, &s, Tiling::SMALL),
+        let tiles = match way.tiling() {
+            Some(tiling) if fused => fused::scratch(way.threads(), &s, tiling),
             _ => Scratch::new(0, 0),
         };
         Ok(Self {
@@ -140,7 +125,7 @@ impl Job {
             lengths,
             output: Tensor::zeros(Dtype::F32, &array.dims)?,
             buffers: Buffers::new(task, way, &s),
-            ops: Ops::new(Isa::of(case)?, way == Way::Parallel, products),
+            ops: Ops::new(Isa::of(case)?, way.parallel, products),
             tiles,
             problem: None,
             threads: pool::threads(),
@@ -163,7 +148,7 @@ impl Job {
 
     fn compute(&mut self) -> Result<(), InputError> {
         let Self { task, way, shape: s, inputs, lengths, output, buffers, ops, tiles, .. } = self;
-        if *way == Way::Reference {
+        if way.is_reference() {
             let mut made = reference(*task, s, inputs)?;
             if let Some(made) = made.take(arrays::output(*task, s).name) {
                 *output = made;
@@ -172,7 +157,7 @@ impl Job {
         }
         let get = |name: &str| inputs.f32(name);
         let y = output.f32_mut()?;
-        let plain = *way == Way::Naive;
+        let plain = way.is_plain();
         let linear = |x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]| {
             if plain { naive::linear(x, w, b, y) } else { ops.linear(x, w, b, y) }
         };
@@ -215,19 +200,19 @@ impl Job {
             Task::Core => {
                 let (q, k, v) = (get("q")?, get("k")?, get("v")?);
                 let parts = Parts { s, lengths, q: (q, queries), k: (k, keys), v: (v, keys) };
-                attend(*way, &parts, (y, queries), &mut buffers.scores, ops, tiles);
+                attend(way, &parts, (y, queries), &mut buffers.scores, ops, tiles);
             }
-            Task::Whole if *way == Way::MemoryEfficient => small(s, lengths, inputs, y, buffers, ops, tiles)?,
+            Task::Whole if way.is_streamed() => small(s, lengths, inputs, y, buffers, ops, tiles)?,
             Task::Whole => {
                 {
                     let _span = span!("qkv");
                     linear(get("x")?, get("w_qkv")?, get("b_qkv")?, &mut buffers.qkv);
                 }
-                between(*way, s, lengths, buffers, ops, tiles);
+                between(way, s, lengths, buffers, ops, tiles);
                 let _span = span!("output");
                 linear(&buffers.context, get("w_out")?, get("b_out")?, y);
             }
-            Task::Layer => layer(*way, s, lengths, inputs, y, buffers, ops, tiles)?,
+            Task::Layer => layer(way, s, lengths, inputs, y, buffers, ops, tiles)?,
         }
         Ok(())
     }
@@ -243,9 +228,9 @@ struct Parts<'a> {
 }
 
 /// Computes the core: scores, softmax and sums, separately or fused.
-fn attend(way: Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [f32], ops: &Ops, tiles: &Scratch) {
+fn attend(way: &Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [f32], ops: &Ops, tiles: &Scratch) {
     let Parts { s, lengths, q, k, v } = *parts;
-    if way == Way::Naive {
+    if way.is_plain() {
         {
             let _span = span!("scores");
             naive::scores(s, lengths, q, k, scores);
@@ -262,11 +247,10 @@ fn attend(way: Way, parts: &Parts<'_>, out: (&mut [f32], Layout), scores: &mut [
     // SAFETY: callers pass arrays with checked shapes, or buffers made for this shape, with matching layouts; only this
     // call borrows the output.
     unsafe {
-        match way {
-            Way::Fused => fused_span(|| fused::single(ops.isa, &core, Tiling::FAST, tiles)),
-            Way::Parallel => fused_span(|| fused::parallel(ops.isa, &core, Tiling::FAST, tiles)),
-            Way::MemoryEfficient => fused_span(|| fused::single(ops.isa, &core, Tiling::SMALL, tiles)),
-            _ => {
+        match way.tiling() {
+            Some(tiling) if way.parallel => fused_span(|| fused::parallel(ops.isa, &core, tiling, tiles)),
+            Some(tiling) => fused_span(|| fused::single(ops.isa, &core, tiling, tiles)),
+            None => {
                 {
                     let _span = span!("scores");
                     ops.scores(&core, scores);
@@ -288,7 +272,7 @@ fn fused_span(body: impl FnOnce()) {
 }
 
 /// Computes the context from the projected positions.
-fn between(way: Way, s: &Shape, lengths: &[i64], buffers: &mut Buffers, ops: &Ops, tiles: &Scratch) {
+fn between(way: &Way, s: &Shape, lengths: &[i64], buffers: &mut Buffers, ops: &Ops, tiles: &Scratch) {
     let layout = Layout::together(s, s.projected());
     let qkv = &buffers.qkv[..];
     let part = |heads: usize| (&qkv[heads * s.head()..], layout);
@@ -356,7 +340,7 @@ fn small(
 /// A pre-norm transformer layer: `h = x + attention(norm(x))`, `y = h + mlp(norm(h))`.
 #[allow(clippy::too_many_arguments, reason = "the parts of a job, borrowed one by one")]
 fn layer(
-    way: Way,
+    way: &Way,
     s: &Shape,
     lengths: &[i64],
     inputs: &Tensors,
@@ -424,20 +408,13 @@ impl Prepared for Job {
         }
     }
     fn threads(&self) -> Option<usize> {
-        (self.way == Way::Parallel).then_some(self.threads)
+        self.way.parallel.then_some(self.threads)
     }
     fn what_ran(&self) -> String {
-        let isa = self.ops.isa.name();
-        match self.way {
-            Way::Reference => format!("f64, {} threads", pool::threads()),
-            Way::Naive => "scalar".into(),
-            Way::Blocked | Way::Fused => isa.into(),
-            Way::Parallel => format!("{isa}, {} threads", self.threads),
-            Way::MemoryEfficient => format!("{isa}, tiles of {} keys", Tiling::SMALL.keys),
-        }
+        self.way.what_ran(self.ops.isa.name(), self.threads)
     }
     fn readings(&self) -> Vec<Reading> {
-        if self.way == Way::Reference {
+        if self.way.is_reference() {
             return Vec::new();
         }
         let bytes = self.buffers.bytes() + self.ops.scratch.bytes() + self.tiles.bytes();
@@ -446,40 +423,16 @@ impl Prepared for Job {
     }
 }
 
-/// The CPU implementations of a task: name, description, method.
-pub(super) fn ways(task: Task) -> Vec<(&'static str, &'static str, Way)> {
-    let mut rows = vec![("reference", "step by step in f64", Way::Reference)];
-    match task {
-        Task::Core | Task::Whole => rows.extend([
-            ("naive", "plain loops, all scores in memory", Way::Naive),
-            ("blocked", "packed products and vector softmax, all scores in memory", Way::Blocked),
-            ("fused", "online softmax, scores never leave the cache: memory linear in the sequence", Way::Fused),
-            ("parallel", "the fused form on all threads", Way::Parallel),
-            ("memory-efficient", "the fused form with the smallest tiles and buffers", Way::MemoryEfficient),
-        ]),
-        Task::Layer => rows.extend([
-            ("simd", "packed products and fused attention on one thread", Way::Fused),
-            ("parallel", "the same on all threads", Way::Parallel),
-        ]),
-        _ => rows.extend([
-            ("scalar", "plain loops on one thread", Way::Naive),
-            ("simd", "vector lanes on one thread", Way::Blocked),
-            ("parallel", "the same on all threads", Way::Parallel),
-        ]),
-    }
-    rows
-}
-
 /// Builds the CPU implementations of a task.
 pub(super) fn implementations(task: Task) -> Vec<Implementation> {
-    let row = |(name, about, way): (&str, &str, Way)| {
-        let row = Implementation::cpu(task.name(), name, about, move |case, inputs, _| {
+    let row = |way: &'static Way| {
+        let row = Implementation::cpu(task.name(), way.name, way.about, move |case, inputs, _| {
             if Precision::of(case) == Precision::Bf16 {
                 return bf16::Widened::boxed(way, case, inputs);
             }
             Ok::<Box<dyn Prepared>, PrepareError>(Box::new(Job::new(task, way, case, inputs)?))
         });
-        if matches!(way, Way::Reference | Way::Parallel) { row.many_threads() } else { row }
+        if way.parallel { row.many_threads() } else { row }
     };
-    ways(task).into_iter().map(row).collect()
+    ways(task).iter().map(row).collect()
 }

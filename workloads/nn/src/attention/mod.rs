@@ -16,6 +16,7 @@ mod deal;
 mod fused;
 mod gpu;
 mod job;
+mod library;
 mod naive;
 mod ops;
 mod reference;
@@ -23,6 +24,7 @@ mod shape;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod way;
 mod weigh;
 mod wgpu;
 
@@ -30,6 +32,8 @@ use ellwand_core::view::{Fused, Parts, View};
 use ellwand_core::{
     Axis, Case, Dtype, Fit, InputError, Ports, Registry, Size, Tensors, Tolerance, Verdict, Work, Workload,
 };
+
+pub use library::{Heads, attend};
 
 pub(crate) use cuda::SOURCE as CUDA;
 pub(crate) use cuda_bf16::{HOPPER as CUDA_HOPPER, SOURCE as CUDA_BF16};
@@ -139,7 +143,7 @@ impl Workload for Attention {
         }
     }
     fn footprint(&self, case: &Case) -> u64 {
-        let names = job::ways(self.task).into_iter().map(|(name, ..)| self.footprint_of(case, name));
+        let names = way::ways(self.task).iter().map(|way| self.footprint_of(case, way.name));
         names.max().unwrap_or(0)
     }
     fn footprint_of(&self, case: &Case, implementation: &str) -> u64 {
@@ -149,7 +153,7 @@ impl Workload for Attention {
         // and the copy it returns.
         let arrays = read.saturating_mul(3).saturating_add(written.saturating_mul(5));
         // A device has separate working memory.
-        let way = job::ways(self.task).into_iter().find(|(name, ..)| *name == implementation).map(|(.., way)| way);
+        let way = way::ways(self.task).iter().find(|way| way.name == implementation);
         arrays.saturating_add(way.map_or(0, |way| job::extra(self.task, way, &s)))
     }
     fn ports(&self, case: &Case) -> Ports {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use ellwand_core::tensor::{ALIGNMENT, Buffer};
+use ellwand_core::tensor::Buffer;
 
 /// One buffer per working thread; a thread that finds none free waits.
 pub(crate) struct Scratch {
@@ -11,9 +11,7 @@ pub(crate) struct Scratch {
 
 /// A buffer of `len` zeros.
 pub(crate) fn zeros(len: usize) -> Buffer<f32> {
-    let mut buffer = Buffer::with_capacity(ALIGNMENT, len);
-    buffer.resize(len, 0.0);
-    buffer
+    Buffer::filled(len, 0.0)
 }
 
 impl Scratch {

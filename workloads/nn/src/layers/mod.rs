@@ -18,6 +18,7 @@ mod gelu_table;
 mod gpu;
 mod half;
 mod job;
+mod library;
 mod line;
 mod loss;
 mod norm;
@@ -37,6 +38,8 @@ use ellwand_core::view::{JsonForm, View};
 
 pub(crate) use cuda::{Cuda, SOURCE as CUDA};
 pub(crate) use gpu::Kernels;
+pub use library::Layer;
+
 pub(crate) use half::{judge as judge_in_bf16, tolerance as tolerance_in_bf16};
 pub(crate) use wgpu::{SOURCE as WGSL, Wgpu};
 

@@ -1,0 +1,102 @@
+//! Ends what this process has started when it vanishes: after SIGKILL nothing of its own runs any more.
+//!
+//! A guard is a shell that waits for the end of its input, which is the end of this process, and then kills process groups.
+//! It sleeps in a system call meanwhile. Parent-death signals alone would reach children and not what those have started.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// Remembers the last list of groups, and kills those and its own.
+const SCRIPT: &str = "groups=; while read -r line; do groups=$line; done; kill -9 $groups 0";
+
+/// A guard with its process group, which others may join.
+#[derive(Debug)]
+pub struct Guard {
+    child: Child,
+    input: ChildStdin,
+}
+
+impl Guard {
+    /// Starts a guard.
+    ///
+    /// # Errors
+    /// When `sh` cannot be started.
+    pub fn start() -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        // Without the user's streams: whoever reads these waits until all that hold them have ended.
+        shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = shell.process_group(0).spawn()?;
+        match child.stdin.take() {
+            Some(input) => Ok(Self { child, input }),
+            None => Err(io::Error::other("the guard has no input")),
+        }
+    }
+
+    /// Its process group, for [`CommandExt::process_group`]: all in it end with this process, or when the guard is dropped.
+    pub fn group(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap_or(0)
+    }
+
+    /// Kills the group, and the guard with it.
+    pub fn kill(&self) {
+        kill(self.group());
+    }
+
+    fn watch(&mut self, groups: &BTreeSet<i32>) -> io::Result<()> {
+        let list: String = groups.iter().map(|group| format!("-{group} ")).collect();
+        self.input.write_all(format!("{list}\n").as_bytes())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Kills a process group. That fails only when all of it has ended.
+pub(crate) fn kill(group: i32) {
+    if group > 0 {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+}
+
+/// The groups of the workers alive, and the guard over them.
+struct Watch {
+    groups: BTreeSet<i32>,
+    guard: Option<Guard>,
+}
+
+static WATCH: Mutex<Watch> = Mutex::new(Watch { groups: BTreeSet::new(), guard: None });
+
+/// Ends a worker's group with this process.
+pub(crate) fn watch(group: i32) {
+    change(|groups| groups.insert(group));
+}
+
+/// Forgets a group that was killed: its number may be given to another one.
+pub(crate) fn forget(group: i32) {
+    change(|groups| groups.remove(&group));
+}
+
+fn change(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
+    let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+    let Watch { groups, guard } = &mut *watch;
+    change(groups);
+    if guard.as_mut().is_some_and(|guard| guard.watch(groups).is_ok()) {
+        return;
+    }
+    // The first one, or one that somebody has killed. Where none can be started, workers still end with this process by
+    // their parent-death signal.
+    *guard = if groups.is_empty() { None } else { Guard::start().ok() };
+    if let Some(guard) = guard {
+        let _ = guard.watch(groups);
+    }
+}

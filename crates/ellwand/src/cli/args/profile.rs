@@ -1,0 +1,104 @@
+//! Arguments of `profile` and `view`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::values::{FailOn, Form, named, share};
+use crate::cli::profile::{EXPORTS, Export};
+
+#[derive(Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(in crate::cli) struct ProfileArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: ProfileCommand,
+}
+
+/// A command about profiles. The doc comments are what help prints.
+#[derive(Subcommand)]
+pub(in crate::cli) enum ProfileCommand {
+    /// Print where the time went: operations, breakdown, bottlenecks and findings
+    Show(ShowArgs),
+    /// Compare two profiles call by call and give a verdict
+    Diff(DiffArgs),
+    /// Convert a profile to the format of another viewer
+    Export(ExportArgs),
+}
+
+// The structs have no doc comments: clap would print them as the description of the command.
+#[derive(Args)]
+pub(in crate::cli) struct ShowArgs {
+    /// A profile: Ellwand's JSON, a Chrome trace or a PyTorch profiler trace; gzipped or not
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: PathBuf,
+    /// One row per call path, not per operation
+    #[arg(long)]
+    pub(in crate::cli) tree: bool,
+    /// Number of bottlenecks to print
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(in crate::cli) top: usize,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::TEXTS), default_value = "table")]
+    pub(in crate::cli) format: Form,
+}
+
+#[derive(Args)]
+pub(in crate::cli) struct DiffArgs {
+    /// The profile to compare with
+    #[arg(value_name = "BASELINE")]
+    pub(in crate::cli) baseline: PathBuf,
+    /// The profile in question
+    #[arg(value_name = "CANDIDATE")]
+    pub(in crate::cli) candidate: PathBuf,
+    /// Repeated outermost operation to compare, such as a request; by default the one with the most time
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) root: Option<String>,
+    /// Changes of up to PERCENT count as the same
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
+    pub(in crate::cli) rope: f64,
+    /// When to end with an exit code above 0
+    #[arg(long, value_name = "WHEN", value_parser = named(FailOn::OF_COMPARE), default_value = "slower")]
+    pub(in crate::cli) fail_on: FailOn,
+    /// Format of the result on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = named(Form::TEXTS), default_value = "table")]
+    pub(in crate::cli) format: Form,
+}
+
+#[derive(Args)]
+pub(in crate::cli) struct ExportArgs {
+    /// The profile
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: PathBuf,
+    /// Format to write
+    #[arg(long, value_name = "FORMAT", value_parser = named(exports()))]
+    pub(in crate::cli) format: &'static Export,
+    /// File to write; stdout by default
+    #[arg(short, long, value_name = "FILE")]
+    pub(in crate::cli) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(in crate::cli) overwrite: bool,
+}
+
+fn exports() -> Vec<(&'static str, &'static Export)> {
+    EXPORTS.iter().map(|export| (export.name, export)).collect()
+}
+
+#[derive(Args)]
+pub(in crate::cli) struct ViewArgs {
+    /// A profile, a record (record.jsonl) or a directory that holds one
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: PathBuf,
+    /// Another profile to compare with
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) baseline: Option<PathBuf>,
+    /// HTML file to write; by default one in the temporary directory, which is then opened in the browser
+    #[arg(short, long, value_name = "FILE")]
+    pub(in crate::cli) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub(in crate::cli) overwrite: bool,
+    /// Print the path of the page; open nothing
+    #[arg(long)]
+    pub(in crate::cli) no_open: bool,
+}

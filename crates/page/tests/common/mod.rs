@@ -1,0 +1,37 @@
+//! What the tests of the page share.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub(crate) mod browser;
+pub(crate) mod golden;
+
+use std::path::PathBuf;
+
+use ellwand_page::{Document, Extras, Finding, profile_page};
+use serde_json::Value;
+
+/// A finding whose evidence is an operation and a range.
+pub(crate) fn finding() -> Finding {
+    Finding {
+        rule: "sync-bound".into(),
+        title: "The host waits for the device during 24 % of the recording".into(),
+        evidence: vec![("time in synchronize".into(), "480 µs".into()), ("calls".into(), "8".into())],
+        threshold: "20 % of wall time".into(),
+        confidence: "measured".into(),
+        saving_upper_bound: Some(0.24),
+        next_experiment: "Submit the next request before waiting for the last one, then compare.".into(),
+        operations: vec!["synchronize".into()],
+        range_ns: Some((400_000.0, 800_000.0)),
+    }
+}
+
+/// Writes the page of a document to a file in `folder`.
+pub(crate) fn write_page(folder: &std::path::Path, name: &str, document: &Value, baseline: Option<&Value>) -> PathBuf {
+    let read = |value: &Value| Document::from_json(value.to_string().as_bytes()).unwrap();
+    let (document, baseline) = (read(document), baseline.map(read));
+    let findings = [finding()];
+    let extras = Extras { findings: &findings, baseline: baseline.as_ref(), ceilings: None };
+    let path = folder.join(name);
+    profile_page(&document, &extras, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    path
+}

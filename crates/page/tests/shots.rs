@@ -1,0 +1,30 @@
+//! Pictures of the page, for people: `cargo test -p ellwand-page --test shots -- --ignored`; ELLWAND_SHOTS names the
+//! folder.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::browser::Browser;
+use common::{golden, write_page};
+
+#[test]
+#[ignore = "writes pictures for a person to look at"]
+fn pictures_of_every_width_and_theme() {
+    let Some(mut browser) = Browser::start(1280, 900) else { return };
+    let folder = std::env::var_os("ELLWAND_SHOTS").map_or_else(std::env::temp_dir, PathBuf::from);
+    let page = write_page(&folder, "golden.html", &golden::document(), None);
+    for (width, theme) in [(1280, "light"), (1280, "dark"), (800, "light"), (800, "dark")] {
+        browser.size(width, 900);
+        browser.theme(theme);
+        for (name, prepare) in [("golden", ""), ("demo", "document.getElementById('demo').click()")] {
+            browser.open(&page, "");
+            browser.eval(prepare);
+            // Charts draw themselves when they come into sight.
+            browser.eval("new Promise(done => { let y = 0; const step = () => { scrollTo(0, y); y += 500; if (y < document.body.scrollHeight) setTimeout(step, 60); else { scrollTo(0, 0); setTimeout(done, 700); } }; setTimeout(step, 200); })");
+            browser.screenshot(&folder.join(format!("{name}-{width}-{theme}.png")));
+        }
+    }
+    println!("pictures in {}", folder.display());
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}

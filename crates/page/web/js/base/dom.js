@@ -1,0 +1,71 @@
+// Elements without markup in strings, so no text of a profile is ever parsed as HTML.
+
+// The identifier of SVG elements; nothing is requested from it.
+export const SVG = "http:" + "//www.w3.org/2000/svg";
+
+export function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) append(element, child);
+    else if (child !== undefined && child !== null && child !== false) element.append(child);
+  }
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+  return element;
+}
+
+export function button(label, act, attributes) {
+  return h("button", { type: "button", ...attributes, onclick: act }, label);
+}
+
+// One of a few choices, as a row of buttons of which one is pressed.
+export function choice(label, options, current, choose) {
+  const buttons = options.map(([value, text]) =>
+    button(text, () => {
+      for (const other of buttons) other.setAttribute("aria-pressed", String(other === mine(value)));
+      choose(value);
+    }, { "aria-pressed": String(value === current), "data-value": value }));
+  const mine = (value) => buttons[options.findIndex(([one]) => one === value)];
+  return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}
+
+export function select(label, options, current, choose) {
+  const list = h("select", { "aria-label": label, onchange: () => choose(list.value) },
+    options.map(([value, text]) => h("option", { value, selected: String(value) === String(current) }, text)));
+  return list;
+}
+
+// A section of the page: a heading, its tools at the right, a body.
+export function section(id, title, note, tools) {
+  const body = h("div", { class: "body" });
+  const element = h("section", { id, "aria-labelledby": `${id}-title` },
+    h("header", {}, h("div", {}, h("h2", { id: `${id}-title` }, title), note && h("p", { class: "note" }, note)),
+      h("div", { class: "tools" }, tools)),
+    body);
+  return { element, body };
+}
+
+export function empty(text) {
+  return h("p", { class: "empty" }, text);
+}

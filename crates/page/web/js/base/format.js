@@ -1,0 +1,78 @@
+// Numbers as people read them. A missing value is a dash, never zero.
+
+const DASH = "–";
+
+export function significant(value, digits = 3) {
+  if (!Number.isFinite(value)) return DASH;
+  if (value === 0) return "0";
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value)) + 1e-12));
+  return value.toFixed(Math.min(decimals, 12));
+}
+
+// A value and its unit; the steps are [factor, unit] from the largest.
+function scaled(value, steps, digits) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
+  const size = Math.abs(value);
+  // 999.96 with three digits would print as 1000 of the smaller unit.
+  const [factor, unit] = steps.find(([factor]) => size >= factor * 0.9995) ?? steps[steps.length - 1];
+  return `${significant(value / factor, digits)} ${unit}`;
+}
+
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const RATES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+
+export function time(ns, digits = 3) {
+  if (ns !== null && Math.abs(ns) < 1 && ns !== 0) return `${significant(ns, 2)} ns`;
+  return ns === 0 ? "0 ns" : scaled(ns, TIMES, digits);
+}
+
+export function bytes(value, digits = 3) {
+  if (value !== null && Math.abs(value) < 1024) return Number.isFinite(value) ? `${Math.round(value)} B` : DASH;
+  return scaled(value, BYTES, digits);
+}
+
+export function rate(value, unit) {
+  return scaled(value, RATES, 3).trimEnd() + unit;
+}
+
+export function count(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+export function percent(share) {
+  if (share === null || share === undefined || !Number.isFinite(share)) return DASH;
+  if (share !== 0 && Math.abs(share) < 0.0005) return "< 0.1 %";
+  return `${(share * 100).toFixed(1)} %`;
+}
+
+export function ratio(value) {
+  return Number.isFinite(value) ? `${significant(value, 3)}×` : DASH;
+}
+
+// Names on one line: control characters visible, long names shortened in the middle.
+export function label(name, longest = 80) {
+  const text = visible(name.length > 4 * longest ? name.slice(0, 2 * longest) + "…" + name.slice(-longest) : name);
+  if (text.length <= longest) return text;
+  const head = Math.ceil(longest * 0.65);
+  return `${text.slice(0, head)}…${text.slice(head - longest + 1)}`;
+}
+
+export function visible(name) {
+  if (name === "") return "(no name)";
+  const shown = (c) => ({ "\n": "\\n", "\r": "\\r", "\t": "\\t" })[c] ?? `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  // Bidirectional marks would reorder what follows them.
+  return name.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, shown);
+}
+
+export function quantity(value, unit) {
+  if (unit === "B" || unit === "bytes") return bytes(value);
+  if (unit === "ns") return time(value);
+  return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
+}
+
+export function when(unixNs) {
+  if (!unixNs) return null;
+  return new Date(unixNs / 1e6).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+}

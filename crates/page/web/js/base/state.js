@@ -1,0 +1,61 @@
+// What the page shows now. A view subscribes to the parts that it draws; changes are drawn once a frame.
+
+export const state = {
+  profile: null,
+  other: null,
+  extras: {},
+  range: null, // [start, end] in nanoseconds, or null for the whole recording
+  view: null, // the visible part of the timeline
+  operation: -1,
+  span: -1,
+  filter: "",
+  sort: ["self", -1],
+  flame: "left",
+  histogram: -1,
+  theme: "auto",
+};
+
+const listeners = [];
+const derivations = [];
+let pending = new Set();
+let scheduled = false;
+
+export function on(keys, draw) {
+  listeners.push([keys.split(" "), draw]);
+}
+
+// Recomputes what follows from other parts before any view draws; `act` returns the parts that it changed.
+export function derive(keys, act) {
+  derivations.push([keys.split(" "), act]);
+}
+
+export function update(change) {
+  for (const [key, value] of Object.entries(change)) {
+    if (state[key] === value) continue;
+    state[key] = value;
+    touch(key);
+  }
+}
+
+// Has the views of a part draw again.
+export function touch(key) {
+  pending.add(key);
+  if (scheduled) return;
+  scheduled = true;
+  // Hidden pages get no frames; the timer draws there too.
+  const run = () => scheduled && flush();
+  requestAnimationFrame(run);
+  setTimeout(run, 100);
+}
+
+export function flush() {
+  scheduled = false;
+  const keys = pending;
+  pending = new Set();
+  for (const [wanted, act] of derivations) if (wanted.some((key) => keys.has(key))) for (const key of act(keys)) keys.add(key);
+  for (const [wanted, draw] of listeners) if (wanted.some((key) => keys.has(key))) draw(keys);
+}
+
+export function range() {
+  return state.range ?? [0, state.profile.wall];
+}

@@ -1,0 +1,174 @@
+// Flame graphs: trees of frames with x and width as shares of the whole, in typed arrays or plain lists.
+import { touches } from "./summary.js";
+
+// Time of each context node within the range; `lane` limits it to one lane (-1: all).
+export function nodeTimes(profile, range, lane) {
+  const { n, node, nodes, start, end, duration, parent } = profile;
+  const [from, to] = range;
+  const whole = from <= 0 && to >= profile.wall;
+  const size = nodes.operation.length;
+  const total = new Float64Array(size);
+  const calls = new Float64Array(size);
+  const first = new Float64Array(size).fill(Infinity);
+  for (let i = 0; i < n; i++) {
+    if ((lane >= 0 && profile.lane[i] !== lane) || !touches(profile, range, i)) continue;
+    // An open span lasts until the recording ends, as the timeline draws it.
+    const part = Math.min(end[i], to) - Math.max(start[i], from);
+    if (part > 0) total[node[i]] += part;
+    if (duration[i] === duration[i]) calls[node[i]]++;
+    if (start[i] < first[node[i]]) first[node[i]] = start[i];
+  }
+  if (whole) {
+    profile.totals.forEach((one, i) => {
+      if (lane >= 0 && one.lane !== lane) return;
+      total[profile.totalNode[i]] += one.total_ns;
+      calls[profile.totalNode[i]] += one.count;
+    });
+  }
+  return { total, calls, first };
+}
+
+// Frames {name, op, value, calls, children}. Aggregated calls may exceed the recorded part of their parent.
+function tree(profile, times, order) {
+  const { nodes } = profile;
+  const frames = nodes.operation.map((op, i) => ({
+    op, name: profile.operations[op].name, value: times.total[i], calls: times.calls[i], first: times.first[i],
+    self: 0, children: [], node: i,
+  }));
+  const root = { op: -1, name: "all", value: 0, calls: 0, self: 0, children: [], node: -1 };
+  frames.forEach((frame, i) => {
+    if (frame.value > 0) (frames[nodes.parent[i]] ?? root).children.push(frame);
+  });
+  const settle = [root];
+  for (let i = 0; i < settle.length; i++) for (const child of settle[i].children) settle.push(child);
+  for (const frame of settle.reverse()) {
+    const below = frame.children.reduce((sum, child) => sum + child.value, 0);
+    frame.value = Math.max(frame.value, below);
+    frame.self = frame.value - below;
+    frame.children.sort(order);
+  }
+  return root;
+}
+
+const HEAVY = (a, b) => b.value - a.value || (a.name < b.name ? -1 : 1);
+
+export function leftHeavy(profile, range, lane) {
+  return tree(profile, nodeTimes(profile, range, lane), HEAVY);
+}
+
+// Calls in the order of time; neighbours of one operation under one parent are merged.
+export function timeOrder(profile, range, lane) {
+  const { n, parent, operation, start, end, duration } = profile;
+  const root = { op: -1, name: "all", value: 0, calls: 0, self: 0, children: [], node: -1 };
+  const frameOf = new Array(n);
+  for (let i = 0; i < n; i++) {
+    if ((lane >= 0 && profile.lane[i] !== lane) || !touches(profile, range, i)) continue;
+    const part = Math.min(end[i], range[1]) - Math.max(start[i], range[0]);
+    const above = (parent[i] >= 0 && frameOf[parent[i]]) || root;
+    let frame = above.children[above.children.length - 1];
+    if (!frame || frame.op !== operation[i] || (above === root && frame.lane !== profile.lane[i])) {
+      const op = operation[i];
+      frame = { op, name: profile.operations[op].name, value: 0, calls: 0, self: 0, children: [], node: -1, lane: profile.lane[i] };
+      above.children.push(frame);
+    }
+    frame.value += Math.max(0, part);
+    if (duration[i] === duration[i]) frame.calls++;
+    frameOf[i] = frame;
+  }
+  const settle = [root];
+  for (let i = 0; i < settle.length; i++) for (const child of settle[i].children) settle.push(child);
+  for (const frame of settle.reverse()) {
+    let below = 0;
+    for (const child of frame.children) below += child.value;
+    frame.value = Math.max(frame.value, below);
+    frame.self = frame.value - below;
+  }
+  return root;
+}
+
+// Who calls an operation, and what it calls: two trees that both start with it.
+export function sandwich(profile, range, op) {
+  const times = nodeTimes(profile, range, -1);
+  const { nodes } = profile;
+  const all = leftHeavy(profile, range, -1);
+  const name = profile.operations[op].name;
+  const start = () => ({ op, name, value: 0, calls: 0, self: 0, children: [], node: -1 });
+  const [callers, callees] = [start(), start()];
+  const below = [];
+  const find = [...all.children];
+  for (let frame = find.pop(); frame; frame = find.pop()) {
+    if (frame.op === op) below.push(frame);
+    else find.push(...frame.children);
+  }
+  merge(callees, below);
+  nodes.operation.forEach((one, i) => {
+    if (one !== op || nodes.repeated[i] || !(times.total[i] > 0)) return;
+    callers.value += times.total[i];
+    callers.calls += times.calls[i];
+    let at = callers;
+    for (let up = nodes.parent[i]; up >= 0; up = nodes.parent[up]) {
+      let frame = at.children.find((child) => child.op === nodes.operation[up]);
+      if (!frame) {
+        const above = nodes.operation[up];
+        frame = { op: above, name: profile.operations[above].name, value: 0, calls: 0, self: 0, children: [], node: -1 };
+        at.children.push(frame);
+      }
+      frame.value += times.total[i];
+      frame.calls += times.calls[i];
+      at = frame;
+    }
+  });
+  sortAll(callers);
+  return { callers, callees };
+}
+
+// Adds frames of one operation into one, child by child.
+function merge(into, frames) {
+  const work = [[into, frames]];
+  for (let item = work.pop(); item; item = work.pop()) {
+    const [target, sources] = item;
+    const children = new Map();
+    for (const source of sources) {
+      target.value += source.value;
+      target.calls += source.calls;
+      target.self += source.self;
+      for (const child of source.children) children.set(child.op, [...(children.get(child.op) ?? []), child]);
+    }
+    for (const [op, group] of children) {
+      const frame = { op, name: group[0].name, value: 0, calls: 0, self: 0, children: [], node: -1 };
+      target.children.push(frame);
+      work.push([frame, group]);
+    }
+  }
+  sortAll(into);
+}
+
+function sortAll(root) {
+  const work = [root];
+  for (let frame = work.pop(); frame; frame = work.pop()) {
+    frame.children.sort(HEAVY);
+    work.push(...frame.children);
+  }
+}
+
+// The tree of B with the time of the same path in A (`base`, null: new), and the paths that only A has.
+export function difference(a, b) {
+  const [before, after] = [leftHeavy(a, [0, a.wall], -1), leftHeavy(b, [0, b.wall], -1)];
+  const gone = [];
+  const work = [[after, before, []]];
+  after.base = before.value;
+  for (let item = work.pop(); item; item = work.pop()) {
+    const [frame, old, path] = item;
+    const left = new Map();
+    for (const child of old?.children ?? []) left.set(child.name, (left.get(child.name) ?? []).concat(child));
+    for (const child of frame.children) {
+      const match = left.get(child.name)?.shift() ?? null;
+      child.base = match ? match.value : null;
+      child.baseCalls = match ? match.calls : null;
+      work.push([child, match, [...path, child.name]]);
+    }
+    for (const rest of left.values()) for (const one of rest) gone.push({ path: [...path, one.name], value: one.value, calls: one.calls });
+  }
+  gone.sort((x, y) => y.value - x.value);
+  return { root: after, gone };
+}

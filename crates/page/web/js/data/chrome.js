@@ -1,0 +1,121 @@
+// Chrome traces, as browsers, PyTorch and many other programs write them: complete (X) and begin/end (B, E) events
+// become entries, counters (C) tracks, flows links.
+import { build } from "./model.js";
+
+const KINDS = {
+  kernel: "kernel", gpu_memcpy: "host-to-device", gpu_memset: "kernel", cuda_runtime: "launch", cuda_driver: "launch",
+};
+
+export function isChrome(document) {
+  return Array.isArray(document) || Array.isArray(document?.traceEvents);
+}
+
+export function fromChrome(document) {
+  const events = Array.isArray(document) ? document : document.traceEvents;
+  const lanes = new Map();
+  const operations = new Map();
+  const tracks = new Map();
+  const list = { spans: [], flows: new Map() };
+  const laneOf = (event) => {
+    const key = `${event.pid}\u0000${event.tid}`;
+    if (!lanes.has(key)) lanes.set(key, { name: `${event.pid}/${event.tid}`, kind: "thread", spans: [], open: [] });
+    return lanes.get(key);
+  };
+  for (const event of events) if (event && typeof event === "object") take(event, laneOf, tracks, list.flows);
+  const kept = [...lanes.values()].filter((lane) => lane.spans.length > 0);
+  if (kept.length === 0) throw new Error("the trace has no complete or begin/end events; expected at least one with \"ph\" X or B");
+  return build(...assemble(kept, operations, tracks, list.flows, document));
+}
+
+function take(event, laneOf, tracks, flows) {
+  const at = Number(event.ts) * 1000;
+  const name = String(event.name ?? "");
+  const lane = () => laneOf(event);
+  if (event.ph === "X" && Number.isFinite(at)) lane().spans.push(span(event, name, at, Number(event.dur ?? 0) * 1000));
+  else if (event.ph === "B" && Number.isFinite(at)) {
+    const opened = span(event, name, at, NaN);
+    lane().spans.push(opened);
+    lane().open.push(opened);
+  } else if (event.ph === "E") {
+    const opened = lane().open.pop();
+    if (opened) opened.duration = at - opened.start;
+  } else if (event.ph === "M" && event.name === "thread_name" && event.args?.name) lane().name = String(event.args.name);
+  else if (event.ph === "C") {
+    for (const [key, value] of Object.entries(event.args ?? {})) {
+      if (!Number.isFinite(value)) continue;
+      const title = key === "value" || key === name ? name : `${name}: ${key}`;
+      if (!tracks.has(title)) tracks.set(title, []);
+      tracks.get(title).push([at, value]);
+    }
+  } else if (event.ph === "s" || event.ph === "f" || event.ph === "t") {
+    const link = flows.get(event.id) ?? flows.set(event.id, []).get(event.id);
+    link.push([lane(), at]);
+  }
+}
+
+function span(event, name, start, duration) {
+  const args = event.args && typeof event.args === "object" ? event.args : null;
+  return { name, kind: KINDS[event.cat] ?? "cpu", start, duration: Math.max(0, duration), args, link: 0 };
+}
+
+function assemble(lanes, operations, tracks, flows, document) {
+  let first = Infinity;
+  let last = 0;
+  for (const lane of lanes) {
+    for (const one of lane.spans) first = Math.min(first, one.start);
+    lane.spans.sort((a, b) => a.start - b.start || (b.duration || Infinity) - (a.duration || Infinity));
+    if (lane.spans.some((one) => one.kind === "kernel" || one.kind.includes("-to-"))) lane.kind = "stream";
+  }
+  let number = 0;
+  for (const ends of flows.values()) {
+    number++;
+    for (const [lane, at] of ends) {
+      const inside = lane.spans.findLast?.((one) => one.start <= at && at <= one.start + (one.duration || Infinity));
+      if (inside) inside.link = number;
+    }
+  }
+  const n = lanes.reduce((sum, lane) => sum + lane.spans.length, 0);
+  const entries = {
+    operation: new Uint32Array(n), lane: new Uint32Array(n), parent: new Int32Array(n).fill(-1),
+    start: new Float64Array(n), duration: new Float64Array(n), link: new Int32Array(n), detail: new Int32Array(n).fill(-1),
+  };
+  const args = {};
+  let details = 0;
+  let i = 0;
+  lanes.forEach((lane, number) => {
+    const stack = [];
+    for (const one of lane.spans) {
+      const start = one.start - first;
+      const end = Number.isNaN(one.duration) ? Infinity : start + one.duration;
+      last = Math.max(last, end === Infinity ? start : end);
+      // A nanosecond of slack: the format rounds to decimals of a microsecond.
+      while (stack.length > 0 && (stack[stack.length - 1][1] <= start || stack[stack.length - 1][1] < end - 1)) stack.pop();
+      if (stack.length > 0) entries.parent[i] = stack[stack.length - 1][0];
+      stack.push([i, end]);
+      const key = `${one.kind}\u0000${one.name}`;
+      if (!operations.has(key)) operations.set(key, { name: one.name, kind: one.kind, number: operations.size });
+      entries.operation[i] = operations.get(key).number;
+      entries.lane[i] = number;
+      entries.start[i] = start;
+      entries.duration[i] = one.duration;
+      entries.link[i] = one.link;
+      if (one.args && Object.keys(one.args).length > 0) {
+        args[details] = one.args;
+        entries.detail[i] = details++;
+      }
+      i++;
+    }
+  });
+  const head = {
+    name: "Chrome trace",
+    wall_ns: last,
+    operations: [...operations.values()],
+    lanes: lanes.map(({ name, kind }) => ({ name, kind })),
+    tracks: [...tracks].map(([name, points]) => {
+      points.sort((a, b) => a[0] - b[0]);
+      return { name, unit: /byte|memory|heap/i.test(name) ? "B" : "", at_ns: points.map(([at]) => at - first), value: points.map(([, value]) => value) };
+    }),
+    environment: document.otherData ?? {},
+  };
+  return [head, entries, { count: details, columns: {}, args }];
+}

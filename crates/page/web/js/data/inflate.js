@@ -1,0 +1,36 @@
+// Data of the page: base64 in a script element that never runs, deflated.
+
+export function embedded(id) {
+  const element = document.getElementById(`ellwand-${id}`);
+  if (!element) return null;
+  const bytes = fromBase64(element.textContent);
+  element.remove();
+  return bytes;
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+// The format is "deflate-raw" or "gzip".
+export async function inflate(bytes, format) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream(format));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+export function text(bytes) {
+  return new TextDecoder().decode(bytes);
+}
+
+// The JSON head of a payload, and the columns that follow it.
+export async function payload(id) {
+  const packed = embedded(id);
+  if (!packed) return null;
+  const bytes = await inflate(packed, "deflate-raw");
+  const length = new DataView(bytes.buffer).getUint32(0, true);
+  return { head: JSON.parse(text(bytes.subarray(4, 4 + length))), columns: bytes.subarray(4 + length) };
+}

@@ -1,0 +1,64 @@
+// A profile from the text of its file (docs/profile-format.md), with errors that name the place.
+import { build } from "./model.js";
+
+const VERSION = 1;
+const FIELDS = ["bytes", "items", "flops", "cpu_ns", "allocations", "allocated_bytes", "freed_bytes", "peak_bytes", "rss_bytes"];
+
+export function fromJson(document) {
+  if (document.format !== "ellwand profile") {
+    throw new Error(`"format" is ${JSON.stringify(document.format ?? null)}; expected "ellwand profile"`);
+  }
+  if (document.version > VERSION) {
+    throw new Error(`version ${document.version} is newer than this page, which reads versions up to ${VERSION}; make the page again with a newer Ellwand`);
+  }
+  const { entries: columns = {}, details = [], ...head } = document;
+  const n = columns.operation?.length ?? 0;
+  const column = (name, type, none) => {
+    const values = columns[name];
+    if (values === undefined && none !== undefined) return new type(n).fill(none);
+    if (!Array.isArray(values) || values.length !== n) {
+      throw new Error(`entries.${name} has ${values?.length ?? "no"} values; entries.operation has ${n}`);
+    }
+    return type.from(values, (value) => value ?? NaN);
+  };
+  const entries = n === 0 ? none() : {
+    operation: column("operation", Uint32Array),
+    lane: column("lane", Uint32Array),
+    start: column("start_ns", Float64Array),
+    duration: column("duration_ns", Float64Array),
+    parent: column("parent", Int32Array, -1),
+    link: column("link", Int32Array, 0),
+    detail: column("detail", Int32Array, -1),
+  };
+  check(entries, document.operations?.length ?? 0, document.lanes?.length ?? 0, details.length);
+  return build(head, entries, detailColumns(details));
+}
+
+function none() {
+  const [whole, real] = [new Uint32Array(0), new Float64Array(0)];
+  return { operation: whole, lane: whole, start: real, duration: real, parent: new Int32Array(0), link: null, detail: null };
+}
+
+function check({ operation, lane, parent, detail }, operations, lanes, details) {
+  for (let i = 0; i < operation.length; i++) {
+    if (operation[i] >= operations) throw new Error(`entries.operation[${i}] is ${operation[i]}; there are ${operations} operations`);
+    if (lane[i] >= lanes) throw new Error(`entries.lane[${i}] is ${lane[i]}; there are ${lanes} lanes`);
+    if (i > 0 && lane[i] < lane[i - 1]) throw new Error(`entries.lane[${i}] is less than the one before; entries are sorted by lane`);
+    if (parent[i] >= i || (parent[i] >= 0 && lane[parent[i]] !== lane[i])) {
+      throw new Error(`entries.parent[${i}] is ${parent[i]}; expected an earlier entry of its lane`);
+    }
+    if (detail[i] >= details) throw new Error(`entries.detail[${i}] is ${detail[i]}; there are ${details} details`);
+  }
+}
+
+function detailColumns(details) {
+  const columns = {};
+  for (const field of FIELDS) {
+    if (details.some((one) => one[field] !== undefined)) columns[field] = details.map((one) => one[field] ?? null);
+  }
+  const args = {};
+  details.forEach((one, i) => {
+    if (one.args && Object.keys(one.args).length > 0) args[i] = one.args;
+  });
+  return { count: details.length, columns, args };
+}

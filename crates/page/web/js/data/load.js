@@ -1,0 +1,35 @@
+// Files that a person picks or drops: our JSON or a Chrome trace, also gzipped.
+import { inflate, payload, text } from "./inflate.js";
+import { fromChrome, isChrome } from "./chrome.js";
+import { fromJson } from "./json.js";
+import { build } from "./model.js";
+import { decode } from "./columns.js";
+
+export async function readFile(file) {
+  let bytes = new Uint8Array(await file.arrayBuffer());
+  if (bytes.length === 0) throw new Error("the file is empty");
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
+    try {
+      bytes = await inflate(bytes, "gzip");
+    } catch {
+      throw new Error("the gzip data is damaged or cut short");
+    }
+  }
+  let document;
+  try {
+    document = JSON.parse(text(bytes));
+  } catch (error) {
+    throw new Error(`not JSON (${error.message}); expected a profile of Ellwand or a Chrome trace, gzipped or not`);
+  }
+  if (isChrome(document)) return { ...fromChrome(document), name: file.name };
+  if (document === null || typeof document !== "object") throw new Error("expected a JSON object");
+  const profile = fromJson(document);
+  return profile.name ? profile : Object.assign(profile, { name: file.name });
+}
+
+export async function embeddedProfile(id) {
+  const data = await payload(id);
+  if (!data) return null;
+  const { details, ...head } = data.head;
+  return build(head, decode(data.head, data.columns), details);
+}

@@ -1,0 +1,126 @@
+// A profile in memory: entries as typed arrays, and what every view needs of them, computed once.
+
+// `head` is the profile without entries and details; `entries` holds typed arrays; `details` {count, columns, args}.
+export function build(head, entries, details) {
+  const n = entries.operation.length;
+  const profile = {
+    ...head,
+    ...entries,
+    n,
+    details,
+    operations: (head.operations ?? []).map((one) => ({ kind: "cpu", ...one, name: String(one.name ?? "") })),
+    lanes: (head.lanes ?? []).map((one) => ({ kind: "thread", ...one, name: String(one.name ?? "") })),
+    totals: head.totals ?? [],
+    tracks: head.tracks ?? [],
+    wall: head.wall_ns ?? 0,
+  };
+  ends(profile);
+  contexts(profile);
+  rows(profile);
+  return profile;
+}
+
+// The end of each entry; an open one ends with the recording.
+function ends(profile) {
+  const { n, start, duration } = profile;
+  let last = profile.wall;
+  if (!(last > 0)) {
+    last = 0;
+    for (let i = 0; i < n; i++) last = Math.max(last, start[i] + (duration[i] || 0));
+    for (const total of profile.totals) last = Math.max(last, total.total_ns);
+    profile.wall = last || 1;
+  }
+  const end = (profile.end = new Float64Array(n));
+  for (let i = 0; i < n; i++) {
+    const own = duration[i];
+    end[i] = own === own ? start[i] + own : Math.max(start[i], profile.wall);
+  }
+}
+
+// The calling-context tree: the node of each entry. A node is an operation below a node.
+function contexts(profile) {
+  const { n, operation, parent } = profile;
+  const width = profile.operations.length + 1;
+  const known = new Map();
+  const seen = new Uint8Array(width);
+  const nodes = (profile.nodes = { operation: [], parent: [], repeated: [] });
+  const node = (profile.node = new Int32Array(n));
+  profile.nodeOf = (above, op) => {
+    const key = (above + 1) * width + op;
+    let found = known.get(key);
+    if (found === undefined) {
+      found = nodes.operation.length;
+      known.set(key, found);
+      nodes.operation.push(op);
+      nodes.parent.push(above);
+      // An operation that no node has yet cannot be around this one: most deep trees stop here.
+      let outer = seen[op] ? above : -1;
+      seen[op] = 1;
+      while (outer >= 0 && nodes.operation[outer] !== op) outer = nodes.parent[outer];
+      // True if the operation is also around itself: its time counts once.
+      nodes.repeated.push(outer >= 0);
+    }
+    return found;
+  };
+  let lastKey = -1;
+  let lastNode = -1;
+  for (let i = 0; i < n; i++) {
+    const above = parent[i] < 0 ? -1 : node[parent[i]];
+    const key = (above + 1) * width + operation[i];
+    if (key !== lastKey) {
+      lastNode = profile.nodeOf(above, operation[i]);
+      lastKey = key;
+    }
+    node[i] = lastNode;
+  }
+  profile.totalNode = [];
+  for (const total of profile.totals) {
+    const above = total.parent >= 0 ? profile.totalNode[total.parent] : -1;
+    profile.totalNode.push(profile.nodeOf(above ?? -1, total.operation));
+  }
+}
+
+// Rows of the timeline. Entries of a row do not overlap: what is not nested properly moves one row down.
+function rows(profile) {
+  const { n, lane, parent, start, end } = profile;
+  const level = new Uint32Array(n);
+  const busy = profile.lanes.map(() => []);
+  for (let i = 0; i < n; i++) {
+    const until = busy[lane[i]];
+    let at = parent[i] < 0 ? 0 : level[parent[i]] + 1;
+    while (at < until.length && until[at] > start[i]) at++;
+    until[at] = end[i];
+    level[i] = at;
+  }
+  profile.level = level;
+  profile.levels = busy.map((until) => until.length);
+  const first = [];
+  let count = 0;
+  for (const levels of profile.levels) {
+    first.push(count);
+    count += levels;
+  }
+  const offset = new Uint32Array(count + 1);
+  for (let i = 0; i < n; i++) offset[first[lane[i]] + level[i] + 1]++;
+  for (let row = 0; row < count; row++) offset[row + 1] += offset[row];
+  const place = offset.slice();
+  const order = new Uint32Array(n);
+  for (let i = 0; i < n; i++) order[place[first[lane[i]] + level[i]]++] = i;
+  profile.rowsOf = (one, depth) => order.subarray(offset[first[one] + depth], offset[first[one] + depth + 1]);
+}
+
+export function detailOf(profile, i, field) {
+  const row = profile.detail ? profile.detail[i] : -1;
+  return row < 0 ? null : (profile.details.columns[field]?.[row] ?? null);
+}
+
+// The ancestors of an entry, outermost first, with itself.
+export function pathOf(profile, i) {
+  const path = [];
+  for (let at = i; at >= 0; at = profile.parent[at]) path.push(at);
+  return path.reverse();
+}
+
+export function isStream(lane) {
+  return lane.kind === "stream";
+}

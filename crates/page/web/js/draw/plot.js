@@ -1,0 +1,86 @@
+// Ordinary charts by Plotly.js. It is unpacked when the first chart is about to be seen.
+import { tokens } from "../base/color.js";
+import { h } from "../base/dom.js";
+import { embedded, inflate, text } from "../data/inflate.js";
+
+let library = null;
+
+function plotly() {
+  library ??= (async () => {
+    const bytes = embedded("charts");
+    if (!bytes) throw new Error("the page holds no charting library");
+    const script = document.createElement("script");
+    // The policy allows exactly this text, by its hash.
+    script.textContent = text(await inflate(bytes, "deflate-raw"));
+    document.head.append(script);
+    if (!window.Plotly) throw new Error("the charting library did not start");
+    return window.Plotly;
+  })();
+  return library;
+}
+
+const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false, showTips: false };
+
+function layoutOf(layout) {
+  const t = tokens();
+  const axis = { gridcolor: t.line, zerolinecolor: t.line, linecolor: t.line, tickcolor: t.line, automargin: true, tickfont: { color: t.muted }, title: { font: { color: t.muted, size: 12 }, standoff: 8 } };
+  const merged = {
+    font: { family: t.font, size: 12, color: t.text }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 8, r: 12, t: 8, b: 8, pad: 4 }, showlegend: false, bargap: 0.35, hoverlabel: { bgcolor: t.panel, bordercolor: t.line, font: { color: t.text, family: t.font } },
+    legend: { orientation: "h", x: 0, y: -0.15, traceorder: "normal", font: { size: 12 } }, ...layout,
+  };
+  for (const key of Object.keys(layout).filter((one) => /^[xy]axis/.test(one)).concat(["xaxis", "yaxis"])) {
+    const own = layout[key] ?? {};
+    merged[key] = { ...axis, ...own, title: { ...axis.title, ...(typeof own.title === "string" ? { text: own.title } : own.title) } };
+  }
+  return merged;
+}
+
+const waiting = new Map();
+const watcher = new IntersectionObserver((seen) => {
+  for (const one of seen) if (one.isIntersecting) draw(one.target);
+}, { rootMargin: "600px" });
+
+// A chart that draws itself when it comes near. `make` returns {data, layout}; `note` describes it in words.
+export class Chart {
+  constructor(note, height = 260) {
+    this.box = h("div", { class: "chart", role: "img", "aria-label": note, style: { height: `${height}px` } });
+    this.box.chart = this;
+  }
+
+  set(data, layout) {
+    waiting.set(this.box, { data, layout: layoutOf(layout) });
+    if (this.drawn && this.box.isConnected) draw(this.box);
+    else watcher.observe(this.box);
+  }
+}
+
+async function draw(box) {
+  const next = waiting.get(box);
+  if (!next) return;
+  waiting.delete(box);
+  watcher.unobserve(box);
+  try {
+    const lib = await plotly();
+    // Bound to the box: a later set() while the library loaded wins.
+    if (waiting.has(box)) return draw(box);
+    await lib.react(box, next.data, next.layout, CONFIG);
+    box.chart.drawn = true;
+    box.dataset.drawn = "yes";
+  } catch (error) {
+    box.textContent = `This chart cannot be drawn: ${error.message}`;
+  }
+}
+
+// Draws every chart now; print and export need those that were never seen.
+export async function drawAll() {
+  await Promise.all([...waiting.keys()].filter((box) => box.isConnected).map(draw));
+}
+
+export async function chartSvg(chart) {
+  await drawAll();
+  const lib = await plotly();
+  const { width, height } = chart.box.getBoundingClientRect();
+  const url = await lib.toImage(chart.box, { format: "svg", width, height });
+  return decodeURIComponent(url.slice(url.indexOf(",") + 1));
+}

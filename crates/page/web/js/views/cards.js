@@ -1,0 +1,48 @@
+// The figures that come first.
+import { h, replace } from "../base/dom.js";
+import { bytes, count, label, percent, time } from "../base/format.js";
+import { on, state, update } from "../base/state.js";
+import { breakdown } from "../calc/breakdown.js";
+import { peakOf } from "../calc/memory.js";
+
+export function cardsView() {
+  const box = h("div", { class: "cards", id: "cards" });
+  on("profile summary", () => draw(box));
+  return box;
+}
+
+function draw(box) {
+  const { profile, summary } = state;
+  const range = state.range ?? [0, profile.wall];
+  const calls = summary.rows.reduce((sum, row) => sum + row.calls, 0);
+  const open = summary.rows.reduce((sum, row) => sum + row.open, 0);
+  const top = summary.rows.reduce((best, row) => (row.self > (best?.self ?? 0) ? row : best), null);
+  const parts = Object.fromEntries(breakdown(profile, range).map(({ part, ns }) => [part, ns]));
+  const streams = profile.lanes.filter((lane) => lane.kind === "stream").length;
+  const heap = profile.tracks.find((track) => track.unit === "B");
+  const peak = heap && peakOf(heap, range);
+  const name = top && profile.operations[top.operation].name;
+  const threads = profile.lanes.length - streams;
+  replace(box,
+    card("wall", state.range ? "Range" : "Wall time", time(summary.wall), state.range ? `${percent(summary.wall / profile.wall)} of ${time(profile.wall)}` : "of the recording"),
+    card("calls", "Calls", count(calls), `${count(summary.rows.length)} operations${open ? `, ${count(open)} open` : ""}`),
+    card("lanes", "Threads", count(threads), streams ? `and ${count(streams)} device ${streams === 1 ? "stream" : "streams"}` : "no device stream"),
+    card("host", "Host works", percent(hostShare(parts) / summary.wall), `waits ${percent(parts.wait / summary.wall)}`),
+    streams > 0 && card("device", "Device alone", percent(parts.device / summary.wall), `transfers alone ${percent(parts.transfer / summary.wall)}`),
+    card("top", "Largest self time", top ? time(top.self) : "–", top ? h("button", { type: "button", class: "link", onclick: () => update({ operation: top.operation }) }, label(name, 28)) : "no calls"),
+    peak && card("peak", `Peak of ${label(heap.name, 12)}`, bytes(peak.value), `at ${time(peak.at)}`),
+    card("cost", "Profiler's own cost", costShare(profile, summary, calls + open), profile.cost?.span_ns ? `${time(profile.cost.span_ns)} a span` : "not measured"));
+}
+
+function hostShare(parts) {
+  return parts.cpu + parts.compile + parts.allocation + parts.launch + parts.instrumentation;
+}
+
+function costShare(profile, summary, calls) {
+  const cost = profile.cost?.span_ns;
+  return cost > 0 ? percent((calls * cost) / (summary.wall * Math.max(1, profile.lanes.length))) : "–";
+}
+
+function card(id, title, value, note) {
+  return h("div", { class: "card", "data-card": id }, h("h3", {}, title), h("p", { class: "value" }, value), h("p", { class: "note" }, note));
+}

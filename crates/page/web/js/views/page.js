@@ -1,0 +1,177 @@
+// The page of a profile: header, sections, keys; loads other profiles.
+import { button, h, replace } from "../base/dom.js";
+import { count, label, percent, time, visible, when } from "../base/format.js";
+import { keepLink, readLink } from "../base/link.js";
+import { derive, on, state, touch, update } from "../base/state.js";
+import { rankOf, summarize } from "../calc/summary.js";
+import { demo } from "../data/demo.js";
+import { embeddedProfile, readFile } from "../data/load.js";
+import { payload } from "../data/inflate.js";
+import { drawAll } from "../draw/plot.js";
+import { cardsView } from "./cards.js";
+import { chartsView } from "./charts.js";
+import { environmentView } from "./environment.js";
+import { findingsView } from "./findings.js";
+import { flameView } from "./flame.js";
+import { histogramView } from "./histogram.js";
+import { memoryView } from "./memory.js";
+import { tableView } from "./table.js";
+import { timelineView } from "./timeline.js";
+
+const SECTIONS = [
+  ["findings", "Findings"], ["timeline", "Timeline"], ["statistics", "Statistics"], ["time", "Time"], ["flame", "Flame graph"],
+  ["histogram", "Durations"], ["memory", "Memory"], ["environment", "Environment"],
+];
+
+export async function startProfile(app) {
+  const [profile, other, extras] = await Promise.all([embeddedProfile("data"), embeddedProfile("baseline"), payload("extras")]);
+  const views = [findingsView(), timelineView(), tableView(), chartsView(), flameView(), histogramView(), memoryView(), environmentView()];
+  derive("profile range", (keys) => {
+    state.summary = summarize(state.profile, state.range ?? [0, state.profile.wall]);
+    if (keys.has("profile")) state.profile.rank = rankOf(state.profile, state.summary);
+    return ["summary"];
+  });
+  app.append(header(), banner(), h("main", {}, cardsView(), views), rangeBar(), footer());
+  keepLink();
+  keys();
+  drops(app);
+  addEventListener("beforeprint", () => drawAll());
+  show(profile, { other, extras: extras?.head ?? {}, link: true });
+  await new Promise((done) => on("profile", () => setTimeout(done)));
+}
+
+// Shows a profile; what was selected in the last one no longer applies.
+function show(profile, { other = null, extras = {}, link = false } = {}) {
+  update({ profile, other, extras, range: null, view: null, operation: -1, span: -1, filter: "", histogram: -1 });
+  if (link) readLink();
+}
+
+function header() {
+  const title = h("h1");
+  const note = h("p", { class: "note" });
+  const picker = h("input", { type: "file", id: "file", accept: ".json,.gz", hidden: true, onchange: () => take(picker, false) });
+  const second = h("input", { type: "file", id: "second", accept: ".json,.gz", hidden: true, onchange: () => take(second, true) });
+  const take = async (input, compare) => {
+    if (input.files.length > 0) await load(input.files[0], compare);
+    input.value = "";
+  };
+  on("profile other", () => {
+    const { profile, other } = state;
+    title.textContent = label(profile.name || "Profile", 60);
+    title.title = visible(profile.name.slice(0, 2000));
+    const facts = [when(profile.started_unix_ns), profile.environment?.program, profile.environment?.cpu].filter((fact) => typeof fact === "string");
+    note.textContent = [...facts.map((fact) => label(fact, 60)), other && `compared with A: ${label(other.name || "profile", 40)}`].filter(Boolean).join(" · ");
+  });
+  return h("header", { class: "top" },
+    h("div", { class: "title" }, title, note),
+    h("div", { class: "tools" }, picker, second,
+      button("Open…", () => picker.click(), { title: "Open a profile of Ellwand or a Chrome trace, gzipped or not; or drop it on the page" }),
+      button("Compare with…", () => second.click(), { title: "Open a second profile as A; this one is B" }),
+      button("Demo", () => show(demo(), { other: demo(1.6) }), { id: "demo", title: "Show demo data: a made-up training loop, compared with a slower one" }),
+      button("Print", () => drawAll().then(() => print())),
+      themeButton()),
+    h("nav", { "aria-label": "Sections" }, SECTIONS.map(([id, text]) => h("a", { href: `#${id}`, onclick: (event) => jump(event, id) }, text))));
+}
+
+// Moves to a section without changing the hash, which holds the view.
+function jump(event, id) {
+  event.preventDefault();
+  const target = document.getElementById(id);
+  target.scrollIntoView({ block: "start" });
+  target.querySelector("canvas, input, button, table")?.focus({ preventScroll: true });
+}
+
+function themeButton() {
+  const names = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+  const toggle = button(names.auto, () => {
+    const order = ["auto", "light", "dark"];
+    const theme = order[(order.indexOf(state.theme) + 1) % 3];
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    toggle.textContent = names[theme];
+    update({ theme });
+  }, { id: "theme" });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => touch("theme"));
+  return toggle;
+}
+
+async function load(file, compare) {
+  document.documentElement.dataset.loading = file.name;
+  try {
+    const profile = await readFile(file);
+    if (compare) update({ other: profile });
+    else show(profile);
+    message(null);
+  } catch (error) {
+    message(`${label(file.name, 60)} was not opened: ${error.message}. The page still shows what it showed before.`);
+  } finally {
+    delete document.documentElement.dataset.loading;
+  }
+}
+
+const notice = h("div", { class: "banner error", role: "alert", id: "message", hidden: true });
+
+function message(text) {
+  notice.hidden = text === null;
+  replace(notice, text !== null && [h("span", {}, text), button("Dismiss", () => message(null))]);
+}
+
+// Lost spans must not be overlooked.
+function banner() {
+  const lost = h("div", { class: "banner warn", role: "status", id: "losses", hidden: true });
+  on("profile", () => {
+    const losses = state.profile.losses ?? {};
+    const parts = [
+      [losses.spans, "spans were lost because the buffer was full"],
+      [losses.ending_threads, "spans were lost because their thread was ending"],
+      [losses.details, "spans lost their details"],
+      [losses.sampled_out, "outermost spans were skipped by sampling"],
+    ].filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`);
+    lost.hidden = parts.length === 0;
+    lost.textContent = `${parts.join("; ")}. Times of their parents include them, counts do not.`;
+  });
+  return h("div", {}, notice, lost);
+}
+
+// The selected range, always in sight.
+function rangeBar() {
+  const bar = h("div", { class: "range", id: "range", role: "status", hidden: true });
+  on("profile range", () => {
+    const { range, profile } = state;
+    bar.hidden = !range;
+    if (!range) return;
+    const [from, to] = range;
+    replace(bar, h("span", {}, h("strong", {}, time(to - from)), ` from ${time(from, 4)} to ${time(to, 4)} (${percent((to - from) / profile.wall)} of the recording)`),
+      button("Zoom to it", () => update({ view: [from, to] })),
+      button("Clear", () => update({ range: null }), { id: "clear-range" }));
+  });
+  return bar;
+}
+
+function footer() {
+  return h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT)."));
+}
+
+function keys() {
+  addEventListener("keydown", (event) => {
+    if (event.target.closest?.("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      document.getElementById("filter").focus();
+    }
+  });
+}
+
+function drops(app) {
+  let depth = 0;
+  addEventListener("dragenter", () => app.classList.toggle("dropping", ++depth > 0));
+  addEventListener("dragleave", () => app.classList.toggle("dropping", --depth > 0));
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    app.classList.remove("dropping");
+    const [file] = event.dataTransfer?.files ?? [];
+    if (file) load(file, false);
+  });
+}

@@ -1,0 +1,129 @@
+// Statistics by operation over the range: sortable, filtered by a regular expression, one row selects an operation.
+import { button, empty, h, replace, section } from "../base/dom.js";
+import { bytes, count, label, percent, significant, time, visible } from "../base/format.js";
+import { csv, markdown, save } from "../base/save.js";
+import { colours } from "../base/color.js";
+import { on, state, update } from "../base/state.js";
+
+// Key, title, explanation, format, value; a column without any value is left out.
+export const COLUMNS = [
+  ["calls", "Calls", "Calls that ended, in the range", count],
+  ["total", "Total", "Time inside, without calls nested in the same operation", time],
+  ["self", "Self", "Total minus the time in nested spans of the same lane", time],
+  ["share", "Of wall", "Total divided by the length of the range", percent],
+  ["mean", "Mean", "Mean duration of a call", time],
+  ["min", "Min", "Shortest call", time],
+  ["p50", "p50", "Median call (nearest rank)", time],
+  ["p90", "p90", "90th percentile (nearest rank)", time],
+  ["p99", "p99", "99th percentile (nearest rank)", time],
+  ["max", "Max", "Longest call", time],
+  ["std", "Std dev", "Standard deviation of the calls", time],
+  ["cpu_ns", "CPU", "CPU time of the thread, where it was recorded", time],
+  ["allocations", "Allocs", "Allocations, where they were counted", count],
+  ["allocated_bytes", "Allocated", "Bytes allocated, where they were counted", bytes],
+  ["peak_bytes", "Peak", "Most bytes held at once by a call", bytes],
+  ["gb_per_s", "GB/s", "Declared bytes divided by total time", (value) => significant(value, 3)],
+  ["overhead", "Own cost", "Calls times the measured cost of a span", time],
+  ["open", "Open", "Calls that had not ended", count],
+];
+const OPTIONAL = new Set(["cpu_ns", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "overhead", "open"]);
+const MOST = 400;
+
+export function matcher(filter) {
+  try {
+    const pattern = new RegExp(filter, "i");
+    return { test: (name) => pattern.test(name), error: null };
+  } catch (error) {
+    return { test: (name) => name.includes(filter), error: error.message };
+  }
+}
+
+export function shownRows() {
+  const { profile, summary } = state;
+  const { test } = matcher(state.filter);
+  const [key, direction] = state.sort;
+  const name = (row) => profile.operations[row.operation].name;
+  const value = (row) => row[key] ?? -Infinity;
+  const order = key === "name"
+    ? (a, b) => direction * (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : a.operation - b.operation)
+    : (a, b) => direction * (value(a) - value(b)) || b.self - a.self || a.operation - b.operation;
+  return summary.rows.filter((row) => test(name(row))).sort(order);
+}
+
+function shownColumns() {
+  const { rows } = state.summary;
+  return COLUMNS.filter(([key]) => !OPTIONAL.has(key) || rows.some((row) => row[key] !== null && row[key] !== 0));
+}
+
+function exportTable(kind) {
+  const { profile } = state;
+  const columns = shownColumns();
+  const rows = shownRows();
+  const name = (row) => profile.operations[row.operation].name;
+  if (kind === "csv") {
+    const head = ["operation", ...columns.map(([key]) => (/^(total|self|mean|min|max|std|p\d+|overhead)$/.test(key) ? `${key}_ns` : key))];
+    save("statistics.csv", csv(head, rows.map((row) => [name(row), ...columns.map(([key]) => row[key] ?? "")])), "text/csv");
+  } else {
+    const head = ["Operation", ...columns.map(([, title]) => title)];
+    save("statistics.md", markdown(head, rows.map((row) => [label(name(row)), ...columns.map(([key, , , format]) => format(row[key]))])), "text/markdown");
+  }
+}
+
+export function tableView() {
+  const search = h("input", {
+    type: "search", id: "filter", placeholder: "Filter by regular expression  ( / )", spellcheck: "false", "aria-label": "Filter operations by regular expression",
+    oninput: () => update({ filter: search.value }),
+  });
+  const { element, body } = section("statistics", "Statistics", null, [
+    search,
+    button("CSV", () => exportTable("csv"), { "data-export": "csv" }),
+    button("Markdown", () => exportTable("markdown"), { "data-export": "markdown" }),
+  ]);
+  on("profile summary filter sort operation theme", () => {
+    if (search.value !== state.filter) search.value = state.filter;
+    draw(body, search);
+  });
+  return element;
+}
+
+function draw(body, search) {
+  const { profile } = state;
+  const columns = shownColumns();
+  const rows = shownRows();
+  const { error } = matcher(state.filter);
+  search.setAttribute("aria-invalid", String(Boolean(error)));
+  search.title = error ? `${error}; matching as plain text` : "";
+  if (state.summary.rows.length === 0) return replace(body, empty("No calls in this range. Select a longer one in the timeline, or press Esc there."));
+  if (rows.length === 0) return replace(body, empty(`No operation matches ${label(state.filter, 40)}. Clear the filter to see all ${state.summary.rows.length}.`));
+  const paint = colours(profile);
+  const most = Math.max(...rows.map((row) => row.self), 1);
+  const head = h("tr", {}, heading("name", "Operation", "Name of the operation"), columns.map(([key, title, about]) => heading(key, title, about)));
+  const lines = rows.slice(0, MOST).map((row) => line(row, columns, profile, paint, most));
+  replace(body, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statistics by operation" },
+    h("table", { class: "statistics" }, h("thead", {}, head), h("tbody", {}, lines))),
+  rows.length > MOST && h("p", { class: "note" }, `The first ${MOST} of ${count(rows.length)} operations. The filter narrows them; CSV holds all.`));
+}
+
+function heading(key, title, about) {
+  const [current, direction] = state.sort;
+  const sorted = current === key ? (direction > 0 ? "ascending" : "descending") : "none";
+  const first = key === "name" ? 1 : -1;
+  return h("th", { scope: "col", "aria-sort": sorted, class: key === "name" ? "name" : null },
+    button(title, () => update({ sort: [key, current === key ? -direction : first] }), { title: about, "data-sort": key }));
+}
+
+function line(row, columns, profile, paint, most) {
+  const operation = profile.operations[row.operation];
+  const selected = state.operation === row.operation;
+  const choose = () => update({ operation: selected ? -1 : row.operation, span: -1 });
+  const place = operation.file ? `${operation.file}:${operation.line}` : "";
+  const cells = columns.map(([key, , , format]) => {
+    const bar = key === "self" && row.self > 0 ? h("i", { class: "bar", style: { width: `${(100 * row.self) / most}%` } }) : null;
+    return h("td", { "data-key": key, "data-value": row[key] ?? "" }, bar, h("span", {}, format(row[key])));
+  });
+  return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
+    h("th", { scope: "row", class: "name", title: `${visible(operation.name.slice(0, 2000))}${place ? `\n${place}` : ""}` },
+      h("i", { class: "dot", style: { background: paint[row.operation] } }),
+      button(label(operation.name, 48), (event) => { event.stopPropagation(); choose(); }, { "aria-pressed": String(selected) })),
+    cells);
+}

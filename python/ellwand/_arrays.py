@@ -1,0 +1,141 @@
+"""Arrays of any framework as NumPy arrays, without a copy where that is possible."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._errors import EllwandError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+__all__ = ["borrow", "like", "named", "plain", "spoil", "waiter"]
+
+_SHAPE = "an array, a number, or a dictionary of these"
+
+
+def _torch() -> Any:
+    """PyTorch if somebody imported it; it is never imported here."""
+    return sys.modules.get("torch")
+
+
+def _of_torch(name: str, tensor: Any) -> Any:
+    if tensor.requires_grad:
+        raise EllwandError(f"{name}: the tensor requires a gradient; pass {name}.detach()")
+    if tensor.device.type != "cpu":
+        raise EllwandError(f"{name}: the tensor is on {tensor.device}; expected one on the CPU: pass {name}.cpu()")
+    torch = _torch()
+    if tensor.layout != torch.strided:
+        raise EllwandError(f"{name}: the tensor's layout is {tensor.layout}; expected torch.strided: pass {name}.to_dense()")
+    if tensor.dtype == torch.bfloat16:
+        # The bits, as every part of Ellwand keeps bf16.
+        return tensor.view(torch.uint16).numpy()
+    return tensor.numpy()
+
+
+def borrow(name: str, value: Any) -> Array:
+    """``value`` as a NumPy array on the same memory, if it has any."""
+    import numpy as np
+
+    torch = _torch()
+    if isinstance(value, np.ndarray):
+        return value
+    if torch is not None and isinstance(value, torch.Tensor):
+        array: Array = _of_torch(name, value)
+        return array
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise EllwandError(f"{name}: NumPy cannot borrow a {type(value).__name__}: {error}") from error
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise EllwandError(f"{name}: a {type(value).__name__} is no array ({error}); expected {_SHAPE}") from error
+
+
+def plain(name: str, value: Any) -> Array:
+    """``value`` as a NumPy array in row-major order whose element type the instrument knows."""
+    import numpy as np
+
+    array = borrow(name, value)
+    if array.dtype == np.bool_:
+        array = array.astype(np.uint8)
+    elif array.dtype == np.float16:
+        array = array.astype(np.float32)
+    elif array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
+        raise EllwandError(f"{name}: its element type is {array.dtype}; expected integers or floats of at most 64 bits")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # Not ascontiguousarray, which makes a vector of a scalar.
+    return np.asarray(native, order="C")
+
+
+def named(value: Any, names: tuple[str, ...]) -> dict[str, Array]:
+    """Outputs by name. A bare array takes the only name there is."""
+    if value is None:
+        raise EllwandError(f"it returned None; expected {_SHAPE}")
+    if isinstance(value, Mapping):
+        return {str(name): plain(str(name), array) for name, array in value.items()}
+    if isinstance(value, (tuple, list)) and names and len(value) == len(names):
+        return {name: plain(name, array) for name, array in zip(names, value)}
+    if isinstance(value, tuple):
+        raise EllwandError(f"it returned {len(value)} values; expected a dictionary with {', '.join(names) or 'their names'}")
+    if len(names) != 1:
+        raise EllwandError(f"it returned one {type(value).__name__}; expected a dictionary with {', '.join(names)}")
+    return {names[0]: plain(names[0], value)}
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [leaf for each in value.values() for leaf in _leaves(each)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [value]
+
+
+def waiter(value: Any) -> Callable[[Any], None] | None:
+    """The function that waits until results of this kind are computed; None for results that need no waiting."""
+    leaves = _leaves(value)
+    torch = _torch()
+    if any(hasattr(leaf, "block_until_ready") for leaf in leaves):
+
+        def block(result: Any) -> None:
+            for leaf in _leaves(result):
+                leaf.block_until_ready()
+
+        return block
+    if torch is not None and any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves):
+        return lambda _result: torch.cuda.synchronize()
+    if any(type(leaf).__module__.split(".")[0] == "cupy" for leaf in leaves):
+        cupy = sys.modules["cupy"]
+        return lambda _result: cupy.cuda.get_current_stream().synchronize()
+    return None
+
+
+def spoil(value: Any, keep: list[Array]) -> None:
+    """Overwrites results that can be written to and share no memory with ``keep``: a function that only hands out what it
+    computed before then answers wrong."""
+    import numpy as np
+
+    torch = _torch()
+    for leaf in _leaves(value):
+        if torch is not None and isinstance(leaf, torch.Tensor):
+            if leaf.device.type != "cpu" or leaf.requires_grad or leaf.layout != torch.strided:
+                continue
+            leaf = borrow("result", leaf)
+        if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable:
+            continue
+        if not any(np.may_share_memory(leaf, array) for array in keep):
+            leaf.fill(np.nan if leaf.dtype.kind == "f" else 77)
+
+
+def like(given: Any, result: Array) -> Any:
+    """``result`` as a tensor if ``given`` is one."""
+    torch = _torch()
+    if torch is not None and isinstance(given, torch.Tensor):
+        return torch.from_numpy(result)
+    return result

@@ -1,0 +1,74 @@
+"""Implementations by other frameworks: rows of a table. A framework is imported in the worker that needs it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._case import Case
+from .._errors import Unsupported
+from .._registry import CORES, implementation
+
+__all__ = ["ATTENTION", "LAYERS", "register"]
+
+LAYERS = (
+    "layer-norm",
+    "gelu",
+    "swish",
+    "softmax",
+    "mse-loss",
+    "cross-entropy-loss",
+    "bias-gelu",
+    "residual-layer-norm",
+    "swiglu",
+)
+PARTS = ("attention-qkv", "attention-scores", "attention-softmax", "attention-weighted-sum", "attention-output")
+ATTENTION = (*PARTS, "attention-core", "attention", "transformer-layer")
+#: Workloads in which the form of attention can be chosen.
+FORMS = ("attention-core", "attention", "transformer-layer")
+
+#: Name, module, package that must be there, workloads, what it is.
+ROWS = (
+    ("numpy", "_numpy", "numpy", (*LAYERS, *ATTENTION), "NumPy, one operation after the other"),
+    ("torch", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch, eager"),
+    ("torch-compile", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch under torch.compile"),
+    ("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
+    ("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
+    ("jax", "_jax", "jax", (*LAYERS, *ATTENTION), "JAX under jit"),
+)
+
+
+def prepare(name: str, module: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
+    """Imports the framework and prepares the workload with it."""
+    try:
+        framework = importlib.import_module(f".{module}", __name__)
+    except (ImportError, OSError, RuntimeError) as error:
+        package = module.removeprefix("_")
+        raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
+    made: Callable[[], Any] = framework.prepare(name, workload, case, inputs)
+    return made
+
+
+def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
+    raise Unsupported(f"{package} is not installed; `pip install {package}`")
+
+
+def register(words: Sequence[str] | None = None) -> None:
+    """Adds the rows that a command line mentions, without importing a framework; all of them if it is None.
+
+    A run that names no framework must neither measure nor import one.
+    """
+    named = None if words is None else {part for word in words for part in re.split("[=,:]", word)}
+    for name, module, package, workloads, about in ROWS:
+        if named is not None and name not in named:
+            continue
+        installed = importlib.util.find_spec(package) is not None
+        about = about if installed else f"{about} (not installed)"
+        for workload in workloads:
+            function = functools.partial(prepare, name, module, workload)
+            function = function if installed else functools.partial(_missing, package)
+            implementation(workload, name, threads=CORES, about=about)(function)

@@ -1,0 +1,179 @@
+"""The layer operations and attention in PyTorch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from .._case import Case
+from .._errors import Unsupported
+from .._registry import CORES
+
+T = dict[str, Any]
+
+
+def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
+    """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
+    torch.set_num_threads(CORES)
+    # For as long as the process lives: it measures nothing else.
+    torch.inference_mode().__enter__()
+    tensors = {key: tensor(array) for key, array in inputs.items()}
+    form = {"torch-sdpa": fused, "torch-flash": flash}.get(name, plain)
+    if workload in LAYERS:
+        function = functools.partial(LAYERS[workload], case)
+    else:
+        function = functools.partial(attention(workload), case, form)
+    what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
+    if name != "torch-compile":
+        return Call(function, tensors, what)
+    compiled = torch.compile(function)
+    try:
+        compiled(tensors)
+    except Exception as error:
+        if "compil" in str(error).lower() or "InductorError" in type(error).__name__:
+            raise Unsupported(f"torch.compile does not work here: {str(error).strip().splitlines()[0]}") from error
+        raise
+    return Call(compiled, tensors, what + ", compiled by inductor", counted=True)
+
+
+class Call:
+    """A function on tensors; calling it computes once."""
+
+    def __init__(self, function: Callable[[T], Any], tensors: T, what_ran: str, counted: bool = False) -> None:
+        self.function, self.tensors = function, tensors
+        self.what_ran = what_ran
+        self.counted = counted
+
+    def __call__(self) -> Any:
+        return self.function(self.tensors)
+
+    def readings(self) -> list[dict[str, Any]]:
+        """Graphs that the compiler made: more than one for a case is a recompilation."""
+        if not self.counted:
+            return []
+        graphs = torch._dynamo.utils.counters["stats"].get("unique_graphs", 0)
+        about = "graphs that torch.compile made in this process; each is compiled on its first run"
+        return [{"id": "compiled-graphs", "title": "compiled graphs", "value": graphs, "about": about}]
+
+
+def tensor(array: Any) -> Any:
+    """A tensor of its own memory; uint16 holds the bits of bf16."""
+    made = torch.from_numpy(np.array(array))
+    return made.view(torch.bfloat16) if array.dtype == np.uint16 else made
+
+
+def _form(case: Case) -> str:
+    return "tanh" if case.get("form") == "tanh" else "none"
+
+
+def _norm(case: Case, x: Any, t: T) -> Any:
+    return F.layer_norm(x, x.shape[-1:], t["gamma"], t["beta"], case.get("eps", 1e-5))
+
+
+def _residual(case: Case, t: T) -> Any:
+    total = t["x"] + t["residual"]
+    return {"y": _norm(case, total, t), "sum": total}
+
+
+def _cross_entropy(case: Case, t: T) -> Any:
+    x, labels = t["x"], t["labels"]
+    loss = F.cross_entropy(x.reshape(-1, x.shape[-1]), labels.reshape(-1), reduction=case["reduction"])
+    return loss.reshape(labels.shape) if case["reduction"] == "none" else loss
+
+
+LAYERS: dict[str, Callable[[Case, T], Any]] = {
+    "layer-norm": lambda case, t: _norm(case, t["x"], t),
+    "gelu": lambda case, t: F.gelu(t["x"], approximate=_form(case)),
+    "swish": lambda _, t: F.silu(t["x"]),
+    "softmax": lambda _, t: F.softmax(t["x"], dim=-1),
+    "mse-loss": lambda case, t: F.mse_loss(t["x"], t["target"], reduction=case["reduction"]),
+    "cross-entropy-loss": _cross_entropy,
+    "bias-gelu": lambda case, t: F.gelu(t["x"] + t["bias"], approximate=_form(case)),
+    "residual-layer-norm": _residual,
+    "swiglu": lambda _, t: F.silu(t["x"]) * t["up"],
+}
+
+
+def _mask(case: Case, t: T, rows: int) -> Any:
+    """What is added to scores; None without a mask."""
+    if case["mask"] == "causal":
+        return torch.full((rows, rows), float("-inf")).triu(1)
+    if case["mask"] == "padding":
+        hidden = torch.arange(rows)[None, :] >= t["lengths"][:, None]
+        return torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[:, None, None, :]
+    return None
+
+
+def _grouped(x: Any, heads: int) -> Any:
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def scores(case: Case, t: T, q: Any, k: Any) -> Any:
+    made = (q * q.shape[-1] ** -0.5) @ _grouped(k, q.shape[1]).transpose(-2, -1)
+    mask = _mask(case, t, q.shape[2])
+    return made if mask is None else made + mask
+
+
+def plain(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
+    return F.softmax(scores(case, t, q, k), dim=-1) @ _grouped(v, q.shape[1])
+
+
+def fused(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
+    k, v = _grouped(k, q.shape[1]), _grouped(v, q.shape[1])
+    if case["mask"] == "padding":
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(case, t, q.shape[2]))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=case["mask"] == "causal")
+
+
+def flash(case: Case, t: T, q: Any, k: Any, v: Any) -> Any:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return fused(case, t, q, k, v)
+
+
+def _split(case: Case, qkv: Any) -> tuple[Any, Any, Any]:
+    heads, kv = case["heads"], case["kv-heads"] or case["heads"]
+    batch, rows, _ = qkv.shape
+    head = case["dimension"] // heads
+    parts = qkv.split([heads * head, kv * head, kv * head], dim=-1)
+    q, k, v = (part.reshape(batch, rows, -1, head).transpose(1, 2) for part in parts)
+    return q, k, v
+
+
+def _whole(case: Case, form: Any, t: T, x: Any) -> Any:
+    q, k, v = _split(case, F.linear(x, t["w_qkv"], t["b_qkv"]))
+    context = form(case, t, q, k, v).transpose(1, 2).reshape(x.shape)
+    return F.linear(context, t["w_out"], t["b_out"])
+
+
+def _layer(case: Case, form: Any, t: T) -> Any:
+    x, width = t["x"], t["x"].shape[-1:]
+    x = x + _whole(case, form, t, F.layer_norm(x, width, t["gamma_1"], t["beta_1"]))
+    hidden = F.linear(F.layer_norm(x, width, t["gamma_2"], t["beta_2"]), t["w_up"], t["b_up"])
+    return x + F.linear(F.gelu(hidden, approximate="tanh"), t["w_down"], t["b_down"])
+
+
+def attention(workload: str) -> Callable[[Case, Any, T], Any]:
+    """The function of a part of attention, or of all of it."""
+    table: dict[str, Callable[[Case, Any, T], Any]] = {
+        "attention-qkv": lambda _c, _f, t: F.linear(t["x"], t["w_qkv"], t["b_qkv"]),
+        "attention-scores": lambda c, _f, t: scores(c, t, t["q"], t["k"]),
+        "attention-softmax": lambda c, _f, t: _soft(c, t),
+        "attention-weighted-sum": lambda _c, _f, t: t["weights"] @ _grouped(t["v"], t["weights"].shape[1]),
+        "attention-output": lambda _c, _f, t: F.linear(t["context"], t["w_out"], t["b_out"]),
+        "attention-core": lambda c, form, t: form(c, t, t["q"], t["k"], t["v"]),
+        "attention": lambda c, form, t: _whole(c, form, t, t["x"]),
+        "transformer-layer": _layer,
+    }
+    return table[workload]
+
+
+def _soft(case: Case, t: T) -> Any:
+    mask = _mask(case, t, t["scores"].shape[-1])
+    return F.softmax(t["scores"] if mask is None else t["scores"] + mask, dim=-1)

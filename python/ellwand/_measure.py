@@ -1,0 +1,226 @@
+"""``ellwand.bench`` and ``ellwand.compare``: functions of the caller under the instrument, in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from . import _call, _load, _native, _registry
+from ._call import Call
+from ._errors import EllwandError, InProcessWarning, describe
+from ._record import read
+from ._results import Comparison, Measurement
+
+__all__ = ["bench", "compare"]
+
+EFFORTS = ("quick", "normal", "thorough")
+#: How long a command may take to end after Ctrl-C before it is killed, in seconds.
+FAREWELL_S = 10.0
+
+
+def bench(
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    effort: str = "quick",
+    threads: int | None = None,
+    tolerance: tuple[float, float] = (1e-8, 1e-5),
+    inplace: bool = False,
+    isolated: bool | None = None,
+    **kwargs: Any,
+) -> Measurement:
+    """Measures ``function(*args, **kwargs)``: the median time of a call with its 95 % interval.
+
+    The function runs in fresh worker processes if another process can find it by name; otherwise in this one, with a warning.
+    ``isolated`` demands the one or the other. A function that raises raises EllwandError here.
+    """
+    _stop_in_worker()
+    if effort not in EFFORTS:
+        raise EllwandError(f"effort: {effort!r} is unknown; expected one of {', '.join(EFFORTS)}")
+    call = _call_of([function], args, kwargs, threads, tolerance, inplace)
+    with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
+        if _in_workers(call, isolated, "its interval does not cover the differences between processes"):
+            run = ["run", _call.NAME, "--effort", effort, "--no-ceilings", "--no-plot", "-o", f"{folder}/out"]
+            _command(call, folder, run)
+        else:
+            _here(call, f"{folder}/out", [function], args, kwargs, effort)
+        measurement = read(f"{folder}/out")[0]
+    if not measurement.ok:
+        raise EllwandError(f"{measurement.implementation}: {measurement.status}: {measurement.reason}")
+    return replace(measurement, workload="call")
+
+
+def compare(
+    baseline: Callable[..., Any],
+    candidate: Callable[..., Any],
+    /,
+    *args: Any,
+    rope: float = 0.01,
+    blocks: int | None = None,
+    threads: int | None = None,
+    tolerance: tuple[float, float] = (1e-8, 1e-5),
+    inplace: bool = False,
+    isolated: bool | None = None,
+    **kwargs: Any,
+) -> Comparison:
+    """Decides whether ``candidate(*args)`` is faster than ``baseline(*args)``, slower, or the same within ``rope``.
+
+    Each block runs the baseline, the candidate and the baseline again in fresh processes, in turns; results must agree within
+    ``tolerance`` (absolute, relative). Functions that no other process can find are measured in this one, with a warning:
+    their ratio is a hint and no verdict.
+    """
+    _stop_in_worker()
+    call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace)
+    with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
+        if not _in_workers(call, isolated, "the ratio suggests, and decides nothing"):
+            return _compare_here(call, f"{folder}/out", [baseline, candidate], args, kwargs, rope)
+        sides = [f"{_call.NAME}:{name}" for name in call.names]
+        most = [] if blocks is None else ["--blocks", str(blocks)]
+        out = _command(call, folder, ["compare", *sides, "--rope", str(rope), *most, "--format", "json"])
+    try:
+        row = json.loads(out)[0]
+    except (ValueError, IndexError) as error:
+        raise EllwandError(f"compare printed no verdict: {out.strip() or 'nothing'}") from error
+    if row["verdict"] == "none":
+        raise EllwandError(f"no verdict: {row.get('arm')}: {row.get('outcome')}: {row.get('reason')}")
+    return _comparison(row, call)
+
+
+def _comparison(row: dict[str, Any], call: Call) -> Comparison:
+    more = row.get("more_blocks")
+    reason = f"about {more} more blocks needed: blocks={len(row['blocks']) + more}" if more else None
+    if row.get("unsettled"):
+        reason = f"the fastest times are the same, and the {row['unsettled']} of the slots is not settled"
+    disturbed = row.get("disturbed") or 0.0
+    notes = (f"contended: {disturbed:.0%} of the slots met a context switch",) if disturbed > 0.5 else ()
+    return Comparison(
+        call.names[0],
+        call.names[1],
+        row["verdict"],
+        row["ratio"],
+        row["low"],
+        row["high"],
+        row["rope"],
+        (row["seconds"][0], row["seconds"][1]),
+        len(row["blocks"]),
+        row["elapsed_s"],
+        reason,
+        notes,
+    )
+
+
+def _stop_in_worker() -> None:
+    if _load.loading:
+        raise _load.Stop
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", "") or getattr(function, "__name__", "") or type(function).__name__
+    return re.sub(r"[^A-Za-z0-9_.-]+", "", name.split(".<locals>.")[-1]) or "function"
+
+
+def _call_of(
+    functions: list[Callable[..., Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    threads: int | None,
+    tolerance: tuple[float, float],
+    inplace: bool,
+) -> Call:
+    for function in functions:
+        if not callable(function):
+            raise EllwandError(f"{function!r} is no function; expected one, with its arguments after it")
+    names = [_name(function) for function in functions]
+    if len(set(names)) < len(names):
+        names = [names[0], f"{names[1]}-2"]
+    if threads is None:
+        # The libraries that use all cores unless told otherwise; NumPy's products are noticed by their CPU time.
+        threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
+    try:
+        blob = _call.pickled((functions, args, kwargs))
+    except Exception as error:
+        blob = b""
+        _failure[:] = [describe(error).splitlines()[0]]
+    return Call(names, blob, threads, tolerance, inplace, list(sys.path), _call.main_file())
+
+
+#: Why the last call could not be pickled.
+_failure: list[str] = []
+
+
+def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
+    """Whether fresh processes can run the call."""
+    if call.blob and _call.usable_elsewhere(call.blob):
+        return isolated is not False
+    why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({_failure[0]})"
+    how = "define it at the top level of a file, or `pip install cloudpickle`"
+    if isolated:
+        raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")
+    if isolated is None:
+        message = f"{' and '.join(call.names)} ran in this process, because {why}: {price}; {how}"
+        warnings.warn(InProcessWarning(message), stacklevel=3)
+    return False
+
+
+def _command(call: Call, folder: str, words: list[str]) -> str:
+    """Runs a command of ``ellwand`` on the call; returns what it printed."""
+    file = f"{folder}/call"
+    with open(file, "wb") as out:
+        pickle.dump(call, out)
+    from .__main__ import CALL, launch
+
+    command = [*launch([], file)[:-1], *words]
+    assert CALL in command
+    # Its own group: Ctrl-C reaches it once, through us.
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out_text, err_text = process.communicate()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
+    if process.returncode not in (0, 3, 4, 5, 6, 1) or (process.returncode == 1 and not _wrote(folder, out_text)):
+        raise EllwandError(f"the measurement ended with code {process.returncode}: {err_text.strip()[-2000:]}")
+    return out_text
+
+
+def _wrote(folder: str, out: str) -> bool:
+    return os.path.exists(f"{folder}/out/record.jsonl") or bool(out.strip())
+
+
+def _here(
+    call: Call, path: str, functions: list[Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any], effort: str
+) -> None:
+    os.makedirs(path)
+    rows = _call.rows(replace(call, content=(functions, args, kwargs)))
+    _native.measure(f"{path}/record.jsonl", _call.NAME, *rows, effort, 42)
+
+
+def _compare_here(
+    call: Call, path: str, functions: list[Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any], rope: float
+) -> Comparison:
+    _here(call, path, functions, args, kwargs, "normal")
+    sides = list(read(path))
+    ended = next((side for side in sides if not side.ok), None)
+    if ended is not None:
+        raise EllwandError(f"{ended.implementation}: {ended.status}: {ended.reason}")
+    a, b = (side.seconds or float("nan") for side in sides)
+    names = call.names
+    return Comparison(names[0], names[1], "suggests", b / a, b / a, b / a, rope, (a, b), 0, 0.0)

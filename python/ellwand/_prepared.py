@@ -1,0 +1,104 @@
+"""An implementation made ready for one case: from what the user's function returned to what the instrument calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _arrays
+from ._case import Case
+from ._errors import EllwandError
+
+if TYPE_CHECKING:
+    from ._registry import Implementation
+
+__all__ = ["Ready", "ready"]
+
+#: id, title, unit, better, value (None: unavailable), about.
+Reading = tuple[str, str, str, str, "float | None", str]
+
+
+@dataclass
+class Ready:
+    """What the Rust half calls; it times ``run`` and, if there is one, the function that ``waiter`` finds."""
+
+    run: Callable[[], Any]
+    keeps: bool
+    waiter: Callable[[Any], Callable[[Any], None] | None]
+    poison: Callable[[Any], None]
+    output: Callable[[Any], dict[str, Any]]
+    readings: Callable[[], list[Reading]]
+    what_ran: str
+
+
+def _changed(before: dict[str, bytes], inputs: dict[str, Any]) -> str | None:
+    return next((name for name, array in inputs.items() if before[name] != _digest(array)), None)
+
+
+def _digest(array: Any) -> bytes:
+    import hashlib
+
+    return hashlib.blake2b(memoryview(array).cast("B"), digest_size=16).digest() if array.size else b""
+
+
+def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
+    """Prepares ``row`` for ``case``. The arrays of ``inputs`` are this implementation's own."""
+    before = {name: _digest(array) for name, array in inputs.items()}
+    made = row.function(case, inputs)
+
+    def output(result: Any) -> dict[str, Any]:
+        name = _changed(before, inputs)
+        if name is not None:
+            raise EllwandError(f"it changed its argument '{name}'; copy what you write to")
+        return _arrays.named(result, row.outputs)
+
+    what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
+    if callable(made) and not hasattr(made, "run"):
+        keep = list(inputs.values())
+        told = _readings(getattr(made, "readings", None))
+        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, told, what_ran)
+    return _object(made, row, output, what_ran)
+
+
+def _object(made: Any, row: Implementation, output: Callable[[Any], dict[str, Any]], what_ran: str) -> Ready:
+    missing = [name for name in ("run", "output") if not callable(getattr(made, name, None))]
+    if missing:
+        raise EllwandError(
+            f"{row.workload}:{row.name} prepared a {type(made).__name__} without {' and '.join(missing)}; "
+            "expected a function of no arguments that returns the outputs, or an object with run() and output()"
+        )
+    sync = getattr(made, "sync", None)
+    poison = getattr(made, "poison", None)
+    return Ready(
+        run=made.run,
+        keeps=False,
+        waiter=lambda _result: (lambda _nothing: sync()) if sync else None,
+        poison=lambda _result: poison() if poison else None,
+        output=lambda _result: output(made.output()),
+        readings=_readings(getattr(made, "readings", None)),
+        what_ran=what_ran,
+    )
+
+
+def _readings(function: Callable[[], Any] | None) -> Callable[[], list[Reading]]:
+    return (lambda: [_reading(each) for each in function()]) if function else list
+
+
+def _reading(given: Any) -> Reading:
+    """A reading from a dictionary: id and value at least."""
+    try:
+        name, value = str(given["id"]), given["value"]
+        return (
+            name,
+            str(given.get("title", name)),
+            str(given.get("unit", "")),
+            str(given.get("better", "neither")),
+            None if value is None else float(value),
+            str(given.get("about", "")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EllwandError(
+            f"readings: {given!r} is no reading ({type(error).__name__}: {error}); "
+            "expected a dictionary such as {'id': 'cache-size', 'value': 3.0, 'unit': 'B'}"
+        ) from error

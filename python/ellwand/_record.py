@@ -1,0 +1,154 @@
+"""Records as Python objects: ``ellwand.read("record.jsonl")``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _native
+from ._errors import EllwandError
+from ._results import _HEAD, Measurement, table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Record", "read"]
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+class Record(Sequence[Measurement]):
+    """The measurements of a record. Statistics are computed by the report, as every other format prints them."""
+
+    def __init__(self, path: Path, report: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+        self.path = path
+        #: The whole report model, as ``ellwand report --format json`` prints it.
+        self.report = report
+        #: The lines of the record, parsed: facts and raw samples.
+        self.lines = lines
+        self.measurements = [_measurement(row, lines) for each in report["workloads"] for row in each["rows"]]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.measurements[index]
+
+    def __len__(self) -> int:
+        return len(self.measurements)
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self.measurements)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The machine."""
+        environment: dict[str, Any] = self.report["runs"][0]["environment"]
+        return environment
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dictionary a measurement: parameters, status, metrics, readings."""
+        return [
+            {
+                "workload": m.workload,
+                **m.params,
+                "implementation": m.implementation,
+                "device": m.device,
+                "status": m.status,
+                "reason": m.reason,
+                "seconds": m.seconds,
+                "low": m.low,
+                "high": m.high,
+                "first_run_s": m.first_run_s,
+                **{name: value for name, value in m.metrics.items() if name != "time"},
+                **m.readings,
+            }
+            for m in self.measurements
+        ]
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame."""
+        return _frame("pandas", self.rows())
+
+    def to_polars(self) -> Any:
+        """The rows as a polars frame."""
+        return _frame("polars", self.rows())
+
+    def text(self, format: str = "table") -> str:
+        """The report in any format: table, markdown, csv, json, jsonl, seed-json."""
+        return _native.report([str(self.path)], format)
+
+    def __repr__(self) -> str:
+        return self.text("table")
+
+    def _repr_html_(self) -> str:
+        rows = [[m.workload, *(str(v) for v in m.params.values()), *m._row()] for m in self.measurements]
+        axes = list(self.measurements[0].params) if self.measurements else []
+        same = all(list(m.params) == axes for m in self.measurements)
+        if not same:
+            rows = [[m.workload, ", ".join(f"{k}={v}" for k, v in m.params.items()), *m._row()] for m in self]
+            axes = ["case"]
+        return table(["workload", *axes, *_HEAD], rows)
+
+
+def _frame(library: str, rows: list[dict[str, Any]]) -> Any:
+    import importlib
+
+    try:
+        module = importlib.import_module(library)
+    except ImportError as error:
+        raise EllwandError(f"{library} is not installed: `pip install {library}`, or use .rows()") from error
+    return module.DataFrame(rows)
+
+
+def _samples(lines: list[dict[str, Any]], case: str, implementation: str, device: str) -> np.ndarray[Any, Any] | None:
+    import numpy as np
+
+    for line in lines:
+        if line.get("kind") != "measurement" or line["case"]["id"] != case:
+            continue
+        if (line["implementation"], line["device"]) == (implementation, device) and line["samples"]:
+            samples = line["samples"]
+            return np.asarray(samples["wall_ns"], float) / np.asarray(samples["iterations"], float) * 1e-9
+    return None
+
+
+def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measurement:
+    time = row["metrics"].get("time") or {}
+    median = {name: value["median"] for name, value in row["metrics"].items() if "median" in value}
+    return Measurement(
+        workload=row["case"].split("/")[0],
+        implementation=row["implementation"],
+        params=row["params"],
+        status=row["status"]["word"],
+        reason=row["status"]["reason"],
+        seconds=time.get("median"),
+        low=time.get("low"),
+        high=time.get("high"),
+        device=row["device"],
+        what_ran=row["what_ran"],
+        first_run_s=row["first_run_s"],
+        prepare_s=row["prepare_s"],
+        metrics=median,
+        readings={reading["id"]: reading["value"] for reading in row.get("readings", [])},
+        warnings=tuple(row.get("warnings", ())),
+        samples=_samples(lines, row["case"], row["implementation"], row["device"]),
+    )
+
+
+def read(path: PathLike) -> Record:
+    """Reads a record: a ``record.jsonl``, or the directory that holds one."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / "record.jsonl"
+    if not file.is_file():
+        raise EllwandError(f"{path}: there is no such record; expected a record.jsonl, or a directory that holds one")
+    report = json.loads(_native.report([str(file)], "json"))
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            # The last line of a run that was killed; the report skipped it too.
+            continue
+    return Record(file, report, lines)

@@ -1,0 +1,48 @@
+"""Thread pools of other libraries: as many threads as were declared, asleep soon after their work."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["limit", "tame"]
+
+#: Spins before an OpenMP thread sleeps, about 0.1 ms. The default of GNU OpenMP spins for milliseconds, which the implementation
+#: that takes the next slot would pay for; no spinning at all would charge each operator a wake-up.
+SPINS = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
+
+_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def tame() -> None:
+    """Called in a worker before any framework is imported. Values that the user set stay."""
+    for name, value in SPINS.items():
+        os.environ.setdefault(name, value)
+
+
+def limit(threads: int) -> None:
+    """Gives every pool ``threads`` threads, whether its library is loaded or not."""
+    for name in _POOLS:
+        os.environ[name] = str(threads)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(threads)
+    _limit_openblas(threads)
+
+
+def _limit_openblas(threads: int) -> None:
+    """The OpenBLAS that NumPy brings reads its variables once, when NumPy is imported."""
+    import ctypes
+
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            paths = {line.split()[-1] for line in maps if "openblas" in line and ".so" in line}
+    except OSError:
+        # Without /proc the pool keeps what the environment says.
+        return
+    names = [f"{scipy}openblas_set_num_threads{suffix}" for scipy in ("scipy_", "") for suffix in ("64_", "")]
+    for path in paths:
+        library = ctypes.CDLL(path)
+        function = next((getattr(library, name) for name in names if hasattr(library, name)), None)
+        if function is not None:
+            function(ctypes.c_int(threads))

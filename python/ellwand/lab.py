@@ -1,0 +1,306 @@
+"""Profiling as a lab teaches it: time a function, profile the parts of attention, find the bottleneck, optimise, measure memory.
+
+Works on PyTorch, JAX and NumPy, whichever the caller uses. For verdicts use ``ellwand.compare``: what is timed here runs in the
+calling process, one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _arrays
+from ._errors import EllwandError
+
+__all__ = [
+    "AttentionProfile",
+    "Bottleneck",
+    "MemoryUsage",
+    "benchmark_function",
+    "identify_bottleneck",
+    "measure_memory_usage",
+    "optimize_attention",
+    "profile_attention_components",
+]
+
+COMPONENTS = ("QKV Projection", "Score Computation", "Softmax", "Weighted Sum", "Output Projection")
+#: What helps where a component takes longest.
+ADVICE = {
+    "Score Computation": "Use Flash Attention",
+    "Softmax": "Use Flash Attention",
+    "Weighted Sum": "Use Flash Attention",
+    "QKV Projection": "Use a lower precision, or fuse the three projections into one product",
+    "Output Projection": "Use a lower precision",
+}
+#: FLOP a byte from which a machine computes longer than it reads: between those of CPUs (about 10) and GPUs (about 50). An estimate.
+RIDGE = 20.0
+
+
+def _arguments(args: Any) -> tuple[Any, ...]:
+    return tuple(args) if isinstance(args, (tuple, list)) else (args,)
+
+
+def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10, iterations: int = 100) -> float:
+    """Mean seconds of ``fn(*args)``, waiting for its result each time, after ``warmup`` calls."""
+    if warmup < 0 or iterations < 1:
+        raise EllwandError(f"warmup={warmup}, iterations={iterations}: expected at least 0 and at least 1")
+    given = _arguments(args)
+    result = None
+    for _ in range(max(1, warmup)):
+        result = fn(*given)
+    wait = _arrays.waiter(result)
+    if wait is None:
+        start = time.perf_counter()
+        for _ in range(iterations):
+            fn(*given)
+        return (time.perf_counter() - start) / iterations
+    wait(result)
+    start = time.perf_counter()
+    for _ in range(iterations):
+        wait(fn(*given))
+    return (time.perf_counter() - start) / iterations
+
+
+class AttentionProfile(dict[str, float]):
+    """Milliseconds by component; prints as a table with the bottleneck and a recommendation."""
+
+    #: FLOP a byte of each component.
+    intensity: dict[str, float]
+    framework: str
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of all components."""
+        return math.fsum(self.values())
+
+    def __str__(self) -> str:
+        rule = "-" * 40
+        lines = ["Attention Component Profiling:", "=" * 40, f"{'Component':<20}{'Time (ms)':<13}% Total", rule]
+        lines += [f"{name:<20}{ms:<13.3f}{ms / self.total:.1%}" for name, ms in self.items()]
+        lines += [rule, f"{'Total':<20}{self.total:<13.3f}{1:.1%}", ""]
+        found = identify_bottleneck(self)
+        lines += [f"Bottleneck: {found} ({found.share:.1%})", f"Recommendation: {found.recommendation}"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from ._results import table
+
+        rows = [[name, f"{ms:.3f}", f"{ms / self.total:.1%}"] for name, ms in self.items()]
+        found = identify_bottleneck(self)
+        return table(["component", "ms", "share"], rows, f"Bottleneck: {found}. {found.recommendation}")
+
+
+class Bottleneck(str):
+    """The name of the component that takes longest, with what is known of it."""
+
+    time_ms: float
+    share: float
+    #: "memory", "compute" or "unknown"; estimated from the operations and bytes of the component.
+    bound: str
+    recommendation: str
+
+
+def _framework(name: str | None) -> str:
+    if name is not None:
+        if name not in ("torch", "jax", "numpy"):
+            raise EllwandError(f"framework: {name!r} is unknown; expected 'torch', 'jax' or 'numpy'")
+        if importlib.util.find_spec(name) is None:
+            raise EllwandError(f"framework: {name} is not installed; `pip install {name}`, or another framework")
+        return name
+    # The one that the caller imported, or else one that is installed.
+    loaded = [each for each in ("torch", "jax") if each in sys.modules]
+    installed = [each for each in ("torch", "jax") if importlib.util.find_spec(each) is not None]
+    return (loaded or installed or ["numpy"])[0]
+
+
+def profile_attention_components(
+    seq_len: int,
+    d_model: int,
+    num_heads: int,
+    *,
+    batch: int = 1,
+    framework: str | None = None,
+    iterations: int = 20,
+    show: bool = False,
+) -> AttentionProfile:
+    """Times each component of attention in milliseconds."""
+    if min(seq_len, d_model, num_heads, batch) < 1 or d_model % num_heads:
+        raise EllwandError(
+            f"seq_len={seq_len}, d_model={d_model}, num_heads={num_heads}: expected numbers above 0, and heads that divide d_model"
+        )
+    import numpy as np
+
+    name = _framework(framework)
+    rng = np.random.default_rng(0)
+    head = d_model // num_heads
+
+    def normal(*shape: int) -> Any:
+        return (rng.standard_normal(shape) / math.sqrt(shape[-1])).astype(np.float32)
+
+    x, w_qkv, w_out = normal(batch, seq_len, d_model), normal(d_model, 3 * d_model), normal(d_model, d_model)
+    q, k, v = (normal(batch, num_heads, seq_len, head) for _ in range(3))
+    scores = normal(batch, num_heads, seq_len, seq_len)
+    functions, place = _components(name)
+    calls = {
+        "QKV Projection": (functions["product"], (x, w_qkv)),
+        "Score Computation": (functions["product"], (q, np.ascontiguousarray(k.swapaxes(-2, -1)))),
+        "Softmax": (functions["softmax"], (scores,)),
+        "Weighted Sum": (functions["product"], (scores, v)),
+        "Output Projection": (functions["product"], (x, w_out)),
+    }
+    profile = AttentionProfile()
+    profile.framework = name
+    profile.intensity = _intensity(batch * seq_len, d_model, num_heads, seq_len)
+    for component, (function, arrays) in calls.items():
+        placed = tuple(place(array) for array in arrays)
+        profile[component] = 1e3 * benchmark_function(function, placed, warmup=3, iterations=iterations)
+    if show:
+        print(profile)
+    return profile
+
+
+def _intensity(positions: int, d: int, heads: int, seq: int) -> dict[str, float]:
+    """Required FLOP a byte of each component, in float32."""
+
+    def product(flops: float, *values: int) -> float:
+        return flops / (4.0 * sum(values))
+
+    square = positions * heads * seq
+    return {
+        "QKV Projection": product(6.0 * positions * d * d, positions * d, 3 * d * d, 3 * positions * d),
+        "Score Computation": product(2.0 * positions * seq * d, 2 * positions * d, square),
+        "Softmax": product(5.0 * square, 2 * square),
+        "Weighted Sum": product(2.0 * positions * seq * d, 2 * positions * d, square),
+        "Output Projection": product(2.0 * positions * d * d, 2 * positions * d, d * d),
+    }
+
+
+def _components(name: str) -> tuple[dict[str, Callable[..., Any]], Callable[[Any], Any]]:
+    """Product and softmax of a framework, and how an array gets there."""
+    if name == "torch":
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        soft = functools.partial(torch.nn.functional.softmax, dim=-1)
+        return {"product": torch.matmul, "softmax": soft}, lambda array: torch.from_numpy(array).to(device)
+    if name == "jax":
+        import jax
+
+        return {"product": jax.jit(jax.numpy.matmul), "softmax": jax.jit(jax.nn.softmax)}, jax.numpy.asarray
+    import numpy as np
+
+    from . import nn
+
+    return {"product": np.matmul, "softmax": nn.softmax}, lambda array: array
+
+
+def identify_bottleneck(profile_results: Mapping[str, float]) -> Bottleneck:
+    """The component that takes longest: a string with ``share``, ``bound`` and ``recommendation``."""
+    times = {name: float(value) for name, value in profile_results.items() if isinstance(value, (int, float))}
+    times = {name: value for name, value in times.items() if name.lower() != "total"}
+    if not times:
+        raise EllwandError("profile_results: it holds no times; expected a dictionary of times by component")
+    name = max(times, key=lambda each: times[each])
+    found = Bottleneck(name)
+    found.time_ms = times[name]
+    found.share = times[name] / (math.fsum(times.values()) or 1.0)
+    intensity = getattr(profile_results, "intensity", {}).get(name)
+    found.bound = "unknown" if intensity is None else "compute" if intensity >= RIDGE else "memory"
+    general = "Read less: fuse it with its neighbours" if found.bound == "memory" else "Measure it alone with ellwand.bench"
+    found.recommendation = ADVICE.get(name, general)
+    return found
+
+
+LEVELS = ("baseline", "torch.compile", "scaled_dot_product_attention", "flash attention")
+
+
+def optimize_attention(Q: Any, K: Any, V: Any, optimization_level: int = 0) -> Any:
+    """Attention of tensors [batch, heads, sequence, head]: 0 step by step, 1 compiled, 2 fused, 3 by the flash backend alone."""
+    if optimization_level not in range(len(LEVELS)):
+        named = ", ".join(f"{level} ({name})" for level, name in enumerate(LEVELS))
+        raise EllwandError(f"optimization_level: {optimization_level!r} is unknown; expected {named}")
+    if "torch" not in sys.modules:
+        if optimization_level == 0:
+            return _plain_attention(Q, K, V)
+        raise EllwandError("optimization_level: levels above 0 need PyTorch tensors, and PyTorch is not imported")
+    return _torch_attention(optimization_level)(Q, K, V)
+
+
+def _plain_attention(q: Any, k: Any, v: Any) -> Any:
+    import numpy as np
+
+    scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True)) @ v
+
+
+@functools.cache
+def _torch_attention(level: int) -> Callable[[Any, Any, Any], Any]:
+    import torch
+    from torch.nn import functional as F
+
+    def plain(q: Any, k: Any, v: Any) -> Any:
+        return F.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+    def flash(q: Any, k: Any, v: Any) -> Any:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v)
+
+    functions: Sequence[Callable[[Any, Any, Any], Any]] = (
+        plain,
+        torch.compile(plain) if level == 1 else plain,
+        F.scaled_dot_product_attention,
+        flash,
+    )
+    return functions[level]
+
+
+class MemoryUsage(float):
+    """Peak megabytes above what was in use before, with where the figure comes from."""
+
+    source: str
+    before_mb: float
+
+
+def measure_memory_usage(fn: Callable[..., Any], args: Any = ()) -> MemoryUsage:
+    """Peak memory of ``fn(*args)`` in megabytes: of the GPU if PyTorch computes there, else of the process."""
+    given = _arguments(args)
+    torch = sys.modules.get("torch")
+    on_gpu = torch is not None and any(getattr(each, "is_cuda", False) for each in given)
+    if torch is not None and on_gpu:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = float(torch.cuda.memory_allocated())
+        fn(*given)
+        torch.cuda.synchronize()
+        return _usage(before, float(torch.cuda.max_memory_allocated()), "the CUDA allocator of PyTorch")
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
+            refs.write("5")
+        before = _resident("VmRSS:")
+    except OSError as error:
+        raise EllwandError(f"peak memory is unavailable: this system has no /proc/self/clear_refs ({error})") from error
+    result = fn(*given)
+    wait = _arrays.waiter(result)
+    if wait is not None:
+        wait(result)
+    return _usage(before, _resident("VmHWM:"), "the resident set of the process")
+
+
+def _usage(before: float, peak: float, source: str) -> MemoryUsage:
+    usage = MemoryUsage(max(0.0, peak - before) / 1e6)
+    usage.source, usage.before_mb = source, before / 1e6
+    return usage
+
+
+def _resident(key: str) -> float:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        line = next(line for line in status if line.startswith(key))
+    return float(line.split()[1]) * 1024

@@ -1,0 +1,85 @@
+"""The pytest fixture ``measure``: budgets of time and memory as assertions.
+
+    def test_budget(measure):
+        measure(my_function, data).takes_at_most(5e-3)
+
+    def test_regression(measure):
+        measure.compare(old, new, data).is_not_slower()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ._results import Comparison, Measurement, human
+
+__all__ = ["Measure", "measure"]
+
+
+class Budget:
+    """A measurement that can be held against limits."""
+
+    def __init__(self, measurement: Measurement, memory_mb: Callable[[], float]) -> None:
+        self.measurement = measurement
+        self._memory = memory_mb
+
+    def takes_at_most(self, seconds: float) -> Budget:
+        """Fails only if the whole interval lies above the limit: noise alone does not fail a test."""
+        low = self.measurement.low
+        if low is not None and low > seconds:
+            pytest.fail(f"{self.measurement!r} takes longer than {human(seconds)}", pytrace=False)
+        return self
+
+    def needs_at_most(self, megabytes: float) -> Budget:
+        """Fails if peak memory exceeds the limit in three runs out of three."""
+        peaks = []
+        for _ in range(3):
+            peaks.append(self._memory())
+            if peaks[-1] <= megabytes:
+                return self
+        pytest.fail(f"it needs {min(peaks):.1f} MB or more, above the limit of {megabytes:g} MB", pytrace=False)
+
+
+class Verdict:
+    """A comparison that can be asserted on."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+
+    def is_not_slower(self) -> Verdict:
+        """Fails if the candidate was shown to be slower. An undecided comparison passes."""
+        if self.comparison.slower:
+            pytest.fail(repr(self.comparison), pytrace=False)
+        return self
+
+    def is_faster(self) -> Verdict:
+        """Fails unless the candidate was shown to be faster."""
+        if not self.comparison.faster:
+            pytest.fail(f"not shown to be faster: {self.comparison!r}", pytrace=False)
+        return self
+
+
+class Measure:
+    """Calls of the fixture."""
+
+    def __call__(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Budget:
+        from ._measure import bench
+        from .lab import measure_memory_usage
+
+        measurement = bench(function, *args, **options)
+        return Budget(measurement, lambda: float(measure_memory_usage(function, args)))
+
+    def compare(self, baseline: Callable[..., Any], candidate: Callable[..., Any], /, *args: Any, **options: Any) -> Verdict:
+        """As ``ellwand.compare``."""
+        from ._measure import compare
+
+        return Verdict(compare(baseline, candidate, *args, **options))
+
+
+@pytest.fixture
+def measure() -> Measure:
+    """Measures functions in fresh processes."""
+    return Measure()

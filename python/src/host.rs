@@ -1,0 +1,120 @@
+//! The command line and the worker, hosted by an interpreter.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ellwand::Registry;
+use ellwand::internals::bench::worker::Launch;
+use ellwand::internals::bench::writer;
+use ellwand::internals::core::view::{Implementations, View};
+use ellwand::internals::report::{FORMATS, Options, Report, format};
+use pyo3::prelude::*;
+
+use crate::prepared::FORKED;
+use crate::{errors, rows};
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(worker, module)?)?;
+    module.add_function(wrap_pyfunction!(report, module)?)?;
+    module.add_function(wrap_pyfunction!(outputs, module)?)?;
+    module.add_function(wrap_pyfunction!(forked, module)?)
+}
+
+/// The registry of the program `ellwand`, and what Python adds to it.
+pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
+    let mut registry = built_in();
+    rows::register(&mut registry, workloads, implementations)?;
+    Ok(registry)
+}
+
+fn built_in() -> Registry {
+    let mut registry = ellwand::devices();
+    ellwand_lattice::register(&mut registry);
+    ellwand_nn::register(&mut registry);
+    ellwand_kde::register(&mut registry);
+    ellwand_calibration::register(&mut registry);
+    ellwand_gpu::register(&mut registry);
+    let looks = "reference scalar simd parallel cuda fused blocked naive wgpu memory-efficient,,unfused unfused-parallel \
+                 non-temporal,,,,,gemm matrixmultiply";
+    registry.views.push(View::Implementations(Implementations {
+        looks: looks.split([' ', ',']).map(String::from).collect(),
+        threaded: vec![("parallel".into(), "simd".into())],
+    }));
+    registry
+}
+
+/// Runs a command and returns its exit code. `launch` is the command that starts a worker.
+#[pyfunction]
+fn run(
+    py: Python<'_>,
+    args: Vec<OsString>,
+    line: Vec<String>,
+    workloads: Vec<Bound<'_, PyAny>>,
+    implementations: Vec<Bound<'_, PyAny>>,
+    launch: Vec<OsString>,
+) -> PyResult<i32> {
+    let registry = registry(&workloads, &implementations)?;
+    let mut launch = launch.into_iter();
+    if let Some(program) = launch.next() {
+        Launch { program: program.into(), args: launch.collect() }.hosts_this_program();
+    }
+    Ok(py.detach(|| ellwand::run_recorded(&args, line, &registry)))
+}
+
+/// Answers as a worker until the parent closes. Questions and answers move away from stdin and stdout, so that what the code
+/// under measurement prints goes to stderr and what it reads is empty.
+#[pyfunction]
+fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
+    let moved = || -> io::Result<(File, File)> {
+        let questions = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let answers = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
+        nix::unistd::dup2_stdout(io::stderr())?;
+        Ok((questions, answers))
+    };
+    let (questions, answers) = moved()?;
+    let registry = registry(&workloads, &implementations)?;
+    Ok(py.detach(|| ellwand::internals::worker(&registry, BufReader::new(questions), answers)))
+}
+
+/// Called in a child of a worker, right after the fork.
+#[pyfunction]
+fn forked() {
+    FORKED.store(true, Relaxed);
+}
+
+/// A report on records, as text.
+#[pyfunction]
+fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
+    let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    let Some(format) = format(name) else {
+        return Err(errors::raise(py, format!("format: '{name}' is unknown; expected one of {}", known.join(", "))));
+    };
+    let made = py.detach(|| {
+        let records: Result<Vec<_>, _> = paths.iter().map(|path| writer::read(path)).collect();
+        let records = records.map_err(|error| error.to_string())?;
+        let report = Report::from_records(&records, &Options::default()).map_err(|error| error.to_string())?;
+        let mut text = Vec::new();
+        (format.write)(&report, &mut text).map_err(|error| error.to_string())?;
+        Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
+    });
+    made.map_err(|error| errors::raise(py, error))
+}
+
+/// Names of the outputs of the built-in workloads at their default cases: a function that returns a bare array needs one.
+#[pyfunction]
+fn outputs() -> Vec<(String, Vec<String>)> {
+    let registry = built_in();
+    let of = |workload: &std::sync::Arc<dyn ellwand::internals::core::Workload>| {
+        let first = |axis: &ellwand::Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
+        let case = ellwand::Case::new(workload.name(), workload.axes().iter().filter_map(first).collect());
+        let ports = workload.ports(&case).outputs.into_iter();
+        (workload.name().to_string(), ports.filter(|port| port.required).map(|port| port.name.to_string()).collect())
+    };
+    registry.workloads().iter().map(of).collect()
+}

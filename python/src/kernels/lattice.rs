@@ -1,0 +1,141 @@
+//! The nested-lattice quantizer.
+
+use ellwand_lattice::dot::{CodedRows, OneSided};
+use ellwand_lattice::{Codec, Codes, Isa, Lattice, LatticeError, Method, Overload, Params};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+
+use super::slice;
+use crate::errors;
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyCodes>()?;
+    module.add_function(wrap_pyfunction!(encode, module)?)?;
+    module.add_function(wrap_pyfunction!(dot, module)?)
+}
+
+fn method() -> Method {
+    Method::Parallel(Isa::best())
+}
+
+fn raised(py: Python<'_>) -> impl Fn(LatticeError) -> PyErr {
+    move |error| errors::raise(py, error)
+}
+
+/// The codes of one array, with everything that decoding needs.
+#[pyclass(name = "Codes", module = "ellwand.lattice", frozen)]
+struct PyCodes(Codes);
+
+#[pymethods]
+impl PyCodes {
+    /// The shape of the array that was encoded.
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.0.layout().shape().to_vec()
+    }
+
+    /// Packed level indices, as uint8.
+    #[getter]
+    fn packed<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u8>> {
+        PyArray1::from_slice(py, self.0.packed())
+    }
+
+    /// 1 for each vector outside the codebook, in the modes flag and retry.
+    #[getter]
+    fn overload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u8>>> {
+        self.0.overload().map(|overload| PyArray1::from_slice(py, overload))
+    }
+
+    /// Bytes of the packed codes and their overload marks.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        let marks = self.0.overload().map_or(0, <[u8]>::len) + self.0.retries().map_or(0, <[u8]>::len);
+        self.0.packed().len() + marks
+    }
+
+    /// The array, in its original shape; with `depth`, from its coarsest levels alone.
+    #[pyo3(signature = (depth=None))]
+    fn decode<'py>(&self, py: Python<'py>, depth: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
+        let depth = depth.unwrap_or_else(|| self.0.codec().levels());
+        let values = py.detach(|| self.0.decode_coarse(method(), depth)).map_err(raised(py))?;
+        Ok(PyArray1::from_vec(py, values).reshape(self.0.layout().shape().to_vec())?.into_any())
+    }
+
+    /// As bytes for a file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    /// The codes that `to_bytes` wrote.
+    #[classmethod]
+    fn from_bytes(cls: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
+        Codes::from_bytes(data).map(Self).map_err(raised(cls.py()))
+    }
+
+    fn __repr__(&self) -> String {
+        let params = self.0.codec().params();
+        let (name, shape, bytes) = (params.lattice.name(), self.0.layout().shape(), self.nbytes());
+        format!("Codes(lattice='{name}', q={}, levels={}, shape={shape:?}, {bytes} bytes)", params.q, params.levels)
+    }
+}
+
+/// Encodes an array of any shape.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the parameters of a code, which the Python half names")]
+fn encode(
+    py: Python<'_>,
+    x: PyReadonlyArrayDyn<'_, f32>,
+    lattice: &str,
+    q: u32,
+    levels: u32,
+    beta: f32,
+    centred: bool,
+    overload: &str,
+    alpha: f64,
+    cap: u8,
+) -> PyResult<PyCodes> {
+    let lattices = [Lattice::Z2, Lattice::D4, Lattice::E8];
+    let Some(lattice) = lattices.into_iter().find(|known| known.name().eq_ignore_ascii_case(lattice)) else {
+        return Err(errors::raise(py, format!("lattice: '{lattice}' is unknown; expected Z2, D4 or E8")));
+    };
+    let overload = match overload {
+        "none" => Overload::None,
+        "flag" => Overload::Flag,
+        "retry" => Overload::Retry { alpha, cap },
+        other => {
+            return Err(errors::raise(py, format!("overload: '{other}' is unknown; expected none, flag or retry")));
+        }
+    };
+    let params = Params { lattice, q, levels, beta, centred, overload };
+    let codec = Codec::new(params).map_err(raised(py))?;
+    let (values, shape) = (slice(&x, "x")?, x.shape());
+    py.detach(|| Codes::encode(&codec, method(), values, shape)).map(PyCodes).map_err(raised(py))
+}
+
+/// Products of every coded row with a query in f32.
+#[pyfunction]
+fn dot<'py>(
+    py: Python<'py>,
+    codes: &PyCodes,
+    query: PyReadonlyArrayDyn<'py, f32>,
+) -> PyResult<Bound<'py, PyArray1<f32>>> {
+    let codes = &codes.0;
+    let query = slice(&query, "query")?;
+    let Some((_, leading)) = codes.layout().shape().split_last() else {
+        return Err(errors::raise(py, "codes: a scalar has no rows"));
+    };
+    let rows: usize = leading.iter().product();
+    let scores = py.detach(|| {
+        if !codes.layout().is_exact() {
+            let (d, shape) = (codes.codec().dimension(), codes.layout().shape());
+            let problem = format!("rows of the shape {shape:?} are no whole number of vectors of {d}");
+            return Err(LatticeError::Unsupported(problem));
+        }
+        let coded = CodedRows::new(codes.codec(), codes.packed(), rows, codes.layout().vectors() / rows.max(1))?;
+        let mut scores = vec![0.0; rows];
+        OneSided::new(&coded)?.scores(&coded, query, &mut scores)?;
+        Ok(scores)
+    });
+    scores.map(|scores| PyArray1::from_vec(py, scores)).map_err(raised(py))
+}

@@ -1,0 +1,158 @@
+//! A Python implementation made ready: what is timed is the call of its `run` and nothing else.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ellwand::internals::core::{Better, Prepared, Reading, Tensors};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+use crate::{arrays, errors};
+
+/// Set in a child that the code under measurement has forked.
+pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Set when the code under measurement received Ctrl-C in this process.
+pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// What `ellwand._prepared.ready` returns.
+#[derive(FromPyObject)]
+struct Ready {
+    run: Py<PyAny>,
+    /// Whether the result of a run is its output, which is kept until the next run.
+    keeps: bool,
+    /// Finds the function that waits for a result; asked after the first run.
+    waiter: Py<PyAny>,
+    poison: Py<PyAny>,
+    output: Py<PyAny>,
+    readings: Py<PyAny>,
+    what_ran: String,
+}
+
+/// A value as Python states it: id, title, unit, better, value (or none), about.
+type Row = (String, String, String, String, Option<f64>, String);
+
+pub(crate) struct PyPrepared {
+    ready: Ready,
+    threads: Option<usize>,
+    wait: Option<Py<PyAny>>,
+    looked: bool,
+    result: Option<Py<PyAny>>,
+    error: Option<String>,
+}
+
+impl PyPrepared {
+    pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
+        let ready = ready.extract()?;
+        Ok(Self { ready, threads, wait: None, looked: false, result: None, error: None })
+    }
+
+    fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
+        if FORKED.load(Relaxed) {
+            // Only the process that was asked may answer.
+            let _ = py.import("os").and_then(|os| os.call_method1("_exit", (70,)));
+        }
+        match called {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                    INTERRUPTED.store(true, Relaxed);
+                }
+                self.error.get_or_insert_with(|| format!("its {step} raised {}", errors::describe(py, &error)));
+                None
+            }
+        }
+    }
+
+    fn result<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.result.as_ref().map(|result| result.bind(py).clone())
+    }
+
+    /// The way to wait is found once: for most results there is nothing to wait for.
+    fn find_wait(&mut self, py: Python<'_>) {
+        let found = self.ready.waiter.call1(py, (self.result(py),));
+        let found = self.call(py, "sync", found);
+        self.wait = found.filter(|wait| !wait.is_none(py));
+        self.looked = true;
+    }
+}
+
+impl Prepared for PyPrepared {
+    fn run(&mut self) {
+        if self.error.is_some() {
+            return;
+        }
+        Python::attach(|py| {
+            let called = self.ready.run.call0(py);
+            let result = self.call(py, "run", called);
+            if self.ready.keeps {
+                self.result = result;
+            }
+        });
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        if self.error.is_none() && (!self.looked || self.wait.is_some()) {
+            Python::attach(|py| {
+                if !self.looked {
+                    self.find_wait(py);
+                }
+                if let Some(wait) = &self.wait {
+                    let called = wait.call1(py, (self.result(py),));
+                    self.call(py, "sync", called);
+                }
+            });
+        }
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    fn poison(&mut self) {
+        Python::attach(|py| {
+            let result = self.result.take();
+            let called = self.ready.poison.call1(py, (result,));
+            self.call(py, "poison", called);
+        });
+    }
+
+    fn output(&mut self) -> Result<Tensors, String> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        Python::attach(|py| {
+            let outputs = self.ready.output.bind(py).call1((self.result(py),));
+            outputs.and_then(|outputs| arrays::from_dict(&outputs)).map_err(|error| errors::describe(py, &error))
+        })
+    }
+
+    fn what_ran(&self) -> String {
+        self.ready.what_ran.clone()
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.threads
+    }
+
+    fn readings(&self) -> Vec<Reading> {
+        Python::attach(|py| {
+            let rows: PyResult<Vec<Row>> = self.ready.readings.bind(py).call0().and_then(|rows| rows.extract());
+            match rows {
+                Ok(rows) => rows.iter().map(reading).collect(),
+                Err(error) => {
+                    let why = errors::describe(py, &error);
+                    vec![Reading::unavailable("readings", "readings", "", Better::Neither, &why)]
+                }
+            }
+        })
+    }
+}
+
+fn reading((id, title, unit, better, value, about): &Row) -> Reading {
+    let better = match better.as_str() {
+        "lower" => Better::Lower,
+        "higher" => Better::Higher,
+        _ => Better::Neither,
+    };
+    match value {
+        Some(value) => Reading::measured(id, title, unit, better, *value, about),
+        None => Reading::unavailable(id, title, unit, better, about),
+    }
+}

@@ -1,0 +1,60 @@
+"""Implementations by NumPy, PyTorch and JAX give the answers of the reference."""
+
+import pytest
+from conftest import needs_jax, needs_torch
+
+from ellwand import _frameworks
+
+WORKLOADS = [*_frameworks.LAYERS, *_frameworks.ATTENTION]
+
+
+def check(run, workload, names, *words):
+    done = run("check", workload, "-i", names, "--size", "tiny", "--format", "json", *words)
+    rows = done.json
+    bad = [row for row in rows if row.get("status", row.get("outcome")) not in ("measured", "passed", "ok", "right")]
+    return rows, bad, done
+
+
+@needs_torch
+@needs_jax
+def test_all_of_them_agree_with_the_reference(run):
+    names = "torch,jax,numpy"
+    done = run("check", *WORKLOADS, "-i", names, "--size", "tiny")
+    assert done.code == 0, done.out + done.err
+
+
+@needs_torch
+@needs_jax
+@pytest.mark.parametrize("words", [["--mask", "causal"], ["--mask", "padding", "--kv-heads", "1"]], ids=" ".join)
+def test_masks_and_grouped_heads(run, words):
+    parts = ["attention-scores", "attention-softmax", "attention-weighted-sum", "attention-core", "attention"]
+    done = run("check", *parts, "-i", "torch,jax,numpy", "--size", "tiny", *words)
+    assert done.code == 0, done.out + done.err
+
+
+@needs_torch
+def test_the_fused_forms_of_pytorch(run):
+    done = run("check", "attention-core", "attention", "-i", "torch-sdpa,torch-flash", "--size", "tiny")
+    assert done.code == 0, done.out + done.err
+
+
+def test_numpy_runs_beside_ours_in_one_table(run, tmp_path):
+    done = run(
+        "run", "softmax", "-i", "simd,numpy", "--size", "tiny", "--effort", "quick", "--no-ceilings", "--no-plot",
+        "-o", "out", "--format", "json",
+    )  # fmt: skip
+    rows = {row["implementation"]: row for row in done.json["workloads"][0]["rows"]}
+    assert {row["status"]["word"] for row in rows.values()} == {"measured"}, done.err
+    assert "numpy" in rows["numpy"]["what_ran"] and rows["numpy"]["parallelism"] == "many"
+
+
+def test_a_form_that_a_framework_lacks_is_unsupported_with_the_reason(run):
+    done = run("check", "gelu", "-i", "numpy", "--form", "exact", "--size", "tiny")
+    assert "NumPy has no error function" in done.out
+
+
+def test_a_broken_framework_is_unsupported_with_the_reason(run, tmp_path):
+    (tmp_path / "broken/torch").mkdir(parents=True)
+    (tmp_path / "broken/torch/__init__.py").write_text("raise OSError('libtorch.so: cannot open shared object file')")
+    done = run("check", "gelu", "-i", "torch", "--size", "tiny", env={"PYTHONPATH": str(tmp_path / "broken")})
+    assert "torch is installed but cannot be imported: OSError: libtorch.so" in done.out + done.err

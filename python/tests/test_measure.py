@@ -1,0 +1,149 @@
+"""``ellwand.bench`` and ``ellwand.compare``."""
+
+import numpy as np
+import pytest
+
+import ellwand
+
+X = np.random.default_rng(0).random(20_000)
+
+
+def once(x):
+    return np.sqrt(x)
+
+
+def many(x):
+    for _ in range(5):
+        y = np.sqrt(x)
+    return y
+
+
+def wrong(x):
+    return np.sqrt(x) + 1e-2
+
+
+def raises(x):
+    raise ValueError("no luck")
+
+
+def changes(x):
+    x += 1
+    return x
+
+
+def test_a_measurement_has_a_time_an_interval_and_samples():
+    found = ellwand.bench(once, X)
+    assert found.ok and 0 < found.low <= found.seconds <= found.high
+    assert len(found.samples) >= 3 and found.ms == found.seconds * 1e3
+    assert repr(found).startswith("once: ") and "95 % interval" in repr(found)
+    assert "<table>" in found._repr_html_()
+
+
+def test_a_slower_function_is_shown_to_be_slower():
+    found = ellwand.compare(once, many, X)
+    assert found.slower and found.low > 2 and found.blocks >= 4, found
+    assert "many is" in repr(found) and "slower than once" in repr(found)
+    assert "slower" in found._repr_html_()
+
+
+def test_the_opposite_is_faster():
+    assert ellwand.compare(many, once, X).faster
+
+
+def test_functions_that_disagree_get_no_verdict():
+    with pytest.raises(ellwand.EllwandError, match="wrong"):
+        ellwand.compare(once, wrong, X)
+
+
+def test_an_exception_is_an_error_with_the_traceback():
+    with pytest.raises(ellwand.EllwandError, match="ValueError: no luck.*(\n.*)*in raises"):
+        ellwand.bench(raises, X)
+
+
+def test_a_function_that_changes_its_argument_must_say_so():
+    with pytest.raises(ellwand.EllwandError, match="changed its argument 0.*inplace=True"):
+        ellwand.bench(changes, X)
+    assert ellwand.bench(changes, X, inplace=True).ok
+
+
+def test_what_no_other_process_can_find_is_measured_here_with_a_warning():
+    lock = __import__("threading").Lock()
+    with pytest.warns(ellwand.InProcessWarning, match="cannot be pickled"):
+        found = ellwand.bench(lambda x: (lock.locked(), x.sum())[1], X)
+    assert found.ok
+    with pytest.raises(ellwand.EllwandError, match="no other process can find it"):
+        ellwand.bench(lambda x: lock.locked(), X, isolated=True)
+
+
+def test_two_local_functions_give_a_hint_and_no_verdict():
+    lock = __import__("threading").Lock()
+
+    def one(x):
+        return lock.locked() or np.sqrt(x)
+
+    with pytest.warns(ellwand.InProcessWarning):
+        found = ellwand.compare(one, one, X)
+    assert found.verdict == "suggests" and found.blocks == 0 and "no verdict" in repr(found)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ellwand.EllwandError, match="is no function"):
+        ellwand.bench(7)
+    with pytest.raises(ellwand.EllwandError, match="effort"):
+        ellwand.bench(once, X, effort="max")
+
+
+def test_functions_that_return_nothing_and_built_in_ones_can_be_measured():
+    assert ellwand.bench(len, [1, 2, 3]).ok
+    assert ellwand.bench(np.sqrt, X).ok
+
+
+def test_a_script_without_a_guard_measures_once(script):
+    body = """
+import numpy as np, ellwand
+print("begins")
+def f(x): return np.sqrt(x)
+found = ellwand.bench(f, np.ones(1000))
+print(found.ok, found.implementation)
+"""
+    assert script(body).out == "begins\nTrue f\n"
+
+
+def test_a_record_is_read_as_rows_arrays_and_text(loaded, tmp_path):
+    loaded("")
+    record = ellwand.read(tmp_path / "out")
+    assert len(record) == 2 and record[0].workload == "total"
+    row = record.rows()[0]
+    assert row["n"] == 100 and row["seconds"] > 0
+    assert "total" in record.text("markdown") and "numpy" in repr(record) and "<table>" in record._repr_html_()
+    with pytest.raises(ellwand.EllwandError, match="unknown"):
+        record.text("pdf")
+    with pytest.raises(ellwand.EllwandError, match="no such record"):
+        ellwand.read(tmp_path / "absent")
+
+
+def test_a_record_as_a_frame(loaded, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    loaded("")
+    frame = ellwand.read(tmp_path / "out/record.jsonl").to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and list(frame["implementation"]) == ["reference", "numpy"]
+
+
+def test_an_interrupt_ends_the_measurement_and_its_workers(script, tmp_path):
+    body = """
+import os, signal, threading, time, ellwand
+def slow():
+    time.sleep(0.2)
+if __name__ == "__main__":
+    threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        ellwand.bench(slow, effort="thorough")
+    except KeyboardInterrupt:
+        print("interrupted")
+    try:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        ellwand.bench(slow, effort="thorough", isolated=False)
+    except KeyboardInterrupt:
+        print("again")
+"""
+    assert script(body).out == "interrupted\nagain\n"

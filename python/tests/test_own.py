@@ -1,0 +1,136 @@
+"""Workloads and implementations of the user, and whatever they may do wrong."""
+
+import pytest
+
+
+def add(body, name="mine"):
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f'\n@ellwand.implementation("total", "{name}", threads=1)\ndef mine(case, inputs):\n{lines}'
+
+
+def test_a_workload_of_ones_own_is_like_any_other(loaded, run):
+    rows, done = loaded("", "--n", "100,1000")
+    assert done.code == 0, done.err
+    assert set(rows) == {"numpy", "reference"}
+    row = rows["numpy"]
+    assert row["status"]["word"] == "measured" and row["work"]["items"] in (100, 1000)
+    assert row["check"]["passed"] and row["samples"] >= 3
+    listed = run("list", "total", "--load", "mine.py")
+    assert "Sum of n numbers" in listed.out and "numpy.cumsum" in listed.out and "tiny" in listed.out
+
+
+def test_an_object_with_all_methods_is_driven_and_read(loaded):
+    body = add(
+        """
+class Prepared:
+    what_ran = "my loop"
+    def __init__(self):
+        self.out = np.empty_like(inputs["x"])
+    def run(self):
+        np.cumsum(inputs["x"], out=self.out)
+    def sync(self):
+        self.synced = True
+    def poison(self):
+        self.out.fill(np.nan)
+    def output(self):
+        assert self.synced
+        return {"y": self.out}
+    def readings(self):
+        return [{"id": "steps", "value": 7, "unit": "", "about": "how many"}]
+return Prepared()
+"""
+    )
+    rows, done = loaded(body, "-i", "numpy,mine")
+    assert rows["mine"]["status"]["word"] == "measured", done.err
+    assert rows["mine"]["what_ran"] == "my loop"
+    assert {"steps": 7.0}.items() <= {r["id"]: r["value"] for r in rows["mine"]["readings"]}.items()
+
+
+@pytest.mark.parametrize(
+    ("what", "body", "status", "words"),
+    [
+        ("returns nothing", "return lambda: None", "failed", "it returned None"),
+        ("raises", "def run():\n    raise ValueError('no luck')\nreturn run", "failed", "ValueError: no luck"),
+        ("raises while prepared", "return 1 / 0", "failed", "its preparation raised ZeroDivisionError"),
+        ("is unsupported", "raise ellwand.Unsupported('no such chip')", "unsupported", "no such chip"),
+        ("answers wrong", "return lambda: np.cumsum(inputs['x']) + 1", "wrong", "the reference"),
+        ("answers with NaN", "return lambda: inputs['x'] * np.nan", "wrong", "NaN"),
+        ("has another shape", "return lambda: inputs['x'][:3]", "wrong", "shape"),
+        ("answers text", "return lambda: 'hello'", "failed", "element type"),
+        ("exits", "import os\ndef run():\n    os._exit(3)\nreturn run", "failed", "exited with code 3"),
+        ("leaves", "import sys\ndef run():\n    sys.exit('bye')\nreturn run", "failed", "SystemExit: bye"),
+        ("changes its argument", "def run():\n    inputs['x'] += 1\n    return np.cumsum(inputs['x'])\nreturn run", "failed", "read-only"),
+        ("is no function", "return 7", "failed", "without run and output"),
+        ("dies", "import os, signal\ndef run():\n    os.kill(os.getpid(), signal.SIGSEGV)\nreturn run", "failed", "SIGSEGV"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value and len(value) < 25 else "",
+)
+def test_whatever_an_implementation_does_is_a_row_and_the_others_are_measured(loaded, what, body, status, words):
+    rows, done = loaded(add(body), "-i", "numpy,mine")
+    assert rows["mine"]["status"]["word"] == status, rows["mine"]["status"]
+    assert words in rows["mine"]["status"]["reason"], rows["mine"]["status"]
+    assert rows["numpy"]["status"]["word"] == "measured", done.err
+    assert done.code in (1, 5) or (status == "unsupported" and done.code == 0)
+
+
+def test_the_traceback_of_a_failure_names_the_line(loaded):
+    rows, _ = loaded(add("def inner():\n    raise KeyError('lost')\nreturn lambda: inner()"), "-i", "mine")
+    reason = rows["mine"]["status"]["reason"]
+    assert "mine.py:" in reason and "in inner" in reason and "raise KeyError('lost')" in reason
+
+
+def test_prints_and_reads_do_not_reach_the_protocol(loaded):
+    body = "import sys\ndef run():\n    print('noise')\n    assert sys.stdin.read() == ''\n    return np.cumsum(inputs['x'])\nreturn run"
+    rows, done = loaded(add(body), "-i", "mine")
+    assert rows["mine"]["status"]["word"] == "measured", rows["mine"]["status"]
+    assert "noise" not in done.out
+
+
+def test_a_child_that_comes_back_from_a_fork_does_not_answer(loaded):
+    body = (
+        "import os\n"
+        "def run():\n    child = os.fork()\n    if child:\n        os.waitpid(child, 0)\n    return np.cumsum(inputs['x'])\n"
+        "return run"
+    )
+    rows, _ = loaded(add(body), "-i", "mine")
+    assert rows["mine"]["status"]["word"] == "measured", rows["mine"]["status"]
+
+
+def test_an_implementation_that_stops_computing_is_caught_by_the_poison(loaded):
+    body = "once = np.cumsum(inputs['x'])\nreturn lambda: once"
+    rows, _ = loaded(add(body), "-i", "mine")
+    assert rows["mine"]["status"]["word"] == "wrong", rows["mine"]["status"]
+
+
+def test_a_slip_in_a_registration_says_what_to_write(run, tmp_path):
+    for body, words in [
+        ("@ellwand.implementation('totl', 'x')\ndef f(case, inputs): pass", "there is no workload 'totl'"),
+        ("@ellwand.implementation('gelu', 'x', device='tpu')\ndef f(case, inputs): pass", "'tpu' is unknown"),
+        ("@ellwand.implementation('gelu', 'x', threads=0)\ndef f(case, inputs): pass", "expected at least 1"),
+        ("ellwand.Axis('N', 3)", "expected lower-case letters"),
+        ("ellwand.Axis('n', 0)", "is not between low=1"),
+        ("@ellwand.workload('w')\nclass W: pass", "has no inputs"),
+    ]:
+        (tmp_path / "slip.py").write_text("import ellwand\n" + body)
+        done = run("list", "--load", "slip.py")
+        assert done.code == 2 and words in done.err, done.err
+
+
+def test_an_exception_in_a_workload_names_its_method(run, tmp_path):
+    body = """
+import ellwand
+@ellwand.workload("w")
+class W:
+    def inputs(self, case, rng): raise RuntimeError("no data")
+    def reference(self, case, inputs): return inputs["x"]
+"""
+    (tmp_path / "w.py").write_text(body)
+    done = run("check", "w", "--load", "w.py")
+    assert done.code != 0 and "its inputs raised RuntimeError: no data" in done.out + done.err
+
+
+def test_verdicts_on_ones_own_implementations(loaded, run):
+    slow = "def run():\n    for _ in range(20):\n        y = np.cumsum(inputs['x'])\n    return y\nreturn run"
+    loaded(add(slow), "-i", "numpy")
+    done = run("compare", "total:numpy", "total:mine", "--load", "mine.py", "--n", "100000", "--format", "json")
+    assert done.json[0]["verdict"] == "slower", done.err

@@ -1,0 +1,109 @@
+"""The interfaces of existing scripts: the lab, the layer benchmark, pytest and notebooks."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import needs_torch
+
+import ellwand
+from ellwand import benchmarks, lab
+
+
+def test_a_function_is_called_as_often_as_asked():
+    calls = []
+    seconds = lab.benchmark_function(calls.append, (1,), warmup=3, iterations=5)
+    assert len(calls) == 8 and seconds > 0
+    with pytest.raises(ellwand.EllwandError, match="iterations=0"):
+        lab.benchmark_function(calls.append, (1,), warmup=1, iterations=0)
+
+
+def test_the_components_of_attention_print_as_a_table():
+    profile = lab.profile_attention_components(64, 32, 4, framework="numpy", iterations=2)
+    assert tuple(profile) == lab.COMPONENTS and all(ms > 0 for ms in profile.values())
+    text = str(profile)
+    assert text.startswith("Attention Component Profiling:\n" + "=" * 40) and "\nBottleneck: " in text
+    assert f"{'Total':<20}" in text and "100.0%" in text and "Recommendation: " in text
+    with pytest.raises(ellwand.EllwandError, match="heads that divide"):
+        lab.profile_attention_components(64, 30, 4)
+
+
+def test_the_bottleneck_is_the_largest():
+    found = lab.identify_bottleneck({"Softmax": 1.0, "Score Computation": 5.67, "Total": 6.67})
+    assert found == "Score Computation" and found.share == pytest.approx(0.85, abs=0.01)
+    assert found.recommendation == "Use Flash Attention" and found.bound == "unknown"
+    with pytest.raises(ellwand.EllwandError, match="holds no times"):
+        lab.identify_bottleneck({})
+
+
+def test_peak_memory_sees_a_temporary():
+    usage = lab.measure_memory_usage(lambda n: np.ones(n, np.uint8).sum(), (64 << 20,))
+    assert usage > 50 and usage.source
+
+
+@needs_torch
+def test_every_level_of_attention_gives_the_same():
+    import torch
+
+    q, k, v = torch.randn(3, 1, 2, 32, 16)
+    want = lab.optimize_attention(q, k, v, 0)
+    for level in (2, 3):
+        torch.testing.assert_close(lab.optimize_attention(q, k, v, level), want, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ellwand.EllwandError, match="optimization_level"):
+        lab.optimize_attention(q, k, v, 9)
+
+
+def test_the_layer_benchmark_writes_the_rows_of_its_guide(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    rows = benchmarks.run_comprehensive_benchmark(
+        batch_sizes=[2],
+        sequence_lengths=[8],
+        tensor_dimensions=[16, 32],
+        operations=["LayerNorm", "Loss"],
+        output_file=file,
+        implementations=["simd", "parallel"],
+    )
+    assert rows == json.loads(file.read_text()) and len(rows) == 2 * 2 * 3
+    assert {row["operation"] for row in rows} == {"LayerNorm", "MSELoss", "CrossEntropyLoss"}
+    assert {"implementation", "time_ms", "memory_mb", "inference_speed", "gpu_efficiency", "throughput_gbps"} <= set(rows[0])
+    assert "LayerNorm" in capsys.readouterr().out
+    with pytest.raises(ellwand.EllwandError, match="'Conv' is unknown"):
+        benchmarks.run_comprehensive_benchmark(operations=["Conv"])
+    with pytest.raises(ellwand.EllwandError, match="batch_sizes"):
+        benchmarks.run_comprehensive_benchmark(batch_sizes=[0])
+
+
+def test_the_fixture_holds_budgets(tmp_path, script):
+    import subprocess
+    import sys
+
+    (tmp_path / "work.py").write_text("def quick():\n    return sum(range(100))\n\ndef big():\n    return len(bytes(80 << 20))\n")
+    (tmp_path / "test_it.py").write_text(
+        """
+import work
+
+def test_passes(measure):
+    measure(work.quick).takes_at_most(10.0).needs_at_most(1000)
+
+def test_time(measure):
+    measure(work.quick).takes_at_most(1e-9)
+
+def test_memory(measure):
+    measure(work.big).needs_at_most(20)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ellwand.pytest_plugin", "test_it.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    assert "takes longer than 1 ns" in done.stdout and "above the limit of 20 MB" in done.stdout
+
+
+def test_a_cell_is_measured_with_the_names_of_the_notebook():
+    IPython = pytest.importorskip("IPython", reason="IPython is not installed")
+    shell = IPython.core.interactiveshell.InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "ellwand")
+    shell.user_ns["numbers"] = list(range(50))
+    found = shell.run_cell_magic("ellwand", "quick", "total = sum(numbers)")
+    assert found.ok and "<table>" in found._repr_html_()

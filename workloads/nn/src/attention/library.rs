@@ -1,0 +1,77 @@
+//! Attention as a function on the caller's arrays: the kernel of `parallel`, without copies.
+#![allow(unsafe_code)]
+
+use ellwand_core::InputError;
+use ellwand_simd::isa::Isa;
+use ellwand_simd::pool;
+
+use super::fused::{self, Core, Tiling};
+use super::shape::{Layout, Mask, Shape};
+
+/// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, sequence, head]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heads {
+    /// Sequences.
+    pub batch: usize,
+    /// Heads of the queries.
+    pub heads: usize,
+    /// Heads of keys and values; they divide `heads`.
+    pub kv_heads: usize,
+    /// Positions of a sequence.
+    pub sequence: usize,
+    /// Values of one head.
+    pub head: usize,
+}
+
+impl Heads {
+    fn checked(&self) -> Result<Shape, InputError> {
+        let Self { batch, heads, kv_heads, sequence, head } = *self;
+        if [batch, heads, kv_heads, sequence, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
+            let problem =
+                format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {head}");
+            return Err(InputError::new("q", problem, "extents above 0, and heads that the heads of keys divide"));
+        }
+        Ok(Shape { batch, sequence, dimension: heads * head, heads, kv_heads, mask: Mask::None })
+    }
+}
+
+/// `softmax(Q K^T / sqrt(head)) V`, written to `out`, which has the shape of `q`. If `causal`, a query sees the keys up to its
+/// own position.
+///
+/// # Errors
+/// If an array does not have the extents; the error names it.
+pub fn attend(
+    extents: Heads,
+    causal: bool,
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    out: &mut [f32],
+) -> Result<(), InputError> {
+    let shape = extents.checked()?;
+    let shape = Shape { mask: if causal { Mask::Causal } else { Mask::None }, ..shape };
+    let rows = shape.positions() * shape.head();
+    for (name, got, heads) in [
+        ("q", q.len(), shape.heads),
+        ("k", k.len(), shape.kv_heads),
+        ("v", v.len(), shape.kv_heads),
+        ("out", out.len(), shape.heads),
+    ] {
+        if got != rows * heads {
+            return Err(InputError::new(name, format!("it has {got} values"), format!("{}", rows * heads)));
+        }
+    }
+    let (queries, keys) = (Layout::apart(&shape, shape.heads), Layout::apart(&shape, shape.kv_heads));
+    let core = Core {
+        shape,
+        lengths: &[],
+        q: (q.as_ptr(), queries),
+        k: (k.as_ptr(), keys),
+        v: (v.as_ptr(), keys),
+        out: (out.as_mut_ptr(), queries),
+    };
+    let scratch = fused::scratch(pool::threads(), &shape, Tiling::FAST);
+    // SAFETY: the loop above saw the lengths that the layouts lead to; `out` is borrowed by this call alone.
+    unsafe { fused::parallel(Isa::best(), &core, Tiling::FAST, &scratch) };
+    Ok(())
+}

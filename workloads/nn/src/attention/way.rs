@@ -1,0 +1,118 @@
+//! The implementations of each task on the processor: a row each.
+
+use super::Task;
+use super::fused::Tiling;
+use ellwand_simd::pool;
+
+/// One way of computing a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) steps: Steps,
+    /// Whether all threads take part.
+    pub(super) parallel: bool,
+}
+
+/// How the steps of a task follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// One by one, in f64.
+    Reference,
+    /// Plain loops; all scores are in memory.
+    Plain,
+    /// Packed products and vector lanes; all scores are in memory.
+    Packed,
+    /// Online softmax over tiles: scores never leave the cache.
+    Tiled(Tiling),
+    /// The smallest tiles, and a few queries at a time from projection to output: memory does not grow with the sequence.
+    Streamed,
+}
+
+impl Way {
+    const fn new(name: &'static str, about: &'static str, steps: Steps) -> Self {
+        Self { name, about, steps, parallel: false }
+    }
+
+    const fn on_all_threads(self) -> Self {
+        Self { parallel: true, ..self }
+    }
+
+    pub(super) fn is_reference(&self) -> bool {
+        self.steps == Steps::Reference
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.steps == Steps::Plain
+    }
+
+    pub(super) fn is_streamed(&self) -> bool {
+        self.steps == Steps::Streamed
+    }
+
+    /// Whether all scores are in memory at once.
+    pub(super) fn keeps_scores(&self) -> bool {
+        matches!(self.steps, Steps::Plain | Steps::Packed)
+    }
+
+    pub(super) fn tiling(&self) -> Option<Tiling> {
+        match self.steps {
+            Steps::Tiled(tiling) => Some(tiling),
+            Steps::Streamed => Some(Tiling::SMALL),
+            Steps::Reference | Steps::Plain | Steps::Packed => None,
+        }
+    }
+
+    /// Threads that take part.
+    pub(super) fn threads(&self) -> usize {
+        if self.parallel { pool::threads() } else { 1 }
+    }
+
+    /// What ran, with the instructions `isa` and the threads that the last run used.
+    pub(super) fn what_ran(&self, isa: &str, threads: usize) -> String {
+        match self.steps {
+            Steps::Reference => format!("f64, {} threads", pool::threads()),
+            Steps::Plain => "scalar".into(),
+            Steps::Streamed => format!("{isa}, tiles of {} keys", Tiling::SMALL.keys),
+            Steps::Packed | Steps::Tiled(_) if self.parallel => format!("{isa}, {threads} threads"),
+            Steps::Packed | Steps::Tiled(_) => isa.into(),
+        }
+    }
+}
+
+const REFERENCE: Way = Way::new("reference", "step by step in f64", Steps::Reference).on_all_threads();
+
+const CORE: &[Way] = &[
+    REFERENCE,
+    Way::new("naive", "plain loops, all scores in memory", Steps::Plain),
+    Way::new("blocked", "packed products and vector softmax, all scores in memory", Steps::Packed),
+    Way::new(
+        "fused",
+        "online softmax, scores never leave the cache: memory linear in the sequence",
+        Steps::Tiled(Tiling::FAST),
+    ),
+    Way::new("parallel", "the fused form on all threads", Steps::Tiled(Tiling::FAST)).on_all_threads(),
+    Way::new("memory-efficient", "the fused form with the smallest tiles and buffers", Steps::Streamed),
+];
+
+const LAYER: &[Way] = &[
+    REFERENCE,
+    Way::new("simd", "packed products and fused attention on one thread", Steps::Tiled(Tiling::FAST)),
+    Way::new("parallel", "the same on all threads", Steps::Tiled(Tiling::FAST)).on_all_threads(),
+];
+
+const STEP: &[Way] = &[
+    REFERENCE,
+    Way::new("scalar", "plain loops on one thread", Steps::Plain),
+    Way::new("simd", "vector lanes on one thread", Steps::Packed),
+    Way::new("parallel", "the same on all threads", Steps::Packed).on_all_threads(),
+];
+
+/// The implementations of a task, the reference first.
+pub(super) fn ways(task: Task) -> &'static [Way] {
+    match task {
+        Task::Core | Task::Whole => CORE,
+        Task::Layer => LAYER,
+        Task::Qkv | Task::Scores | Task::Softmax | Task::WeightedSum | Task::Output => STEP,
+    }
+}

@@ -1,0 +1,149 @@
+//! The layer operations as functions on the caller's arrays: the kernels of `parallel`, without copies.
+
+use ellwand_core::InputError;
+use ellwand_simd::isa::Isa;
+use ellwand_simd::{pool, stores};
+
+use super::job::rows_of;
+use super::op::{Op, Step};
+use super::piece::{Piece, Plan, Way};
+
+/// Bytes of a cache line, which is what a streamed store should fill.
+const LINE: usize = 64;
+
+/// The inputs of an operation. Arrays that it does not use stay empty.
+#[derive(Debug, Clone, Copy)]
+pub struct Layer<'a> {
+    /// Name of the workload (`layer-norm`).
+    pub name: &'a str,
+    /// Values of a row: the extent of the last axis.
+    pub dimension: usize,
+    /// The main input, whole rows.
+    pub x: &'a [f32],
+    /// `target`, `residual` or `up`; as long as `x`.
+    pub second: &'a [f32],
+    /// `gamma` and `beta`, or `bias`; one value a column.
+    pub vectors: [&'a [f32]; 2],
+    /// Class of each row, for `cross-entropy-loss`.
+    pub labels: &'a [i64],
+    /// Added to the variance.
+    pub eps: f32,
+    /// The tanh form of GELU.
+    pub tanh: bool,
+}
+
+impl<'a> Layer<'a> {
+    /// The operation `name` on rows of `dimension` values, with nothing but its main input.
+    pub fn new(name: &'a str, x: &'a [f32], dimension: usize) -> Self {
+        Self { name, dimension, x, second: &[], vectors: [&[], &[]], labels: &[], eps: 1e-5, tanh: false }
+    }
+
+    /// Writes the result to `y`, and x + residual to `sum` if the operation is `residual-layer-norm`.
+    ///
+    /// # Errors
+    /// If the operation is unknown or an array has the wrong length; the error names it.
+    pub fn compute(&self, y: &mut [f32], sum: &mut [f32]) -> Result<(), InputError> {
+        let op = self.checked()?;
+        if op.is_loss() {
+            return Err(InputError::new(self.name, "it is a loss, which is one number", "another layer operation"));
+        }
+        length("y", y.len(), self.x.len())?;
+        length("sum", sum.len(), if op == Op::ResidualLayerNorm { self.x.len() } else { 0 })?;
+        self.pieces(op, y, sum);
+        Ok(())
+    }
+
+    /// The mean loss over all elements (`mse-loss`) or rows (`cross-entropy-loss`).
+    ///
+    /// # Errors
+    /// As [`Layer::compute`]; also if a label is not a class.
+    pub fn mean_loss(&self) -> Result<f32, InputError> {
+        let op = self.checked()?;
+        let count = match op {
+            Op::MseLoss => self.x.len(),
+            Op::CrossEntropyLoss => self.x.len() / self.dimension,
+            _ => return Err(InputError::new(self.name, "it is no loss", "mse-loss or cross-entropy-loss")),
+        };
+        #[allow(clippy::cast_possible_truncation)]
+        Ok((self.pieces(op, &mut [], &mut []) / count as f64) as f32)
+    }
+
+    fn checked(&self) -> Result<Op, InputError> {
+        let names = Op::ALL.map(Op::name).join(", ");
+        let op = Op::ALL.into_iter().find(|op| op.name() == self.name).ok_or_else(|| {
+            InputError::new("operation", format!("'{}' is unknown", self.name), format!("one of {names}"))
+        })?;
+        if self.dimension == 0 || self.x.is_empty() || !self.x.len().is_multiple_of(self.dimension) {
+            let problem = format!("{} values are no rows of {}", self.x.len(), self.dimension);
+            return Err(InputError::new("x", problem, "at least one whole row"));
+        }
+        let second = op.second();
+        length(second.map_or("second", |(name, _)| name), self.second.len(), second.map_or(0, |_| self.x.len()))?;
+        for (i, vector) in self.vectors.iter().enumerate() {
+            let name = op.vectors().get(i).map(|(name, ..)| *name);
+            length(name.unwrap_or("vector"), vector.len(), name.map_or(0, |_| self.dimension))?;
+        }
+        length("labels", self.labels.len(), if op.has_labels() { self.x.len() / self.dimension } else { 0 })?;
+        match self.labels.iter().position(|label| !usize::try_from(*label).is_ok_and(|class| class < self.dimension)) {
+            None => Ok(op),
+            Some(at) => Err(InputError::new(
+                "labels",
+                format!("label {at} is {}", self.labels[at]),
+                format!("a class from 0 to {}", self.dimension - 1),
+            )),
+        }
+    }
+
+    /// Computes all pieces on all threads; returns the sum of the losses.
+    fn pieces(&self, op: Op, y: &mut [f32], sum: &mut [f32]) -> f64 {
+        let (isa, d) = (Isa::best(), self.dimension);
+        let bytes = (size_of_val(self.x) + size_of_val(self.second) + size_of_val(y) + size_of_val(sum)) as u64;
+        let aligned = |array: &[f32]| (array.as_ptr() as usize).is_multiple_of(LINE);
+        let whole = (4 * d).is_multiple_of(LINE) && aligned(y) && aligned(sum) | sum.is_empty();
+        let plan = Plan {
+            step: Step::Whole(op),
+            d,
+            eps: self.eps,
+            tanh: self.tanh,
+            each: false,
+            stream: whole && isa != Isa::BASELINE && !op.is_loss() && bytes >= stores::threshold().bytes,
+            far: size_of_val(self.x) as u64 > stores::threshold().bytes,
+            vectors: self.vectors,
+        };
+        let rows = rows_of(d);
+        let count = self.x.len().div_ceil(rows * d);
+        let (mut y, mut sum) = (cut(y, rows * d), cut(sum, rows * d));
+        let mut losses = vec![0.0; count];
+        let parts: Vec<(Piece<'_>, &mut f64)> = (losses.iter_mut().enumerate())
+            .map(|(i, loss)| {
+                let piece = Piece {
+                    x: part(self.x, i, rows * d),
+                    second: part(self.second, i, rows * d),
+                    labels: part(self.labels, i, rows),
+                    y: y.next().unwrap_or_default(),
+                    sum: sum.next().unwrap_or_default(),
+                };
+                (piece, loss)
+            })
+            .collect();
+        pool::for_each_part(parts, |_, (piece, loss)| *loss = Way::Vector(isa).run(&plan, piece));
+        losses.iter().sum()
+    }
+}
+
+/// The pieces of an output; none if the operation does not have it.
+fn cut(array: &mut [f32], len: usize) -> impl Iterator<Item = &mut [f32]> {
+    array.chunks_mut(len.max(1))
+}
+
+/// The `i`-th `len` values; empty if the array is not used.
+fn part<T>(array: &[T], i: usize, len: usize) -> &[T] {
+    array.get(i * len..((i + 1) * len).min(array.len())).unwrap_or(&[])
+}
+
+fn length(name: &str, got: usize, expected: usize) -> Result<(), InputError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(InputError::new(name, format!("it has {got} values"), format!("{expected}")))
+}
