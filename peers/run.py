@@ -4,9 +4,9 @@
     cd peers && python3 run.py [DECISIONS]
 
 Each decision runs a harness twice, as its users do: once as the baseline, once as the candidate, with PLANTED per cent more
-work. Criterion's verdict is its own (its default noise threshold); Divan has none, so a change of its median by more than
-2 % counts, the rule a user would write. Ellwand's rows are those of `ellwand selfcheck` on the same kernels, made by
-../target/release/ellwand or the program that ELLWAND names; without one they are left out with a line that says so.
+work. Criterion gives a verdict (with its default noise threshold); Divan gives none, so a change of its median by more
+than 2 % counts, as a user might decide. Ellwand's rows are those of `ellwand selfcheck` on the same kernels, made by
+../target/release/ellwand or the program that ELLWAND names; without one they are skipped with a message.
 """
 
 import json
@@ -27,7 +27,7 @@ def bench(name, planted, *flags):
 
 
 def criterion(planted):
-    """slower, faster or same, by kernel."""
+    """slower, faster or same, for each kernel."""
     short = ("--warm-up-time", "0.5", "--measurement-time", "1", "--noplot")
     bench("with_criterion", 0, "--save-baseline", "before", *short)
     words = bench("with_criterion", planted, "--baseline", "before", *short)
@@ -55,7 +55,7 @@ def divan(planted):
 
 
 def ellwand(program, decisions):
-    """Rows of (planted, kernel, slower, faster, same), where what is undecided is in none."""
+    """Rows of (planted, kernel, slower, faster, same); undecided comparisons are in none of the counts."""
     for planted, only in ((0, "equal"), (5, "+5")):
         command = [program, "selfcheck", "--only", only, "--decisions", str(decisions), "--format", "json"]
         told = subprocess.run(command, capture_output=True, text=True)

@@ -1,17 +1,17 @@
-"""What PyTorch, torch.compile, CuPy and JAX need for the same work on the GPU at hand.
+"""Times PyTorch, torch.compile, CuPy and JAX on the same work on this machine's GPU.
 
     python3 run.py OUT.jsonl [--only TEXT] [--seconds S] [--small]
 
-Every call is judged against f64 before it is timed, and each answer or reason goes to OUT as one line of JSON at once, so that
-what was measured stays when the rest is cut off. A sample is a series of calls between two events of the device, enqueued behind
-a kernel that keeps the device busy meanwhile, so that launching is in no sample unless it takes longer than the work; JAX has no
-events, its samples are wall time around a series, and say so. Transfers have both, the wall's as `wall_ns`, since pageable memory
-keeps the host busy. Arrays of the element-wise operations are larger than the caches.
+Every call is judged against f64 before it is timed. Each result or reason is written to OUT at once, as one line of JSON, so
+that it survives if the script is cut off. A sample is a series of calls between two device events, enqueued after a kernel that
+keeps the device busy, so that samples exclude launch time unless it exceeds the work. JAX has no events; its samples are wall
+time around a series, and are marked so. Transfers have both times, wall time as `wall_ns`, since pageable memory keeps the host
+busy. Arrays of the elementwise operations are larger than the caches.
 
-What others are held against comes first. Of what compiles for seconds before its first answer one operation of each library comes
-next, and the rest last: where the time is over, it has lines that say so.
+The measurements that others are compared with come first. Then comes one operation of each library that compiles for seconds
+before its first result, and the rest last: if time runs out, they have lines that say so.
 
-`--small` takes small arrays, and the processor where there is no GPU: it tries this file, its times mean nothing.
+`--small` uses small arrays, and the CPU if there is no GPU: it tests this script, and its times mean nothing.
 """
 
 import argparse
@@ -23,13 +23,13 @@ import os
 import sys
 import time
 
-# Loading what follows takes seconds that belong to those that are asked for.
+# The imports below take seconds, which count for the libraries that need them.
 BEGAN = time.monotonic()
 
-# The code of `ellwand` for: nothing was measured.
+# `ellwand`'s exit code for: nothing was measured.
 NOTHING = 6
 
-# JAX would take most of the memory for itself, and a pool of compilers the processor beside what is measured.
+# JAX reserves most of the memory by default, and a pool of compilers uses the CPU next to the measurement.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
@@ -42,13 +42,13 @@ except ImportError as why:
 
 # Batch, sequence, dimension: an array of 134 MB. `run.sh` gives the same to `ellwand run`.
 LAYER = (64, 512, 1024)
-# Positions and heads of 128 values.
+# Pairs of positions and heads; heads have 128 values.
 CORES = [(4096, 16), (8192, 8), (16384, 4)]
 MATRIX = 8192
-# Bytes from host to device and back, the largest that `run.sh` asks of `ellwand`.
+# Bytes from host to device and back: the largest transfer in `run.sh`.
 CARRIED = 268_435_456
 SAMPLES = 30
-# What each library that compiles is asked for first.
+# Measured first for each library that compiles.
 FIRST = ["gelu", "layer-norm"]
 
 
@@ -71,7 +71,7 @@ class Peers:
         print(" ".join(f"{key}={value}" for key, value in line.items() if key not in ("ns", "wall_ns")), flush=True)
 
     def timed(self, call, calls, gate=True):
-        """Nanoseconds of one call, by the device's clock; behind a kernel that keeps it busy unless the host takes part."""
+        """Nanoseconds per call on the device's clock; after a kernel that keeps it busy, unless the host takes part."""
         if not self.cuda:
             begin = time.perf_counter_ns()
             for _ in range(calls):
@@ -89,7 +89,7 @@ class Peers:
         return first.elapsed_time(last) * 1e6 / calls
 
     def waited(self, call, calls, wait):
-        """The same by the clock on the wall."""
+        """Nanoseconds per call of wall time."""
         self.synchronize()
         begin = time.perf_counter_ns()
         for _ in range(calls):
@@ -102,8 +102,8 @@ class Peers:
             torch.cuda.synchronize()
 
     def measure(self, library, op, make, *, judge, tolerance, wait=None, both=False, gate=True, **about):
-        """`make` gives a call; `judge` what the largest error of its answer is, as a share of the largest right value. `both`
-        takes the time on the wall too."""
+        """`make` returns a call; `judge` the largest error of its result, relative to the largest correct value. `both` also
+        measures wall time."""
         if self.asked.only and self.asked.only not in f"{library} {op}":
             return
         if time.monotonic() > self.end:
@@ -117,7 +117,7 @@ class Peers:
             clock(call, 3)
             once = clock(call, 3)
             calls = max(1, min(100, math.ceil(1e6 / once)))
-            # What takes long has fewer, as many as an interval needs.
+            # Slow operations have fewer samples, but enough for an interval.
             samples = 3 if self.asked.small else max(12, min(SAMPLES, int(5e8 / (calls * once))))
             ns = [clock(call, calls) for _ in range(samples)]
             if both:
@@ -133,12 +133,12 @@ class Peers:
 
 
 def several(got):
-    """One answer or more."""
+    """The results as a sequence."""
     return got if isinstance(got, (tuple, list)) else (got,)
 
 
 def apart(expected):
-    """The largest error as a share of the largest right value."""
+    """The largest error relative to the largest correct value."""
     scale = expected.abs().max().clamp_min(1e-30)
 
     def judge(got):
@@ -151,7 +151,7 @@ def apart(expected):
 
 
 class Layers:
-    """The arrays and operations that move bytes, and what their answers are in f64."""
+    """The arrays and the memory-bound operations, with their f64 results."""
 
     def __init__(self, peers):
         batch, sequence, d = (2, 8, 64) if peers.asked.small else LAYER
@@ -163,7 +163,7 @@ class Layers:
         n = x.numel()
 
         def residual(x, y, g, b):
-            """Both are asked for: the sum goes on to the next layer."""
+            """Returns both: the next layer needs the sum."""
             total = x + y
             return F.layer_norm(total, (d,), g, b), total
 
@@ -214,7 +214,7 @@ def compiled(peers, chosen):
 
 
 def cupy_layers(peers, chosen):
-    """Those that are one pass over the elements, as fused kernels, on the stream that PyTorch's events are on: the default one."""
+    """The elementwise operations as fused kernels, on the stream of PyTorch's events: the default one."""
     layers = peers.layers
 
     def make(name):
@@ -231,7 +231,7 @@ def cupy_layers(peers, chosen):
         arrays = [cupy.from_dlpack(array) for array in layers.ops[name][1]]
         if name == "copy":
             return lambda: arrays[0].copy()
-        # A kernel needs a name, and a lambda has none that C++ takes.
+        # A kernel needs a name that is valid in C++, which a lambda's is not.
         fused = cupy.fuse(kernel_name=name.replace("-", "_"))(bodies[name])
         return lambda: fused(*arrays)
 
@@ -240,7 +240,7 @@ def cupy_layers(peers, chosen):
 
 
 def jax_layers(peers, chosen):
-    """The same formulas under `jax.jit`; calls follow one another without waiting."""
+    """The same formulas under `jax.jit`; calls do not wait for each other."""
     layers = peers.layers
 
     def make(name):
@@ -274,7 +274,7 @@ def jax_layers(peers, chosen):
 
 
 def transfers(peers):
-    """Between host and device: page-locked memory as fast as the link, pageable memory as the driver copies it on its way."""
+    """Host to device and back: page-locked memory at the speed of the link, pageable memory staged by the driver."""
     count = 4096 if peers.asked.small else CARRIED
     for memory in ["pinned", "pageable"]:
         for direction in ["host-to-device", "device-to-host"]:
@@ -283,7 +283,7 @@ def transfers(peers):
                 device = torch.randint(256, (count,), dtype=torch.uint8, device=peers.device)
                 host = torch.empty(count, dtype=torch.uint8, pin_memory=memory == "pinned" and peers.cuda)
                 host.copy_(device)
-                # What arrives is compared with what was sent, where nothing of it was before.
+                # Compares what arrived with what was sent, after the destination was cleared.
                 sent, got = (host, device) if direction == "host-to-device" else (device, host)
                 expected = sent.clone()
                 got.zero_()
@@ -304,7 +304,7 @@ def transfers(peers):
 
 
 def products(peers):
-    """What the tensor cores do at most: the rate that attention in bf16 is held against."""
+    """Peak rate of the tensor cores, with which bf16 attention is compared."""
     n = 64 if peers.asked.small else MATRIX
     a, b = (torch.randn(n, n, device=peers.device, dtype=torch.bfloat16) for _ in range(2))
     rows = slice(0, min(n, 256))
@@ -319,7 +319,7 @@ def attention(peers):
     for positions, heads in [(64, 2)] if peers.asked.small else CORES:
         q, k, v = (torch.randn(1, heads, positions, 128, device=peers.device, dtype=torch.bfloat16) for _ in range(3))
         for causal in [False, True]:
-            # The last rows of a head see every key, with a causal mask and without but for their own successors.
+            # The last rows of a head see every key; under a causal mask, all except their successors.
             last = min(positions, 128)
             scores = q[0, 0, -last:].double() @ k[0, 0].double().T / math.sqrt(128)
             if causal:
@@ -340,7 +340,7 @@ def attention(peers):
 
 
 def versions():
-    """Of what else is here, without loading it."""
+    """Versions of the other packages, without loading them."""
     for name in ["triton", "cupy-cuda13x", "jax"]:
         try:
             yield name, importlib.metadata.version(name)

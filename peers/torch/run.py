@@ -1,10 +1,10 @@
-"""The layer operations and the parts of attention against PyTorch, in fresh processes that take turns, as ratios.
+"""The layer operations and the parts of attention against PyTorch, in fresh, interleaved processes, as ratios.
 
     python3.11 setup.py && cargo build --release && python3.11 run.py [ROUNDS [OP ..]] [--sequence N]
 
-Without OP it takes the layer operations; `attention` stands for the parts of attention, and --sequence leaves only shapes of
-that sequence. attention-core is PyTorch's fused form (scaled_dot_product_attention) against ours, attention-naive PyTorch's three
-steps one after the other against our fused form.
+Without OP it measures the layer operations; `attention` selects the parts of attention, and --sequence selects shapes of that
+sequence length. attention-core is PyTorch's fused form (scaled_dot_product_attention) against Ellwand's, attention-naive is
+PyTorch's three separate steps against Ellwand's fused form.
 
 Each round runs, for each operation and shape: PyTorch as shipped (A), ellwand, PyTorch with an allocator tuned so that it never
 faults (B), ellwand again. The statistic of a process is the lower quartile of its samples; the ratio of a round is PyTorch's
@@ -45,7 +45,7 @@ def ellwand(op, shape):
         workload = "attention-core" if op == "attention-naive" else op.removesuffix("-tanh")
         command = [ELLWAND, "run", workload, "-i", "parallel", "--in-process", "--effort", "quick", "--no-ceilings", "--no-plot",
                    "-o", out, "--overwrite"]
-        # Attention keeps its buffers; the layer operations ask for it.
+        # Attention reuses its buffers; the layer operations need the arena for that.
         command += ["--heads", shape[2] // 64] if workload.startswith("attention") else ["--allocation", "arena"]
         for axis, value in zip(["--batch", "--sequence", "--dimension"], shape):
             command += [axis, value]

@@ -1,10 +1,10 @@
-"""Makes a virtual environment with PyTorch for the CPU in target/peers/torch.
+"""Creates a virtual environment with PyTorch for the CPU in target/peers/torch.
 
     python3.11 setup.py
 
 The registry's wheel for x86-64 Linux is the CUDA build. It is installed without its CUDA dependencies; the CUDA libraries that
-it links against get empty stand-ins (right names and symbol versions, functions that abort when called), which the CPU path
-never calls. This is for the comparison only: results name it "CPU path, CUDA stubs".
+it links against are replaced by stubs (correct names and symbol versions, functions that abort when called), which the CPU
+path never calls. This is for the comparison only: results name it "CPU path, CUDA stubs".
 """
 
 import collections
@@ -21,7 +21,7 @@ PYTHON = HOME / "bin" / "python"
 TORCH = "2.15.0"
 PACKAGES = ["typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "numpy", "mpmath", "setuptools>=77"]
 REAL = ["nvidia-cuda-runtime==13.2.*", "nvidia-cuda-cupti==13.2.*"]
-# Stub libraries by the beginning of the names of their functions; the longest beginning wins.
+# Stub libraries by prefix of their functions' names; the longest prefix wins.
 STUBS = {
     "libcublasLt.so": ["cublasLt"],
     "libcublas.so": ["cublas"],
@@ -53,7 +53,7 @@ def install():
 
 
 def stubs():
-    """Empty shared objects for the libraries that torch needs and nobody provides."""
+    """Builds stub libraries for those that torch links against and that are not installed."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         sys.exit("no C compiler: the CUDA libraries that torch links against cannot be stubbed, so torch is absent")

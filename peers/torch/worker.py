@@ -1,9 +1,9 @@
-"""Times one PyTorch operation in this process and prints its samples as JSON: nanoseconds a call.
+"""Times one PyTorch operation in this process and prints its samples as JSON: nanoseconds per call.
 
     worker.py OP BATCH SEQUENCE DIMENSION THREADS SECONDS
 
-Attention has heads of 64 values, laid out [batch, heads, sequence, 64], and does not scale its scores by themselves, which
-spares PyTorch a pass that ellwand's are measured with.
+Attention has heads of 64 values, laid out [batch, heads, sequence, 64], and does not scale its scores in a separate pass,
+which saves PyTorch a pass that ellwand's times include.
 """
 
 import json

@@ -1,4 +1,4 @@
-//! The command line and the worker, hosted by an interpreter.
+//! The command line and the worker, hosted by a Python interpreter.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(forked, module)?)
 }
 
-/// The registry of the program `ellwand`, and what Python adds to it.
+/// The registry of the program `ellwand`, plus what Python registers.
 pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
     let mut registry = built_in();
     rows::register(&mut registry, workloads, implementations)?;
@@ -66,8 +66,8 @@ fn run(
     Ok(py.detach(|| ellwand::run_recorded(&args, line, &registry)))
 }
 
-/// Answers as a worker until the parent closes. Questions and answers move away from stdin and stdout, so that what the code
-/// under measurement prints goes to stderr and what it reads is empty.
+/// Serves as a worker until the parent closes. Moves questions and answers away from stdin and stdout, so that the
+/// output of the code under measurement goes to stderr and its input is empty.
 #[pyfunction]
 fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
     let moved = || -> io::Result<(File, File)> {
@@ -88,7 +88,7 @@ fn forked() {
     FORKED.store(true, Relaxed);
 }
 
-/// A report on records, as text.
+/// Formats a report on records as text.
 #[pyfunction]
 fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
     let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
@@ -106,7 +106,7 @@ fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
     made.map_err(|error| errors::raise(py, error))
 }
 
-/// Names of the outputs of the built-in workloads at their default cases: a function that returns a bare array needs one.
+/// Output names of the built-in workloads at their default cases; a function that returns a bare array needs one.
 #[pyfunction]
 fn outputs() -> Vec<(String, Vec<String>)> {
     let registry = built_in();

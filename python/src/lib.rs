@@ -1,7 +1,7 @@
-//! The private half of the Python package `ellwand`: the instrument, and the kernels as functions.
+//! The native half of the Python package `ellwand`: the instrument, and the kernels as functions.
 //!
-//! The interpreter's lock is released for everything except the Python code under measurement. All `Py` objects here are
-//! rows that the Python half made; it checks and names them, so that this half sees few types.
+//! The interpreter lock is released for everything except the Python code under measurement. All `Py` objects here are
+//! rows from the Python half; it checks and names them, so that this half handles few types.
 
 mod arrays;
 mod errors;
@@ -13,7 +13,7 @@ mod rows;
 
 use pyo3::prelude::*;
 
-/// The module.
+/// Defines the module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

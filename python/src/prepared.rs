@@ -1,4 +1,4 @@
-//! A Python implementation made ready: what is timed is the call of its `run` and nothing else.
+//! A prepared Python implementation: only the call of its `run` is timed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -14,13 +14,13 @@ pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
 /// Set when the code under measurement received Ctrl-C in this process.
 pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// What `ellwand._prepared.ready` returns.
+/// The return value of `ellwand._prepared.ready`.
 #[derive(FromPyObject)]
 struct Ready {
     run: Py<PyAny>,
-    /// Whether the result of a run is its output, which is kept until the next run.
+    /// True if the result of a run is its output, which must live until the next run.
     keeps: bool,
-    /// Finds the function that waits for a result; asked after the first run.
+    /// Finds the function that waits for a result; called after the first run.
     waiter: Py<PyAny>,
     poison: Py<PyAny>,
     output: Py<PyAny>,
@@ -28,7 +28,7 @@ struct Ready {
     what_ran: String,
 }
 
-/// A value as Python states it: id, title, unit, better, value (or none), about.
+/// A reading from Python: id, title, unit, better, value (or none), about.
 type Row = (String, String, String, String, Option<f64>, String);
 
 pub(crate) struct PyPrepared {
@@ -48,7 +48,7 @@ impl PyPrepared {
 
     fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
         if FORKED.load(Relaxed) {
-            // Only the process that was asked may answer.
+            // Only the worker itself may answer, not a forked child.
             let _ = py.import("os").and_then(|os| os.call_method1("_exit", (70,)));
         }
         match called {
@@ -67,7 +67,7 @@ impl PyPrepared {
         self.result.as_ref().map(|result| result.bind(py).clone())
     }
 
-    /// The way to wait is found once: for most results there is nothing to wait for.
+    /// Finds the wait function once; most results need no wait.
     fn find_wait(&mut self, py: Python<'_>) {
         let found = self.ready.waiter.call1(py, (self.result(py),));
         let found = self.call(py, "sync", found);

@@ -1,10 +1,10 @@
-"""Compiles files of Triton kernels to machine code ahead of time: no GPU, no PyTorch.
+"""Compiles files of Triton kernels to machine code ahead of time, without a GPU or PyTorch.
 
     aot.py OUT ARCHITECTURES FILE..
 
-For every architecture (sm_80, sm_90a, ..) and every variant of every FILE (`variants.py`) a cubin goes to OUT, and for each
-file and architecture a manifest FILE-ARCHITECTURE.json that says what a launch needs. What is there already and was made
-from the same text by the same compiler stays. Prints what every kernel takes up as CSV.
+For every architecture (sm_80, sm_90a, ..) and every variant of every FILE (`variants.py`) it writes a cubin to OUT, and for
+each file and architecture a manifest FILE-ARCHITECTURE.json with what a launch needs. Existing output from the same text and
+the same compiler is kept. Prints every kernel's resources as CSV.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ import sys
 
 os.environ["TRITON_DUMP_PTXAS_LOG"] = "1"
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-# What is asked for must be compiled and its assembler heard; this folder is the only cache.
+# Always compile, so that the assembler's report is available; this folder is the only cache.
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Words of the table, as the assembler prints them.
+# Columns of the table, from the assembler's report.
 COLUMNS = ["registers", "stack_bytes", "spill_bytes", "shared_bytes"]
-# Bytes of numbers; everything else is an address.
+# Sizes of numbers in bytes; every other type is an address.
 BYTES = {"i32": 4, "i64": 8, "fp32": 4, "fp64": 8}
 
 
 def module(path):
-    """The file as a module."""
+    """Imports the file as a module."""
     sys.path.insert(0, str(HERE))
     spec = importlib.util.spec_from_file_location(f"kernels_{pathlib.Path(path).stem}", path)
     made = importlib.util.module_from_spec(spec)
@@ -42,7 +42,7 @@ def module(path):
 
 
 def fnv(text):
-    """FNV-1a, as the loading side computes it of the text that it was built with."""
+    """FNV-1a; the loader computes the same hash of the text that it was built with."""
     hash = 0xCBF29CE484222325
     for byte in text.encode():
         hash = ((hash ^ byte) * 0x100000001B3) % (1 << 64)
@@ -50,7 +50,7 @@ def fnv(text):
 
 
 def resources(log, shared):
-    """What the assembler said of a kernel; shared memory is all that a launch takes."""
+    """A kernel's resources from the assembler's report; shared memory includes all that a launch uses."""
     number = lambda pattern: sum(int(found) for found in re.findall(pattern, log))
     found = [
         number(r"Used (\d+) registers"),
@@ -64,7 +64,7 @@ def resources(log, shared):
 
 
 def described(cubin, entry):
-    """What machine code says of its kernel: the bytes of each parameter, in order, and the threads that a block must have."""
+    """The kernel's parameter sizes in bytes, in order, and the required threads per block, from its machine code."""
     (at,), (size, count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HHH", cubin, 58)
     # Name, type, flags, address, offset and size of each section.
     sections = [struct.unpack_from("<IIQQQQ", cubin, at + size * index) for index in range(count)]
@@ -72,7 +72,8 @@ def described(cubin, entry):
     (info,) = [cubin[each[4] :][: each[5]] for each in sections if called(each) == f".nv.info.{entry}"]
     parameters, threads, at = {}, None, 0
     while at < len(info):
-        # Most attributes are two bytes behind their number; format 4 says there how many more follow.
+        # Most attributes have a two-byte value after their number; in format 4 it is the length of the data that
+        # follows.
         form, attribute, more = struct.unpack_from("<BBH", info, at)
         at += 4
         if form != 4:
@@ -89,7 +90,7 @@ def described(cubin, entry):
 
 
 def scratch(meta, cubin, arguments):
-    """How many addresses of scratch memory follow the arguments, each of which must be there as its type is."""
+    """The number of scratch memory addresses after the arguments; fails if an argument is missing or has the wrong size."""
     parameters, threads = described(cubin, meta.name)
     bytes = [BYTES.get(type, 8) for _, type in arguments]
     behind = parameters[len(bytes) :]
@@ -101,7 +102,7 @@ def scratch(meta, cubin, arguments):
 
 
 def proven(variant, ptx, arch):
-    """What must be true of the code, seen in the assembler's input."""
+    """Checks the assembler's input for required properties."""
     if "tf32" in ptx:
         raise SystemExit(f"{variant.name}: it multiplies in TF32, which the gate of f32 does not let pass")
     if variant.sixteens and not re.search(r"ld\.global\S*\.v4|cp\.async\S*\.shared\.global \[[^;]*0x10", ptx):
@@ -111,7 +112,7 @@ def proven(variant, ptx, arch):
 
 
 def compiled(job):
-    """One variant for one architecture: its entry in the manifest."""
+    """Compiles one variant for one architecture. Returns its manifest entry."""
     path, index, arch, out = job
     import triton
     from triton.backends.compiler import GPUTarget
@@ -141,7 +142,7 @@ def compiled(job):
         shared_bytes=meta.shared,
         arguments=arguments,
         sixteens=list(variant.sixteens),
-        # Addresses of scratch memory behind the arguments; null, since no kernel uses any.
+        # Addresses of scratch memory after the arguments; null, since no kernel uses any.
         scratch_pointers=scratch(meta, made.asm["cubin"], arguments),
         resources=resources(log.getvalue(), meta.shared),
     )

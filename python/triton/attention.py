@@ -1,7 +1,7 @@
-"""Attention in Triton: softmax of masked rows, and all of the core in one kernel that never writes a score to memory
+"""Attention in Triton: softmax of masked rows, and the whole core in one kernel that never writes a score to memory
 (T. Dao et al., FlashAttention, 2022): f32 without TF32, and bf16 with sums in f32.
 
-A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its scores makes it NaN.
 """
 
 import triton
@@ -11,8 +11,8 @@ from variants import F32, I64, Variant, both
 
 @triton.jit
 def seen_of(scores, row, start, seen, n, BLOCK: tl.constexpr):
-    """BLOCK scores of a row from `start` on, -inf beyond what it sees; nothing is read where it sees nothing. The last ones
-    are read with those beyond them, 16 bytes at a time."""
+    """BLOCK scores of a row, starting at `start`; -inf in masked columns. A fully masked block is not read. The last visible
+    scores are read together with masked ones, 16 bytes at a time."""
     column = start + tl.arange(0, BLOCK)
     value = tl.load(scores + row + column, mask=(column < n) & (start < seen), other=float("-inf"))
     return tl.where(column < seen, value, float("-inf"))
@@ -20,7 +20,7 @@ def seen_of(scores, row, start, seen, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def softmax_rows(scores, lengths, weights, n, heads, sees, BLOCK: tl.constexpr):
-    """Softmax over the columns that a row sees, 0 beyond; a program a row of [batch, heads, n]."""
+    """Softmax over the columns that a row sees, 0 beyond; one program per row of [batch, heads, n]."""
     number = tl.program_id(0)
     length = tl.load(lengths + number // n // heads, mask=sees == 2, other=0).to(tl.int32)
     seen = tl.minimum(tl.where(sees == 1, number % n + 1, tl.where(sees == 2, length, n)), n)
@@ -48,10 +48,10 @@ def fused(
 ):
     """QUERIES queries of a head against the keys they see, KEYS at a time; heads of `size` values, at most HEAD.
 
-    `scale` holds log2 e as well: weights are powers of two. `sees`: 0 all keys, 1 those up to the query's own position,
-    2 as many as `lengths` says of the sequence.
+    `scale` includes log2 e: weights are powers of two. `sees`: 0 all keys, 1 those up to the query's position, 2 those
+    within the sequence's length in `lengths`.
     """
-    # Under a causal mask the last queries see the most keys: they begin first.
+    # Under a causal mask the last queries see the most keys, so they start first.
     first = (tl.num_programs(0) - 1 - tl.program_id(0)) * QUERIES
     head, sequence = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     q += sequence * q_batch + head * q_head
@@ -70,7 +70,7 @@ def fused(
     sums = tl.zeros([QUERIES, HEAD], dtype=tl.float32)
     for start in range(0, end, KEYS):
         column = start + tl.arange(0, KEYS)
-        # Keys beyond the last that any of these queries sees are not read: they may hold anything.
+        # Keys beyond the last visible one are not read: they may be uninitialised.
         there = column < end
         place = column.to(tl.int64) * k_row
         keys = tl.load(k + place[None, :] + e[:, None], mask=(e < size)[:, None] & there[None, :], other=0.0)
@@ -94,13 +94,13 @@ def tile(
     queries, k, v, k_row, start, end, seen, size, scale, top, total, sums, HEAD: tl.constexpr, KEYS: tl.constexpr,
     HIDDEN: tl.constexpr,
 ):
-    """KEYS keys from `start` on: the maximum, the total of weights and the sums of each row with them. Where nothing is
-    HIDDEN every row sees all of them."""
+    """Adds KEYS keys, starting at `start`, to the maximum, the total weight and the sums of each row. Without HIDDEN every row
+    sees all of them."""
     e = tl.arange(0, HEAD)
     column = start + tl.arange(0, KEYS)
     kept = e < size
     place = column.to(tl.int64) * k_row
-    # Keys beyond the last that any of these queries sees are not read: they may hold anything.
+    # Keys beyond the last visible one are not read: they may be uninitialised.
     there = column < end
     at = k + place[None, :] + e[:, None]
     keys = tl.load(at, mask=kept[:, None] & there[None, :] if HIDDEN else kept[:, None], other=0.0)
@@ -124,9 +124,9 @@ def narrow(
     q, k, v, out, lengths, n, size, group, sees, scale, q_batch, q_head, q_row, k_batch, k_head, k_row, out_batch, out_head,
     out_row, HEAD: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):
-    """What `fused` does, for tensor cores: tiles that every row sees whole come first, in a loop that masks nothing."""
-    # Under a causal mask the last queries see the most keys: they begin first, those of all heads. Otherwise a head's come
-    # one after another.
+    """As `fused`, for tensor cores: tiles that are visible to every row come first, in a loop without masks."""
+    # Under a causal mask the last queries of all heads see the most keys, so they start first. Otherwise the queries of
+    # a head stay together.
     causal = sees == 1
     head = tl.where(causal, tl.program_id(0), tl.program_id(1)).to(tl.int64)
     sequence = tl.program_id(2).to(tl.int64)
@@ -161,13 +161,13 @@ TYPES |= {name: "i64" for name in STEPS}
 
 types = dict(scores=F32, lengths=I64, weights=F32, n="i32", heads="i32", sees="i32")
 VARIANTS = both("softmax_rows", softmax_rows, types, ["scores", "weights", "n"], constants=dict(BLOCK=1024))
-# Values of a head, queries and keys of a step, warps.
+# Values per head, queries and keys per step, warps.
 for head, queries, keys, warps in [(32, 64, 32, 8), (64, 64, 32, 8), (128, 64, 16, 8)]:
     constants = dict(HEAD=head, QUERIES=queries, KEYS=keys)
     sixteens = ["q", "k", "v", "out", "size", *STEPS]
     VARIANTS += both(f"attention_{head}", fused, TYPES, sixteens, constants=constants, warps=warps, stages=2)
-# In bf16 the products are the tensor cores', weights are rounded to bf16 before the second one. Heads are multiples of 16:
-# what reads value by value spills on every architecture.
+# In bf16 the products use tensor cores, and weights are rounded to bf16 before the second one. Heads are multiples of
+# 16: loads of single values spill on every architecture.
 NARROW = TYPES | dict(q="*bf16", k="*bf16", v="*bf16", out="*bf16")
 # With two loops, heads of 64 spill on sm_100.
 for head, fn, queries, keys, stages in [(64, fused, 128, 64, 2), (128, narrow, 128, 64, 3)]:

@@ -1,12 +1,12 @@
 """The layer operations in Triton: f32, with sums of losses in f64.
 
-Activations and squared errors go element by element; normalisation, softmax and cross-entropy hold as many whole rows as
-fit a tile, and go over rows beyond the largest tile in steps. NaN and infinity do as in the CUDA kernels.
+Activations and squared errors are elementwise; normalisation, softmax and cross-entropy hold as many whole rows as fit in a
+tile, and loop over rows longer than the largest tile. NaN and infinity behave as in the CUDA kernels.
 
-Losses are added up by the program that comes last, in the order of rows.
+The last program to finish adds up the losses, in the order of rows.
 
-The interpreter computes exponentials and quotients to the last bit; the machine's are a few units in the last place off
-(`ex2.approx`, `div.full`), which the tolerances leave room for: an argument of -16 costs an exponential a relative 1e-6.
+The interpreter computes exponentials and quotients to the last bit; the hardware's are a few units in the last place off
+(`ex2.approx`, `div.full`), which the tolerances allow: at an argument of -16 an exponential has a relative error of 1e-6.
 """
 
 import triton
@@ -16,7 +16,7 @@ from variants import F32, F64, I64, Variant, both
 
 @triton.jit
 def gelu_exact(x):
-    # x Phi(x) by Phi(-|x|) = 2^z(|x|), z a polynomial (`gelu_exponent.rs`): the tail keeps its digits.
+    # x Phi(x) with Phi(-|x|) = 2^z(|x|), z a polynomial (`gelu_exponent.rs`): the tail keeps its precision.
     a = tl.abs(x)
     z = a * -8.080689327e-07 + 4.486267426e-05
     z = z * a - 8.323653019e-04
@@ -41,7 +41,7 @@ def swish_of(x):
 
 @triton.jit
 def elements(x, second, y, n, OP: tl.constexpr, BLOCK: tl.constexpr):
-    """y = f(x) or f(x, second) of n values; a program takes BLOCK of them."""
+    """y = f(x) or f(x, second) of n values, BLOCK per program."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     a = tl.load(x + at, mask=mask, other=0.0)
@@ -64,7 +64,7 @@ def elements(x, second, y, n, OP: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def biased(x, bias, y, rows, d, TANH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """y = GELU(x + bias); program (i, j) takes ROWS rows of BLOCK columns."""
+    """y = GELU(x + bias); program (i, j) computes ROWS rows of BLOCK columns."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     at = row.to(tl.int64)[:, None] * d + column[None, :]
@@ -79,10 +79,10 @@ def biased(x, bias, y, rows, d, TANH: tl.constexpr, ROWS: tl.constexpr, BLOCK: t
 
 @triton.jit
 def finish(part, sums, come, loss, scale, BLOCK: tl.constexpr):
-    """Puts the sum of a program beside those of the others. The last program to come adds all of them up in the order of their
-    numbers, and leaves `come` at 0 for the next launch."""
+    """Stores the sum of a program next to those of the others. The last program to arrive adds all of them in the order of their
+    numbers, and resets `come` to 0 for the next launch."""
     tl.store(sums + tl.program_id(0), part)
-    # One thread has stored the sum, and maybe another counts.
+    # One thread has stored the sum, and another may increment the counter.
     tl.debug_barrier()
     programs = tl.num_programs(0)
     if tl.atomic_add(come, 1, sem="acq_rel") == programs - 1:
@@ -96,7 +96,7 @@ def finish(part, sums, come, loss, scale, BLOCK: tl.constexpr):
 
 @triton.jit
 def mse(x, target, sums, come, loss, n, scale, STEPS: tl.constexpr, BLOCK: tl.constexpr):
-    """The sum of squared differences, times `scale`: of STEPS x BLOCK values a program, whose sums are added up in f64."""
+    """The sum of squared differences, times `scale`: STEPS x BLOCK values per program, whose sums are added in f64."""
     start = tl.program_id(0).to(tl.int64) * (STEPS * BLOCK)
     part = tl.zeros([BLOCK], dtype=tl.float32)
     for step in range(STEPS):
@@ -109,7 +109,7 @@ def mse(x, target, sums, come, loss, n, scale, STEPS: tl.constexpr, BLOCK: tl.co
 
 @triton.jit
 def layer_norm(x, residual, gamma, beta, y, total, rows, d, eps, RESIDUAL: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Layer normalisation of ROWS rows of at most BLOCK values of x, or of x + residual, which then goes to `total`."""
+    """Layer normalisation of ROWS rows of at most BLOCK values of x, or of x + residual, which is then stored in `total`."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     at = row.to(tl.int64)[:, None] * d + column[None, :]
@@ -168,7 +168,7 @@ def softmax(x, y, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     at = row.to(tl.int64)[:, None] * d + column[None, :]
     mask = (row < rows)[:, None] & (column < d)[None, :]
     value = tl.load(x + at, mask=mask, other=float("-inf"))
-    # A row beyond the last must not make NaN out of nothing but -inf; nobody stores it, but a checker would complain.
+    # A row beyond the last must not turn only -inf into NaN; it is not stored, but a checker would complain.
     most = tl.where(row < rows, tl.max(value, axis=1), 0.0)
     power = tl.where(mask, tl.exp(value - most[:, None]), 0.0)
     inverse = 1.0 / tl.where(row < rows, tl.sum(power, axis=1), 1.0)
@@ -205,8 +205,8 @@ def softmax_long(x, y, rows, d, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def cross_entropy(x, labels, losses, sums, come, loss, rows, d, each, scale, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """The losses of ROWS rows of at most BLOCK logits: each to `losses`, or the sum of all, times `scale`, to `loss`;
-    `each` says which."""
+    """The losses of ROWS rows of at most BLOCK logits: if `each`, stores them in `losses`, otherwise the sum of all, times
+    `scale`, in `loss`."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < rows
     column = tl.arange(0, BLOCK)
@@ -237,8 +237,8 @@ def cross_entropy_long(x, labels, losses, sums, come, loss, rows, d, each, scale
         finish(value.to(tl.float64), sums, come, loss, scale, 2048)
 
 
-# Values and rows of a tile, and its warps: 16 values a thread, of rows that long 32. Of rows that are no multiple of 16 values
-# some tiles are there, and steps beyond them.
+# Values and rows of a tile, and its warps: 16 values per thread, 32 for the longest rows. Rows whose length is not a
+# multiple of 16 have only some of the tiles, and loop beyond them.
 TILES = [(64, 32, 4), (256, 8, 4), (512, 4, 4), (1024, 2, 4), (2048, 1, 4), (4096, 1, 8), (8192, 1, 8), (16384, 1, 16)]
 ODD = [64, 256, 1024, 4096]
 STEP = (4096, 8)
@@ -246,7 +246,7 @@ ELEMENTS = ["gelu", "gelu_approximate", "swish", "swiglu", "add", "squared_error
 
 
 def by_row(name, fn, long, types, sixteens, constants):
-    """A variant for every tile, and those in steps."""
+    """A variant for every tile, and the looping ones."""
     all = []
     for block, rows, warps in TILES:
         rest = dict(constants=dict(constants, ROWS=rows, BLOCK=block), warps=warps)

@@ -1,6 +1,6 @@
-"""The product of matrices in bf16 in Triton, sums in f32: C = A B, B as [k, n] or transposed [n, k].
+"""Matrix products in bf16 in Triton, with f32 sums: C = A B, B as [k, n] or transposed [n, k].
 
-A program makes a tile of C. Rows are multiples of 16 values.
+A program computes a tile of C. Rows are multiples of 16 values.
 """
 
 import triton
@@ -12,7 +12,7 @@ from variants import Variant
 def matmul(
     a, b, c, m, n, k, TRANSPOSED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
 ):
-    # Programs that run at the same time make about a square of C, so that they read the same rows of A and columns of B.
+    # Programs that run at the same time cover roughly a square of C, so that they share rows of A and columns of B.
     together: tl.constexpr = 2048 // ROWS
     down = tl.cdiv(m, ROWS)
     across = tl.cdiv(n, COLUMNS)
@@ -22,10 +22,10 @@ def matmul(
     row = (first + within % rows) * ROWS + tl.arange(0, ROWS)
     column = within // rows * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.arange(0, STEP)
-    # Rows and columns that are not there are the first ones once more.
+    # Rows and columns beyond the end repeat the first.
     a_at = a + tl.where(row < m, row, 0).to(tl.int64)[:, None] * k + step[None, :]
     there = tl.where(column < n, column, 0)
-    # What lies side by side in memory: multiples of 16 of it are there or not.
+    # Contiguous in memory: in groups of 16, all are valid or none is.
     there = tl.max_contiguous(tl.multiple_of(there, 16), 16)
     if TRANSPOSED:
         b_at = b + there.to(tl.int64)[None, :] * k + step[:, None]
@@ -45,7 +45,7 @@ def matmul(
 TYPES = dict(a="*bf16", b="*bf16", c="*bf16", m="i32", n="i32", k="i32")
 VARIANTS = []
 for name, transposed in [("matmul_transposed", True), ("matmul", False)]:
-    # Tiles of 48 KB: two lie in shared memory on Ampere, three on Hopper.
+    # Tiles of 48 KB: two fit in shared memory on Ampere, three on Hopper.
     for tile, rows, columns, warps, stages in [("wide", 128, 256, 8, 3), ("small", 64, 64, 4, 4)]:
         constants = dict(TRANSPOSED=transposed, ROWS=rows, COLUMNS=columns, STEP=64)
         how = dict(sixteens=("a", "b", "c", "n", "k"), warps=warps, stages=stages)

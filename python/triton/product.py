@@ -1,7 +1,7 @@
-"""Products of matrices in Triton, f32 without TF32, many at once: C = alpha A B + bias, B as [k, n] or transposed [n, k].
+"""Matrix products in Triton, f32 without TF32, many per launch: C = alpha A B + bias, B as [k, n] or transposed [n, k].
 
-A program makes a tile of C. Attention's masks are prefixes of the columns, as in `product.cu`: either C is -inf beyond what
-a row sees (scores; a tile that nobody sees takes no step), or A counts as 0 beyond it (sums; no step is taken beyond).
+A program computes a tile of C. Attention masks are prefixes of the columns, as in `product.cu`: beyond the visible columns of
+a row, either C is -inf (scores; a fully masked tile skips all steps), or A counts as 0 (sums; steps beyond are skipped).
 """
 
 import triton
@@ -14,7 +14,7 @@ def product(
     a, b, bias, c, lengths, m, n, k, a_row, b_row, c_row, a_batch, a_head, b_batch, b_head, c_batch, c_head, heads, group,
     sees, biased, alpha, TRANSPOSED: tl.constexpr, MASK: tl.constexpr, TILE: tl.constexpr, STEP: tl.constexpr,
 ):
-    """`sees`: 0 all columns, 1 those up to the row's own, 2 as many as `lengths` says of the sequence."""
+    """`sees`: 0 all columns, 1 those up to the row's index, 2 those within the sequence's length in `lengths`."""
     sequence = (tl.program_id(2) // heads).to(tl.int64)
     head = (tl.program_id(2) % heads).to(tl.int64)
     a += sequence * a_batch + head * a_head
@@ -44,7 +44,7 @@ def product(
         x = tl.load(a + a_at + at[None, :], mask=kept, other=0.0)
         inside = (at < k)[:, None] & (column < n)[None, :]
         if MASK == "a":
-            # Rows of B that no row of the tile sees are not read: they may hold anything.
+            # Rows of B that no row of the tile sees are not read: they may be uninitialised.
             inside = inside & (at < end)[:, None]
         if TRANSPOSED:
             w = tl.load(b + column.to(tl.int64)[None, :] * b_row + at[:, None], mask=inside, other=0.0)

@@ -1,12 +1,12 @@
-"""How a file of Triton kernels says what is compiled from it.
+"""How a file of Triton kernels declares its compiled variants.
 
-A file ends with a list VARIANTS: each entry is one kernel with its types and constants fixed, as machine code has it. The
-same list serves the compiler (`aot.py`) and the interpreter (`interpret.py`), so that what is judged is what is compiled.
+A file ends with a list VARIANTS: each entry is one kernel with fixed types and constants, as in machine code. The compiler
+(`aot.py`) and the interpreter (`interpret.py`) use the same list, so that tests judge what is compiled.
 """
 
 from dataclasses import dataclass, field
 
-# Types of arguments as Triton spells them, and what the launching side hands over for them.
+# Argument types as Triton spells them.
 F32, F64, I64 = "*fp32", "*fp64", "*i64"
 
 
@@ -14,8 +14,8 @@ F32, F64, I64 = "*fp32", "*fp64", "*i64"
 class Variant:
     """A kernel `fn` under the name `name`: `types` in the order of its arguments without constants, `constants` by name.
 
-    Arguments named in `sixteens` are promised to be multiples of 16 (bytes for addresses, values for sizes), which is what
-    lets the compiler load 16 bytes at a time; whoever launches must keep the promise.
+    Arguments named in `sixteens` must be multiples of 16 (bytes for addresses, values for sizes), so that the compiler can load
+    16 bytes at a time; the caller of a launch must ensure it.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Variant:
 
 
 def both(name, fn, types, sixteens, **rest):
-    """The variant as it is, and under `name_16` the one for arguments that are multiples of 16."""
+    """The variant, and as `name_16` the one for arguments that are multiples of 16."""
     return [
         Variant(name, fn, types, **rest),
         Variant(name + "_16", fn, types, sixteens=tuple(sixteens), **rest),

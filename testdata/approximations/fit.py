@@ -1,10 +1,10 @@
-"""Coefficients of the polynomials in crates/simd/src/lanes, in 50 digits: by Chebyshev interpolation, and by least maximum where
-a rounding less counts.
+"""Coefficients of the polynomials in crates/simd/src/lanes, in 50 digits: by Chebyshev interpolation, or minimax if
+one rounding less matters.
 
     python3 fit.py
 
 needs mpmath. An interpolant at Chebyshev nodes is within a small factor of the best polynomial of its degree,
-and the factor is far below one f32 rounding here; the last column says what is left.
+and the error is far below one f32 rounding here; the last column shows it.
 """
 
 from mpmath import mp, mpf, cos, exp, log, pi, lu_solve, matrix, sqrt
@@ -38,7 +38,7 @@ def show(name, f, low, high, degree, weight, digits=9):
 
 
 def lawson(name, f, basis, n, reach, points=160, rounds=400):
-    """Coefficients of the n basis functions that leave the least maximum of |sum - f| on [-reach, reach] (C. L. Lawson, 1961)."""
+    """Coefficients of the n basis functions that minimise the maximum of |sum - f| on [-reach, reach] (C. L. Lawson, 1961)."""
     x = [reach * cos(pi * (2 * k + 1) / (2 * points)) for k in range(points)]
     rows, want, weight = [[basis(r, j) for j in range(n)] for r in x], [f(r) for r in x], [mpf(1) / points] * points
     best = None

@@ -2,9 +2,9 @@
 
     python3 gelu_exponent.py > ../../workloads/nn/src/layers/gelu_exponent.rs
 
-needs numpy and scipy. GELU is x Phi(x), and Phi(-a) = 2^z(a) with a smooth z. The script looks for the polynomial whose a 2^z(a) stays
-within the least share of HEAD of a Phi(-a) below a = EDGE, and of TAIL above (one degree less takes 12 and 30 times the share). Where a bound on a 2^z is a
-bound on z, and z is linear in its coefficients: each share is a linear program. z(0) = -1 is exact, and coefficients are rounded to f32 one
+needs numpy and scipy. GELU is x Phi(x), and Phi(-a) = 2^z(a) with a smooth z. The script finds the polynomial whose a 2^z(a) differs from
+a Phi(-a) by the smallest multiple of HEAD below a = EDGE, and of TAIL above (one degree less needs 12 and 30 times that). A bound on a 2^z is a bound on z,
+and z is linear in its coefficients, so each multiple is a linear program. z(0) = -1 is exact, and coefficients are rounded to f32 one
 by one from the highest on, the others fitted again around it.
 """
 
@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from scipy.special import log_ndtr
 
 HEAD, TAIL, EDGE = 4e-7, 3e-8, 0.98
-# Close where z must be right, then up to where any sinking polynomial has sunk.
+# Dense where z must be accurate, then up to where every falling polynomial is negligible.
 GRID = np.concatenate([3.5 * (1 - np.cos(np.linspace(0, np.pi, 500))), np.geomspace(7, 300, 400)])[1:]
 
 
@@ -27,7 +27,7 @@ def tanh(a):
 
 
 def bounds(want, share):
-    """The least and the largest z at each point of the grid; it stays sunk where it might rise once more."""
+    """The smallest and the largest z at each point of the grid; the upper bound keeps it from rising again."""
     allow = share * np.where(GRID < EDGE, HEAD, TAIL)
     h = GRID * np.exp2(want)
     with np.errstate(divide="ignore"):
@@ -36,7 +36,7 @@ def bounds(want, share):
 
 
 def solve(want, share, degree, fixed):
-    """c[1..degree] within the bounds, the highest of them `fixed`; None where there are none."""
+    """c[1..degree] within the bounds, the highest of them `fixed`; None if infeasible."""
     free = degree - len(fixed)
     powers = np.stack([GRID**j for j in range(1, degree + 1)], 1)
     known = -1 + powers[:, free:] @ np.array(fixed)
@@ -46,11 +46,11 @@ def solve(want, share, degree, fixed):
     scale = 3.0 ** np.arange(1, free + 1)
     a = powers[:, :free] / scale
     finite = np.isfinite(low)
-    # Rows of one size, so that the solver's tolerance means the same share of each bound.
+    # Scale rows equally, so that the solver's tolerance is the same share of each bound.
     size = np.concatenate([high - np.where(finite, low, want), (high - low)[finite]])
     rows = np.concatenate([a, -a[finite]]) / size[:, None]
     ends = np.concatenate([high - known, (known - low)[finite]]) / size
-    # As far inside as can be.
+    # As far inside the bounds as possible.
     found = linprog(np.r_[np.zeros(free), -1], A_ub=np.c_[rows, np.ones(len(ends))], b_ub=ends, bounds=[(None, None)] * free + [(None, 1)], method="highs")
     return list(found.x[:free] / scale) + list(fixed) if found.status == 0 and found.x[free] >= -1e-9 else None
 

@@ -1,10 +1,10 @@
-"""Golden data of the clusterless decoder: inputs and f64 outputs, from the formulas alone.
+"""Golden data of the clusterless decoder: inputs and f64 outputs, directly from the formulas.
 
     python3 make.py        # writes golden.npz; needs numpy
 
-Written from the mathematics and from nothing else of this repository: occupancy, ground process, mean rates, the non-local
+Written from the mathematics, without code of this repository: occupancy, ground process, mean rates, the non-local
 and the local log likelihood of clusterless_kde.py in the public non_local_detector repository (linear space), with sums in
-NumPy's float64. Ragged on purpose: an electrode without encoding spikes, one with a single spike, one with three features,
+NumPy's float64. Irregular on purpose: an electrode without encoding spikes, one with a single spike, one with three features,
 an outlying mark, spikes outside the windows and on the edges.
 """
 

@@ -2,7 +2,7 @@
 
     python3 golden.py > golden.txt
 
-It knows nothing of the crate: nearest points by Fractions and squared distances, coordinates by
+It shares no code with the crate: nearest points by Fractions and squared distances, coordinates by
 solving G z = g, input from a small linear congruential generator. Inputs are multiples of 1/16,
 so they are exact in every float format.
 """

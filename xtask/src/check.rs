@@ -1,4 +1,4 @@
-//! The check: a list of steps, each a command; all of them run, then the failures are told together.
+//! `check`: runs every step, each a command, and then reports all failures together.
 
 use std::process::Command;
 use std::time::Instant;
@@ -7,21 +7,21 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cuda, readme, root, tidy, triton, weights};
 
-/// A proof that needs a tool beyond Rust: it runs where it is asked for.
+/// A proof that needs a tool besides Rust; it runs on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// Every CUDA source compiles within its budget.
     Cuda,
     /// Every Triton kernel compiles within its budget.
     Triton,
-    /// Every portable kernel runs on the processor and is judged, and so does the program on a driver that executes there; the
-    /// tests skip that where there is no C++ compiler, or none for kernels.
+    /// Every portable kernel runs on the CPU and is judged, and the program runs on a driver that emulates a GPU; the
+    /// tests skip this without a C++ compiler, or without one for kernels.
     Emulation,
-    /// Every portable kernel runs on the processor under a race detector, which judges each of its accesses to memory.
+    /// Every portable kernel runs on the CPU under a race detector, which checks each memory access.
     Races,
-    /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
+    /// Every WGSL kernel runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
-    /// The thread team, buffers, spans and statistics run under Miri, which finds undefined behaviour.
+    /// The thread team, buffers, spans and statistics run under Miri, which detects undefined behaviour.
     Miri,
 }
 
@@ -34,7 +34,7 @@ const PROOFS: [(&str, Proof); 6] = [
     ("miri", Proof::Miri),
 ];
 
-/// Proofs by their names, separated by commas.
+/// Parses names of proofs, separated by commas.
 pub(crate) fn proofs(names: &str) -> Result<Vec<Proof>> {
     let find = |name: &str| PROOFS.iter().find(|(known, _)| *known == name).map(|(_, proof)| *proof);
     let known: Vec<&str> = PROOFS.iter().map(|(name, _)| *name).collect();
@@ -52,7 +52,7 @@ fn prove(proof: Proof) -> Result<()> {
             needs_compiler()?;
             emulated("emulation")?;
             cargo(&["test", "--quiet", "-p", "ellwand-gpu-lab"], &[("ELLWAND_REQUIRE", "emulation")])?;
-            // The program on a driver that executes on the processor, which loads what the compiler makes for Hopper.
+            // Runs the program on the emulated driver, which loads what NVRTC compiles for Hopper.
             let libraries = cuda::libraries()?;
             let libraries = libraries.to_str().context("the folder of the compiler has a name that is not UTF-8")?;
             let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
@@ -78,14 +78,14 @@ fn prove(proof: Proof) -> Result<()> {
     }
 }
 
-/// Runs the code with `unsafe` that Miri can run: no vector instructions, no system calls that it does not know. Floats are
-/// exact, so that tests about their laws hold.
+/// Runs the `unsafe` code that Miri supports: without vector instructions or system calls that Miri does not know.
+/// Floats are deterministic, so that tests of their laws pass.
 fn miri() -> Result<()> {
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-deterministic-floats";
     for (package, tests) in MIRI {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly", "cargo", "miri", "test", "--quiet", "-p", package, "--lib", "--"]).args(*tests);
-        // Variables that name the toolchain of this program.
+        // Variables that select this program's toolchain.
         command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
         let status = command
             .current_dir(root()?)
@@ -100,7 +100,7 @@ fn miri() -> Result<()> {
     Ok(())
 }
 
-/// What runs under Miri: packages, and which of their tests.
+/// Packages to run under Miri, each with the tests to select.
 const MIRI: &[(&str, &[&str])] = &[
     ("ellwand-simd", &["pool::team", "pool::slices", "buffer"]),
     ("ellwand-profile", &[]),
@@ -110,13 +110,13 @@ const MIRI: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The crates with kernels for GPUs, as arguments of cargo.
+/// The crates with GPU kernels, as arguments of cargo.
 const PACKAGES_WITH_KERNELS: [&str; 8] =
     ["-p", "ellwand-gpu", "-p", "ellwand-lattice", "-p", "ellwand-nn", "-p", "ellwand-kde"];
 
 const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-nn/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
 
-/// Every CUDA kernel on the emulator; `how` is what `ELLWAND_REQUIRE` asks for.
+/// Runs every CUDA kernel on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
 fn emulated(how: &str) -> Result<()> {
     let required = [("ELLWAND_REQUIRE", how)];
     cargo(&[&["test", "--quiet"], &PACKAGES_WITH_KERNELS[..], &["--lib", "--", "cuda", "cublas"]].concat(), &required)?;
@@ -130,12 +130,12 @@ fn needs_compiler() -> Result<()> {
     Ok(())
 }
 
-/// These proofs and nothing else.
+/// Runs these proofs and nothing else.
 pub(crate) fn only(proofs: &[Proof]) -> Result<()> {
     proofs.iter().try_for_each(|proof| prove(*proof))
 }
 
-/// Runs everything.
+/// Runs every step, and the given proofs.
 pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     let mut failed = Vec::new();
     let mut step = |name: &str, run: &mut dyn FnMut() -> Result<()>| {
@@ -153,7 +153,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     step("tidy", &mut tidy::tidy);
     step("clippy", &mut || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]));
     step("weights of a real model", &mut real_weights);
-    // Before the tests, so that the last summary of a test runner is that of the tests.
+    // Before the tests, so that the test runner's summary is the last one printed.
     step("doc tests", &mut || cargo(&["test", "--workspace", "--doc", "--quiet"], &[]));
     step("tests", &mut tests);
     step("docs", &mut || {
@@ -177,7 +177,7 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     bail!("failed: {}", failed.join(", "))
 }
 
-/// The tests on real data need weights; without them they say that they were skipped.
+/// Tests on real data need weights; without them they print that they were skipped.
 fn real_weights() -> Result<()> {
     if let Err(error) = weights::weights() {
         println!("skipped: {error:#}; the tests on real weights will say that they did not run");
@@ -185,7 +185,7 @@ fn real_weights() -> Result<()> {
     Ok(())
 }
 
-/// By nextest where it is installed; by cargo's own runner otherwise, which runs the same tests one binary at a time.
+/// Uses nextest if installed; otherwise cargo's test runner, which runs the same tests one binary at a time.
 fn tests() -> Result<()> {
     if installed("nextest") {
         return cargo(&["nextest", "run", "--workspace", "--no-fail-fast"], &[]);
@@ -196,7 +196,7 @@ fn tests() -> Result<()> {
     cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"], &[])
 }
 
-/// Licences, bans and sources by cargo-deny where it is installed.
+/// Checks licences, bans and sources with cargo-deny if installed.
 fn deny() -> Result<()> {
     if installed("deny") {
         return cargo(&["deny", "--offline", "check", "licenses", "bans", "sources"], &[]);
@@ -220,7 +220,7 @@ fn cargo_path() -> String {
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(cargo_path());
-    // Snapshots are compared, never written, by the check.
+    // The check compares snapshots and never writes them.
     command.args(args).current_dir(root()?).env("INSTA_UPDATE", "no").envs(env.iter().copied());
     let status = command.status()?;
     if status.success() {

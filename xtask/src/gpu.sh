@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Checks, then measures, on a machine with a GPU. Made by `cargo xtask gpu`; needs bash, coreutils, grep, sed and gzip only.
+# Checks, then measures, on a machine with a GPU. Written by `cargo xtask gpu`; needs only bash, coreutils, grep, sed
+# and gzip.
 #
 #     run.sh [FOLDER] [GROUP..]      results go to FOLDER (results beside this script); small enough to commit
 #
-# Groups: verify (right answers, sanitizers), measure (our kernels), peers (PyTorch, CuPy, JAX, where python3 has them), aa-1 to
-# aa-4 (25 comparisons each of a kernel with itself). Without a group: verify, measure, peers and aa-1, in ten minutes; each of
-# them alone has the ten minutes for itself, and the same FOLDER takes the results of one call after another.
+# Groups: verify (correctness, sanitizers), measure (Ellwand's kernels), peers (PyTorch, CuPy, JAX, if python3 has
+# them), aa-1 to aa-4 (25 comparisons each of a kernel with itself). Without a group: verify, measure, peers and aa-1,
+# in ten minutes; a single group has the ten minutes for itself, and successive calls can use the same FOLDER.
 #
 # Every part has a time limit and a line in parts.tsv: ok, failed, timeout or unsupported, with the reason. A part that
-# breaks never stops the others, and time that a group leaves is the next one's. The answer of every kernel is judged before any
-# time is taken: by the tests first, by each measurement again.
+# breaks never stops the others, and a group's unused time goes to the next one. Every kernel's answer is judged before
+# it is timed: first by the tests, then again by each measurement.
 #
 # ELLWAND_GPU_SECONDS   the whole ends within these many seconds (570), and 3 more where the last part must be stopped
 # ELLWAND_GPU_ARCHIVE   a file that takes all of FOLDER as one .tar.gz, anew after every part: whoever ends this script by force
@@ -30,10 +31,10 @@ if [ -n "$archive" ]; then
     fi
 fi
 cd "$here" || exit 1
-# Carried packed, since it weighs as much as all the rest; this folder may be one that nobody may write to.
+# The tests are packed, since they are as large as everything else together; this folder may be read-only.
 kernel_tests=bin/kernel-tests
 unpack() {
-    # What has lost its mode on the way here, or was left cut off, is no program.
+    # A file that has lost its mode in transit, or is truncated, is not a program.
     gzip -dk bin/kernel-tests.gz 2> /dev/null < /dev/null && chmod +x "$kernel_tests"
 }
 [ -x bin/ellwand ] || chmod +x bin/ellwand
@@ -43,16 +44,16 @@ if [ ! -x "$kernel_tests" ] && ! unpack; then
     gzip -dc bin/kernel-tests.gz > "$kernel_tests" && chmod +x "$kernel_tests"
 fi
 export ELLWAND_CUBINS=$here/cubins XDG_CACHE_HOME=$out/cache NO_COLOR=1
-# JAX would take most of the memory for itself.
+# By default JAX reserves most of the memory.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 limit=${ELLWAND_GPU_SECONDS:-570}
 started=$SECONDS end=$((SECONDS + limit))
-# Seconds that it takes to stop what does not want to end.
+# Seconds to stop a process that does not exit.
 stopping=3
 parts=$out/parts.tsv
 [ -s "$parts" ] || printf 'part\toutcome\tseconds\treason\n' > "$parts"
 
-# Seconds of each group out of 570, where all are asked for.
+# Seconds per group out of 570, if several run.
 share() {
     case $1 in
         verify) echo 190 ;;
@@ -79,31 +80,32 @@ told() { # PART OUTCOME SECONDS REASON
     printf '%-24s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
 }
 
-# Nothing is ever said here: who reads from it sleeps without a process of his own beside what is measured.
+# Nothing ever writes to this pipe: reading from it with a timeout sleeps without another process next to the
+# measurement.
 exec {idle}<> <(:)
-# Everything that was measured so far, in one file that is whole at any time.
+# Packs all results so far into one file, which is complete at any time.
 pack() {
     local code self=cache
     [ -n "$archive" ] || return 0
     [ "$(dirname "$archive")" != "$out" ] || self=${archive##*/}
     tar --exclude=./cache --exclude="./$self" --exclude="./$self.part" -C "$out" -cf - . 2> /dev/null | gzip -1 > "$archive.part"
     code=${PIPESTATUS[*]}
-    # A file that somebody still writes to is packed as it is, with a 1.
+    # tar exits with 1 if a file changes while it is read; the archive is still good.
     if [[ $code != [01]\ 0 ]] || ! mv "$archive.part" "$archive"; then
         echo "$archive could not be made (tar, gzip: $code); the results are in $out" >&2
         rm -f "$archive.part"
     fi
 }
 
-# Whether anything of a process group runs. What ended and waits for somebody to take notice is still in the group, for ever where
-# the first process of a container never looks; but not where other threads of it are still inside a driver.
+# True if any process of a group runs. A zombie stays in the group until its parent reaps it, which in some containers
+# never happens; but a zombie with other threads still inside a driver does run.
 runs() { # GROUP
     local stat line fields
     kill -0 -- "-$1" 2> /dev/null || return 1
     [ -r /proc/self/stat ] || return 0
     for stat in /proc/[0-9]*/stat; do
         { read -r line < "$stat"; } 2> /dev/null || continue
-        # Behind the name: state, parent, group; the number of threads is the 18th.
+        # After the name: state, parent, group; the number of threads is the 18th field.
         read -ra fields <<< "${line##*) }"
         [ "${fields[2]:-}" = "$1" ] || continue
         [[ ${fields[0]} == [ZX] ]] && [ "${fields[17]:-1}" -le 1 ] || return 0
@@ -111,7 +113,7 @@ runs() { # GROUP
     return 1
 }
 
-# emptied GROUP UNTIL: whether nothing of a group runs any more, waiting until then.
+# emptied GROUP UNTIL: waits until no process of a group runs; fails if that takes longer.
 emptied() {
     while runs "$1"; do
         [ "$SECONDS" -lt "$2" ] || return 1
@@ -119,7 +121,7 @@ emptied() {
     done
 }
 
-# Who ends this script ends what it is running.
+# If this script is ended, it ends what it is running.
 running=
 stopped() {
     trap '' HUP INT TERM
@@ -132,8 +134,8 @@ stopped() {
 }
 trap stopped HUP INT TERM
 
-# bounded SECONDS FILE COMMAND..: its exit code; 137 when it had to be killed, 99 when even that did not end all of it. `timeout`
-# puts itself and what it starts into a process group of their own.
+# bounded SECONDS FILE COMMAND..: returns the exit code; 137 if the command had to be killed, 99 if even that did not
+# end all of it. `timeout` puts itself and its children into a separate process group.
 bounded() {
     local seconds=$1 file=$2 until code=99
     shift 2
@@ -149,8 +151,8 @@ bounded() {
         wait "$running"
         code=$?
     fi
-    # `timeout` kills itself along with the others. A process that leaves a hanging kernel takes longer, one inside a driver that
-    # hangs cannot be killed at all, and nobody must wait for it.
+    # `timeout` kills itself along with the others. A process that leaves a hanging kernel takes longer; one inside a
+    # hanging driver cannot be killed at all, and nothing may wait for it.
     if runs "$running"; then
         kill -KILL -- "-$running" 2> /dev/null
         until=$((SECONDS + 10))
@@ -161,7 +163,7 @@ bounded() {
     return "$code"
 }
 
-# Asks for the GPU: `absent` says why there is none that answers, in the program's own words; empty where one does.
+# Looks for a GPU that responds: `absent` is the program's reason if there is none, else empty.
 ask() { # SECONDS
     if bounded "$1" "$out/list.txt" bin/ellwand list null; then
         absent=$(sed -n 's/^  cuda  *unavailable: //p' "$out/list.txt" | tail -n 1)
@@ -170,7 +172,7 @@ ask() { # SECONDS
     fi
 }
 
-# Keeps what a part left small: the same facts once, long texts without their middle, records of more than 1 MB packed.
+# Shrinks a part's output: removes duplicate facts, cuts the middle of long texts, packs records above 1 MB.
 lighten() {
     local file
     rm -f "$out/$1/run.json"
@@ -184,19 +186,19 @@ lighten() {
     done
 }
 
-# What a part said of a failure, or of why nothing was measured: the first row or message that tells of one, else its last line.
+# Why a part failed or measured nothing: the first row or message about it, else its last line.
 why() { # PART
     local said
-    # A test's own words stand in the line behind its place.
+    # A test's message is in the line after its location.
     said=$(grep -aA 1 -m 1 'panicked at' "$out/$1.txt" | tail -n 1)
-    # Who lost the device to somebody else is not the reason.
+    # A test that lost the device because of another is not the reason.
     [ -n "$said" ] || said=$(grep -aE '^! .* (failed|wrong|unsupported): |^error: |^  [a-z0-9-]+ +(failed|wrong)  ' "$out/$1.txt" |
         grep -avm 1 'answers this process no longer')
     [ -n "$said" ] || said=$(tail -n 1 "$out/$1.txt")
     printf '%s' "$said" | tr '\t' ' ' | cut -c 1-300
 }
 
-# part NAME SECONDS COMMAND..: runs it with what it says in NAME.txt; no longer than its group has.
+# part NAME SECONDS COMMAND..: runs it with its output in NAME.txt; for no longer than its group has left.
 part() {
     local name=$1 seconds=$2 began=$SECONDS left code took
     shift 2
@@ -217,7 +219,7 @@ part() {
     bounded "$seconds" "$out/$name.txt" "$@"
     code=$?
     took=$((SECONDS - began))
-    # Killed by nobody here.
+    # Killed, but not by this script.
     [ "$code" -ne 137 ] || [ "$took" -ge "$seconds" ] || code=killed
     case $code in
         0) told "$name" ok "$took" "" ;;
@@ -228,7 +230,7 @@ part() {
         *) told "$name" failed "$took" "exit code $code, see $name.txt: $(why "$name")" ;;
     esac
     lighten "$name"
-    # What hung may have taken the device along: then nobody behind has to find out alone.
+    # A part that hangs may have lost the device: check now, so that later parts need not find out.
     if [[ $code == @(99|124|137) ]] && [ $((end - stopping - SECONDS)) -ge 5 ]; then
         ask 15
         [ -z "$absent" ] || ask 15
@@ -243,23 +245,23 @@ measured() {
     shift 4
     part "$name" "$seconds" bin/ellwand run "$workload" -i "$rows" --baseline "${rows%%,*}" --effort quick --in-process --no-plot \
         --overwrite $ceilings -o "$out/$name" "$@"
-    # A kernel that fails takes the device away from its whole process: those that had no part in it are measured once more, each
-    # in a process of its own.
+    # A kernel that fails loses the device for its whole process: measure the implementations that did not fail again,
+    # each in a separate process.
     if [ "$outcome" = failed ] && grep -qs 'answers this process no longer' "$out/$name.txt"; then
         part "$name-apart" "$seconds" bin/ellwand run "$workload" -i "$rows" --baseline "${rows%%,*}" --effort quick --blocks 1 --no-plot \
             --time-limit 20 --overwrite $ceilings -o "$out/$name-apart" "$@"
     fi
 }
 
-# tests NAME SECONDS FILTER..: tests of kernels. A kernel that fails takes the device away from all tests of its process, and one
-# that hangs lets none of them tell which: where something broke, up to eight tests that did not end well run again alone.
+# tests NAME SECONDS FILTER..: runs tests of kernels. A kernel that fails loses the device for all tests of its process,
+# and one that hangs hides which test it was: in both cases up to eight tests that did not pass run again alone.
 tests() {
     local name=$1 seconds=$2 test number=0
     shift 2
     rm -f "$out/$name.txt"
     part "$name" "$seconds" "$kernel_tests" "$@"
     [ "$outcome" = failed ] || [ "$outcome" = timeout ] || return
-    # Not where there was no time for any of them, or nothing can run any more.
+    # Not if there was no time for any of them, or nothing can run any more.
     [ -f "$out/$name.txt" ] && [ -z "$absent" ] || return
     bounded 10 "$out/$name.list" "$kernel_tests" --list "$@"
     while read -r test; do
@@ -274,20 +276,21 @@ tests() {
 
 verify() {
     export ELLWAND_REQUIRE=cuda
-    # What Hopper alone has runs for the first time where a test hangs: it must not take the others along.
+    # Kernels for Hopper run separately: here they run for the first time, and one that hangs must not affect the
+    # others.
     tests conformance 80 cuda --skip cuda_bf16
     tests conformance-bf16 30 cuda_bf16
     [ "$outcome" = ok ] || bf16=cuda
     tests conformance-products 20 products::tests
-    # The library's products, likewise.
+    # So do cuBLAS's products.
     tests conformance-cublas 30 cublas
-    # Memory accesses and shared memory watched. What Hopper alone has stands apart: its products read memory in a way that
-    # memcheck may take for wrong (NVIDIA/compute-sanitizer-samples#19).
+    # Checks memory accesses and shared memory. Kernels for Hopper are separate: their products read memory in a way
+    # that memcheck may wrongly report (NVIDIA/compute-sanitizer-samples#19).
     part sanitizer-memory 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
     part sanitizer-races 60 "$sanitizer" --tool racecheck --error-exitcode 9 "$kernel_tests" cuda::tests tests::cuda --skip cuda_bf16
     part sanitizer-memory-bf16 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$kernel_tests" cuda_bf16::tests tests::cuda_bf16
     unset ELLWAND_REQUIRE
-    # A group each: what hangs takes no more than its own along.
+    # One part per group, so that a hang affects only its group.
     for workloads in calibration lattice kde transformer; do
         part "check-$workloads" 20 bin/ellwand check "$workloads" --device cuda
     done
@@ -295,29 +298,29 @@ verify() {
 }
 
 measure() {
-    # The limits of the machine and the card first, since everything else is held against them; where that breaks, nobody else
-    # tries again.
+    # The limits of the machine and the card come first, since all results are compared with them; if that fails, later
+    # parts do not try again.
     part machine 70 bin/ellwand machine --effort quick
     [ "$outcome" = ok ] || ceilings=--no-ceilings
     measured copy 20 copy cuda,cuda-loop --bytes 134217728,536870912
-    # What products of bf16 reach where nothing is moved: four tiles for each of 132 multiprocessors, some milliseconds.
+    # Rate of bf16 products without data movement: four tiles for each of 132 multiprocessors, for some milliseconds.
     measured products 20 products cuda,cuda-hopper --tiles 528 --steps 16384
-    # And where everything is: with B as PyTorch's product has it, and transposed.
+    # And with all data movement: with B as in PyTorch's product, and transposed.
     measured matmul-bf16 40 matmul "cublas,$bf16" --precision bf16 --m 4096 --n 4096 --k 4096 --transposed off,on
-    # The core in bf16 with heads of 128, where the work is: positions, values, heads, seconds; what judges the last one is on the
-    # processor for most of that time.
+    # The bf16 core with heads of 128, where most of the work is: positions, values, heads, seconds. Judging the last
+    # one runs on the CPU for most of that time.
     for shape in "4096 2048 16 60" "8192 1024 8 60" "16384 512 4 110"; do
         read -r positions values heads seconds <<< "$shape"
         measured "attention-bf16-$positions" "$seconds" attention-core "$bf16" --precision bf16 --sequence "$positions" \
             --dimension "$values" --heads "$heads" --mask none,causal
     done
-    # Arrays of 134 MB, as the peers have them.
+    # Arrays of 134 MB, as in the peers.
     for workload in layer-norm gelu swish softmax mse-loss cross-entropy-loss residual-layer-norm swiglu bias-gelu; do
         form=""
         [ "$workload" != gelu ] || form=exact
         measured "$workload" 20 "$workload" cuda --batch 64 --sequence 512 --dimension 1024 ${form:+--form "$form"}
     done
-    # An empty kernel, and where launches are all there is: one by one against a graph of them.
+    # An empty kernel, and cases in which launches dominate: one by one, and as a graph.
     measured launches 15 null cuda
     for workload in attention transformer-layer kde-fit; do
         measured "$workload-launches" 10 "$workload" cuda,cuda-graph --size tiny
@@ -325,12 +328,12 @@ measure() {
     measured kde-predict 50 kde-predict parallel,cuda,cuda-graph --size realistic
     measured transfer 30 transfer memory,cuda --bytes 65536,4194304,268435456 --direction host-to-device,device-to-host \
         --memory pinned,pageable
-    # From where on the GPU wins, transfers counted and not.
+    # The size from which the GPU wins, with and without transfers.
     for workload in lattice-encode lattice-decode lattice-quantize; do
         measured "$workload" 40 "$workload" parallel,cuda,cuda-transfers --size nvidia
     done
     measured lattice-dot 30 lattice-dot i8,cuda --size large
-    # The other kernels against the processor's threads, at the sizes that people have.
+    # The other kernels against all CPU threads, at realistic sizes.
     measured attention 30 attention parallel,cuda,cuda-graph --size realistic
     measured transformer-layer 30 transformer-layer parallel,cuda,cuda-graph --size realistic
     for workload in kde-fit kde-predict-local; do
@@ -342,18 +345,18 @@ measure() {
     for workload in attention-softmax attention-core; do
         measured "$workload" 25 "$workload" parallel,cuda --size realistic
     done
-    # Whether work that is bound by a known thing is said to be.
+    # Does the diagnosis name the known bottleneck?
     part diagnosis 30 bin/ellwand selfcheck --diagnosis --device cuda
-    # What the device did, by its own records, in a timeline.
+    # A timeline of the device, from its activity records.
     part spans 15 bin/ellwand run transformer-layer -i cuda,cuda-graph --size tiny --spans --no-plot --overwrite -o "$out/spans"
-    # An array of 8 MB, which the second-level cache holds, out of it and out of memory.
+    # An array of 8 MB, which fits in the L2 cache, read from there and from memory.
     for caches in warm cold; do
         measured "gelu-$caches" 10 gelu cuda --form exact --batch 4 --sequence 512 --dimension 1024 --caches "$caches"
     done
 }
 
-# A kernel against itself in fresh processes: every verdict but `same` and `undecided` is a false alarm. Each comparison takes
-# some hundred starts of a process, so where there is little time there are few of them.
+# A kernel against itself in fresh processes: every verdict except `same` and `undecided` is a false positive. Each
+# comparison starts about a hundred processes, so with little time there are few comparisons.
 itself() {
     local first=$((200 + 25 * $1)) count=25
     local left=$((deadline - stopping - SECONDS))
@@ -365,7 +368,7 @@ itself() {
         --sequence "$(seq -s , "$first" $((first + count - 1)))" --overwrite -o "$out/aa-$1"
 }
 
-# Not always among the commands.
+# Often not in PATH.
 sanitizer=compute-sanitizer
 if ! command -v "$sanitizer" > /dev/null; then
     for file in "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do

@@ -36,7 +36,7 @@ pub fn compare(
     on_block: &mut dyn FnMut(usize, usize),
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
-    // Both commands join its group, and what they leave running ends with it.
+    // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
     let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt };
     runner.judged(commands, same_output)?;
@@ -60,7 +60,7 @@ pub fn compare(
     Ok(decision)
 }
 
-/// How commands are run.
+/// What all runs of a comparison share.
 struct Runner<'a> {
     guard: &'a Guard,
     limit: Duration,
@@ -68,8 +68,8 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// One run of each that is not timed: files come into the page cache, a command that cannot work says why, and what both
-    /// print is held against each other where that is asked for.
+    /// Runs each command once without timing it: this loads its files into the page cache, reports a command that
+    /// cannot work and, on request, compares the outputs.
     fn judged(&self, commands: [&str; 2], same_output: bool) -> Result<(), NoDecision> {
         let mut printed = [Vec::new(), Vec::new()];
         for (arm, printed) in printed.iter_mut().enumerate() {
@@ -90,7 +90,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What a run prints to stdout.
+    /// Runs a command and returns its stdout.
     fn warm_up(&self, command: &str) -> Result<Vec<u8>, String> {
         let output = self.run(shell(command).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         if output.status.success() {
@@ -105,7 +105,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Start to end of one process, with the processor time of it and its children.
+    /// Wall time of one process, with the CPU time of it and its children.
     fn timed(&self, command: &str) -> Result<Sample, String> {
         let mut ended = Err("it was not started".to_string());
         let before = children_cpu_ns();
@@ -162,18 +162,18 @@ fn end(status: ExitStatus) -> String {
     }
 }
 
-/// Start to end of a command, which is killed with all that it has started when its time is up, when the user stops, or
-/// with the guard whose group it joins.
+/// Runs a command to its end. Kills it, with everything it started, at the time limit or if the user interrupts; it
+/// also ends with the guard, whose process group it joins.
 ///
 /// # Errors
-/// When it cannot be started, or was killed.
+/// If the command cannot be started, or was killed.
 pub fn run(command: &mut Command, guard: &Guard, limit: Duration, interrupt: &AtomicBool) -> Result<Output, String> {
     let child = command.process_group(guard.group()).spawn();
     let child =
         child.map_err(|error| format!("{} could not be started: {error}", command.get_program().to_string_lossy()))?;
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
-        // Sleeps until the command ends, which is when `done` is dropped; kills it when its time is up or the user stops.
+        // Sleeps until the command ends, which drops `done`; kills it at the time limit or on interrupt.
         let watch = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut left = limit;
             while waiting.recv_timeout(left.min(GLANCE)) == Err(RecvTimeoutError::Timeout) {

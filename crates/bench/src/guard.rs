@@ -1,7 +1,7 @@
-//! Ends what this process has started when it vanishes: after SIGKILL nothing of its own runs any more.
+//! Kills the processes that this process started when it dies, even by SIGKILL.
 //!
-//! A guard is a shell that waits for the end of its input, which is the end of this process, and then kills process groups.
-//! It sleeps in a system call meanwhile. Parent-death signals alone would reach children and not what those have started.
+//! A guard is a shell that waits for the end of its input, which closes when this process ends, and then kills process
+//! groups. It sleeps in a system call meanwhile. Parent-death signals alone would reach only direct children.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// Remembers the last list of groups, and kills those and its own.
+/// Remembers the last list of groups; kills those groups and the guard's.
 const SCRIPT: &str = "groups=; while read -r line; do groups=$line; done; kill -9 $groups 0";
 
-/// A guard with its process group, which others may join.
+/// A guard with its process group, which other processes may join.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -26,10 +26,10 @@ impl Guard {
     /// Starts a guard.
     ///
     /// # Errors
-    /// When `sh` cannot be started.
+    /// If `sh` cannot be started.
     pub fn start() -> io::Result<Self> {
         let mut shell = Command::new("sh");
-        // Without the user's streams: whoever reads these waits until all that hold them have ended.
+        // Without the user's streams: a reader of those would wait until the guard also closes them.
         shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = shell.process_group(0).spawn()?;
         match child.stdin.take() {
@@ -38,12 +38,13 @@ impl Guard {
         }
     }
 
-    /// Its process group, for [`CommandExt::process_group`]: all in it end with this process, or when the guard is dropped.
+    /// The guard's process group, for [`CommandExt::process_group`]: its members end with this process, or when the
+    /// guard is dropped.
     pub fn group(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(0)
     }
 
-    /// Kills the group, and the guard with it.
+    /// Kills the group, including the guard.
     pub fn kill(&self) {
         kill(self.group());
     }
@@ -61,14 +62,14 @@ impl Drop for Guard {
     }
 }
 
-/// Kills a process group. That fails only when all of it has ended.
+/// Kills a process group. Fails only if the whole group has already ended.
 pub(crate) fn kill(group: i32) {
     if group > 0 {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
 }
 
-/// The groups of the workers alive, and the guard over them.
+/// The groups of the live workers, and the guard that watches them.
 struct Watch {
     groups: BTreeSet<i32>,
     guard: Option<Guard>,
@@ -76,12 +77,12 @@ struct Watch {
 
 static WATCH: Mutex<Watch> = Mutex::new(Watch { groups: BTreeSet::new(), guard: None });
 
-/// Ends a worker's group with this process.
+/// Makes a worker's group end with this process.
 pub(crate) fn watch(group: i32) {
     change(|groups| groups.insert(group));
 }
 
-/// Forgets a group that was killed: its number may be given to another one.
+/// Removes a killed group, since the system may reuse its number.
 pub(crate) fn forget(group: i32) {
     change(|groups| groups.remove(&group));
 }
@@ -93,8 +94,8 @@ fn change(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
     if guard.as_mut().is_some_and(|guard| guard.watch(groups).is_ok()) {
         return;
     }
-    // The first one, or one that somebody has killed. Where none can be started, workers still end with this process by
-    // their parent-death signal.
+    // The first guard, or a replacement for a killed one. If no guard can be started, workers still end with this
+    // process by their parent-death signal.
     *guard = if groups.is_empty() { None } else { Guard::start().ok() };
     if let Some(guard) = guard {
         let _ = guard.watch(groups);

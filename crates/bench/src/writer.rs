@@ -28,15 +28,15 @@ pub enum WriterError {
         /// Error from the system.
         cause: io::Error,
     },
-    /// Its file has vanished, and it cannot be copied.
+    /// The record's file has vanished, and the record cannot be copied.
     #[error("{path} has vanished, and the record cannot be kept in the system's temporary directory: {cause}")]
     Lost {
-        /// Where the record was.
+        /// Former path of the record.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         cause: io::Error,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {cause}")]
     Read {
         /// Path of the record.
@@ -95,7 +95,7 @@ impl Writer {
     pub fn create(path: &Path, run: &Run) -> Result<Self, WriterError> {
         let io = |source| WriterError::Begin { path: path.into(), cause: source };
         let first = record::line(run)?;
-        // Not truncated before it is locked: the record may belong to a run that is still going on.
+        // Do not truncate before locking: the record may belong to a run in progress.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
         lock(path, &file)?;
         let is_file = file.metadata().map_err(io)?.is_file();
@@ -172,16 +172,16 @@ impl Writer {
         self.line(&line)
     }
 
-    /// Where the record is.
+    /// Path of the record.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Goes on in the system's temporary directory if the file has vanished from its path: it lasts only as long as it is
-    /// open. Returns whether it had.
+    /// If the file has vanished from its path, continues in the system's temporary directory, since the file lives only
+    /// while it is open. Returns true if it had vanished.
     ///
     /// # Errors
-    /// When the record cannot be copied.
+    /// If the record cannot be copied.
     pub fn follow(&mut self) -> Result<bool, WriterError> {
         let open = self.file.metadata().map_err(|cause| WriterError::Io { path: self.path.clone(), cause })?;
         let same = |there: std::fs::Metadata| (there.dev(), there.ino()) == (open.dev(), open.ino());
@@ -204,7 +204,7 @@ impl Writer {
     }
 
     fn line(&mut self, text: &str) -> Result<(), WriterError> {
-        // One write call a line: a reader never sees half of one unless the system was cut off in the middle.
+        // One write call per line, so a reader never sees half a line unless the system crashes in the middle.
         let bytes = format!("{}\n", record::seal(text)).into_bytes();
         self.file
             .write_all(&bytes)
@@ -213,7 +213,7 @@ impl Writer {
     }
 }
 
-/// A new directory, whose name no other process has taken.
+/// Creates a directory with a name that no other process uses.
 fn new_directory(parent: &Path) -> io::Result<PathBuf> {
     let mut n = 0;
     loop {
@@ -225,15 +225,15 @@ fn new_directory(parent: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Makes a write beyond the limit on the size of files (`ulimit -f`) an error: by default a signal ends the program
-/// without a word. For this thread and those that it starts.
+/// Makes a write beyond the file size limit (`ulimit -f`) an error; by default a signal silently ends the program.
+/// Applies to this thread and the threads that it starts.
 pub fn make_size_limits_errors() {
     let mut limits = SigSet::empty();
     limits.add(Signal::SIGXFSZ);
     let _ = limits.thread_block();
 }
 
-/// Takes the record for this process until it is closed. A file system without locks goes without.
+/// Locks the record until it is closed. On a file system without locks, continues without one.
 fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(WriterError::InUse { path: path.into() }),

@@ -183,7 +183,7 @@ fn measure(
     blocks.measure(&cell(&registry, implementations), on_event)
 }
 
-/// Processes whose parent we are, dead or alive, but for the shell that guards them.
+/// Child processes of this process, dead or alive, except the guard's shell.
 fn children() -> BTreeSet<u32> {
     let me = std::process::id().to_string();
     let parent = |pid: u32| {
@@ -341,7 +341,7 @@ fn orphan() {
     }
 }
 
-/// How many processes of a group are alive.
+/// Number of live processes in a group.
 fn alive(group: u32) -> usize {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let member = |entry: &std::fs::DirEntry| {
@@ -359,7 +359,7 @@ fn a_killed_parent_takes_its_workers_along() {
     let mut line = String::new();
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let worker: u32 = line.trim().parse().unwrap();
-    // The worker, and what its implementation has started.
+    // The worker, and the process that its implementation started.
     while alive(worker) < 2 {
         std::thread::sleep(Duration::from_millis(5));
     }

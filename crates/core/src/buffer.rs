@@ -1,4 +1,4 @@
-//! Values that start on an alignment boundary, in safe code: the vector holds room for a shift to the boundary.
+//! Buffers that start on an alignment boundary, in safe code: the vector has room for an offset to the boundary.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,13 +9,13 @@ pub const ALIGNMENT: usize = 128;
 /// A fixed number of values that start on an [`ALIGNMENT`] boundary.
 #[derive(Default)]
 pub struct Buffer<T> {
-    /// Never grows, so that its memory stays where it is.
+    /// Never grows, so that its memory does not move.
     held: Vec<T>,
     start: usize,
 }
 
 impl<T: Copy + Default> Buffer<T> {
-    /// `len` times `value`, written, so that their pages are mapped.
+    /// `len` copies of `value`, written, so that the pages are mapped.
     pub fn filled(len: usize, value: T) -> Self {
         let mut buffer = Self::room(len);
         buffer.held.resize(buffer.start + len, value);
@@ -29,7 +29,7 @@ impl<T: Copy + Default> Buffer<T> {
         buffer
     }
 
-    /// The shift alone, and room for `len` values after it.
+    /// Only the offset, with capacity for `len` values after it.
     fn room(len: usize) -> Self {
         let size = size_of::<T>().max(1);
         let mut held: Vec<T> = Vec::with_capacity(len.saturating_add(ALIGNMENT.div_ceil(size)));

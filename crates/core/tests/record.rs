@@ -225,7 +225,7 @@ fn views_of_every_command_are_read_and_kinds_of_later_versions_are_none_of_them(
     assert!(record::parse(V1).unwrap().run.views.is_empty());
 }
 
-/// The record as this version writes it: every line with its checksum.
+/// The record as this version writes it, with a checksum in every line.
 fn sealed(text: &str) -> String {
     text.lines().map(|line| record::seal(line) + "\n").collect()
 }
@@ -248,13 +248,13 @@ fn a_changed_digit_is_found_and_its_line_named() {
     let digit = text.replacen("\"cores\":2", "\"cores\":3", 1);
     assert!(message(&digit).starts_with("line 1: it differs from its checksum"), "{}", message(&digit));
     assert!(message(&digit).ends_with("restore it from a copy"));
-    // A line without a checksum among lines that have one has lost it.
+    // A line without a checksum among lines with one has lost it.
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     lines[3] = V1.lines().nth(3).unwrap().into();
     let lost = lines.join("\n") + "\n";
     assert!(message(&lost).starts_with("line 4: it has lost its checksum"), "{}", message(&lost));
     assert!(message(&lost).contains("delete that line to read the others"));
-    // A later command of another version may write without.
+    // A later command of another version may write lines without checksums.
     let mixed = format!("{text}{V1}");
     assert!(!record::parse(&mixed).unwrap().checked);
     assert!(record::parse(&format!("{V1}{text}")).is_ok());
@@ -270,7 +270,7 @@ proptest::proptest! {
         bytes[at] ^= 1 << bit;
         match record::parse(&String::from_utf8_lossy(&bytes)) {
             Err(error) => assert!(!error.to_string().is_empty()),
-            // Without its line end the last line passes for one that was cut off.
+            // Without its line end, the last line counts as truncated.
             Ok(record) => assert!(at + 1 == text.len() && record.warnings[0].contains("cut off"), "{at} {bit}"),
         }
     }

@@ -203,10 +203,10 @@ mod tests {
 
     #[test]
     fn buffers_hold_what_was_put_in_and_start_on_the_alignment() {
-        // Miri knows no advice about pages.
+        // Miri does not support advice about pages.
         let all = [Pages::Heap, Pages::Huge];
         for pages in all.into_iter().take(if cfg!(miri) { 1 } else { 2 }) {
-            // Miri takes a thousand times as long.
+            // Miri is a thousand times slower.
             for len in [0, 1, 17, if cfg!(miri) { 2_000 } else { 600_000 }] {
                 let values: Vec<f32> = (0..len).map(|i| i as f32).collect();
                 let buffer = Buffer::of(&values, pages);

@@ -1,5 +1,5 @@
-// Reads an array that no cache holds, so that nothing of what was there before is left in the caches, and no line that would have
-// to be written back while something is timed: that is why nothing is written here.
+// Reads an array larger than any cache, so that the caches hold neither earlier data nor dirty lines that would be
+// written back during a timed slot. For that reason it writes nothing.
 
 extern "C" __launch_bounds__(256) __global__ void flush(const uint4* x, u32* never, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
@@ -8,6 +8,6 @@ extern "C" __launch_bounds__(256) __global__ void flush(const uint4* x, u32* nev
         const uint4 four = __ldcg(x + k);
         all |= four.x | four.y | four.z | four.w;
     }
-    // The array holds zeros, which the compiler cannot know.
+    // Never happens: the array holds zeros, which the compiler cannot know.
     if (all != 0) *never = all;
 }

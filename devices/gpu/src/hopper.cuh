@@ -1,17 +1,19 @@
-// What Hopper alone has (sm_90a): products of a warpgroup out of shared memory (`wgmma`), copies of tiles by the copy engine
-// (`cp.async.bulk.tensor`) that end on barriers in shared memory (`mbarrier`), barriers of a part of the block, and registers
-// that warpgroups hand to one another. The emulation has the same functions (`emulation/hopper.h`).
+// Instructions that only Hopper has (sm_90a): warpgroup products from shared memory (`wgmma`), tile copies by the copy
+// engine (`cp.async.bulk.tensor`) that complete on barriers in shared memory (`mbarrier`), barriers of a part of the
+// block, and reallocation of registers between warpgroups. The emulation implements the same functions
+// (`emulation/hopper.h`).
 //
-// Tiles in shared memory have rows of 64 bf16, 128 bytes, whose 16-byte pieces are swizzled: bits 4 to 6 of an address are
-// taken exclusive-or with bits 7 to 9. So a tile must begin at a multiple of 1024 bytes.
+// Tiles in shared memory have rows of 64 bf16, 128 bytes, whose 16-byte chunks are swizzled: bits 4 to 6 of an address
+// are XORed with bits 7 to 9. A tile must therefore be aligned to 1024 bytes.
 
 enum { tile_row_bytes = 128, swizzle_bytes = 1024 };
 
-// How `wgmma` finds a matrix of bf16 in shared memory (PTX ISA, matrix descriptor): its first byte, and in bytes the leading
-// and the stride offset; swizzled by 128 bytes.
+// Descriptor by which `wgmma` finds a bf16 matrix in shared memory (PTX ISA, matrix descriptor): start address, and
+// leading and stride offsets in bytes; 128-byte swizzle.
 //   rows along the summed dimension (K-major): `stride` from 8 rows to the next 8; `leading` is not looked at
 //   rows across it (MN-major): `leading` from 64 columns to the next 64, `stride` from 8 rows to the next 8
-// Addresses of shared memory have 18 bits, so nothing carries. `offset` apart: what precedes it is the same for many matrices.
+// Shared memory addresses have 18 bits, so no carry occurs. `offset` is separate: the rest is the same for many
+// matrices.
 __device__ __forceinline__ u64 matrix_at(u32 address, u32 offset, u32 leading, u32 stride) {
     const u32 where = (address >> 4) + ((offset >> 4) + (leading >> 4 << 16));
     return static_cast<u64>(stride >> 4 | 1u << 30) << 32 | where;
@@ -19,14 +21,14 @@ __device__ __forceinline__ u64 matrix_at(u32 address, u32 offset, u32 leading, u
 
 #ifdef __CUDACC__
 
-// A map of an array in global memory, as the driver encodes it.
+// A tensor map of an array in global memory, as the driver encodes it.
 struct __align__(128) TensorMap { u64 words[16]; };
 
 __device__ __forceinline__ void barrier_init(u64* barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-// Barriers that were initialised are seen by the copy engine; for other threads a barrier of the block must follow.
+// Makes initialised barriers visible to the copy engine; for other threads a block barrier must follow.
 __device__ __forceinline__ void barriers_made() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -36,14 +38,14 @@ __device__ __forceinline__ void barrier_arrive(u64* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrives and lets the phase wait for so many bytes of copies.
+// Arrives, and makes the phase wait for `bytes` bytes of copies.
 __device__ __forceinline__ void barrier_arrive_expect(u64* barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Waits until the phase of this parity is over; of a new barrier, the phase of parity 1 is. A phase that nobody ends would hold
-// the device for ever: after two seconds the kernel ends with an error. A try may take as long as the hardware likes, so that the
-// clock decides and not their number.
+// Waits for the end of the phase with this parity; in a new barrier the phase of parity 1 counts as ended. A phase that
+// never ends would hang the device, so the kernel fails after two seconds. The hardware decides how long one try takes,
+// so the clock is the limit, not the number of tries.
 __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
     asm volatile(
         "{\n.reg .pred over;\n.reg .u64 began, now;\n"
@@ -56,7 +58,8 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
         : "memory");
 }
 
-// Begins to copy the box at (x, y, z) of an array to a tile; elements outside the array are zeros, and count as bytes.
+// Starts a copy of the box at (x, y, z) of an array to a tile; elements outside the array are zeros, and count as
+// bytes.
 __device__ __forceinline__ void tile_copy(void* to, const TensorMap& map, u64* barrier, u32 x, u32 y, u32 z) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
@@ -65,66 +68,66 @@ __device__ __forceinline__ void tile_copy(void* to, const TensorMap& map, u64* b
         : "memory");
 }
 
-// What the map says is fetched before it is used.
+// Prefetches a tensor map.
 __device__ __forceinline__ void map_ahead(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// Four matrices of 8 x 8 to shared memory: the counterpart of `load_matrices`.
+// Stores four 8 x 8 matrices to shared memory: the counterpart of `load_matrices`.
 __device__ __forceinline__ void store_matrices(void* row, const u32 (&r)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]),
                  "r"(r[3])
                  : "memory");
 }
 
-// What this thread has written to shared memory may be read by the copy engine and by products; for other threads' writes a
+// Makes this thread's writes to shared memory visible to the copy engine and to products; for other threads' writes a
 // barrier must follow.
 __device__ __forceinline__ void shared_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Begins to copy a tile to the box at (x, y, z) of an array; what lies outside the array is not written.
+// Starts a copy of a tile to the box at (x, y, z) of an array; elements outside the array are not written.
 __device__ __forceinline__ void tile_store(const TensorMap& map, const void* from, u32 x, u32 y, u32 z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(shared_address(from)), "r"(x),
                  "r"(y), "r"(z)
                  : "memory");
 }
 
-// The copies to global memory that this thread began since the last such call are a group.
+// Commits the tile stores that this thread started since the last call as a group.
 __device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until no more than LEFT groups of this thread have still to read shared memory.
+// Waits until at most LEFT groups of this thread still have to read shared memory.
 template <int LEFT> __device__ __forceinline__ void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory"); }
 
-// Barrier `id` of `threads` threads of the block, those that wait and those that only arrive.
+// Named barrier `id` for `threads` threads of the block, counting those that wait and those that only arrive.
 __device__ __forceinline__ void part_wait(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 __device__ __forceinline__ void part_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 template <int REGISTERS> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
 template <int REGISTERS> __device__ __forceinline__ void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
 
-// Registers written before may be read by the products that follow.
+// Orders earlier register writes before the products that follow.
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// The products begun since the last such call are a group.
+// Commits the products started since the last call as a group.
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Nothing that reads or writes these values moves across this place.
+// No access to these values moves across this point.
 template <int N> __device__ __forceinline__ void hold(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Waits until no more than LEFT groups are under way; `d` is the sum of one that is over.
+// Waits until at most LEFT groups are in flight; `d` is the sum of a completed one.
 template <int LEFT, int N> __device__ __forceinline__ void products_wait(float (&d)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
     hold(d);
 }
 
-// What is computed for this condition, which never holds, stays before what follows: the assembler moves a wait for products to
-// the beginning of the instructions around it, but not over a branch.
+// Keeps the computation of this condition, which never holds, before what follows: the assembler may move a wait for
+// products up to the start of its basic block, but not across a branch.
 __device__ __forceinline__ void behind(bool never) {
     if (never) asm volatile("trap;");
 }
 
-// The sums of a product as the assembler names them, and as it is given them: 32, 64, 88 or 96 a thread, for 64, 128, 176 or 192
-// columns.
+// The sums of a product, as operands of the assembler and as arguments: 32, 64, 88 or 96 per thread, for 64, 128, 176
+// or 192 columns.
 #define NAMED_32 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMED_64 NAMED_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define NAMED_88 NAMED_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87"
@@ -137,29 +140,29 @@ __device__ __forceinline__ void behind(bool never) {
 #define SUMS_96 SUMS_88, SUMS_4(88), SUMS_4(92)
 #define MULTIPLY(COLUMNS, SUMS, FACTORS) "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.bf16.bf16 {" SUMS "}, " FACTORS ", add, 1, 1, "
 
-// d (+)= A B^T: A of 64 rows and B of 128 rows of 16 values, both K-major in shared memory.
+// d (+)= A B^T: A has 64 rows and B 128 rows of 16 values, both K-major in shared memory.
 __device__ __forceinline__ void product_shared(float (&d)[64], u64 a, u64 b, i32 add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n" MULTIPLY("128", NAMED_64, "%64, %65") "0, 0;\n}"
                  : SUMS_64
                  : "l"(a), "l"(b), "r"(add));
 }
 
-// The same with 176 rows of B.
+// The same for 176 rows of B.
 __device__ __forceinline__ void product_shared(float (&d)[88], u64 a, u64 b, i32 add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %90, 0;\n" MULTIPLY("176", NAMED_88, "%88, %89") "0, 0;\n}"
                  : SUMS_88
                  : "l"(a), "l"(b), "r"(add));
 }
 
-// d (+)= A B: A of 64 rows of 16 values, K-major; B of 16 rows and 192 columns, MN-major; both in shared memory.
+// d (+)= A B: A has 64 rows of 16 values, K-major; B has 16 rows and 192 columns, MN-major; both in shared memory.
 __device__ __forceinline__ void product_shared(float (&d)[96], u64 a, u64 b, i32 add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n" MULTIPLY("192", NAMED_96, "%96, %97") "0, 1;\n}"
                  : SUMS_96
                  : "l"(a), "l"(b), "r"(add));
 }
 
-// d += A B: A of 64 rows and 16 columns in registers as of `mma.m16n8k16`, 16 rows a warp; B of 16 rows and 128 columns, or 64,
-// MN-major in shared memory.
+// d += A B: A has 64 rows and 16 columns in registers, laid out as in `mma.m16n8k16` with 16 rows per warp; B has 16
+// rows and 128 or 64 columns, MN-major in shared memory.
 __device__ __forceinline__ void product_registers(float (&d)[64], u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n" MULTIPLY("128", NAMED_64, "{%64,%65,%66,%67}, %68") "1;\n}"
                  : SUMS_64

@@ -1,12 +1,12 @@
 
-// What kernels of several files need. The language leaves the last bits of exponentials, logarithms and roots to the
-// driver, and has no erfc: they are written out here, so that every adapter computes the same function.
+// Functions shared by several kernels. WGSL leaves the last bits of exponentials, logarithms and roots to the driver,
+// and has no erfc: they are implemented here, so that every adapter computes the same function.
 
 fn larger(a: f32, b: f32) -> f32 {
     return select(a, b, b > a);
 }
 
-// Whether a number is neither infinite nor NaN.
+// True if a number is neither infinite nor NaN.
 fn is_finite(v: f32) -> bool {
     return (bitcast<u32>(v) & 0x7f800000u) != 0x7f800000u;
 }
@@ -20,7 +20,7 @@ fn power(k: i32) -> f32 {
     return bitcast<f32>(u32(k + 127) << 23u);
 }
 
-// e^v: v = k ln 2 + r with |r| <= ln 2 / 2, where k ln 2 is taken off in two parts of which the first is exact.
+// e^v: v = k ln 2 + r with |r| <= ln 2 / 2; k ln 2 is subtracted in two parts, of which the first is exact.
 fn exponential(v: f32) -> f32 {
     if is_nan(v) {
         return v;
@@ -35,7 +35,7 @@ fn exponential(v: f32) -> f32 {
     p = p * r + 1.6666665459e-1;
     p = p * r + 5.0000001201e-1;
     let e = p * r * r + r + 1.0;
-    // In two steps, since the ends lie beyond the range of one.
+    // In two steps, since the extremes exceed the range of one.
     let half = i32(k) / 2;
     return e * power(half) * power(i32(k) - half);
 }
@@ -76,7 +76,7 @@ fn gelu_tanh(v: f32) -> f32 {
     return v / (1.0 + exponential(-2.0 * inner));
 }
 
-// sum + v, with what rounding took off kept beside it (D. Knuth's TwoSum). An infinite sum has nothing beside it.
+// sum + v, with the rounding error kept in the second component (D. Knuth's TwoSum). An infinite sum has none.
 fn plus(sum: vec2<f32>, v: vec2<f32>) -> vec2<f32> {
     let s = sum.x + v.x;
     let b = s - sum.x;

@@ -1,6 +1,6 @@
-// Products on tensor cores that every architecture since Ampere has (`mma.sync`), and how their operands come to registers.
-// Where a lane holds which element is what the PTX ISA says of `mma.m16n8k16` and `ldmatrix`; the emulation has the same
-// functions over the same layout (`emulation/tensor.h`).
+// Tensor-core products of every architecture since Ampere (`mma.sync`), and loads of their operands. The PTX ISA
+// defines which lane holds which element (`mma.m16n8k16` and `ldmatrix`); the emulation implements the same functions
+// with the same layout (`emulation/tensor.h`).
 //
 // Of a lane l, with g = l / 4 and t = l % 4, in m16n8k16:
 //   a[0] row g, columns 2t and 2t + 1; a[1] row g + 8; a[2], a[3] the same rows, columns 2t + 8 and 2t + 9
@@ -18,8 +18,8 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const u32 (&a)[4], u32 b
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four matrices of 8 x 8; lanes 8i to 8i + 7 say where the rows of matrix i begin. A lane gets columns 2t and 2t + 1 of row g
-// of each.
+// Four 8 x 8 matrices; lanes 8i to 8i + 7 pass the addresses of matrix i's rows. A lane gets columns 2t and 2t + 1 of
+// row g of each.
 __device__ __forceinline__ void load_matrices(u32 (&r)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -35,15 +35,15 @@ __device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], const void
                  : "memory");
 }
 
-// Begins to copy 16 bytes to shared memory, of which those beyond `bytes` (0 or 16) are zeros.
+// Starts a copy of 16 bytes to shared memory; bytes beyond `bytes` (0 or 16) are zeros.
 __device__ __forceinline__ void copy_async(void* to, const void* from, u32 bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 
-// All copies that this thread began since the last such call are a group.
+// Commits all copies that this thread started since the last call as a group.
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until no more than LEFT groups of this thread are under way.
+// Waits until at most LEFT groups of this thread are in flight.
 template <int LEFT> __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
 // Two values rounded to bf16, the first in the lower half.

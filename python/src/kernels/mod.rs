@@ -1,4 +1,4 @@
-//! The kernels as functions on NumPy arrays: inputs are borrowed, and the interpreter's lock is released while they run.
+//! The kernels as functions on NumPy arrays: inputs are borrowed, and the interpreter lock is released while they run.
 
 mod kde;
 mod lattice;
@@ -15,7 +15,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kde::add(module)
 }
 
-/// The elements of an array, which the Python half has put into row-major order.
+/// The elements of an array. It must be row-major, which the Python half ensures.
 fn slice<'a, T: Element>(array: &'a PyReadonlyArrayDyn<'_, T>, name: &str) -> PyResult<&'a [T]> {
     array.as_slice().map_err(|_| {
         let shape = array.shape();

@@ -1,11 +1,11 @@
-// What the kernels of the clusterless decoder share. Times, positions and marks come in as f64, as the caller has them;
-// everything up to what stands in an output is done on the device.
+// Shared code of the clusterless decoder's kernels. Times, positions and marks arrive as f64, as in the caller's
+// arrays; the device computes everything from there to the outputs.
 //
-// Kernels of Gaussians are powers of two of squared distances in f32. A coordinate is a pair of f32 (their sum exact to 48
-// bits), so that differences resolve small distances anywhere on a long track. Nothing here adds floats in an order that
-// depends on when a block runs: sums over electrodes and spikes that meet in one bin of the output are integers.
+// Gaussian kernels are powers of two of squared distances in f32. A coordinate is a pair of f32 (whose sum is exact to
+// 48 bits), so that differences resolve small distances anywhere on a long track. No floats are added in an order that
+// depends on when a block runs: sums over electrodes and spikes for one output bin are integers.
 
-// Logarithms of base 2 as the hardware has them: 2 units in the last place.
+// The hardware's base-2 logarithm: 2 units in the last place.
 #ifdef __CUDACC__
 __device__ __forceinline__ float logarithm(float x) {
     float y;
@@ -16,27 +16,27 @@ __device__ __forceinline__ float logarithm(float x) {
 inline float logarithm(float x) { return log2f(x); }
 #endif
 
-// Eight values that begin at a multiple of 16 bytes.
+// Loads eight values; `from` is aligned to 16 bytes.
 __device__ __forceinline__ void eight(float (&x)[8], const float* from) {
     const float4 u = *reinterpret_cast<const float4*>(from), v = *reinterpret_cast<const float4*>(from + 4);
     x[0] = u.x, x[1] = u.y, x[2] = u.z, x[3] = u.w, x[4] = v.x, x[5] = v.y, x[6] = v.z, x[7] = v.w;
 }
 
-// What is known of an electrode, as 16 words each; offsets count values.
+// Fields of an electrode, 16 words each; offsets are in values.
 enum {
     e_encoding,      // first encoding spike in the padded arrays
-    e_spikes,        // how many
-    e_stride,        // and with padding
+    e_spikes,        // number of encoding spikes
+    e_stride,        // the same with padding
     e_features,      // features of a mark
     e_marks,         // [features, stride] in `marks`
     e_places,        // [dims, 2, stride] in `places`
     e_decoding,      // first decoding spike
-    e_decodings,     // how many
+    e_decodings,     // number of decoding spikes
     e_decoded_marks, // [spikes, features] in the marks of decoding spikes
-    e_centre,        // [features] centre and then unit of marks
+    e_centre,        // [features] centre of the marks, then their unit
     e_groups,        // first of its groups of 16 encoding spikes
-    e_times,         // first encoding spike as given, before any is left out
-    e_given,         // how many
+    e_times,         // first encoding spike as given, before any is excluded
+    e_given,         // number of encoding spikes as given
     e_words = 16
 };
 
@@ -44,7 +44,7 @@ constexpr double log_of_2 = 0.69314718055994530942;
 constexpr float floor_of_log = -34.538776394910684f;
 constexpr u32 nowhere = 0xffffffffu;
 
-// How many of ascending values are <= t, or < t.
+// The number of ascending values that are <= t, or < t.
 __device__ __forceinline__ u32 up_to(const double* values, u32 n, double t, bool equal) {
     u32 low = 0, high = n;
     while (low < high) {
@@ -56,7 +56,8 @@ __device__ __forceinline__ u32 up_to(const double* values, u32 n, double t, bool
     return low;
 }
 
-// Coordinate d of the animal at time t: linear between samples and beyond them; the earlier of two samples of one time counts.
+// Coordinate d of the animal at time t: linear between samples and beyond the ends; of two samples at one time the
+// earlier counts.
 struct Segment {
     u32 left, right;
     double share;
@@ -70,7 +71,7 @@ __device__ __forceinline__ Segment segment(const double* time, u32 samples, doub
     return {left, right, span > 0.0 ? (t - time[left]) / span : 0.0};
 }
 
-// A coordinate in units of the kernel as a pair.
+// Converts a coordinate to a pair, in units of the kernel.
 __device__ __forceinline__ void pair(double x, float* high, float* low) {
     const double most = 3e18;
     x = x < -most ? -most : x > most ? most : x;
@@ -80,21 +81,21 @@ __device__ __forceinline__ void pair(double x, float* high, float* low) {
 
 __device__ __forceinline__ float larger(float a, float b) { return b > a ? b : a; }
 
-// A mark's feature in the units and with the centre of its electrode.
+// A mark feature relative to its electrode's centre, in its electrode's units.
 __device__ __forceinline__ float mark_units(double value, double centre, double unit) {
     const float most = 1e18f;
     const float x = static_cast<float>((value - centre) * unit);
     return x < -most ? -most : x > most ? most : x;
 }
 
-// Which time row a spike falls into; nowhere outside the edges.
+// The time row of a spike; `nowhere` outside the edges.
 __device__ __forceinline__ u32 row_of(const double* edges, u32 n, double t) {
     if (!(t >= edges[0] && t <= edges[n - 1])) return nowhere;
     return n > 2 ? up_to(edges + 1, n - 2, t, true) : 0;
 }
 
-// Exponents of position kernels of eight points at coordinates of one's own: points [2 dims, pitch], coordinates [2 dims,
-// own_pitch] or, where the number of dimensions is known, held in registers.
+// Exponents of the position kernels of eight points at this thread's coordinates: points are [2 dims, pitch],
+// coordinates [2 dims, own_pitch] or, if the number of dimensions is a constant, in registers.
 template <int DIMS> struct Coordinates {
     float held[DIMS > 0 ? 2 * DIMS : 1];
     const float* own;
@@ -136,8 +137,8 @@ __device__ __forceinline__ float powers(const float (&x)[8], float less) {
     return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]));
 }
 
-// Which of as many spikes as the block has threads, from `start` on, fall into a row, as `row_of` has it: their numbers in order.
-// Gives how many; `votes` has a place for each warp.
+// Lists, in order, the spikes of a row among as many as the block has threads, starting at `start`; rows as in
+// `row_of`. Returns their number; `votes` has one entry per warp.
 __device__ __forceinline__ u32 spikes_of_row(const double* edges, u32 n, u32 row, const double* times, u32 start, u32 count, u32* list, u32* votes) {
     const u32 j = start + threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool inside = false;
@@ -146,7 +147,7 @@ __device__ __forceinline__ u32 spikes_of_row(const double* edges, u32 n, u32 row
         inside = t >= edges[0] && t <= edges[n - 1] && (row == 0 || t >= edges[row]) && (row + 2 == n || t < edges[row + 1]);
     }
     const u32 voted = __ballot_sync(WHOLE_WARP, inside);
-    // Who still reads the list of before has not come to the first barrier.
+    // Threads that still read the previous list have not reached the first barrier.
     if (lane == 0) votes[warp] = __popc(voted);
     __syncthreads();
     u32 before = 0, found = 0;

@@ -2,10 +2,10 @@
 
 constexpr double floor_of_rate = 1e-15;
 
-// Encoding: where the animal was at each spike, then densities at every bin.
+// Encoding: the animal's position at each spike, then densities at every bin.
 
-// Places of the track's samples and behind them of the encoding spikes, [2 dims, all]; spikes outside the time of the track
-// go far away. A thread a place, and behind them one an electrode, which counts its spikes within the time of the track.
+// Positions of the track's samples, then of the encoding spikes, [2 dims, all]; spikes outside the track's time span
+// get a far position. One thread per position, then one per electrode, which counts its spikes within the time span.
 extern "C" __global__ void kde_places(const u64* electrodes, const double* times, const double* track_time, const double* track, const double* units, float* places, u32* kept_of, float* mean_rates, u32 all, u32 samples, u32 dims, u32 count) {
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= all) {
@@ -36,8 +36,9 @@ extern "C" __global__ void kde_places(const u64* electrodes, const double* times
     }
 }
 
-// Sums of position kernels at 128 bins over a piece of the points of one source: a thread a bin. A piece is (first point,
-// end); coordinates of points are [2 dims, all], those of bins [2 dims, padded bins]. In f32 over 128 points, then f64.
+// Sums of position kernels at 128 bins over a piece of one source's points: one thread per bin. A piece is (first
+// point, end); coordinates of points are [2 dims, all], those of bins [2 dims, padded bins]. Sums are in f32 over 128
+// points, then f64.
 template <int DIMS> __device__ __forceinline__ void sums_of(const float* places, const float* grid, const u32* pieces, double* sums, u32 all, u32 bins, u32 padded, u32 dims) {
     SHARED_BYTES(memory);
     float* const points = reinterpret_cast<float*>(memory);
@@ -65,8 +66,8 @@ extern "C" __global__ void kde_sums_2(PARAMETERS) { sums_of<2>(places, grid, pie
 extern "C" __global__ void kde_sums_any(PARAMETERS) { sums_of<0>(places, grid, pieces, sums, all, bins, padded, dims); }
 #undef PARAMETERS
 
-// Occupancy and ground process from the sums of all pieces: `firsts` says where the pieces of the track (0) and of electrode
-// e (1 + e) begin. 32 bins a block; its 8 warps share the electrodes.
+// Occupancy and ground process from the sums of all pieces: `firsts` has the first piece of the track (0) and of
+// electrode e (1 + e). 32 bins per block; its 8 warps share the electrodes.
 extern "C" __global__ void kde_densities(const double* sums, const u32* firsts, const u32* kept, float* occupancy, float* ground, u32 count, u32 bins, u32 samples, double norm) {
     __shared__ double parts[8][32];
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, given = blockIdx.x * 32 + lane, b = min(given, bins - 1);

@@ -1,20 +1,22 @@
-// The decoder's log likelihood, an electrode at a time: position kernels of every encoding spike at every bin, mark kernels
-// of every decoding spike with its largest taken out, their product (`product.wgsl`), and its logarithm added to the rows.
+// The decoder's log likelihood, one electrode at a time: position kernels of every encoding spike at every bin, mark
+// kernels of every decoding spike relative to its largest, their product (`product.wgsl`), and its logarithm added to
+// the rows.
 
 struct Electrode {
-    // Encoding spikes, and how far apart features of their marks lie.
+    // Number of encoding spikes, and the stride between features of their marks.
     spikes: u32,
     stride: u32,
     bins: u32,
-    // How far apart coordinates of bins lie.
+    // Stride between coordinates of bins.
     padded: u32,
     dims: u32,
     features: u32,
-    // Of what a kernel does one of: places, decoding spikes, values of rows with spikes, values of all rows.
+    // Number of items: positions, decoding spikes, values of rows with spikes, or values of all rows, depending on the
+    // kernel.
     n: u32,
-    // The floor of a logarithm or of a rate, or what a sum of kernels is multiplied by.
+    // The floor of a logarithm or of a rate, or the factor of a kernel sum.
     number: f32,
-    // Spikes a position sample.
+    // Spikes per position sample.
     rate: f32,
 }
 
@@ -22,7 +24,7 @@ struct Electrode {
 // Coordinates as the sum of two f32, in units in which a kernel is 2^-distance^2: [dims, 2, padded].
 @group(0) @binding(1) var<storage, read> grid: array<f32>;
 @group(0) @binding(2) var<storage, read> places: array<f32>;
-// The exponent of 2 of the largest position kernel at each bin.
+// Base-2 exponent of the largest position kernel at each bin.
 @group(0) @binding(3) var<storage, read> nearest: array<f32>;
 @group(0) @binding(4) var<storage, read_write> kernels: array<f32>;
 
@@ -33,9 +35,9 @@ struct Electrode {
 
 @group(0) @binding(1) var<storage, read> sums: array<f32>;
 @group(0) @binding(2) var<storage, read> shift_of: array<f32>;
-// What is added to the logarithm at each bin.
+// Added to the logarithm at each bin.
 @group(0) @binding(3) var<storage, read> offsets: array<f32>;
-// Rows that hold spikes, each with its first spike, and one more.
+// Rows with spikes, each with its first spike, and an end marker.
 @group(0) @binding(4) var<storage, read> rows: array<vec2<u32>>;
 @group(0) @binding(5) var<storage, read_write> likelihood: array<f32>;
 
@@ -52,7 +54,7 @@ struct Electrode {
 const LN_2: f32 = 0.69314718;
 const GROUP: u32 = 128;
 
-// Every row before any spike: less the ground process, and the floor for each spike of an electrode that has no model.
+// Initialises every row: minus the ground process, plus the floor for each spike of an electrode without a model.
 @compute @workgroup_size(128)
 fn begin(me: Invocation) {
     let k = index(me) * GROUP + me.local;
@@ -86,7 +88,8 @@ fn place_distance(spike: u32, bin: u32) -> f32 {
 
 var<workgroup> parts: array<vec2<f32>, 128>;
 
-// The mean of position kernels at a bin, a group each: the encoding spikes, or the samples of the track.
+// The mean of position kernels at a bin, one workgroup each: over the encoding spikes, or over the samples of the
+// track.
 @compute @workgroup_size(128)
 fn mean_kernel(me: Invocation) {
     let wanted = index(me);
@@ -107,7 +110,7 @@ fn mean_kernel(me: Invocation) {
     }
 }
 
-// The ground process of one electrode at each bin is put there, or added where another was before.
+// Stores the ground process of the first electrode at each bin, and adds those of the others.
 fn ground_of(bin: u32) -> f32 {
     var ratio = e.number;
     if occupancy[bin] > 0.0 {
@@ -143,11 +146,11 @@ fn mark_distance(spike: u32, mark: u32) -> f32 {
     return distance;
 }
 
-// Mark kernels [decoding spikes, spikes], relative to the largest of each decoding spike, and that one's exponent of 2.
+// Mark kernels [decoding spikes, spikes], relative to the largest of each decoding spike, and its base-2 exponent.
 @compute @workgroup_size(128)
 fn mark_kernels(me: Invocation) {
     let wanted = index(me);
-    // Groups beyond the last do it again, so that all threads meet at the barriers; they write nothing.
+    // Workgroups beyond the last repeat it, so that all threads reach the barriers; they write nothing.
     let mark = min(wanted, e.n - 1);
     var own = 3.0e38;
     for (var i = me.local; i < e.spikes; i += GROUP) {
@@ -172,7 +175,7 @@ fn mark_kernels(me: Invocation) {
     }
 }
 
-// Adds the logarithms of this electrode's spikes to their rows; a thread has a bin of a row and all of its spikes.
+// Adds the logarithms of this electrode's spikes to their rows; one thread per bin of a row, with all its spikes.
 @compute @workgroup_size(128)
 fn add_spikes(me: Invocation) {
     let k = index(me) * GROUP + me.local;
@@ -184,9 +187,9 @@ fn add_spikes(me: Invocation) {
     var all = 0.0;
     for (var spike = rows[at].y; spike < rows[at + 1].y; spike++) {
         let sum = sums[spike * e.bins + bin];
-        // Away from the smallest numbers, of which a device may know none.
+        // Scaled away from subnormal numbers, which a device may flush to 0.
         let l = logarithm(sum * 18446744073709551616.0) - 64.0 * LN_2 + LN_2 * shift_of[spike] + offsets[bin];
-        // Neither what is below the floor nor NaN is larger.
+        // A value below the floor is not larger, and neither is NaN.
         all += select(e.number, l, l > e.number && sum > 0.0);
     }
     likelihood[rows[at].x * e.bins + bin] += all;

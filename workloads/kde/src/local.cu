@@ -1,8 +1,8 @@
-// The clusterless decoder at the animal's own place: a density over place and mark at every decoding spike, occupancy and
-// ground process at every edge.
+// The clusterless decoder at the animal's position: a density over position and mark at every decoding spike, occupancy
+// and ground process at every edge.
 
-// Places of the queries (edges, behind them decoding spikes) [2 dims, all], marks of the spikes in their electrode's units,
-// and the rows that spikes fall into: -1 before the first edge, `edge_count` behind the last. A thread a query.
+// Positions of the queries (edges, then decoding spikes) [2 dims, all], marks of the spikes in their electrode's units,
+// and the row of each spike: -1 before the first edge, `edge_count` after the last. One thread per query.
 extern "C" __global__ void local_queries(const u64* electrodes, const u32* spikes, const double* times, const double* given, const double* centres, const double* track_time, const double* track, const double* units, float* places, float* decoded, i32* rows, u32 all, u32 edge_count, u32 samples, u32 dims) {
     const u32 q = blockIdx.x * blockDim.x + threadIdx.x;
     if (q >= all) return;
@@ -26,8 +26,8 @@ extern "C" __global__ void local_queries(const u64* electrodes, const u32* spike
     rows[j] = row == nowhere ? (t < times[0] ? -1 : static_cast<i32>(edge_count)) : static_cast<i32>(row);
 }
 
-// What sums of kernels at 128 queries of a block run over: n points [2 dims + features, stride], of which 128 at a time go
-// through shared memory, those that follow on their way while some are summed.
+// The points of a kernel sum at a block's 128 queries: n points [2 dims + features, stride]. They pass through shared
+// memory 128 at a time; the next ones load while the current ones are summed.
 struct Points {
     const float *place, *mark;
     u32 n, stride, width, dims;
@@ -44,8 +44,8 @@ struct Points {
         copy_commit();
     }
 
-    // The logarithm of the sum at the thread's query, of base 2. Where it is SHIFTED the largest exponent so far is factored
-    // out, so that kernels below the smallest float still have a logarithm.
+    // Base-2 logarithm of the sum at the thread's query. If SHIFTED, the largest exponent so far is factored out, so
+    // that kernels below the smallest float still have a logarithm.
     template <int DIMS, bool SHIFTED> __device__ __forceinline__ double logarithm_of_sum() const {
         const Coordinates<DIMS> query(own + threadIdx.x, 128, dims);
         float top = SHIFTED ? -3.4028235e38f : 0.0f;
@@ -70,7 +70,7 @@ struct Points {
 #pragma unroll
                         for (u32 k = 0; k < 8; ++k) x[k] = fmaf(-(y[k] - mine), y[k] - mine, x[k]);
                     }
-                    // Padding lies far off, but so may the query.
+                    // Padding is far away, but the query may be too.
                     if (i + 8 > here) {
 #pragma unroll
                         for (u32 k = 0; k < 8; ++k)
@@ -91,8 +91,8 @@ struct Points {
     }
 };
 
-// ln of sums of kernels at 128 queries of a block, a thread each: of the track (kind 0), of an electrode's places (1), of its
-// places and marks (2). `work` holds (kind, electrode, first query, queries) a block.
+// ln of kernel sums at a block's 128 queries, one per thread: of the track (kind 0), of an electrode's positions (1),
+// of its positions and marks (2). `work` has (kind, electrode, first query, queries) per block.
 template <int DIMS> __device__ __forceinline__ void local(const u64* electrodes, const u32* work, const float* track_places, const float* places, const float* marks, const float* queries, const float* decoded, double* logs, double* ground, double* joint, u32 all, u32 edge_count, u32 samples, u32 track_stride, u32 dims) {
     SHARED_BYTES(memory);
     const u32 t = threadIdx.x;
@@ -117,8 +117,8 @@ template <int DIMS> __device__ __forceinline__ void local(const u64* electrodes,
         const float* const y = decoded + electrode[e_decoded_marks] + (q - edge_count - electrode[e_decoding]) * features;
         for (u32 f = 0; f < features; ++f) p.own[(2 * p.dims + f) * 128 + t] = y[f];
     }
-    // Near the animal sums are large, and what is below the smallest float does not count. Where one is not the block begins
-    // again.
+    // Near the animal sums are large, and kernels below the smallest float are negligible. If a sum is not, the block
+    // starts again.
     double result = 0.0;
     bool again = kind == 2;
     if (!again) {
@@ -144,7 +144,8 @@ extern "C" __global__ void local_sums_1(PARAMETERS) { local<1>(ARGUMENTS); }
 extern "C" __global__ void local_sums_2(PARAMETERS) { local<2>(ARGUMENTS); }
 extern "C" __global__ void local_sums_any(PARAMETERS) { local<0>(ARGUMENTS); }
 
-// The log likelihood at every edge: a warp an edge, a lane an electrode. `least` is the logarithm below which there is no occupancy.
+// The log likelihood at every edge: one warp per edge, one lane per electrode. Below the logarithm `least` there is no
+// occupancy.
 extern "C" __global__ void local_likelihood(const u64* electrodes, const double* scales, const double* logs, const double* ground, const double* joint, const i32* rows, float* out, u32 edge_count, u32 count, double norm, double samples, double least) {
     const u32 lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= edge_count) return;

@@ -1,15 +1,15 @@
-// The decoder at the animal's own place: sums of kernels at queries, and the log likelihood at every edge.
+// The decoder at the animal's position: kernel sums at queries, and the log likelihood at every edge.
 //
-// A sum is kept as the exponent of 2 of its largest kernel and the sum relative to it, so that differences of logarithms are
-// taken before anything is rounded to their size.
+// A sum is stored as the base-2 exponent of its largest kernel and the sum relative to it, so that logarithms are
+// subtracted before anything is rounded to their magnitude.
 
 struct Sum {
-    // Points, how far apart their coordinates lie, dimensions and features.
+    // Points, the stride between their coordinates, dimensions and features.
     points: u32,
     stride: u32,
     dims: u32,
     features: u32,
-    // Queries of this launch, the first of them, and how far apart coordinates of queries lie.
+    // Queries of this launch, the first of them, and the stride between coordinates of queries.
     count: u32,
     first: u32,
     all: u32,
@@ -47,11 +47,11 @@ fn exponent(i: u32, q: u32) -> f32 {
 var<workgroup> largest: array<f32, 128>;
 var<workgroup> parts: array<vec2<f32>, 128>;
 
-// A group a query.
+// One workgroup per query.
 @compute @workgroup_size(128)
 fn log_sums(me: Invocation) {
     let wanted = index(me);
-    // Groups beyond the last do it again, so that all threads meet at the barriers; they write nothing.
+    // Workgroups beyond the last repeat it, so that all threads reach the barriers; they write nothing.
     let q = min(wanted, s.count - 1);
     var most = -3.0e38;
     for (var i = me.local; i < s.points; i += GROUP) {
@@ -84,24 +84,25 @@ fn log_sums(me: Invocation) {
 
 struct Electrode {
     edges: u32,
-    // Where its spikes are among the queries.
+    // The first of its spikes among the queries.
     first: u32,
-    // Whether it has a model.
+    // 1 if it has a model.
     heard: u32,
     // The floor of a term, and the logarithm below which there is no occupancy.
     low: f32,
     least: f32,
-    // Logarithms that occupancy has beside its sum, and that a term has beside the difference of two.
+    // Constants added to the logarithm of occupancy and to the difference of two logarithms in a term.
     occupied: f32,
     scale: f32,
 }
 
 @group(0) @binding(0) var<uniform> e: Electrode;
-// Of the track, at edges and behind them at spikes; of this electrode's places at edges, of its places and marks at spikes.
+// Sums of the track, at edges and then at spikes; of this electrode's positions at edges; of its positions and marks at
+// spikes.
 @group(0) @binding(1) var<storage, read> of_track: array<vec2<f32>>;
 @group(0) @binding(2) var<storage, read> of_places: array<vec2<f32>>;
 @group(0) @binding(3) var<storage, read> of_marks: array<vec2<f32>>;
-// The first spike of each edge, and one more.
+// The first spike of each edge, and an end marker.
 @group(0) @binding(4) var<storage, read> starts: array<u32>;
 @group(0) @binding(5) var<storage, read_write> likelihood: array<f32>;
 
@@ -115,7 +116,7 @@ fn clear_local(me: Invocation) {
     }
 }
 
-// Adds one electrode to every edge, a thread each.
+// Adds one electrode to every edge, one thread per edge.
 @compute @workgroup_size(128)
 fn add_local(me: Invocation) {
     let row = index(me) * GROUP + me.local;
@@ -126,7 +127,7 @@ fn add_local(me: Invocation) {
     let here = of_track[row];
     if e.heard == 1 && LN_2 * here.x + logarithm(here.y) + e.occupied >= e.least {
         let ground = of_places[row];
-        // The constant of the kernels, and the samples that both are means over, cancel.
+        // The constant of the kernels cancels, and so does the number of samples of both means.
         sum -= exponential(LN_2 * (ground.x - here.x)) * (ground.y / here.y);
     }
     for (var spike = starts[row]; spike < starts[row + 1]; spike++) {
@@ -135,7 +136,7 @@ fn add_local(me: Invocation) {
         if e.heard == 1 && LN_2 * place.x + logarithm(place.y) + e.occupied >= e.least {
             let joint = of_marks[spike];
             let value = LN_2 * (joint.x - place.x) + logarithm(joint.y / place.y) + e.scale;
-            // Neither what is below the floor nor NaN is larger.
+            // A value below the floor is not larger, and neither is NaN.
             term = select(e.low, value, value > e.low);
         }
         sum += term;

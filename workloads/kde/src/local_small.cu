@@ -1,9 +1,9 @@
 
-// The log likelihood at one edge a block, where there is so little to do that launches would take longer. Eight warps share the
-// sums that the edge takes: of the track at the edge and at its spikes, of every electrode's places, of places and marks at
-// the spikes. `least` is as of `local_likelihood`.
+// The log likelihood at one edge per block, for inputs so small that launches would dominate. Eight warps share the
+// sums of the edge: of the track at the edge and at its spikes, of every electrode's positions, and of positions and
+// marks at the spikes. `least` is as in `local_likelihood`.
 
-// ln of the sum of the kernels of n points [2 dims + features, stride] at one query, by a warp.
+// ln of the kernel sum of n points [2 dims + features, stride] at one query, by one warp.
 __device__ __forceinline__ double small_sum(const float* place, const float* mark, u32 n, u32 stride, u32 dims, u32 features, const float* here, const float* own) {
     float top = -3.4028235e38f, sum = 0.0f;
     for (u32 i = threadIdx.x % 32; i < n; i += 32) {
@@ -41,7 +41,7 @@ extern "C" __launch_bounds__(256) __global__ void local_small(const u64* electro
     double sum = 0.0;
     for (u32 start = 0; start == 0 || start < all - edge_count; start += 256) {
         const u32 found = spikes_of_row(times, edge_count, row, times + edge_count, start, all - edge_count, list, votes);
-        // Where the animal was at the edge and at the spikes.
+        // The animal's position at the edge and at the spikes.
         for (u32 q = t; q <= found; q += 256) {
             const double time = times[q == 0 ? row : edge_count + list[q - 1]];
             const Segment at = segment(track_time, track_samples, time);

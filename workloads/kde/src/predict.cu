@@ -1,7 +1,8 @@
 // The clusterless decoder: prediction at all bins.
 
-// Marks of the decoding spikes in the electrode's units, their rows, and the largest mark exponent over the encoding spikes.
-// `spikes` holds the electrode of each. A warp a spike. All threads clear the `cells` sums of the prediction on the way.
+// Marks of the decoding spikes in the electrode's units, their rows, and the largest mark exponent over the encoding
+// spikes. `spikes` has the electrode of each; one warp per spike. All threads also clear the `cells` sums of the
+// prediction.
 extern "C" __global__ void kde_marks(const u64* electrodes, const u32* spikes, const double* times, const double* given, const double* centres, const double* edges, const float* marks, float* decoded, float* shifts, u32* rows, u64* sums, u64 cells, u32 n, u32 edge_count) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
     for (u64 k = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; k < cells; k += step) sums[k] = 0;
@@ -30,9 +31,9 @@ extern "C" __global__ void kde_marks(const u64* electrodes, const u32* spikes, c
     }
 }
 
-// Spikes and bins of a tile, encoding spikes of a group, groups whose numbers a block holds at a time.
+// Spikes and bins per tile, encoding spikes per group, and group numbers that a block lists at a time.
 enum { tile_spikes = 128, tile_bins = 128, in_group = 16, listed = 512, tile_threads = 256 };
-// Values of one group's kernels: of the marks [16, spikes], then of the places [16, bins].
+// Kernels of one group: of the marks [16, spikes], then of the positions [16, bins].
 enum { marks_made = in_group * tile_spikes, group_made = marks_made + in_group * tile_bins };
 
 // Squared distance of two boxes [dims, (low, high)].
@@ -45,8 +46,8 @@ __device__ __forceinline__ double gap_of(const double* a, const double* b, u32 d
     return gap;
 }
 
-// total += W P over a group: 8 spikes x 8 bins a thread, bins in groups of four 64 apart, so that a warp's reads of 16 bytes
-// do not collide.
+// total += W P over a group: 8 spikes x 8 bins per thread, bins in groups of four at a distance of 64, so that a warp's
+// 16-byte reads have no bank conflicts.
 __device__ __forceinline__ void multiply(float (&total)[8][8], const float* w, const float* p) {
 #pragma unroll 8
     for (u32 k = 0; k < in_group; ++k) {
@@ -65,13 +66,13 @@ __device__ __forceinline__ void multiply(float (&total)[8][8], const float* w, c
     }
 }
 
-// Sums of mark kernels times position kernels: 128 decoding spikes of an electrode x 128 bins a block of 256 threads, a warp 16
-// spikes. A block lists the groups of 16 encoding spikes that can lift one of its bins above the floor: the boxes are of
-// groups [groups, dims, (low, high)] and of tiles likewise; `limits` [electrodes, tiles] is the squared distance beyond which
-// a spike does not count. Coordinates and marks of two groups are on their way while the kernels of one are made in shared
-// memory and those of another multiplied. Then the logarithm, the floor, and the sum over spikes of a row: in integers of
-// 2^-32, which do not depend on the order. `work` holds (electrode, first spike, spikes) a block; `constants` [electrodes,
-// padded] is what the logarithm of a bin needs beside the sum; `nearest` likewise the largest position exponent.
+// Sums of mark kernels times position kernels: 128 decoding spikes of an electrode x 128 bins per block of 256 threads,
+// 16 spikes per warp. A block lists the groups of 16 encoding spikes that can lift one of its bins above the floor:
+// boxes are [groups, dims, (low, high)], for tiles likewise; `limits` [electrodes, tiles] is the squared distance
+// beyond which a spike does not count. Two groups load while the kernels of one are computed in shared memory and those
+// of another are multiplied. Then come the logarithm, the floor, and the sum over spikes of a row, in integers of
+// 2^-32, which do not depend on the order. `work` has (electrode, first spike, spikes) per block; `constants`
+// [electrodes, padded] is added to the logarithm of a bin's sum; `nearest` likewise has the largest position exponent.
 extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const u64* electrodes, const u32* work, const float* marks, const float* places, const float* grid, const float* nearest, const float* constants, const float* decoded, const float* shifts, const u32* rows, const double* group_boxes, const double* tile_boxes, const double* limits, u64* sums, u32 bins, u32 padded, u32 tiles, u32 dims, u32 skip) {
     SHARED_BYTES(shared);
     const u32 t = threadIdx.x, lane = t % 32, warp = t / 32, one = t % 128, tile = blockIdx.y;
@@ -81,7 +82,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
     const u32 features = static_cast<u32>(electrode[e_features]), width = 2 * dims + features;
     const u32 groups = (n + in_group - 1) / in_group;
     float* const kernels = reinterpret_cast<float*>(shared);
-    // Coordinates of the tile's bins [2 dims, 128] and behind them marks of the block's spikes [features, 128]; the same of two
+    // Coordinates of the tile's bins [2 dims, 128], then marks of the block's spikes [features, 128]; the same for two
     // groups of encoding spikes [2 dims + features, 16].
     float* const own = kernels + 2 * group_made;
     float* const given = own + width * 128;
@@ -89,7 +90,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
     u32* const own_rows = reinterpret_cast<u32*>(own_shifts + tile_spikes);
     u32* const found_by = own_rows + tile_spikes;
     u16* const list = reinterpret_cast<u16*>(found_by + tile_threads / 32);
-    // Bins beyond the last repeat it, within the padding and past it; spikes beyond the last likewise.
+    // Bins beyond the last repeat it, inside the padding and beyond; so do spikes beyond the last.
     const u32 b = tile * tile_bins + one, bin = min(b, padded - 1), spike = first + min(one, count - 1);
     if (t < 128) {
         for (u32 d = 0; d < 2 * dims; ++d) own[d * 128 + one] = grid[static_cast<u64>(d) * padded + bin];
@@ -110,7 +111,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
         }
     };
     const float nearness = nearest[static_cast<u64>(e) * padded + bin];
-    // A thread makes 8 kernels of marks and 8 of places, of one decoding spike and of one bin.
+    // A thread computes 8 mark kernels of one decoding spike and 8 position kernels of one bin.
     const u32 eighth = t / 128 * 8;
     auto make = [&](u32 group, u32 half) {
         const float* const from = given + half * in_group * width + eighth;
@@ -130,7 +131,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
                     x[k] = fmaf(-distance, distance, x[k]);
                 }
             }
-            // Padding lies far off, but so may the spike.
+            // Padding is far away, but the spike may be too.
             if (group * in_group + in_group > n) {
 #pragma unroll
                 for (u32 k = 0; k < 8; ++k)
@@ -152,7 +153,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
                 x[k] = fmaf(-distance, distance, x[k]);
             }
         }
-        // Rounding may leave the nearest spike a little above its own maximum.
+        // Rounding may put the nearest spike slightly above its maximum.
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) w[marks_made + k * tile_bins] = quick_power(x[k] < 0.0f ? x[k] : 0.0f);
     };
@@ -201,7 +202,8 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
             __syncthreads();
         }
     }
-    // 64 spikes at a time through shared memory, so that a thread then has one bin and its spikes in the order of their rows.
+    // 64 spikes at a time through shared memory, so that each thread has one bin and its spikes in the order of their
+    // rows.
     const float constant = constants[static_cast<u64>(e) * padded + bin];
 #pragma unroll 1
     for (u32 part = 0; part < 2; ++part) {
@@ -222,7 +224,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
         for (u32 j = from; j < to; ++j) {
             const u32 now = own_rows[j];
             float value = fmaf(logarithm(kernels[j % 64 * tile_bins + one]) + own_shifts[j], static_cast<float>(log_of_2), constant);
-            // -infinity without any kernel near, which comparison takes to the floor.
+            // Without any kernel nearby this is -infinity, which the comparison raises to the floor.
             value = value > floor_of_log ? value : floor_of_log;
             if (now != row && row != nowhere) {
                 atomicAdd(sums + static_cast<u64>(row) * bins + b, static_cast<u64>(sum));
@@ -235,7 +237,7 @@ extern "C" __launch_bounds__(tile_threads, 2) __global__ void kde_predict(const 
     }
 }
 
-// The log likelihood: what the spikes gave, less the ground process. A thread a bin, and every so manieth row.
+// The log likelihood: the sum over spikes minus the ground process. One thread per bin, with a stride over rows.
 extern "C" __global__ void kde_likelihood(const u64* sums, const double* ground, float* out, u32 rows, u32 bins) {
     const u32 b = blockIdx.x * blockDim.x + threadIdx.x;
     if (b >= bins) return;

@@ -1,7 +1,7 @@
-// The clusterless decoder where there is so little to do that launches would take longer: fit and prediction in one each.
+// The clusterless decoder for inputs so small that launches would dominate: fit and prediction in one launch each.
 
-// The encoding model at 32 bins a block, a lane a bin. Every block places all points for itself; its 8 warps share the track and
-// the electrodes, whose spikes begin at `slot_of`. What does not fill eight points lies far away.
+// The encoding model at 32 bins per block, one lane per bin. Every block computes all positions; its 8 warps share the
+// track and the electrodes, whose spikes begin at `slot_of`. Incomplete groups of eight are filled with far points.
 extern "C" __launch_bounds__(256) __global__ void kde_fit_small(const u64* electrodes, const double* times, const double* track_time, const double* track, const double* units, const float* grid, float* occupancy, float* ground, float* mean_rates, u32 count, u32 samples, u32 bins, u32 padded, u32 dims, u32 slots, double norm) {
     SHARED_BYTES(small_memory);
     double* const parts = reinterpret_cast<double*>(small_memory);
@@ -68,8 +68,8 @@ extern "C" __launch_bounds__(256) __global__ void kde_fit_small(const u64* elect
     ground[b] = static_cast<float>(intensity);
 }
 
-// The log likelihood of one row at 128 bins a block, a thread a bin: the spikes of the row one after another, each with the
-// kernels of all encoding spikes of its electrode. The largest exponent so far is factored out.
+// The log likelihood of one row at 128 bins per block, one thread per bin: the spikes of the row in sequence, each with
+// the kernels of all encoding spikes of its electrode. The largest exponent so far is factored out.
 extern "C" __launch_bounds__(128) __global__ void kde_predict_small(const u64* electrodes, const u32* spikes, const double* times, const double* given, const double* centres, const double* edges, const float* marks, const float* places, const float* grid, const float* nearest, const float* constants, const double* ground, float* out, u32 count, u32 rows, u32 bins, u32 padded, u32 dims) {
     SHARED_BYTES(small_memory);
     float* const by_mark = reinterpret_cast<float*>(small_memory);

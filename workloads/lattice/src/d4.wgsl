@@ -1,5 +1,5 @@
 
-// Four integers of even sum.
+// Four integers with an even sum.
 
 const D: u32 = 4;
 const SCALE: i32 = 1;

@@ -1,5 +1,5 @@
 
-// E8, doubled.
+// E8, with doubled coordinates.
 
 const D: u32 = 8;
 const SCALE: i32 = 2;

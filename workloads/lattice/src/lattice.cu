@@ -1,8 +1,9 @@
-// The nested-lattice quantizer on a GPU, one vector a thread, with the arithmetic of `lattice.cuh`. Threads go over the vectors in
-// steps of the whole grid and ask for the next one before they work on the last.
+// The nested-lattice quantizer on a GPU, one vector per thread, with the arithmetic of `lattice.cuh`. Threads loop over
+// the vectors in steps of the grid and load the next one before they process the current one.
 //
-// A vector's code is put together in a register where it fits 64 bits, and stored as it is where it is a number of 8, 16, 32 or 64
-// bits. Others go through shared memory: 32 vectors take up whole words, whatever their bits, so that a warp writes words of its own.
+// A code of at most 64 bits is assembled in a register, and stored directly if it has 8, 16, 32 or 64 bits. Others pass
+// through shared memory: 32 vectors take a whole number of words for any number of bits, so each warp writes separate
+// words.
 
 template <int D> __device__ __forceinline__ void load_vector(const float* x, u32 vector, float (&to)[D]) {
     if (D == 2) {
@@ -32,7 +33,7 @@ template <int D> __device__ __forceinline__ void store_vector(float* x, u32 vect
     }
 }
 
-// The points of a level by index, a byte a coordinate, in shared memory. Encoding has them with the other sign.
+// The points of a level by index, one byte per coordinate, in shared memory. Encoding stores them negated.
 template <Way WAY> __device__ __forceinline__ void bring_points(u32* points, const u32* table, u32 words) {
     if (WAY == LOOKUPS) {
         for (u32 k = threadIdx.x; k < words; k += blockDim.x) points[k] = table[k];
@@ -40,13 +41,13 @@ template <Way WAY> __device__ __forceinline__ void bring_points(u32* points, con
     }
 }
 
-// The point that a table has for an index, behind the sum so far.
+// sum * weight + the table's point of an index.
 template <int D> __device__ __forceinline__ void add_point(i32 (&sum)[D], i32 weight, const u32* points, u32 index, const Code& code) {
 #pragma unroll
     for (int k = 0; k < D; ++k) sum[k] = __dp4a(static_cast<i32>(points[index * (D / 4) + k / 4]), code.place[k % 4], sum[k] * weight);
 }
 
-// The same for an index in any way: sum * q + its point. `Q` is 0 where only the launch knows it.
+// The same for an index, in any way: sum * q + its point. `Q` is 0 if only the launch defines it.
 template <int D, Way WAY, int Q> __device__ __forceinline__ void add_index(i32 (&sum)[D], const u32* points, u64 index, const Code& code) {
     const i32 q = static_cast<i32>(code.q);
     if (WAY == LOOKUPS) {
@@ -92,7 +93,8 @@ __device__ __forceinline__ u64 code_at(const u32* packed, u64 vector, u32 vector
     return vector_bits < 64 ? get(packed, vector * vector_bits, vector_bits) : 0;
 }
 
-// A whole warp stores its codes. `long_codes`: the indices of this thread's levels, a block apart, where a code has more than 64 bits.
+// A whole warp stores its codes. For codes of more than 64 bits, `long_codes` has the indices of this thread's levels,
+// with a stride of a block.
 __device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* long_codes, u32 vector, bool there, u64 bits, const Code& code) {
     const u32 vector_bits = code.levels * code.level_bits, lane = threadIdx.x % 32;
     if (vector_bits == 16) {
@@ -111,7 +113,7 @@ __device__ __forceinline__ void store_codes(u32* packed, u32* words, const u64* 
         if (there && vector_bits > 64)
             for (u32 m = 0; m < code.levels; ++m) put(words, lane * vector_bits + m * code.level_bits, long_codes[m * blockDim.x], code.level_bits);
         __syncwarp();
-        // The buffer has room for the words of a last warp that is not full.
+        // The buffer has room for the words of an incomplete last warp.
         for (u32 k = lane; k < vector_bits; k += 32) packed[static_cast<u64>(vector / 32) * vector_bits + k] = words[k];
     }
 }
@@ -121,8 +123,8 @@ template <int D> __device__ __forceinline__ void scale(const float (&v)[D], floa
     for (int k = 0; k < D; ++k) t[k] = __fadd_rn(__fmul_rn(v[k], inverse), shift[k]);
 }
 
-// NaN goes to the lower limit. The sum of all sizes is at least each of them, or no number. Clamping is rare, and what makes one
-// round of it a loop also makes it a branch: the compiler would have all threads step through so few instructions.
+// NaN becomes the lower limit. The sum of all magnitudes is at least each of them, or NaN. Clamping is rare; a loop of
+// one round makes it a branch, where the compiler would otherwise predicate so few instructions.
 template <int D> __device__ __forceinline__ void clamp(float (&t)[D]) {
     const float limit = 4194304.0f;
     float size = fabsf(t[0]);
@@ -138,8 +140,8 @@ template <int D> __device__ __forceinline__ void clamp(float (&t)[D]) {
     }
 }
 
-// `inverses` and `scales`: of retries 0 to cap. `shift`: of each coordinate.
-// `overload` and `retries` are null where the code has none. Shared memory: points, long codes, words of each warp.
+// `inverses` and `scales` are for retries 0 to cap, `shift` is per coordinate.
+// `overload` and `retries` are null if the code has none. Shared memory: points, long codes, words of each warp.
 template <int D, Way WAY, int Q, int LEVELS, bool DECODED>
 __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed, u8* overload, u8* retries, const float* inverses, const u32* table, u32 table_words,
                                        u32 n, u32 cap, const float (&shift)[8], const Code code, const float* scales, float* decoded) {
@@ -147,7 +149,8 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
     u64* long_codes = reinterpret_cast<u64*>(shared + table_words) + threadIdx.x;
     u32* words = shared + table_words + (vector_bits > 64 ? 2 * code.levels * blockDim.x : 0);
     bring_points<WAY>(shared, table, table_words);
-    // Points are too large by a multiple of q^M until divisions need them as they are; where the last is zero, this is left.
+    // Points have an offset of a multiple of q^M, unless divisions need exact values; a last point of zero then has the
+    // value `zero`.
     const i32 lift = WAY == DIVISIONS ? 0 : static_cast<i32>(static_cast<u32>(LIFT) * Lattice<D>::scale);
     const i32 zero = WAY == DIVISIONS ? 0 : lift >> code.levels * code.log_q;
     const bool to_the_end = DECODED || overload;
@@ -155,7 +158,7 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
     const u32 step = gridDim.x * blockDim.x;
     u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
     const float first = inverses[0];
-    // A vector that is not there is the last one again: a load without a condition needs no second set of registers.
+    // A vector beyond the last repeats the last: an unconditional load needs no second set of registers.
     float v[D];
     load_vector<D>(x, min(vector, n - 1), v);
     for (; vector - lane < n; vector += step) {
@@ -212,7 +215,7 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
             float sum[D];
 #pragma unroll
             for (int k = 0; k < D; ++k) {
-                // What both are too large by goes away.
+                // The common offset cancels.
                 sum[k] = __fmul_rn(__int2float_rn(finest[k] - whole * g[k]), 1.0f / Lattice<D>::scale);
                 sum[k] = __fmul_rn(__fsub_rn(sum[k], shift[k]), scales[t]);
             }
@@ -221,8 +224,8 @@ __device__ __forceinline__ void encode(u32* shared, const float* x, u32* packed,
     }
 }
 
-// `limit`: points of a level, or 0 where every index is one.
-// `bad` becomes the first vector with an index that is none.
+// `limit`: number of points of a level, or 0 if every index is valid.
+// `bad` becomes the first vector with an invalid index.
 template <int D, Way WAY, int Q, int LEVELS>
 __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8* retries, const float* scales, const u32* table, u32 table_words, float* x, u64* bad,
                                        u64 before, u32 n, u64 limit, const float (&shift)[8], const Code code) {
@@ -241,7 +244,7 @@ __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8*
         i32 sum[D];
 #pragma unroll
         for (int k = 0; k < D; ++k) sum[k] = 0;
-        // From the coarsest level.
+        // Starts with the coarsest level.
 #pragma unroll LEVELS ? LEVELS : 1
         for (u32 m = code.levels; m-- > 0;) {
             const u64 index = vector_bits > 64 ? get(packed, static_cast<u64>(vector) * vector_bits + m * code.level_bits, code.level_bits)
@@ -260,7 +263,7 @@ __device__ __forceinline__ void decode(u32* shared, const u32* packed, const u8*
     }
 }
 
-// The integers of a row times those of the query, one row a warp. All sums are exact.
+// The dot product of a row's integers with the query's, one row per warp. All sums are exact.
 template <int D, Way WAY, int Q>
 __device__ __forceinline__ void dot(u32* shared, const u32* packed, const i32* query, const u32* table, u32 table_words, float* scores, u32 rows, u32 blocks, double unit,
                                     const Code code) {
@@ -297,7 +300,7 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
     const u32 lane = threadIdx.x % 32;
     for (u32 k = threadIdx.x; k < 256 * 32; k += blockDim.x) shared[k] = table[k / 32 * part + k % part];
     __syncthreads();
-    // Where this lane's words lie in the 128 bytes of an index.
+    // Position of this lane's words in the 128 bytes of an index.
     const u32 mine = lane % copies * part * 4;
     const u32 warps = gridDim.x * blockDim.x / 32;
     for (u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * together; row < rows; row += warps * together) {
@@ -306,7 +309,7 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
             u32 word[together][4];
 #pragma unroll
             for (u32 r = 0; r < together; ++r) {
-                // A row that is not there is the last one again.
+                // A row beyond the last repeats the last.
                 const uint4 codes = packed[static_cast<u64>(min(row + r, rows - 1)) * chunks + chunk];
                 word[r][0] = codes.x;
                 word[r][1] = codes.y;
@@ -338,7 +341,7 @@ template <int D> __device__ __forceinline__ void dot_bytes(u32* shared, const ui
                 weight *= static_cast<i32>(q);
             }
         }
-        // Halves of the warp take half of the rows each, and quarters one row each.
+        // Each half of the warp takes half of the rows, and each quarter one row.
         const bool upper = lane & 16, odd = lane & 8;
         i32 a = upper ? total[2] : total[0], b = upper ? total[3] : total[1];
         a += __shfl_xor_sync(WHOLE_WARP, upper ? total[0] : total[2], 16);
@@ -391,7 +394,7 @@ extern "C" __global__ void quantize_e8_shifts(QUANTIZE_PARAMETERS) { ENCODE(8, S
 extern "C" __global__ void quantize_e8_divisions(QUANTIZE_PARAMETERS) { ENCODE(8, DIVISIONS, 0, 0, true, scales, decoded) }
 extern "C" __global__ void quantize_e8_lookups(QUANTIZE_PARAMETERS) { ENCODE(8, LOOKUPS, 0, 0, true, scales, decoded) }
 
-// The codes that most use: all that follows from q = 4 and two levels is known when they are compiled.
+// The most common codes: everything that follows from q = 4 and two levels is a compile-time constant.
 extern "C" __global__ void encode_z2_q4_m2(ENCODE_PARAMETERS) { ENCODE(2, SHIFTS, 4, 2, false, nullptr, nullptr) }
 extern "C" __global__ void encode_d4_q4_m2(ENCODE_PARAMETERS) { ENCODE(4, LOOKUPS, 4, 2, false, nullptr, nullptr) }
 extern "C" __global__ void encode_e8_q4_m2(ENCODE_PARAMETERS) { ENCODE(8, SHIFTS, 4, 2, false, nullptr, nullptr) }

@@ -1,12 +1,12 @@
-// Arithmetic of the nested-lattice quantizer: the rules of `scalar.rs` and the same bits, in few instructions.
+// Arithmetic of the nested-lattice quantizer: the rules of `scalar.rs`, with the same bits, in few instructions.
 //
-// A digit is taken from the point itself, b = G^-1 g mod q, and not from what is left of it below the next coarser point: the two
-// differ by q times a point of the lattice. So nobody needs what is left, and the point that a vector decodes to is g_0 - q^M g_M.
+// Digits come from the point itself, b = G^-1 g mod q, not from its residual below the next coarser point: the two
+// differ by q times a lattice point. The residual is therefore not needed, and a vector decodes to g_0 - q^M g_M.
 
 typedef unsigned short u16;
 
 #ifdef __CUDACC__
-// 0xff in byte 0 if a is negative and in byte 1 if b is, else 0; the bytes above are of no use.
+// 0xff in byte 0 if a is negative and in byte 1 if b is, else 0; the upper bytes are undefined.
 __device__ __forceinline__ u32 signs(i32 a, i32 b) {
     u32 bytes;
     asm("prmt.b32 %0, %1, %2, 0x00fb;" : "=r"(bytes) : "r"(a), "r"(b));
@@ -37,15 +37,15 @@ inline float __fadd_rd(float a, float b) {
 }
 #endif
 
-// How digits and coarser points are found: by shifts where q is a power of two, by multiplications with reciprocals, or by shifts
-// and a table of the points of a level.
+// How digits and coarser points are computed: by shifts if q is a power of two, by multiplication with reciprocals, or
+// by shifts and a table of the points of a level.
 enum Way { SHIFTS, DIVISIONS, LOOKUPS };
 
-// A code, and what follows from it.
+// A code, and values derived from it.
 struct Code {
     u32 levels, level_bits, q, log_q;
-    // Integer steps of q (E8 is kept doubled), reciprocals rounded down, and multiples of q and of its steps that make any
-    // coordinate and any point positive; for divisions only.
+    // Integer steps of q (E8 is stored doubled), reciprocals rounded down, and multiples of q and of its steps that
+    // make any coordinate and any point positive; for divisions only.
     u32 unit, inverse_q, inverse_unit, many_q, many_units;
     u64 inverse_half;
     // One at each byte.
@@ -54,20 +54,21 @@ struct Code {
 
 template <int D> struct Lattice;
 
-// `Q` and `LEVELS` are 0 where only the launch knows them.
+// `Q` and `LEVELS` are 0 if only the launch defines them.
 template <int D, Way WAY, int Q, int LEVELS> __device__ __forceinline__ Code code_of(u32 levels, u32 level_bits, u32 q) {
     constexpr u32 known_log = Q == 2 ? 1 : Q == 4 ? 2 : 0;
     if (Q) q = Q;
     if (Q) level_bits = D * known_log;
     const u32 log_q = Q ? known_log : 31 - __clz(static_cast<i32>(q));
-    // One, since blocks have one row of threads, which the compiler cannot know: constants are made again at each use of them.
+    // Always 1, since blocks are one-dimensional, but the compiler cannot know it: it rematerialises constants at each
+    // use.
     const i32 one = 1 + threadIdx.y;
     Code code = {LEVELS ? LEVELS : levels, level_bits, q, log_q, q * Lattice<D>::scale};
 #pragma unroll
     for (int k = 0; k < 4; ++k) code.place[k] = one << 8 * k;
     if (WAY == DIVISIONS) {
-        // Coordinates stay below 2^26 in size and points, even doubled, below 2^24. No power of two divides here, so that a
-        // reciprocal of 2^32 is one of 2^32 - 1.
+        // Coordinates stay below 2^26 in magnitude and points, even doubled, below 2^24. Divisors are not powers of two
+        // here, so a reciprocal of 2^32 equals one of 2^32 - 1.
         const u32 half = q * q * q * q;
         code.inverse_q = ~0u / q;
         code.inverse_unit = ~0u / code.unit;
@@ -78,7 +79,7 @@ template <int D, Way WAY, int Q, int LEVELS> __device__ __forceinline__ Code cod
     return code;
 }
 
-// a / b, and a % b in `rest`. The estimate is right or one too small: what the reciprocal lost is less than a / 2^32.
+// a / b, and a % b in `rest`. The estimate is exact or one too small: the reciprocal's error is less than a / 2^32.
 __device__ __forceinline__ u32 divide(u32 a, u32 b, u32 inverse, u32& rest) {
     u32 quotient = __umulhi(a, inverse);
     rest = a - quotient * b;
@@ -89,8 +90,8 @@ __device__ __forceinline__ u32 divide(u32 a, u32 b, u32 inverse, u32& rest) {
     return quotient;
 }
 
-// What points that were rounded in float are too large by, in each coordinate: taking it away is left to whoever needs it gone.
-// Its low 22 bits are zero, and q^M is at most 2^20, so that shifts divide it exactly and no digit sees it.
+// The offset of points that were rounded in float, in each coordinate; later code removes it if necessary. Its low 22
+// bits are zero, and q^M is at most 2^20, so shifts divide it exactly and it does not affect digits.
 #define LIFT 0x4b400000
 
 // t = n + u / 2^25 with u in [-2^24, 2^24), halves up, |t| <= 2^22: n + LIFT, and u.
@@ -98,7 +99,7 @@ template <int D> __device__ __forceinline__ void split(const float (&t)[D], i32 
     const float magic = 12582912.0f, grid = 33554432.0f;
 #pragma unroll
     for (int k = 0; k < D; ++k) {
-        // Rounded down twice is rounded down once: the result of the first sum passes no integer.
+        // Rounding down twice equals rounding down once: the first sum's result crosses no integer.
         const float lifted = __fadd_rd(__fadd_rd(t[k], 0.5f), magic);
         n[k] = __float_as_int(lifted);
         // Both products and both sums are exact; the grid rounds what |t| < 1/4 has below it.
@@ -125,16 +126,17 @@ template <> struct Lattice<2> {
     }
 };
 
-// Four integers of even sum.
+// Integers with an even sum.
 template <> struct Lattice<4> {
     static constexpr i32 scale = 1;
-    // From rounded integers and residuals to the nearest point: a sum that is odd moves the first largest residual's coordinate.
+    // From rounded integers and residuals to the nearest point: if the sum is odd, the coordinate with the first
+    // largest residual moves.
     static __device__ __forceinline__ void settle(i32 (&f)[4], const i32 (&r)[4], i32, const Code& code) {
-        // The place of the coordinate's byte stands below its size.
+        // The low bits hold the position of the coordinate's byte.
         const i32 a = abs(r[0]) << 5 | 24, b = abs(r[1]) << 5 | 16, c = abs(r[2]) << 5 | 8, d = abs(r[3]) << 5;
         const u32 largest = max(__vimax3_s32(a, b, c), d);
         const u32 odd = (f[0] ^ f[1] ^ f[2] ^ f[3]) & 1;
-        // Bytes: minus one or one by the sign of the residual, and zero but in one place.
+        // Bytes: minus one or one by the sign of the residual in one position, zero elsewhere.
         const u32 negative = __byte_perm(signs(r[3], r[2]), signs(r[1], r[0]), 0x5410);
         const i32 steps = (negative | 0x01010101) & (odd * 0xff) << (largest & 24);
 #pragma unroll
@@ -153,7 +155,7 @@ template <> struct Lattice<4> {
         g[2] = b[3] - b[2];
         g[3] = -b[3];
     }
-    // The digits side by side, the first one highest. Where coordinates halve, they are masked before that.
+    // Concatenates the digits, the first one highest. If coordinates are halved, they are masked first.
     static __device__ __forceinline__ u32 index(const i32 (&g)[4], const Code& code) {
         const u32 q = code.q, mask = q - 1;
         const i32 tail = g[1] + g[2] + g[3];
@@ -162,10 +164,11 @@ template <> struct Lattice<4> {
     }
 };
 
-// E8, doubled.
+// E8, with doubled coordinates.
 template <> struct Lattice<8> {
     static constexpr i32 scale = 2;
-    // Two candidates: the rounded integers, and the halves on the other side of x. Either may have to move one coordinate.
+    // Two candidates: the rounded integers, and the half-integers on the other side of x. Either may need to move one
+    // coordinate.
     static __device__ __forceinline__ void settle(i32 (&f)[8], const i32 (&r)[8], i32 unit, const Code& code) {
         i32 total = 0, largest = 0, smallest = 0x7fffffff;
 #pragma unroll
@@ -184,13 +187,13 @@ template <> struct Lattice<8> {
         const i32 whole_cost = odd_whole ? unit - 2 * (largest >> 3) : 0;
         const i32 half_cost = odd_half ? 2 * (smallest >> 3) : 0;
         const i32 difference = total - 2 * unit + whole_cost - half_cost;
-        // Of two at the same distance the one with the smaller first coordinate.
+        // Of two at the same distance, choose the one with the smaller first coordinate.
         const bool moved = (odd_half && at_smallest == 0) || (odd_whole && at_largest == 0);
         const bool take_half = difference > 0 || (difference == 0 && moved != (r[0] < 0));
         const u32 at = take_half ? at_smallest : at_largest;
         const u64 here = static_cast<u64>(take_half ? odd_half * 0xff : odd_whole * 0xfe) << (8 * at);
         const u32 here_low = static_cast<u32>(here), here_high = static_cast<u32>(here >> 32);
-        // Bytes: one with the residual's sign, turned where it moves; or nothing but two where it moves.
+        // Bytes: one with the residual's sign, flipped where it moves; or zero, and two where it moves.
         const i32 steps_low = take_half ? (low ^ here_low) | 0x01010101 : (low | 0x02020202) & here_low;
         const i32 steps_high = take_half ? (high ^ here_high) | 0x01010101 : (high | 0x02020202) & here_high;
 #pragma unroll
@@ -297,21 +300,21 @@ template <int D, Way WAY> __device__ __forceinline__ void point_of(u64 index, co
     for (int k = 0; k < D; ++k) y[k] -= static_cast<i32>(code.q) * g[k];
 }
 
-// The first of the places that are ones in nibbles: low nibbles hold coordinates 0 to 3, high ones 4 to 7.
+// The first of the positions marked by ones in nibbles: low nibbles hold coordinates 0 to 3, high ones 4 to 7.
 __device__ __forceinline__ u32 first_place(u32 places) {
     const u32 low = places & 0x01010101, from = low ? low : places;
     return from & (0 - from);
 }
 
-// E8 and q = 4, whose residuals fit nibbles and whose points of a level fit bytes, four or eight to a register. From coordinates
-// and half a unit, modulo two units, a byte each: the point of their class as signed bytes, or its negative.
+// E8 with q = 4: residuals fit in nibbles and points of a level in bytes, four or eight per register. From coordinates
+// plus half a unit, modulo two units, one byte each: the point of their class as signed bytes, or its negative.
 __device__ __forceinline__ void quarters(u32 moved_a, u32 moved_b, bool negated, i32& low, i32& high) {
     const u32 rest_a = moved_a & 0x07070707, rest_b = moved_b & 0x07070707, rest = rest_b << 4 | rest_a;
-    // Sizes of the residuals rest - 4, and ones where they are negative.
+    // Magnitudes of the residuals rest - 4, and ones where they are negative.
     const u32 negative = ~(rest >> 2) & 0x11111111, size = ((rest & 0x33333333) ^ 3 * negative) + negative;
     const i32 total = __dp4a(static_cast<i32>((size & 0x0f0f0f0f) + (size >> 4 & 0x0f0f0f0f)), 0x01010101, 0);
     const u32 odd_whole = __popc((moved_a ^ moved_b) & 0x08080808) & 1, odd_half = odd_whole ^ (__popc(negative) & 1);
-    // Places of the largest and of the smallest size, from its highest bit to its lowest.
+    // Positions of the largest and of the smallest magnitude, from its highest bit to its lowest.
     u32 large = 0x11111111, small = 0x11111111;
     i32 largest = 0, smallest = 0;
 #pragma unroll
@@ -324,12 +327,13 @@ __device__ __forceinline__ void quarters(u32 moved_a, u32 moved_b, bool negated,
     }
     const u32 at_largest = odd_whole ? first_place(large) : 0, at_smallest = odd_half ? first_place(small) : 0;
     const i32 difference = total - 16 + (odd_whole ? 8 - 2 * largest : 0) - (odd_half ? 2 * smallest : 0);
-    // Of two at the same distance the one with the smaller first coordinate.
+    // Of two at the same distance, choose the one with the smaller first coordinate.
     const bool take_half = difference > 0 || (difference == 0 && ((at_largest | at_smallest) ^ negative) & 1);
     // Steps from the rounded integers, doubled, and 2 more.
     const u32 half = 0x33333333 - 2 * (negative ^ at_smallest), whole = 0x22222222 + 2 * at_largest - 4 * (at_largest & negative);
     const u32 steps = take_half ? half : whole, steps_a = steps & 0x0f0f0f0f, steps_b = steps >> 4 & 0x0f0f0f0f;
-    // The residual less four steps, 128 more so that no byte borrows from the next; its highest bit then makes it signed.
+    // The residual minus four steps, plus 128 so that no byte borrows from the next; its highest bit then makes it
+    // signed.
     const u32 a = negated ? 4 * steps_a + 0x7c7c7c7c - rest_a : rest_a + 0x84848484 - 4 * steps_a;
     const u32 b = negated ? 4 * steps_b + 0x7c7c7c7c - rest_b : rest_b + 0x84848484 - 4 * steps_b;
     low = static_cast<i32>(a ^ 0x80808080);
@@ -338,10 +342,10 @@ __device__ __forceinline__ void quarters(u32 moved_a, u32 moved_b, bool negated,
 
 // The point of an index.
 __device__ __forceinline__ void quarters_of_index(u32 index, i32& low, i32& high) {
-    // A digit a byte, the first one lowest.
+    // One digit per byte, the first one lowest.
     const u32 upper = index >> 8 & 0xff, lower = index & 0xff;
     const u32 a = (upper * 0x01004010 & 0x03030300) | upper >> 6, b = (lower * 0x01004010 & 0x03030300) | lower >> 6;
-    // `combine` and 12 more: half a unit, and a whole one for bytes that borrow from no other.
+    // `combine` and 12 more: half a unit, and a whole one for bytes that do not borrow.
     const u32 last = __byte_perm(b, 0, 0x3333);
     const u32 next_a = __byte_perm(a, b, 0x4321), next_b = b >> 8 & 0xffff;
     const u32 moved_a = 2 * (a + 0x06060606 - next_a + (a & 0xff)) + last, moved_b = 2 * ((b & 0xffffff) + 0x06060606 - next_b) + last;

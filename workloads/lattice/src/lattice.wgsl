@@ -1,28 +1,28 @@
-// The nested-lattice quantizer: the rules of `scalar.rs`, one vector a thread, and the same bits. Dimension, nearest points
-// and coordinates of a lattice stand in a file of its own behind this one.
+// The nested-lattice quantizer: the rules of `scalar.rs`, one vector per thread, with the same bits. A separate file
+// per lattice, appended to this one, defines dimension, nearest points and coordinates.
 //
-// The input is scaled with one multiplication and one addition, each rounded on its own; from there on everything is
-// integer arithmetic. The language lets a driver fuse or reorder operations on floating-point numbers, so that every result
-// that must be rounded passes through `rounded`, whose exclusive-or with a zero that only the host knows hides it from
-// the driver's compiler. 32 vectors take up a whole number of 32-bit words of packed code, whatever their bits; a group
-// packs and unpacks its 64 vectors in shared memory, and nobody else touches its words.
+// The input is scaled with one multiplication and one addition, each rounded separately; from there on everything is
+// integer arithmetic. WGSL lets a driver fuse or reorder floating-point operations, so every result that must be
+// rounded passes through `rounded`, whose exclusive-or with a zero that only the host knows hides it from the driver's
+// compiler. 32 vectors take a whole number of 32-bit words of packed code, for any number of bits; a workgroup packs
+// and unpacks its 64 vectors in shared memory and shares no word with another.
 
 struct Code {
-    // Vectors, or rows of a product.
+    // Number of vectors, or rows of a product.
     n: u32,
     levels: u32,
     level_bits: u32,
     q: u32,
     pow2: u32,
-    // Most retries.
+    // Maximum number of retries.
     cap: u32,
-    // Bit 0: overload flags are wanted; bit 1: retries are wanted, or there; bit 2: there is a table.
+    // Bit 0: overload flags are requested; bit 1: retries are requested, or given; bit 2: a table is given.
     has: u32,
-    // Indices of a level, 0 for 2^64 of them.
+    // Number of indices per level; 0 for 2^64.
     points_low: u32,
     points_high: u32,
     zero: u32,
-    // Of a product: vectors of a row, and what its integers are multiplied by.
+    // For a product: vectors per row, and the factor of its integers.
     blocks: u32,
     unit: f32,
 }
@@ -31,10 +31,10 @@ struct Code {
 
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> packed: array<u32>;
-// Bytes, four a word.
+// Bytes, four per word.
 @group(0) @binding(3) var<storage, read_write> overload: array<u32>;
 @group(0) @binding(4) var<storage, read_write> retries: array<u32>;
-// The shift of each coordinate (8 values), then the scales of retries 0 to cap, inverse ones for encoding.
+// The shift of each coordinate (8 values), then the scales of retries 0 to cap, inverted for encoding.
 @group(0) @binding(5) var<storage, read> constants: array<f32>;
 
 @group(0) @binding(1) var<storage, read> coded: array<u32>;
@@ -43,7 +43,7 @@ struct Code {
 // The points of one level by index.
 @group(0) @binding(4) var<storage, read> table: array<f32>;
 @group(0) @binding(5) var<storage, read_write> decoded: array<f32>;
-// The first vector with an index that is none.
+// The first vector with an invalid index.
 @group(0) @binding(6) var<storage, read_write> bad: atomic<u32>;
 
 @group(0) @binding(2) var<storage, read> query: array<i32>;
@@ -91,7 +91,7 @@ fn as_float(v: vec2<u32>) -> f32 {
     return select(sum, -sum, negative);
 }
 
-// v / by and, in the third place, v % by, for by <= 2^20.
+// v / by and, in the third component, v % by, for by <= 2^20.
 fn divided(v: vec2<u32>, by: u32) -> vec3<u32> {
     if v.y == 0u {
         return vec3<u32>(v.x / by, 0u, v.x % by);
@@ -128,7 +128,7 @@ fn floor_div(a: i32, b: i32) -> i32 {
     return k - select(0, 1, a - k * b < 0);
 }
 
-// Q(g / q): leaves the coarser point in g and g - q Q(g / q) in y.
+// Q(g / q): stores the coarser point in g and g - q Q(g / q) in y.
 fn descend(g: ptr<function, Point>, y: ptr<function, Point>) {
     let unit = i32(code.q) * SCALE;
     let shift = firstLeadingBit(u32(unit));
@@ -146,8 +146,8 @@ fn descend(g: ptr<function, Point>, y: ptr<function, Point>) {
     settle(g, y, unit);
 }
 
-// The codes of 64 vectors, two words a bit of a vector. Levels of q^d points take 160 bits together, since q^levels stays
-// below 2^20, and each of at most 20 rounds up to a whole bit.
+// The codes of 64 vectors, two words per bit of a vector. Levels of q^d points take 160 bits together, since q^levels
+// stays below 2^20, and each of at most 20 levels rounds up to a whole bit.
 var<workgroup> words: array<atomic<u32>, 360>;
 var<workgroup> marks: array<u32, 64>;
 
@@ -179,7 +179,7 @@ fn shifted_left(v: vec2<u32>, by: u32) -> vec2<u32> {
     return vec2<u32>(v.x << by, v.y << by | v.x >> (32u - by));
 }
 
-// Puts a part of fewer than 33 bits into the place `done` of a number that holds zeros there.
+// Inserts a part of fewer than 33 bits at bit `done` of a number that has zeros there.
 fn with_part(v: vec2<u32>, part: u32, done: u32) -> vec2<u32> {
     if done >= 32u {
         return vec2<u32>(v.x, v.y | part << (done - 32u));
@@ -216,7 +216,7 @@ fn fetched(at: u32, bits: u32) -> vec2<u32> {
     return v;
 }
 
-// Codes one vector into the words of the group; returns whether it lies outside, and 2 times its retries.
+// Encodes one vector into the workgroup's words; returns 1 if it is outside, plus 2 times its retries.
 fn coded_vector(vector: u32, local: u32) -> u32 {
     let log_q = firstLeadingBit(code.q);
     var t = 0u;
@@ -227,7 +227,7 @@ fn coded_vector(vector: u32, local: u32) -> u32 {
     loop {
         for (var k = 0u; k < D; k++) {
             var scaled = rounded(rounded(x[vector * D + k] * constants[8u + t]) + constants[k]);
-            // NaN goes to the lower limit.
+            // NaN becomes the lower limit.
             scaled = select(-4194304.0, scaled, scaled > -4194304.0);
             scaled = select(4194304.0, scaled, scaled < 4194304.0);
             let parts = split(scaled);
@@ -289,7 +289,7 @@ fn encode(me: Invocation) {
     }
     workgroupBarrier();
     for (var k = me.local; k < 2u * vector_bits; k += THREADS) {
-        // There is room for the words of a last 32 vectors that are not all there.
+        // The buffer has room for the words of an incomplete last group of 32 vectors.
         if first + k / vector_bits * 32u < code.n {
             packed[first / 32u * vector_bits + k] = atomicLoad(&words[k]);
         }
@@ -389,7 +389,7 @@ fn decode(me: Invocation) {
 
 var<workgroup> sums: array<vec2<u32>, 64>;
 
-// One row a group: the integers of its blocks times those of the query. All sums are exact.
+// One row per workgroup: the dot product of its integers with the query's. All sums are exact.
 @compute @workgroup_size(64)
 fn dot_product(me: Invocation) {
     let row = index(me);

@@ -10,7 +10,7 @@ mod layers;
 pub use attention::{Heads, attend};
 pub use layers::Layer;
 
-/// Adds the workloads and their implementations.
+/// Registers the workloads and their implementations.
 pub fn register(registry: &mut Registry) {
     gemm::register(registry);
     attention::register(registry);

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What a comparison does, behind what every stand-in knows: how to tell who it is, and how to sleep for good.
+/// The mock program: helpers to record its process and to sleep forever, then `DOES`, which a comparison runs.
 const PROGRAM: &str = r#"#!/usr/bin/env bash
 here=$(dirname "$0")
 lasting() { echo "$BASHPID" > "$here/lasting.pid"; exec sleep 1000; }

@@ -37,10 +37,10 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How long a worker may take to close before it is killed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How workers start if this program's file is an interpreter.
+/// How to start workers if this program's file is an interpreter.
 static HOST: OnceLock<Launch> = OnceLock::new();
 
-/// How a worker is started.
+/// How to start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Path of the program.
@@ -60,7 +60,7 @@ impl Launch {
         let _ = HOST.set(self);
     }
 
-    /// This very program, even if its file has been replaced since it started.
+    /// The running program, even if its file has been replaced since it started.
     pub fn this_program() -> Self {
         if let Some(host) = HOST.get() {
             return host.clone();
@@ -119,7 +119,7 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    /// Its process group, until it was killed.
+    /// Its process group; `None` once killed.
     group: Option<i32>,
     questions: Option<ChildStdin>,
     answers: ChildStdout,

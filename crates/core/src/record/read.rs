@@ -60,7 +60,7 @@ pub enum RecordError {
     },
 }
 
-/// What to do about a damaged line. Nothing can be read without the first one.
+/// Advice for a damaged line. Without the first line, nothing can be read.
 fn next_step(line: usize) -> &'static str {
     if line == 1 {
         "; restore it from a copy"
@@ -143,10 +143,10 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
     Ok(reader.record)
 }
 
-/// A record of which the lines so far were read.
+/// A record, as far as its lines have been read.
 struct Reader {
     record: Record,
-    /// Start of the last command, in milliseconds since 1970.
+    /// Start of the last command in milliseconds since 1970.
     last_start: u64,
     /// True if the lines of the last command have checksums.
     sealed: bool,
@@ -230,7 +230,7 @@ fn damaged(line: usize, problem: impl ToString) -> RecordError {
     RecordError::Damaged { line, problem: problem.to_string() }
 }
 
-/// Returns whether the line has a checksum; an error if the line differs from it.
+/// True if the line has a checksum; an error if the checksum does not match.
 fn sealed(number: usize, text: &str) -> Result<bool, RecordError> {
     match seal::check(text) {
         Seal::Whole => Ok(true),

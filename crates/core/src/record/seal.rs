@@ -1,8 +1,8 @@
 //! The checksum of a line: its last member, `"crc32"`, over every byte before it (CRC-32 as in zlib and PNG).
 
-/// What separates the sealed bytes from their checksum.
+/// Separates the sealed bytes from their checksum.
 const MEMBER: &str = ",\"crc32\":\"";
-/// The end of a sealed line: eight hexadecimal digits and the end of the object.
+/// Length of the end of a sealed line: eight hexadecimal digits and the end of the object.
 const TAIL: usize = "00000000\"}".len();
 
 /// Adds the checksum to `line`, a JSON object as [`super::line`] writes it.
@@ -11,10 +11,10 @@ pub fn seal(line: &str) -> String {
     format!("{body}{MEMBER}{:08x}\"}}", crc32fast::hash(body.as_bytes()))
 }
 
-/// What the checksum says of a line.
+/// Result of checking a line's checksum.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seal {
-    /// The line has none: it was written before lines had checksums, or the checksum itself is damaged.
+    /// The line has no checksum: it is from an older version, or the checksum itself is damaged.
     Absent,
     Whole,
     Broken,

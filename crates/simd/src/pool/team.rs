@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_done_once_before_it_returns() {
-        // Miri takes a thousand times as long.
+        // Miri is a thousand times slower.
         let (most, times) = if cfg!(miri) { (100, 2) } else { (10_000, 50) };
         for pieces in [0, 1, 2, 3, 7, 64, most] {
             for _ in 0..times {

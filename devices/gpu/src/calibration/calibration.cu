@@ -1,15 +1,15 @@
-// Kernels that meet one limit of a GPU: bandwidth of copying, writing and reading, and the cost of a launch.
+// Kernels that each reach one limit of a GPU: bandwidth of copies, writes and reads, and the cost of a launch.
 
 extern "C" __global__ void null_call(u8* called) {
     *called = 1;
 }
 
-// Threads of a block, and words of 16 bytes that a thread copies where it copies several.
+// Threads per block, and 16-byte words per thread in a copy of several words.
 constexpr u32 BLOCK = 256, SEVERAL = 4;
 
-// n words of 8 bytes. Two at a time, since 16 bytes are the widest access; the arrays begin on a multiple of 256. A block takes a
-// piece of its own, with all loads of a thread in flight before its first store; or a word a thread, where the grid has one for
-// each.
+// Copies n words of 8 bytes, two at a time, since 16 bytes are the widest access; arrays are aligned to 256. Each block
+// copies one contiguous piece, with all loads of a thread in flight before its first store; or each thread copies one
+// word, if the grid has enough threads.
 extern "C" __launch_bounds__(256, 8) __global__ void copy_words(const u64* x, u64* y, u64 n) {
     const u64 pairs = n / 2;
     const bool one = static_cast<u64>(gridDim.x) * BLOCK >= pairs;
@@ -29,7 +29,7 @@ extern "C" __launch_bounds__(256, 8) __global__ void copy_words(const u64* x, u6
     if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0 && n % 2) y[n - 1] = x[n - 1];
 }
 
-// The same by a grid as large as the GPU holds, which goes over the arrays in a loop.
+// The same as a grid-stride loop, with a grid as large as the GPU can hold.
 extern "C" __global__ void copy_words_looping(const u64* x, u64* y, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
     const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -37,7 +37,7 @@ extern "C" __global__ void copy_words_looping(const u64* x, u64* y, u64 n) {
     uint4* to = reinterpret_cast<uint4*>(y);
     const u64 pairs = n / 2;
     u64 k = start;
-    // Four loads in flight before the first store; unrolling further would only take registers.
+    // Four loads in flight before the first store; more unrolling would only cost registers.
 #pragma unroll 1
     for (; k + 3 * step < pairs; k += 4 * step) {
         const uint4 a = from[k], b = from[k + step], c = from[k + 2 * step], d = from[k + 3 * step];
@@ -60,7 +60,7 @@ extern "C" __global__ void fill_words(u64 word, u64* y, u64 n) {
     if (start == 0 && n % 2) y[n - 1] = word;
 }
 
-// The sum of what every thread of a block holds, in thread 0.
+// The sum over all threads of a block, in thread 0.
 __device__ __forceinline__ u64 block_sum(u64 sum) {
     __shared__ u64 warps[32];
     const u32 k = threadIdx.x;
@@ -74,7 +74,7 @@ __device__ __forceinline__ u64 block_sum(u64 sum) {
     return sum;
 }
 
-// One sum a block; the block that comes last adds them up and leaves `come` at 0. Blocks are whole warps.
+// One sum per block; the last block to finish adds them up and resets `come` to 0. Blocks are whole warps.
 extern "C" __launch_bounds__(256, 8) __global__ void sum_words(const u64* x, u64* sums, u32* come, u64* y, u64 n) {
     const u64 step = static_cast<u64>(gridDim.x) * blockDim.x;
     const u64 start = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;

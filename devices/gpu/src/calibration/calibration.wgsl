@@ -1,8 +1,8 @@
-// Kernels that meet one limit of a GPU: bandwidth of copying, writing and reading, and the cost of a launch. A word has
-// 8 bytes, two u32; arrays of odd length are accessed 8 bytes wide, the others 16.
+// Kernels that each reach one limit of a GPU: bandwidth of copies, writes and reads, and the cost of a launch. A word
+// has 8 bytes, two u32; arrays of odd length are accessed 8 bytes at a time, others 16.
 
 struct Stream {
-    // Words, as two halves of a u64 whose upper one is 0.
+    // The number of words, as a u64 in two halves whose upper one is 0.
     n: u32,
     n_high: u32,
     low: u32,
@@ -25,14 +25,14 @@ fn thread(me: Invocation) -> u32 {
 
 @compute @workgroup_size(1)
 fn null_call() {
-    // The byte that is looked at, and three that nobody does.
+    // The byte that is checked, and three that are not.
     called[0] = 1;
 }
 
 @compute @workgroup_size(256)
 fn copy_words(me: Invocation) {
     let step = me.groups.x * me.groups.y * THREADS;
-    // Memory is given out in whole 16 bytes, so that the pair that an odd word begins is there.
+    // Allocations are multiples of 16 bytes, so the pair that starts with the last odd word exists.
     for (var k = thread(me); k < (stream.n + 1) / 2; k += step) {
         wide_y[k] = wide_x[k];
     }
@@ -55,7 +55,7 @@ fn sum64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
 
 var<workgroup> parts: array<vec2<u32>, 256>;
 
-// One sum a group; a second launch with a single group adds them up.
+// One sum per workgroup; a second launch with a single workgroup adds them up.
 @compute @workgroup_size(256)
 fn sum_words(me: Invocation) {
     let step = me.groups.x * me.groups.y * THREADS;

@@ -1,5 +1,5 @@
-// Multiply-adds in registers: a chain a thread. A multiprocessor holds dozens of warps of these, which hide the few cycles that
-// one step waits for the one before.
+// Multiply-adds in registers, one chain per thread. A multiprocessor holds dozens of these warps, which hide the
+// latency of a step.
 
 template <class T> __device__ __forceinline__ T multiply_add(T x, T a, T b);
 template <> __device__ __forceinline__ float multiply_add(float x, float a, float b) { return fmaf(x, a, b); }
@@ -9,7 +9,7 @@ template <class T> __device__ __forceinline__ void chains(const T* x, T* y, T a,
     const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
     if (k >= n) return;
     T value = x[k];
-    // Long enough that counting costs nothing beside it.
+    // Long enough to make the loop counter negligible.
 #pragma unroll 32
     for (u32 step = 0; step < steps; ++step) value = multiply_add(value, a, b);
     y[k] = value;

@@ -1,12 +1,12 @@
-// Products of bf16 matrices on tensor cores, sums in f32, out of registers (`mma.sync`): the most that every architecture since
-// Ampere reaches by this instruction. What is multiplied is said in `products.rs`.
+// Products of bf16 matrices on tensor cores, with f32 sums, from registers (`mma.sync`): the peak of this instruction
+// on every architecture since Ampere. `products.rs` defines the matrices.
 //
-// A block makes a tile of 64 x 128, each of its eight warps 32 x 32 of it. All operands of a period are in registers before the
-// loop, and a warp has eight sums under way at a time that do not wait for one another; four warps share a tensor core.
+// A block computes a tile of 64 x 128, each of its eight warps 32 x 32 of it. All operands of a period are in registers
+// before the loop. A warp has eight independent sums in flight; four warps share a tensor core.
 
 enum { rows = 64, columns = 128, slice = 16, left_slices = 4, right_slices = 2 };
 
-// Two values of the left side, side by side, of the step `s`; two of the right side, one below the other.
+// Two adjacent values of the left side, in a row, of step `s`; two of the right side, in a column.
 __device__ __forceinline__ u32 of_left(const u16* a, u32 row, u32 s, u32 k) {
     return *reinterpret_cast<const u32*>(a + row * left_slices * slice + s * slice + k);
 }

@@ -1,11 +1,12 @@
-// The same by warpgroups, which Hopper alone has (`wgmma`): the left side out of registers, the right side out of shared memory.
+// The same with warpgroup products, which only Hopper has (`wgmma`): left side in registers, right side in shared
+// memory.
 //
-// A block is a warpgroup and makes a tile of 64 x 128; four of them share a multiprocessor. A product of 64 x 128 x 16 keeps the
-// tensor cores busy for 64 cycles, in which its right side of 4 KB takes 32 cycles of shared memory; the left side from there
-// as well would make that 48.
+// A block is a warpgroup and computes a tile of 64 x 128; four of them share a multiprocessor. A product of 64 x 128 x
+// 16 keeps the tensor cores busy for 64 cycles, in which its right side of 4 KB takes 32 cycles of shared memory; with
+// the left side in shared memory too it would be 48.
 
 enum { rows = 64, columns = 128, slice = 16, left_slices = 4, right_slices = 2, warpgroup = 128 };
-// Bytes of 64 columns of the right side: a row of 128 bytes for each step of the sums.
+// Bytes of 64 columns of the right side: a row of 128 bytes per step of the sums.
 enum { half_bytes = right_slices * slice * tile_row_bytes };
 
 __device__ __forceinline__ void step(float (&sums)[64], const u32 (&left)[4], u32 right, u32 s) {
@@ -17,7 +18,7 @@ extern "C" __launch_bounds__(128, 4) __global__ void products_hopper(const u16* 
     SHARED_BYTES(raw);
     u8* const right = raw + (0 - shared_address(raw)) % swizzle_bytes;
     const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = threadIdx.x / 32 * 16 + g;
-    // Pieces of 16 bytes, of which a row of the right side has 16.
+    // Chunks of 16 bytes; a row of the right side has 16.
     for (u32 piece = threadIdx.x; piece < right_slices * slice * 16; piece += warpgroup) {
         const u32 k = piece / 16, at = piece % 16;
         *reinterpret_cast<uint4*>(right + at / 8 * half_bytes + k * tile_row_bytes + (at ^ k) % 8 * 16) = reinterpret_cast<const uint4*>(b)[piece];
@@ -35,7 +36,7 @@ extern "C" __launch_bounds__(128, 4) __global__ void products_hopper(const u16* 
     shared_written();
     __syncthreads();
     const u32 at = shared_address(right);
-    // While a period is computed the next is handed over.
+    // While one period is computed, the next is issued.
 #pragma unroll 1
     for (u32 period = 0; period < steps / left_slices; ++period) {
         products_begin();

@@ -1,29 +1,29 @@
-// Products of matrices in f32, many at once: C = alpha A B + bias, B as it lies ([k, n]) or transposed ([n, k]).
+// Products of f32 matrices, many per launch: C = alpha A B + bias, B as [k, n] or transposed as [n, k].
 //
-// A block makes a tile of C. Steps of 16 of the sum go through shared memory, which holds two of them: while one is multiplied
-// out of registers the next is on its way. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (256 threads), 8 x 4
-// in a small one of 64 x 64 (128 threads), 8 x 2 in a tiny one of 32 x 32 (64 threads): these are for products too small to
-// fill the device with wide tiles. One thread adds one value up in the order of k, so that a result does not depend on the
-// tile.
+// A block computes a tile of C. The sums advance in steps of 16 through shared memory, which holds two steps: while one
+// is multiplied from registers, the next is loaded. A thread holds 8 x 8 values of C in a wide tile of 128 x 128 (256
+// threads), 8 x 4 in a small one of 64 x 64 (128 threads), 8 x 2 in a tiny one of 32 x 32 (64 threads), for products
+// too small to fill the device with wide tiles. One thread adds up each value in the order of k, so the result does not
+// depend on the tile.
 //
-// Attention's masks are prefixes: `mask` says how many columns a row sees, and either C is -inf beyond them (scores; tiles
-// beyond are not computed) or A counts as 0 beyond them (sums over values; steps beyond are not taken).
+// Attention masks are prefixes: `mask` defines how many columns a row sees. Beyond them either C is -inf (scores; tiles
+// beyond are skipped) or A counts as 0 (sums over values; steps beyond are skipped).
 
-// How many of `all` columns row `row` sees: all, those up to its own, or the length of its sequence.
+// The number of visible columns of a row: all, those up to the row's index, or the length of its sequence.
 enum { sees_all, sees_causal, sees_length };
-// What that does: nothing, -inf in C, 0 in A.
+// What the mask does: nothing, -inf in C, 0 in A.
 enum { unmasked, masks_c, masks_a };
-// Which matrices may be read or written 16 bytes at a time.
+// Matrices that may be read or written 16 bytes at a time.
 enum { wide_a = 1, wide_b = 2, wide_c = 4 };
 
-// How many of `all` columns row `row` of a sequence sees.
+// The number of `all` columns that row `row` of a sequence sees.
 __device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, u32 row, u32 all) {
     if (sees == sees_causal) return min(row + 1, all);
     if (sees == sees_length) return min(static_cast<u32>(lengths[sequence]), all);
     return all;
 }
 
-// The same value, of which the compiler does not know that it had it before.
+// The same value, but the compiler does not know that: it must recompute what depends on it.
 __device__ __forceinline__ u32 afresh(u32 value) {
 #ifdef __CUDACC__
     asm volatile("" : "+r"(value));
@@ -31,7 +31,7 @@ __device__ __forceinline__ u32 afresh(u32 value) {
     return value;
 }
 
-// Four values of which only the first `left` are there, the others 0.
+// Four values, of which only the first `left` exist; the others are 0.
 __device__ __forceinline__ float4 four(const float* at, i32 left, bool wide) {
     if (wide && left >= 4) return *reinterpret_cast<const float4*>(at);
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -42,14 +42,15 @@ __device__ __forceinline__ float4 four(const float* at, i32 left, bool wide) {
     return v;
 }
 
-// Product z of many is of sequence z / heads and head z % heads; heads of B are shared by `group` heads of A and C.
+// Product z of the batch belongs to sequence z / heads and head z % heads; `group` heads of A and C share a head of B.
 #define PARAMETERS                                                                                                        \
     const float *a, const float *b, const float *bias, float *c, const i64 *lengths, u32 m, u32 n, u32 k, u32 a_row,     \
         u32 b_row, u32 c_row, u64 a_batch, u64 a_head, u64 b_batch, u64 b_head, u64 c_batch, u64 c_head, u32 heads,      \
         u32 group, u32 mask, u32 sees, u32 wide, float alpha
 
 template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PARAMETERS) {
-    // A step comes in two parts: every thread brings four values of A and four of B for one while the part before is multiplied.
+    // A step has two parts: every thread loads four values of A and four of B for one part while the previous one is
+    // multiplied.
     constexpr u32 part = 8, depth = 2 * part, pitch = TILE + 4, columns_each = TILE / 16;
     __shared__ __align__(16) float a_steps[2][depth][pitch];
     __shared__ __align__(16) float b_steps[2][depth][pitch];
@@ -59,7 +60,7 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     const u32 last = min(top + TILE, m) - 1;
     const u32 columns = mask == masks_c ? seen(sees, lengths, sequence, last, n) : n;
     u32 k_end = mask == masks_a ? seen(sees, lengths, sequence, last, k) : k;
-    // A tile that nobody sees takes no step and is all -inf.
+    // A fully masked tile skips all steps and is -inf.
     if (left >= columns) k_end = 0;
     float sums[8][columns_each];
 #pragma unroll
@@ -70,8 +71,8 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     const u32 a_limit = top + line >= m ? 0 : mask == masks_a ? seen(sees, lengths, sequence, top + line, k) : k;
     const float* a_at = a + sequence * a_batch + h * a_head + static_cast<u64>(top + line) * a_row + quad;
     i32 a_left = static_cast<i32>(a_limit - quad);
-    // A line of B is a column of it where it lies transposed, a row otherwise; what is left of it goes along the column, or
-    // from row to row. What no row of the tile sees is not read: it may hold anything.
+    // A line of B is a column if B is transposed, otherwise a row; `b_left` counts along the column or over rows.
+    // Values that no row of the tile sees are not read: they may be uninitialised.
     const u32 b_first = TRANSPOSED ? left + line : t / (TILE / 4), b_quad = TRANSPOSED ? quad : left + t % (TILE / 4) * 4;
     const float* b_at = b + sequence * b_batch + h / group * b_head + static_cast<u64>(b_first) * b_row + b_quad;
     i32 b_left = static_cast<i32>(TRANSPOSED ? (b_first < n ? k_end : 0) - quad : k_end - b_first);
@@ -113,7 +114,8 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
 #pragma unroll
             for (u32 step = from; step < from + part; ++step) {
                 float x[8], y[columns_each];
-                // A thread's rows and columns come in groups of four, half a tile apart: reads of 16 bytes that do not collide.
+                // A thread's rows and columns are in groups of four, half a tile apart, so that 16-byte reads have no
+                // bank conflicts.
 #pragma unroll
                 for (u32 g = 0; g < 2; ++g) {
                     const float4 u = *reinterpret_cast<const float4*>(&a_steps[half][step][g * (TILE / 2) + ty * 4]);
@@ -133,13 +135,13 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
 #pragma unroll
                     for (u32 j = 0; j < columns_each; ++j) sums[i][j] = fmaf(x[i], y[j], sums[i][j]);
             }
-            // The half that is written now was read before the barrier of the step before.
+            // This half was read before the barrier of the previous step, so it may be overwritten.
             if (more) keep(half ^ 1, from);
         }
         half ^= 1;
         __syncthreads();
     }
-    // Found again, so that they take no registers until now.
+    // Recomputed here, so that they occupy no registers until now.
     const u32 z = afresh(blockIdx.z);
     sequence = z / heads, h = z % heads;
 #pragma unroll
@@ -173,8 +175,8 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void product(PAR
     a, b, bias, c, lengths, m, n, k, a_row, b_row, c_row, a_batch, a_head, b_batch, b_head, c_batch, c_head, heads, group, \
         mask, sees, wide, alpha
 
-// Two blocks of wide tiles on a multiprocessor leave 128 registers a thread, which the compiler keeps to without spilling for
-// Hopper and Blackwell only.
+// Two blocks of wide tiles per multiprocessor leave 128 registers per thread; the compiler needs no spills for that
+// only on Hopper and Blackwell.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define WIDE_BLOCKS 1
 #else
@@ -188,7 +190,7 @@ extern "C" __launch_bounds__(128, 5) __global__ void product_small(PARAMETERS) {
 extern "C" __launch_bounds__(64, 8) __global__ void product_tiny_transposed(PARAMETERS) { product<32, true>(ARGUMENTS); }
 extern "C" __launch_bounds__(64, 8) __global__ void product_tiny(PARAMETERS) { product<32, false>(ARGUMENTS); }
 
-// Rows of n values, each the same: what a library's product with a bias begins with.
+// Copies one row of n values to every row: the initial C of a library's product with a bias.
 extern "C" __global__ void spread_rows(const float* row, float* y, u64 total, u32 n) {
     const u64 rows = total / n;
     for (u64 i = blockIdx.x; i < rows; i += gridDim.x)

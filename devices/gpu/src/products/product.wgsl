@@ -1,16 +1,16 @@
-// Products C = alpha A B in f32, many at once: the heads of attention are products between rows that lie strides apart.
-// A group makes a tile of 64 x 64 of C, a thread 4 x 4 of it, from 16 columns of A and rows of B at a time.
+// Products C = alpha A B in f32, many per launch: attention heads are products with strided rows. A workgroup computes
+// a tile of 64 x 64 of C, a thread 4 x 4 of it, from 16 columns of A and 16 rows of B at a time.
 
 struct Product {
     m: u32,
     n: u32,
     k: u32,
-    // Products of a batch; so many of them share a B.
+    // Products per batch; `group` of them share a B.
     heads: u32,
     group: u32,
-    // 1 where B is given as [n, k].
+    // 1 if B is [n, k].
     transposed: u32,
-    // Where the rows of head h of batch b begin: start + b batch + h head, and how far apart they lie.
+    // The rows of head h of batch b start at start + b batch + h head; then the stride between rows.
     a_start: u32,
     a_batch: u32,
     a_head: u32,
@@ -23,12 +23,12 @@ struct Product {
     c_head: u32,
     c_row: u32,
     alpha: f32,
-    // What is done last. Bit 0: the bias of the column is added; bit 1: GELU, tanh form; bit 2: an array like C is added.
+    // Epilogue. Bit 0: add the bias of the column; bit 1: GELU, tanh form; bit 2: add an array with C's layout.
     last: u32,
-    // Columns that a row does not see: of C, which become -infinity, or of A, which count as 0. 0: it sees all; 1 and 3:
-    // of C and A up to its own; 2 and 4: of C and A within a length.
+    // Masked columns: of C, which become -infinity, or of A, which count as 0. 0: none; 1 and 3: of C and A beyond the
+    // row's index; 2 and 4: of C and A beyond a length.
     mask: u32,
-    // The bits of -infinity, which the language has no word for.
+    // The bits of -infinity, for which WGSL has no literal.
     infinity: u32,
     products: u32,
 }
@@ -53,7 +53,7 @@ fn product(me: Invocation) {
     let down = (p.m + TILE - 1) / TILE;
     let tile = index(me);
     let which = tile / (across * down);
-    // Groups beyond the last product do it again, so that all threads meet at the barriers; they write nothing.
+    // Workgroups beyond the last product repeat it, so that all threads reach the barriers; they write nothing.
     let here = min(which, p.products - 1);
     let batch = here / p.heads;
     let head = here % p.heads;

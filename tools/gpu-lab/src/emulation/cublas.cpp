@@ -1,10 +1,10 @@
-// Stands in for cuBLAS in the tests, by its documentation: arrays by columns, op 0 as it lies and 1 transposed, beta 0 reads
-// nothing of C. It proves what we hand over, and nothing about the library itself.
+// A mock of cuBLAS for tests, from its documentation: column-major arrays, op 0 as stored and 1 transposed; with beta
+// 0, C is not read. It tests what Ellwand passes to cuBLAS, not cuBLAS itself.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-// A value as it lies in memory.
+// A value in memory.
 static double value(float x) { return x; }
 static double value(uint16_t bits) {
     const uint32_t wide = uint32_t(bits) << 16;
@@ -13,7 +13,7 @@ static double value(uint16_t bits) {
     return x;
 }
 static void put(float& to, double x) { to = static_cast<float>(x); }
-// To the nearest bf16, the even one of two; NaN stays NaN.
+// Rounds to the nearest bf16, ties to even; NaN stays NaN.
 static void put(uint16_t& to, double x) {
     const float near = static_cast<float>(x);
     uint32_t bits;
@@ -26,7 +26,7 @@ static bool sums_in_f32;
 template <class T>
 static int multiply(int op_a, int op_b, int m, int n, int k, float alpha, const T* a, int lda, long long a_step, const T* b, int ldb,
                     long long b_step, float beta, T* c, int ldc, long long c_step, int count) {
-    // The library refuses leading dimensions shorter than a column.
+    // cuBLAS rejects leading dimensions shorter than a column.
     if (m < 0 || n < 0 || k < 0 || count < 0 || lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m) return 7;
     for (int z = 0; z < count; ++z) {
         for (int j = 0; j < n; ++j) {
@@ -51,7 +51,7 @@ int cublasCreate_v2(void** handle) {
     *handle = &made;
     return 0;
 }
-// The default, or beside it that parts of sums stay in f32 (16).
+// The default, possibly with partial sums in f32 (16).
 int cublasSetMathMode(void*, int mode) {
     sums_in_f32 = mode == 16;
     return mode == 0 || mode == 16 ? 0 : 7;
@@ -68,7 +68,8 @@ int cublasSgemmStridedBatched(void*, int op_a, int op_b, int m, int n, int k, co
     return multiply(op_a, op_b, m, n, k, *alpha, a, lda, a_step, b, ldb, b_step, *beta, c, ldc, c_step, count);
 }
 
-// Types are CUDA_R_16BF, sums CUBLAS_COMPUTE_32F throughout and the way CUBLAS_GEMM_DEFAULT, or it is another product than ours.
+// Types must be CUDA_R_16BF, sums CUBLAS_COMPUTE_32F and the algorithm CUBLAS_GEMM_DEFAULT; Ellwand uses no other
+// product.
 int cublasGemmStridedBatchedEx(void*, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
                                long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
                                int ldc, long long c_step, int count, int sums, int way) {

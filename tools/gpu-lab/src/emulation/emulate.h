@@ -1,9 +1,9 @@
-// Runs portable CUDA C++ on a processor, for tests: the kernels' own source is compiled by a C++ compiler behind this header.
+// Runs portable CUDA C++ on a CPU, for tests: a C++ compiler compiles the kernels' source after this header.
 //
-// Every CUDA thread of a block is a fiber with a stack of its own. A fiber runs until it waits: at a barrier of its block,
-// or at a collective of its warp until all lanes that the mask names have come to the same one. When nobody can run and
-// somebody has not finished, that is a divergence, and it is reported with the lines where the threads stand. The order in
-// which fibers run is forward, backward or drawn by a seed: a result that depends on it is a race.
+// Every CUDA thread of a block is a fiber with a separate stack. A fiber runs until it waits: at a barrier of its
+// block, or at a collective of its warp until all lanes in the mask have reached the same one. If no fiber can run and
+// some have not finished, they have diverged, and the error lists the lines where they wait. Fibers run forward,
+// backward or in a random order by seed: a result that depends on the order is a race.
 #pragma once
 #include <sys/mman.h>
 
@@ -50,7 +50,7 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 extern "C" void emulate_switch(void** save, void* load) __attribute__((visibility("hidden")));
 #if defined(__x86_64__)
-// Callee-saved registers on the stack, then the stack of the other fiber.
+// Saves callee-saved registers on the stack, then switches to the other fiber's stack.
 asm(R"(
 .text
 .hidden emulate_switch
@@ -78,10 +78,10 @@ emulate_switch:
 #error "the emulation of CUDA threads is written for x86-64"
 #endif
 
-// What the race detector is told (`watch/told.h`), where kernels are compiled for it.
+// Events for the race detector (`watch/told.h`), if kernels are compiled for it.
 #ifdef EMULATE_WATCHED
 #define WATCH(call) watch_##call
-// For what the emulation itself does much of.
+// For hot functions of the emulation.
 #define UNWATCHED __attribute__((no_sanitize("thread")))
 #else
 #define WATCH(call) ((void)0)
@@ -90,7 +90,7 @@ emulate_switch:
 
 namespace emulate {
 
-// What the emulation itself reads and writes is no access of a thread.
+// Accesses by the emulation itself do not count as a thread's.
 struct Quiet {
     Quiet() { WATCH(quiet(1)); }
     ~Quiet() { WATCH(quiet(-1)); }
@@ -98,14 +98,14 @@ struct Quiet {
 
 enum State { ready, at_barrier, at_collective, at_warpgroup, at_part, at_phase, done };
 
-// A copy of 16 bytes that a thread began (`tensor.h`).
+// A copy of 16 bytes that a thread started (`tensor.h`).
 struct Copy {
     unsigned char* to;
     const unsigned char* from;
     unsigned bytes, group;
 };
 
-// A product of a warpgroup that was begun (`hopper.h`): this thread's part of it.
+// A product of a warpgroup that was started (`hopper.h`): this thread's part of it.
 struct Product {
     float* sum;
     unsigned columns, group;
@@ -113,7 +113,7 @@ struct Product {
     unsigned a[4];
     uint64_t left, right;
     std::vector<float> before;
-    // Whether the right side lies along its columns; it does where the left one is in registers.
+    // True if the right side is stored along its columns, as it is if the left one is in registers.
     bool along = false;
 };
 
@@ -126,14 +126,15 @@ struct Lane {
     unsigned mask = 0;
     uint64_t given = 0;
     uint64_t seen[32];
-    // A barrier in shared memory and the parity of the phase that is waited for, or the number of a barrier of a part.
+    // The barrier in shared memory and the parity that the lane waits for, or the number of a named barrier.
     const uint64_t* phase = nullptr;
     unsigned parity = 0, part = 0;
     unsigned copy_group = 0, product_group = 0;
     bool begun = false;
-    // Whether it has written to shared memory what the copy engine cannot see yet, and the stores that it has begun (`hopper.h`).
+    // True if it has written shared memory that the copy engine cannot see yet; the stores that it has started
+    // (`hopper.h`).
     bool unfenced = false;
-    // Whether it has made a barrier that the copy engine cannot see yet.
+    // True if it has initialised a barrier that the copy engine cannot see yet.
     bool unseen = false;
     unsigned store_group = 0;
     std::deque<std::pair<std::function<void()>, unsigned>> stores;
@@ -154,22 +155,22 @@ struct Block {
     void (*body)(void*) = nullptr;
     void* argument = nullptr;
     unsigned seed = 0;
-    // What the copy engine was asked for and has not done.
+    // Requests that the copy engine has not completed.
     std::deque<std::function<void()>> engine;
-    // Threads that have come to each barrier of a part.
+    // Number of threads that have reached each named barrier.
     unsigned parts[16] = {};
 };
 
 constexpr size_t stack_bytes = 64 << 10;
 inline thread_local Block* state = nullptr;
 
-// As on the device, the launch's shared memory begins at a multiple of 128 and not of 1024.
+// As on the device, dynamic shared memory is aligned to 128 and not to 1024.
 inline unsigned char* dynamic_shared() {
     auto at = reinterpret_cast<uintptr_t>(state->shared.data());
     return reinterpret_cast<unsigned char*>(((at + 1023) & ~uintptr_t(1023)) + 128);
 }
 
-// Whether the phase that a lane waits for is over (`hopper.h`).
+// True if the phase that a lane waits for is over (`hopper.h`).
 inline bool phase_over(const Lane& lane);
 
 inline unsigned linear(const Lane& lane) {
@@ -190,7 +191,7 @@ inline std::string stands(const Lane& lane) {
 
 UNWATCHED inline void leave() { emulate_switch(&state->current->stack_pointer, state->scheduler); }
 
-// Ends the block: the fibers are abandoned where they stand.
+// Ends the block and abandons its fibers.
 [[noreturn]] inline void fail(const std::string& problem) {
     if (state->problem.empty()) state->problem = problem;
     leave();
@@ -205,7 +206,8 @@ inline void barrier(int line, const char* what = "__syncthreads") {
     leave();
 }
 
-// All lanes of the mask give a value and see those of the others. The last one may do something for all while the others stand.
+// All lanes of the mask pass a value and receive those of the others. The last one may act for all while the others
+// wait.
 UNWATCHED inline const uint64_t* exchange(int line, const char* what, unsigned mask, uint64_t given, void (*together)(const uint64_t*) = nullptr) {
     Lane& me = *state->current;
     const unsigned self = linear(me), first = self & ~31u;
@@ -291,7 +293,7 @@ inline void prepare(Lane& lane, unsigned char* top) {
     lane.stack_pointer = words;
 }
 
-// Nobody can run. Either all wait at the same barrier, or the copy engine has something to do, or threads have diverged.
+// No fiber can run. Either all wait at the same barrier, or the copy engine has work, or threads have diverged.
 inline bool release() {
     Block& b = *state;
     const Lane* odd = nullptr;
@@ -373,7 +375,7 @@ inline bool run_block() {
     }
 }
 
-// Runs a grid; the answer is empty, or says what went wrong, and lives until the next call.
+// Runs a grid. Returns an empty string or the error, valid until the next call.
 inline const char* run(void (*body)(void*), void* argument, const unsigned* grid, const unsigned* block, unsigned shared, unsigned seed) {
     static thread_local Block held;
     state = &held;
@@ -427,7 +429,7 @@ template <class... A> inline void apply(void (*kernel)(A...), void** arguments) 
     apply(kernel, arguments, std::index_sequence_for<A...>());
 }
 
-/// A letter for the type of a parameter: those of `Arg::letter` (`source.rs`).
+/// A letter for a parameter's type, as in `Arg::letter` (`source.rs`).
 template <class T> constexpr char letter() {
     if (std::is_pointer<T>::value) return 'p';
     if (std::is_same<T, float>::value) return 'f';

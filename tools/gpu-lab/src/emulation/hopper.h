@@ -1,6 +1,6 @@
-// What `hopper.cuh` has, for the emulation: barriers in shared memory with phases, copies of boxes with swizzle, products of a
-// warpgroup by descriptors. A product is computed when it is waited for; until then its sums are NaN. A tile is stored when its
-// reading is waited for; in the backward order at once.
+// The functions of `hopper.cuh` for the emulation: barriers in shared memory with phases, swizzled copies of boxes,
+// warpgroup products by descriptors. A product is computed when a thread waits for it; until then its sums are NaN. A
+// tile store happens when a thread waits for its read; in backward order, at once.
 
 struct __attribute__((aligned(64))) TensorMap {
     unsigned long long words[16];
@@ -8,15 +8,15 @@ struct __attribute__((aligned(64))) TensorMap {
 
 namespace emulate {
 
-// A map as `Emulation::tensor_map` writes it.
+// A tensor map as `Emulation::tensor_map` encodes it.
 struct Map {
     uint64_t address, size[3], step[2], box[3];
 };
 
-// A barrier in its 8 bytes: arrivals of a phase, those still to come, bytes still to come, phases that are over.
+// A barrier's 8 bytes: arrivals per phase, pending arrivals, pending bytes, completed phases.
 struct Phase {
     uint16_t arrivals, left;
-    int32_t rest;  // bytes times 2, and the parity of the phases that are over
+    int32_t rest;  // pending bytes times 2, plus the parity of the completed phases
 };
 static_assert(sizeof(Phase) == 8, "a barrier has 8 bytes");
 
@@ -82,11 +82,11 @@ inline void store_four(const uint64_t* lanes) {
         for (unsigned i = 0; i < 4; ++i) std::memcpy(of(8 * i + l / 4)->row + l % 4 * 4, &of(l)->r[i], 4);
 }
 
-// Element of a matrix that a descriptor leads to: `major` along the rows of 128 bytes, of which 8 make a pattern.
+// The matrix element that a descriptor refers to: `major` is along the rows of 128 bytes, 8 of which form a pattern.
 UNWATCHED inline float element(uint64_t descriptor, unsigned row, unsigned along, bool transposed) {
     const unsigned start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
     if (descriptor >> 62 != 1) fail("a matrix descriptor does not say that 128 bytes are swizzled");
-    // Transposed, rows of memory are along the summed dimension.
+    // If transposed, rows in memory run along the summed dimension.
     const unsigned at = transposed ? start + row / 64 * leading + row % 64 * 2 + along / 8 * stride + along % 8 * 128
                                    : start + row / 8 * stride + row % 8 * 128 + along * 2;
     unsigned short bits;
@@ -95,7 +95,7 @@ UNWATCHED inline float element(uint64_t descriptor, unsigned row, unsigned along
 }
 
 #ifdef EMULATE_WATCHED
-// What a product reads of shared memory, in pieces of 16 bytes.
+// What a product reads from shared memory, in chunks of 16 bytes.
 inline void products_read(const Product& one, unsigned group) {
     const auto field = [](uint64_t descriptor, unsigned from) { return unsigned(descriptor >> from & 0x3fff) << 4; };
     const auto across = [&](uint64_t d, unsigned row, unsigned along) { return field(d, 0) + row / 8 * field(d, 32) + row % 8 * 128 + along * 2; };
@@ -142,7 +142,7 @@ UNWATCHED inline void multiply(Lane* lanes, size_t which) {
     }
 }
 
-// All threads of the warpgroup come here; the last computes what they have begun up to the group `until`.
+// All threads of the warpgroup call this; the last to arrive computes the products up to the group `until`.
 inline void wait_products(int line, unsigned left) {
     Lane& me = *state->current;
     const size_t first = linear(me) & ~127u;
@@ -264,13 +264,13 @@ inline void tile_store(const TensorMap& map, const void* from, unsigned x, unsig
     Lane& me = *state->current;
     const unsigned address = shared_address(from);
     if (address % 1024 != 0) fail("misaligned: " + place(me) + ": the tile of line " + std::to_string(line) + " does not begin at a multiple of 1024 bytes");
-    // Those of its warpgroup are who writes the tiles that a thread stores.
+    // The threads of its warpgroup write the tiles that a thread stores.
     for (size_t l = linear(me) & ~size_t(127); l < state->lanes.size() && l < (linear(me) | 127u) + 1; ++l)
         if (state->lanes[l].unfenced) fail("no fence: " + place(state->lanes[l]) + " has written to shared memory what line " + std::to_string(line) + " stores");
     Map what;
     std::memcpy(&what, &map, sizeof what);
     auto store = [=] { store_box(what, address, x, y, z); };
-    // It may read at any time from now on.
+    // It may read at any time from here on.
     WATCH(read(from, map_bytes(what)));
     if (state->seed == 1) store();
     else me.stores.push_back({store, me.store_group});

@@ -1,6 +1,6 @@
-// What CUDA has beside threads, for the emulation: atomic operations, fences, loads and stores with hints, and arithmetic.
+// CUDA's other intrinsics for the emulation: atomic operations, fences, loads and stores with hints, and arithmetic.
 
-// One host thread runs all fibers: what is atomic there needs nothing here.
+// One host thread runs all fibers, so atomic operations need no synchronisation.
 namespace emulate {
 template <class T, class F> inline T atomically(T* at, F change) {
     WATCH(atomic(at, sizeof *at));
@@ -15,7 +15,7 @@ template <class T> inline T atomicOr(T* at, T by) { return emulate::atomically(a
 template <class T> inline T atomicMin(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::min(old, by); }); }
 template <class T> inline T atomicMax(T* at, T by) { return emulate::atomically(at, [by](T old) { return std::max(old, by); }); }
 
-// Counts up to `most` and begins again at 0.
+// Counts up to `most`, then wraps to 0.
 inline unsigned atomicInc(unsigned* at, unsigned most) {
     return emulate::atomically(at, [most](unsigned old) { return old >= most ? 0 : old + 1; });
 }
@@ -32,7 +32,7 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float x) { return std::exp(x); }
-// As wrong as the device may be, up or down as the bits fall; what is subnormal is 0 there.
+// The device's largest error, up or down depending on the bits; subnormal numbers are 0.
 inline float emulated_off(float y, float by) {
     if (std::fabs(y) < 1.17549435e-38f) return std::copysign(0.0f, y);
     return emulate::bits(y) % 3 == 0 ? y * (1.0f + by) : emulate::bits(y) % 3 == 1 ? y * (1.0f - by) : y;

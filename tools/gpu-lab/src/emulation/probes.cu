@@ -1,4 +1,4 @@
-// Kernels that do right and kernels that do wrong, to see that the emulation tells them apart.
+// Correct and incorrect kernels, to test that the emulation distinguishes them.
 
 extern "C" __global__ void collectives(u32* out, u32 n) {
     __shared__ u32 count;
@@ -59,6 +59,6 @@ extern "C" __global__ void race(u32* out, u32 n) {
     shared[k] = 0;
     __syncthreads();
     shared[k] = k;
-    // Here a barrier is missing.
+    // A barrier is missing here.
     out[k] = shared[63 - k] + n;
 }

@@ -1,8 +1,8 @@
-// Kernels that do right, and wrong where `wrong` says so, to see that the race detector tells them apart.
+// Kernels that are correct, or incorrect as `wrong` selects, to test that the race detector distinguishes them.
 
 enum { right, no_barrier, shuffle_alone, no_release, no_acquire, late_acquire, never_written, too_far, same_word, before_arrival };
 
-// Each thread takes what its neighbour in the next warp has put there.
+// Each thread reads what its neighbour in the next warp has written.
 extern "C" __global__ void handed(u32* out, u32 wrong) {
     __shared__ u32 shared[64];
     const u32 k = threadIdx.x;
@@ -11,7 +11,7 @@ extern "C" __global__ void handed(u32* out, u32 wrong) {
     out[k] = shared[k ^ 32];
 }
 
-// The same in a warp, where a shuffle makes lanes meet and orders nothing.
+// The same in a warp, where a shuffle synchronises lanes but orders nothing.
 extern "C" __global__ void handed_in_warp(u32* out, u32 wrong) {
     __shared__ u32 shared[32];
     const u32 k = threadIdx.x;
@@ -24,7 +24,7 @@ extern "C" __global__ void handed_in_warp(u32* out, u32 wrong) {
     out[k] = shared[k ^ 1];
 }
 
-// The last block adds up what all have written.
+// The last block adds up what all blocks have written.
 extern "C" __global__ void last_block(u32* out, u32* parts, u32* come, u32 wrong) {
     __shared__ u32 before;
     const u32 k = threadIdx.x;
@@ -42,7 +42,7 @@ extern "C" __global__ void last_block(u32* out, u32* parts, u32* come, u32 wrong
     out[k] = sum;
 }
 
-// Blocks count in one word, or write it; reads may go too far, or to what nobody has written.
+// Blocks count in one word, or write it; reads may be out of bounds, or of uninitialised memory.
 extern "C" __global__ void counted(u32* out, u32* count, u32 n, u32 wrong) {
     __shared__ u32 shared[2];
     const u32 k = threadIdx.x;
@@ -57,7 +57,7 @@ extern "C" __global__ void counted(u32* out, u32* count, u32 n, u32 wrong) {
     else out[at] = shared[0] + (wrong == too_far && at + 1 == n ? out[at + 1] : 0);
 }
 
-// One warp writes and arrives at a barrier of a part, the other waits there and reads.
+// One warp writes and arrives at a named barrier, the other waits there and reads.
 extern "C" __global__ void parted(u32* out, u32 wrong) {
     __shared__ u32 shared[32];
     const u32 k = threadIdx.x;
@@ -73,7 +73,7 @@ extern "C" __global__ void parted(u32* out, u32 wrong) {
 
 enum { not_waited_for_copy = 20, overwritten, arrived_early };
 
-// A tile of 64 x 64 by the copy engine, read by two warps, who then let the next one be copied to its place.
+// A tile of 64 x 64 by the copy engine, read by two warps, which then release its memory for the next one.
 extern "C" __global__ void refilled(const __grid_constant__ TensorMap map, u32* out, u32 wrong) {
     SHARED_BYTES(raw);
     u8* const tile = raw + (0 - shared_address(raw)) % swizzle_bytes;
@@ -104,7 +104,7 @@ extern "C" __global__ void refilled(const __grid_constant__ TensorMap map, u32* 
     }
 }
 
-// Bytes of an array, and one more.
+// Sums n bytes of an array, possibly one too many.
 extern "C" __global__ void one_more(u32* out, const u8* bytes, u32 n) {
     u32 sum = 0;
     for (u32 k = 0; k < n; ++k) sum += bytes[k];

@@ -1,8 +1,8 @@
-// What `tensor.cuh` has, for the emulation: the same functions over the layout of operands that the PTX ISA states.
+// The functions of `tensor.cuh` for the emulation, with the operand layout of the PTX ISA.
 
 namespace emulate {
 
-// Addresses of shared memory as the device counts them: the launch's begin at 1024 + 128.
+// Shared memory addresses as on the device: dynamic shared memory starts at 1024 + 128.
 inline unsigned char* shared_base() { return dynamic_shared() - 128 - 1024; }
 inline unsigned char* shared_at(unsigned address) { return shared_base() + address; }
 
@@ -13,7 +13,7 @@ UNWATCHED inline float from_bf16(unsigned bits) {
     return value;
 }
 
-// To the nearest, to even where two are; NaN becomes the one that the instruction gives.
+// Rounds to nearest, ties to even; NaN becomes the instruction's canonical NaN.
 UNWATCHED inline unsigned to_bf16(float value) {
     if (value != value) return 0x7fff;
     unsigned bits;
@@ -100,7 +100,7 @@ inline void copied(const Copy& copy) {
 }
 }  // namespace emulate
 
-// Copied when it is waited for; in the backward order at once.
+// Copies when a thread waits for it; in backward order, at once.
 inline void copy_async(void* to, const void* from, unsigned bytes, int line = __builtin_LINE()) {
     using namespace emulate;
     Lane& me = *state->current;
@@ -108,7 +108,7 @@ inline void copy_async(void* to, const void* from, unsigned bytes, int line = __
         fail("misaligned: " + place(me) + ": cp.async of line " + std::to_string(line));
     Copy copy = {static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), bytes, me.copy_group};
     if (state->seed == 1) return copied(copy);
-    // It may write at any time from now on.
+    // It may write at any time from here on.
     WATCH(write(to, 16));
     me.copies.push_back(copy);
 }

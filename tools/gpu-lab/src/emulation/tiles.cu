@@ -1,4 +1,4 @@
-// Probes of what `tensor.cuh` and `hopper.cuh` have in the emulation: kernels that do right and kernels that do wrong.
+// Tests of the emulated functions of `tensor.cuh` and `hopper.cuh`: correct and incorrect kernels.
 
 // 16 x 16 times 16 x 8 by a warp: `a` row by row, `b` as rows of 16 (column by column) or, transposed, as rows of 8.
 __device__ __forceinline__ void multiply_once(const u16* a, const u16* b, float* out, bool transposed) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ void multiply_once(const u16* a, const u16* b, float*
 extern "C" __global__ void by_columns(const u16* a, const u16* b, float* out) { multiply_once(a, b, out, false); }
 extern "C" __global__ void by_rows(const u16* a, const u16* b, float* out) { multiply_once(a, b, out, true); }
 
-// Bytes that a copy brings before anybody has waited for them.
+// Reads the bytes of a copy before any thread has waited for it.
 extern "C" __global__ void unawaited_copy(const u16* a, u16* out) {
     __shared__ __align__(16) u16 here[8];
     for (u32 k = 0; k < 8; ++k) here[k] = 1;
@@ -32,7 +32,7 @@ extern "C" __global__ void unawaited_copy(const u16* a, u16* out) {
 
 enum { good, no_fence, no_wait, crooked, no_bytes, left_alone, not_made };
 
-// 64 x 64 times 64 x 128 by a warpgroup, tiles by the copy engine; `wrong` says what is left out.
+// 64 x 64 times 64 x 128 by a warpgroup, with tiles by the copy engine; `wrong` selects a step to skip.
 extern "C" __global__ void tiles(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* out, u32 wrong) {
     SHARED_BYTES(raw);
     u8* const left = raw + (0 - shared_address(raw)) % swizzle_bytes;
@@ -61,8 +61,8 @@ extern "C" __global__ void tiles(const __grid_constant__ TensorMap a, const __gr
 
 enum { no_proxy_fence = 1, not_read, early };
 
-// A tile of 64 x 64 by a warpgroup to shared memory and from there by the copy engine: element (m, n) of matrix z is 64 m + n + z.
-// `wrong` says what is left out.
+// A tile of 64 x 64 from a warpgroup through shared memory and the copy engine: element (m, n) of matrix z is 64 m +
+// n + z. `wrong` selects a step to skip.
 extern "C" __global__ void stored(const __grid_constant__ TensorMap out, u32 wrong) {
     SHARED_BYTES(raw);
     u8* const tile = raw + (0 - shared_address(raw)) % swizzle_bytes;

@@ -1,12 +1,12 @@
-// Attention in f32: softmax of masked rows, and all of the core in one kernel that never writes a score to memory
-// (T. Dao et al., FlashAttention, 2022).
+// Attention in f32: softmax of masked rows, and the whole core in one kernel that never writes a score to memory (T.
+// Dao et al., FlashAttention, 2022).
 //
-// The fused kernel takes 64 queries of a head to a block of 256 threads, which walks over the keys they see 64 at a time:
-// scores out of shared memory into 4 x 4 registers a thread, the running maximum and sum of each row in the 16 lanes that
-// share it, weights through shared memory within those lanes, sums over values in registers. Keys and then values lie in
-// the same shared memory. Heads of up to 32, 64 and 128 values, with zeros behind.
+// In the fused kernel a block of 256 threads takes 64 queries of a head and loops over the keys that they see, 64 at a
+// time: scores from shared memory into 4 x 4 registers per thread, the running maximum and sum of each row in the 16
+// lanes that share it, weights through shared memory within those lanes, sums over values in registers. Keys and then
+// values use the same shared memory. Heads have up to 32, 64 or 128 values, padded with zeros.
 //
-// A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+// A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its scores makes it NaN.
 
 enum { sees_all, sees_causal, sees_length };
 
@@ -17,11 +17,11 @@ __device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, 
 }
 
 __device__ __forceinline__ float larger(float a, float b) {
-    // The running maximum stays where the new value is NaN.
+    // Keeps the running maximum if the new value is NaN.
     return b > a ? b : a;
 }
 
-// Vector i of a lane of a row that sees `visible` columns: -inf in those beyond.
+// Vector i of a lane of a row that sees `visible` columns; -inf beyond them.
 template <bool WIDE> __device__ __forceinline__ float4 read_seen(const Four<WIDE>& four, const float* row, u32 visible) {
     float4 v = four.read(row, visible, -INFINITE);
     if (WIDE) {
@@ -33,7 +33,7 @@ template <bool WIDE> __device__ __forceinline__ float4 read_seen(const Four<WIDE
     return v;
 }
 
-// 0 in the columns beyond, whatever the others are.
+// Writes 0 in the columns beyond, whatever the values are.
 template <bool WIDE> __device__ __forceinline__ void write_seen(const Four<WIDE>& four, float* row, u32 visible, u32 n, float4 v) {
     const u32 column = four.own + four.ahead;
     if (column >= visible) v.x = 0.0f;
@@ -43,7 +43,7 @@ template <bool WIDE> __device__ __forceinline__ void write_seen(const Four<WIDE>
     four.write(row, n, v);
 }
 
-// The weights of a row by a warp, which holds it in registers where it fits, and reads it twice where it does not.
+// The weights of a row by one warp, which holds the row in registers if it fits, and otherwise reads it twice.
 template <bool WIDE> __device__ __forceinline__ void soften(const float* x, float* y, u32 visible, u32 n, u32 lane) {
     constexpr u32 vectors = WIDE ? 8 : 4, step = 128 * vectors;
     Exponentials own = {-INFINITE, 0.0f};
@@ -76,8 +76,8 @@ template <bool WIDE> __device__ __forceinline__ void soften(const float* x, floa
     }
 }
 
-// Softmax over the columns that a row sees, 0 beyond, in place where both are the same array; a warp a row. Rows are of
-// [batch, heads, n].
+// Softmax over the columns that a row sees, 0 beyond, in place if both arrays are the same; one warp per row. Rows are
+// of [batch, heads, n].
 extern "C" __launch_bounds__(256, 4) __global__ void softmax_rows(const float* scores, const i64* lengths, float* weights, u32 n, u32 heads, u32 sees, u64 rows) {
     const u32 lane = threadIdx.x % 32;
     const u64 row = static_cast<u64>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
@@ -90,7 +90,8 @@ extern "C" __launch_bounds__(256, 4) __global__ void softmax_rows(const float* s
     }
 }
 
-// Copies 64 rows of `head` values to shared memory of `pitch` values a row; zeros where there is nothing.
+// Copies 64 rows of `head` values to shared memory with `pitch` values per row; rows and values beyond the end are
+// zeros.
 template <int HEAD> __device__ __forceinline__ void rows_to(float* to, const float* from, u64 row_step, u32 first, u32 end, u32 head, bool wide) {
     constexpr u32 pitch = HEAD + 4, fours = HEAD / 4;
     for (u32 at = threadIdx.x; at < 64 * fours; at += 256) {
@@ -123,7 +124,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     float* const keys = queries + 64 * pitch;
     float* const weights = keys + 64 * pitch;
     const u32 t = threadIdx.x, tx = t % 16, ty = t / 16;
-    // Under a causal mask the last queries see the most keys: they begin first.
+    // Under a causal mask the last queries see the most keys, so they start first.
     const u32 first = (gridDim.x - 1 - blockIdx.x) * 64, h = blockIdx.y, sequence = blockIdx.z;
     q += sequence * q_batch + h * q_head;
     k += sequence * k_batch + h / group * k_head;
@@ -142,7 +143,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     }
     const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
     for (u32 start = 0; start < end; start += 64) {
-        // Everybody is done with the values of the step before.
+        // All threads have read the previous step's values.
         __syncthreads();
         rows_to<HEAD>(keys, k, k_row, start, end, head, wide);
         __syncthreads();
@@ -174,7 +175,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
             float most = top[i];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
-                // `scale` holds log2 e as well: weights are powers of two.
+                // `scale` includes log2 e: weights are powers of two.
                 scores[i][j] = start + tx + 16 * j < visible[i] ? scores[i][j] * scale : -INFINITE;
                 most = larger(most, scores[i][j]);
             }
@@ -194,7 +195,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
 #pragma unroll
             for (u32 c = 0; c < columns; ++c) sums[i][c] *= factor;
         }
-        // Everybody is done with the keys. The weights of a row stay among the 16 lanes that made them.
+        // All threads have read the keys. The weights of a row stay in the 16 lanes that computed them.
         __syncthreads();
         rows_to<HEAD>(keys, v, k_row, start, end, head, wide);
         __syncthreads();

@@ -1,14 +1,14 @@
-// Softmax over the keys that a query sees, and the core of attention in one kernel: scores never leave the group.
-// Rows that see no key, or only keys at -infinity, give 0.
+// Softmax over the keys that a query sees, and the attention core in one kernel: scores never leave the workgroup. Rows
+// that see no key, or only keys with -infinity, give 0.
 
 struct Attend {
     batch: u32,
     heads: u32,
-    // Heads that share keys and values.
+    // Number of heads that share keys and values.
     group: u32,
     sequence: u32,
     head: u32,
-    // Keys that a query sees. 0: all; 1: up to its own; 2: within a length.
+    // Visible keys. 0: all; 1: up to the query's position; 2: within a length.
     mask: u32,
     scale: f32,
     q_start: u32,
@@ -36,7 +36,7 @@ struct Attend {
 @group(0) @binding(3) var<storage, read_write> weights: array<f32>;
 
 const ROW: u32 = 128;
-// Below every score: what the largest of none is.
+// Below every score: the maximum of no scores.
 const LOWEST: f32 = -3.4e38;
 
 var<workgroup> parts: array<f32, 128>;
@@ -91,7 +91,7 @@ fn softmax(me: Invocation) {
     }
     for (var j = me.local; j < p.sequence; j += ROW) {
         var weight = 0.0;
-        // NaN is neither equal nor unequal to anything.
+        // For NaN, `sum == 0.0` is false, so NaN propagates.
         if j < seen && !(sum == 0.0) {
             weight = exponential(scores[start + j] - most) / sum;
         }
@@ -99,11 +99,11 @@ fn softmax(me: Invocation) {
     }
 }
 
-// A group has 16 queries of a head, eight threads each; keys and values come 32 at a time.
+// A workgroup has 16 queries of a head, eight threads each, and processes 32 keys and values at a time.
 const QUERIES: u32 = 16;
 const KEYS: u32 = 32;
 const LANES: u32 = 8;
-// Values of a head at most, and of it those of a thread.
+// The most values per head, and per thread.
 const HEAD: u32 = 128;
 const OWN: u32 = 16;
 
@@ -128,7 +128,7 @@ fn fused(me: Invocation) {
     if p.mask == 2 {
         length = lengths[batch];
     }
-    // Of all rows of the group: the last sees the most.
+    // The last row of the workgroup sees the most keys.
     let seen_by_all = min(visible(first + QUERIES - 1, length), p.sequence);
     let seen = visible(row, length);
     for (var e = me.local; e < QUERIES * p.head; e += 128) {
@@ -152,7 +152,7 @@ fn fused(me: Invocation) {
             tile[e] = value;
         }
         workgroupBarrier();
-        // Four keys a thread.
+        // Four keys per thread.
         for (var i = 0u; i < 4; i++) {
             let j = lane + LANES * i;
             var score = 0.0;
@@ -211,7 +211,7 @@ fn fused(me: Invocation) {
     for (var i = 0u; i < OWN; i++) {
         let e = lane + LANES * i;
         if e < p.head {
-            // NaN is neither equal nor unequal to anything.
+            // For NaN, `total == 0.0` is false, so NaN propagates.
             out[to + e] = select(sums[i] / total, 0.0, total == 0.0);
         }
     }

@@ -1,11 +1,12 @@
-// The core of attention in bf16 on tensor cores, sums in f32: what `attention.cu` does in f32 (T. Dao, FlashAttention-2, 2023).
+// The attention core in bf16 on tensor cores, with f32 sums; `attention.cu` has the f32 version (T. Dao,
+// FlashAttention-2, 2023).
 //
-// A block of four warps takes 64 queries of a head, 16 a warp, and walks over the keys they see 64 at a time: while one tile of
-// keys and values is used the next is on its way. Queries, scores and sums over values are in registers, where the scores of
-// one product are, once they are weights and rounded to bf16, what the next one wants as its left side. Heads of up to 64 and
-// 128 values, with zeros behind. Arrays are [batch, heads, sequence, head].
+// A block of four warps takes 64 queries of a head, 16 per warp, and loops over the keys that they see, 64 at a time:
+// while one tile of keys and values is used, the next is loaded. Queries, scores and sums over values are in registers;
+// the scores of one product, once they are weights in bf16, are already in the layout of the next product's left side.
+// Heads have up to 64 or 128 values, padded with zeros. Arrays are [batch, heads, sequence, head].
 //
-// A row that sees no key, or nothing but -inf, gives 0; NaN or +inf among its scores makes it NaN.
+// A row that sees no key, or only scores of -inf, gives 0; NaN or +inf among its scores makes it NaN.
 
 enum { sees_all, sees_causal, sees_length };
 
@@ -15,7 +16,7 @@ __device__ __forceinline__ u32 seen(u32 sees, const i64* lengths, u32 sequence, 
     return all;
 }
 
-// Copies 64 rows of `head` values to rows of HEAD + 8, from `first` on; zeros from row `end` and value `head` on.
+// Copies 64 rows of `head` values, starting at `first`, to rows of HEAD + 8; zeros from row `end` and value `head` on.
 template <int HEAD> __device__ __forceinline__ void rows_to(u16* to, const u16* from, u32 first, u32 end, u32 head, bool wide) {
     constexpr u32 pitch = HEAD + 8, eights = HEAD / 8;
     for (u32 at = threadIdx.x; at < 64 * eights; at += 128) {
@@ -39,11 +40,11 @@ template <int HEAD> __device__ __forceinline__ void rows_to(u16* to, const u16* 
 template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     constexpr u32 pitch = HEAD + 8, tile = 64 * pitch, steps = HEAD / 16;
     SHARED_BYTES(shared);
-    // Two tiles of keys, two of values.
+    // Two tiles of keys, then two of values.
     u16* const keys = reinterpret_cast<u16*>(shared);
     u16* const values = keys + 2 * tile;
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    // Under a causal mask the last queries see the most keys: they begin first.
+    // Under a causal mask the last queries see the most keys, so they start first.
     const u32 first = (gridDim.x - 1 - blockIdx.x) * 64, h = blockIdx.y, sequence = blockIdx.z;
     const u64 rows = static_cast<u64>(n) * head;
     q += (static_cast<u64>(sequence) * gridDim.y + h) * rows;
@@ -52,7 +53,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     k += kv;
     v += kv;
     const u32 end = seen(sees, lengths, sequence, min(first + 64, n) - 1, n);
-    // Queries pass through the place of the second tile of values, which nothing is copied to before they are in registers.
+    // Queries pass through the second value tile's memory, which receives no copy before they are in registers.
     rows_to<HEAD>(values + tile, q, first, n, head, wide);
     copy_commit();
     rows_to<HEAD>(keys, k, 0, end, head, wide);
@@ -69,7 +70,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
     __syncthreads();
     const u32 row[2] = {first + warp * 16 + g, first + warp * 16 + g + 8};
     const u32 visible[2] = {seen(sees, lengths, sequence, row[0], n), seen(sees, lengths, sequence, row[1], n)};
-    // Up to here every row of the block sees every key.
+    // Every row of the block sees every key before this one.
     const u32 clear = seen(sees, lengths, sequence, first, n);
     const float slack = 8.0f / scale;
     float sums[2 * steps][4], top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
@@ -82,7 +83,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
             rows_to<HEAD>(keys + (at ^ 1) * tile, k, start + 64, end, head, wide);
             rows_to<HEAD>(values + (at ^ 1) * tile, v, start + 64, end, head, wide);
         }
-        // A group a step, even where it is empty: the one before it is the tile that is used now.
+        // One group per step, even if it is empty: the previous group is then the current tile.
         copy_commit();
         copy_wait<1>();
         __syncthreads();
@@ -103,7 +104,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
                     mma_bf16(scores[j + 1], queries[s], two[2], two[3]);
                 }
         }
-        // Tiles that every row of the block sees whole are most of them.
+        // Most tiles are fully visible to every row and skip this.
         if (start + 64 > clear) {
 #pragma unroll
             for (u32 i = 0; i < 2; ++i) {
@@ -119,14 +120,14 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
         bool grown = false;
 #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            // NaN is never the largest here; it shows in the sum.
+            // NaN is never the maximum here; it shows in the sum.
             float most = top[i];
 #pragma unroll
             for (u32 j = 0; j < 8; ++j) most = fmaxf(most, fmaxf(scores[j][2 * i], scores[j][2 * i + 1]));
 #pragma unroll
             for (u32 by = 1; by < 4; by *= 2) most = fmaxf(most, __shfl_xor_sync(WHOLE_WARP, most, by));
-            // Only a maximum that has grown by much is taken: until then weights are up to 2^8, and their sum has grown with them.
-            // `scale` holds log2 e as well: weights are powers of two.
+            // Takes a new maximum only if it has grown by much: until then weights may reach 2^8, and their sum has the
+            // same factor. `scale` includes log2 e: weights are powers of two.
             const bool more = most > top[i] + slack;
             factor[i] = more ? quick_power((top[i] - most) * scale) : 1.0f;
             top[i] = more ? most : top[i];
@@ -165,7 +166,7 @@ template <int HEAD> __device__ __forceinline__ void fused(PARAMETERS) {
                 }
             }
         }
-        // Everybody is done with this tile before the one after the next is copied over it.
+        // All warps have used this tile, so the one after the next may overwrite it.
         __syncthreads();
     }
 #pragma unroll

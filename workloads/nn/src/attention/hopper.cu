@@ -1,18 +1,18 @@
-// The core of attention in bf16 for Hopper (J. Shah et al., FlashAttention-3, 2024), sums in f32.
+// The attention core in bf16 for Hopper (J. Shah et al., FlashAttention-3, 2024), with f32 sums.
 //
-// A block stays on its multiprocessor and takes one piece of work after another: 128 queries of a head. Of its three
-// warpgroups one asks the copy engine for queries and for tiles of 128 keys and of 128 values, which pass through a ring in
-// shared memory, and gives its registers away; two take 64 queries each. Those two take turns at the tensor cores (ping-pong):
-// while one computes weights the other multiplies. Within a warpgroup the product of the next keys is begun before the one with
-// the values of this tile, so that weights are computed while values are summed; the next keys may be those of the next work,
-// so that nothing stands still between two of them. Scores, weights and sums stay in registers. Heads of 64 and of 128 values;
-// arrays are [batch, heads, sequence, head].
+// A persistent block takes one piece of work after another: 128 queries of a head. Of its three warpgroups, one issues
+// copies of queries and of tiles of 128 keys and 128 values, which pass through a ring in shared memory, and releases
+// its registers; the other two take 64 queries each. These two alternate on the tensor cores (ping-pong): while one
+// computes weights, the other multiplies. Within a warpgroup the product with the next keys starts before the one with
+// this tile's values, so that weights are computed while values are summed; the next keys may belong to the next piece
+// of work, so that the units never idle between two. Scores, weights and sums stay in registers. Heads have 64 or 128
+// values; arrays are [batch, heads, sequence, head].
 //
-// What a row gives that sees nothing, or a score that is no number, is as in `bf16.cu`.
+// Rows that see no key, and scores that are NaN or infinite, are handled as in `bf16.cu`.
 
 enum { sees_all, sees_causal, sees_length };
 enum { tile = 128, slots = 5, part_queries = 64, parts = 2, warpgroup = 128 };
-// Barriers of a part of the block: the turn of each part, and what each has written.
+// Named barriers: the turn of each part, and what each part has written.
 enum { turn = 1, written = 3 };
 
 struct Task {
@@ -26,7 +26,7 @@ __device__ __forceinline__ u32 seen(const Task& task, u32 sequence, u32 row) {
     return task.n;
 }
 
-// From query `first` on of a head, in so many tiles of keys; heads are counted through all sequences.
+// Queries of a head, starting at `first`, with a number of key tiles; heads are numbered over all sequences.
 struct Work {
     u32 first, head, sequence, tiles;
 };
@@ -35,8 +35,9 @@ __device__ __forceinline__ u32 keys_head(const Task& task, const Work& work) {
     return work.sequence * (task.heads / task.group) + work.head % task.heads / task.group;
 }
 
-// What a block takes in this round, if anything: every other round goes through the blocks backwards. Under a causal mask all
-// heads' last queries, which see the most keys, come first; otherwise those of a head stay together.
+// The block's work in this round, if any: every other round assigns work in reverse order of blocks. Under a causal
+// mask the last queries of all heads, which see the most keys, come first; otherwise the queries of a head stay
+// together.
 __device__ __forceinline__ bool take(const Task& task, u32 round, Work& work) {
     const u32 at = round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
     if (at >= task.works) return false;
@@ -46,18 +47,18 @@ __device__ __forceinline__ bool take(const Task& task, u32 round, Work& work) {
     work.first = (longest ? rows - 1 - quotient : rest) * tile;
     work.head = longest ? rest : quotient;
     work.sequence = work.head / task.heads;
-    // Where nothing is seen a tile is masked whole.
+    // If no key is visible, one tile is masked completely.
     const u32 end = seen(task, work.sequence, min(work.first + tile, task.n) - 1);
     work.tiles = max((end + tile - 1) / tile, 1u);
     return true;
 }
 
-// Barriers of a block: full when the bytes have come, and empty when each warp that used them says so.
+// Barriers of a block: `full` completes when the bytes have arrived, `empty` when each warp that used them has arrived.
 struct Barriers {
     u64 queries_full[parts], queries_empty[parts], full[slots], empty[slots];
 };
 
-// A place in the ring, and the parity of its turn.
+// A slot of the ring, and the parity of its phase.
 struct Slot {
     u32 at, parity;
     __device__ __forceinline__ void step() {
@@ -66,8 +67,8 @@ struct Slot {
     }
 };
 
-// Two rows of a thread: the largest score so far, or one not much smaller, the sum of the weights that this thread has seen, and
-// how many keys there are to see; up to `clear` keys every row of the warpgroup sees.
+// Two rows of a thread: the largest score so far (or one not much smaller), the sum of the weights that this thread has
+// computed, and the number of visible keys; every row of the warpgroup sees the first `clear` keys.
 struct Rows {
     float top[2], total[2];
     u32 visible[2], clear;
@@ -79,7 +80,7 @@ __device__ __forceinline__ Rows rows_of(const Task& task, const Work& work, u32 
     return {{-INFINITE, -INFINITE}, {0.0f, 0.0f}, {visible[0], visible[1]}, seen(task, work.sequence, mine)};
 }
 
-// Scores of keys that a row does not see; `start` is the key of column 0 of this thread.
+// Masks the scores of invisible keys; `start` is the key of column 0 of this thread.
 __device__ __forceinline__ void hide(float (&s)[64], const Rows& rows, u32 start) {
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
@@ -92,14 +93,15 @@ __device__ __forceinline__ void hide(float (&s)[64], const Rows& rows, u32 start
     }
 }
 
-// Scores to weights. True where sums so far must be multiplied by `factor`: only when a row's maximum has grown by more than
-// `slack` is the new one taken; until then weights exceed 1, and the sum that they are divided by has grown with them.
+// Converts scores to weights. True if the sums so far must be multiplied by `factor`: a new maximum is taken only if it
+// has grown by more than `slack`; until then weights may exceed 1, and the sum that they are divided by includes the
+// same factor.
 __device__ __forceinline__ bool weigh(float (&s)[64], Rows& rows, float (&factor)[2], float scale, float slack) {
     float shift[2];
     bool grown[2];
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) {
-        // NaN is never the largest here; it shows in the sum.
+        // NaN is never the maximum here; it shows in the sum.
         float even = fmaxf(s[2 * i], s[2 * i + 1]), odd = fmaxf(s[4 + 2 * i], s[5 + 2 * i]);
 #pragma unroll
         for (u32 j = 2; j < 16; j += 2) {
@@ -109,7 +111,7 @@ __device__ __forceinline__ bool weigh(float (&s)[64], Rows& rows, float (&factor
         float most = fmaxf(even, odd);
 #pragma unroll
         for (u32 by = 1; by < 4; by *= 2) most = fmaxf(most, __shfl_xor_sync(WHOLE_WARP, most, by));
-        // `scale` holds log2 e as well: weights are powers of two.
+        // `scale` includes log2 e: weights are powers of two.
         grown[i] = most > rows.top[i] + slack;
         factor[i] = grown[i] ? quick_power((rows.top[i] - most) * scale) : 1.0f;
         rows.top[i] = grown[i] ? most : rows.top[i];
@@ -142,7 +144,7 @@ template <int HEAD> __device__ __forceinline__ void multiply_keys(float (&scores
     }
 }
 
-// Sums over 128 values by weight.
+// Weighted sums over 128 values.
 template <int HEAD> __device__ __forceinline__ void multiply_values(float (&sums)[HEAD / 2], const u32 (&weights)[32], u32 values) {
 #pragma unroll
     for (u32 j = 0; j < tile / 16; ++j)
@@ -150,7 +152,7 @@ template <int HEAD> __device__ __forceinline__ void multiply_values(float (&sums
                           matrix_at(values, j * 16 * tile_row_bytes, tile * tile_row_bytes, swizzle_bytes));
 }
 
-// Writes 64 queries' sums over the sum of their weights, through shared memory.
+// Writes the sums of 64 queries, divided by the sum of their weights, through shared memory.
 template <int HEAD>
 __device__ __forceinline__ void write(float (&sums)[HEAD / 2], const float (&total)[2], u8* to, const TensorMap& out, const Task& task, const Work& work, u32 part) {
     const u32 thread = threadIdx.x % warpgroup, lane = thread % 32, mine = work.first + part * part_queries;
@@ -162,7 +164,7 @@ __device__ __forceinline__ void write(float (&sums)[HEAD / 2], const float (&tot
         for (u32 by = 1; by < 4; by *= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, by);
         inverse[i] = sum == 0.0f ? 0.0f : 1.0f / sum;
     }
-    // What was written there before is on its way.
+    // Waits until the previous contents have been read.
     if (thread == 0) stores_read<0>();
     part_wait(written + part, warpgroup);
     const u32 row = thread / 32 * 16 + lane % 16;
@@ -190,7 +192,7 @@ template <int HEAD> __device__ __forceinline__ void copies(const TensorMap& q, c
     constexpr u32 tile_bytes = tile * HEAD * 2, part_bytes = part_queries * HEAD * 2;
     Slot slot = {0, 0};
     u32 parity = 0;
-    // A place that was never used counts as empty.
+    // A slot that was never used counts as empty.
     auto one = [&](const TensorMap& map, u32 i, u32 head) {
         u64* const full = &barriers.full[slot.at];
         barrier_wait(&barriers.empty[slot.at], slot.parity ^ 1);
@@ -229,7 +231,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
     constexpr u32 tile_bytes = tile * HEAD * 2, part_bytes = part_queries * HEAD * 2;
     const u32 lane = threadIdx.x % 32, column = lane % 4 * 2;
     const u32 my_queries = shared_address(queries) + part * part_bytes, tiles = shared_address(ring);
-    // Weights of up to 2^8.
+    // Weights are at most 2^8.
     const float slack = 8.0f / scale;
     float sums[HEAD / 2], scores[64], factor[2];
     u32 weights[32];
@@ -240,7 +242,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
     Work work;
     take(task, 0, work);
     Rows rows = rows_of(task, work, part);
-    // The other begins.
+    // The other part starts.
     if (part == 1) part_arrive(turn, parts * warpgroup);
     barrier_wait(&barriers.queries_full[part], 0);
     barrier_wait(&barriers.full[0], 0);
@@ -258,7 +260,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
 #pragma unroll
     for (u32 j = 0; j < 32; ++j) weights[j] = two_bf16(scores[2 * j], scores[2 * j + 1]);
     for (u32 i = 0;;) {
-        // The tile after this one, of this work or of the next.
+        // The tile after this one, of this piece of work or of the next.
         Work next = work;
         const u32 j = i + 1 == work.tiles ? 0 : i + 1;
         const float total[2] = {rows.total[0], rows.total[1]};
@@ -289,7 +291,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
         }
         if ((j + 1) * tile > rows.clear) hide(scores, rows, j * tile + column);
         const bool grown = weigh(scores, rows, factor, scale, slack);
-        // So that weights are computed while values are summed.
+        // Keeps the weights' computation before the wait, so that it overlaps with the sums over values.
         behind(fminf(rows.total[0], rows.total[1]) < 0.0f);
         products_wait<0>(sums);
         if (lane == 0) barrier_arrive(&barriers.empty[values.at]);
@@ -313,7 +315,7 @@ template <int HEAD> __device__ __forceinline__ void products(const TensorMap& ou
     products_commit();
     products_wait<0>(sums);
     write<HEAD>(sums, rows.total, results + part * part_bytes, out, task, work, part);
-    // The other has given the turn back once more. Shared memory must last as long as it is read.
+    // The other part has returned the turn once more. Shared memory must stay valid while it is read.
     if (part == 0) part_wait(turn, parts * warpgroup);
     if (threadIdx.x % warpgroup == 0) stores_read<0>();
 }
@@ -343,7 +345,7 @@ __device__ __forceinline__ void fused(const TensorMap& q, const TensorMap& k, co
         barriers_made();
     }
     __syncthreads();
-    // The same for all lanes of a warp, and the compiler must know: otherwise it multiplies one step after the other.
+    // Uniform within a warp, and the compiler must know it: otherwise it serialises the products.
     const u32 role = __shfl_sync(WHOLE_WARP, threadIdx.x / warpgroup, 0);
     if (role == 0) {
         registers_down<24>();

@@ -8,18 +8,18 @@ use ellwand_simd::pool;
 use super::fused::{self, Core, Tiling};
 use super::shape::{Layout, Mask, Shape};
 
-/// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, sequence, head]`.
+/// Shape of the queries, `[batch, heads, sequence, head]`, and of keys and values, `[batch, kv_heads, sequence, head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Heads of the queries.
+    /// Number of heads of the queries.
     pub heads: usize,
-    /// Heads of keys and values; they divide `heads`.
+    /// Number of heads of keys and values; a divisor of `heads`.
     pub kv_heads: usize,
-    /// Positions of a sequence.
+    /// Positions per sequence.
     pub sequence: usize,
-    /// Values of one head.
+    /// Values per head.
     pub head: usize,
 }
 
@@ -35,11 +35,11 @@ impl Heads {
     }
 }
 
-/// `softmax(Q K^T / sqrt(head)) V`, written to `out`, which has the shape of `q`. If `causal`, a query sees the keys up to its
-/// own position.
+/// Computes `softmax(Q K^T / sqrt(head)) V` into `out`, which has the shape of `q`. If `causal`, a query sees the keys
+/// up to its position.
 ///
 /// # Errors
-/// If an array does not have the extents; the error names it.
+/// If an array does not have this shape; the error names it.
 pub fn attend(
     extents: Heads,
     causal: bool,
@@ -71,7 +71,7 @@ pub fn attend(
         out: (out.as_mut_ptr(), queries),
     };
     let scratch = fused::scratch(pool::threads(), &shape, Tiling::FAST);
-    // SAFETY: the loop above saw the lengths that the layouts lead to; `out` is borrowed by this call alone.
+    // SAFETY: the loop above checked the lengths that the layouts require; only this call borrows `out`.
     unsafe { fused::parallel(Isa::best(), &core, Tiling::FAST, &scratch) };
     Ok(())
 }

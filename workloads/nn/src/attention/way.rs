@@ -1,23 +1,23 @@
-//! The implementations of each task on the processor: a row each.
+//! The CPU implementations of each task, one row each.
 
 use super::Task;
 use super::fused::Tiling;
 use ellwand_simd::pool;
 
-/// One way of computing a task.
+/// A method of computing a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) steps: Steps,
-    /// Whether all threads take part.
+    /// True to use all threads.
     pub(super) parallel: bool,
 }
 
-/// How the steps of a task follow one another.
+/// How a method performs the steps of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Steps {
-    /// One by one, in f64.
+    /// One after another, in f64.
     Reference,
     /// Plain loops; all scores are in memory.
     Plain,
@@ -25,7 +25,8 @@ pub(super) enum Steps {
     Packed,
     /// Online softmax over tiles: scores never leave the cache.
     Tiled(Tiling),
-    /// The smallest tiles, and a few queries at a time from projection to output: memory does not grow with the sequence.
+    /// The smallest tiles, and a few queries at a time from projection to output: memory does not grow with the
+    /// sequence.
     Streamed,
 }
 
@@ -50,7 +51,7 @@ impl Way {
         self.steps == Steps::Streamed
     }
 
-    /// Whether all scores are in memory at once.
+    /// True if all scores are in memory at once.
     pub(super) fn keeps_scores(&self) -> bool {
         matches!(self.steps, Steps::Plain | Steps::Packed)
     }
@@ -63,12 +64,12 @@ impl Way {
         }
     }
 
-    /// Threads that take part.
+    /// Number of threads that the method uses.
     pub(super) fn threads(&self) -> usize {
         if self.parallel { pool::threads() } else { 1 }
     }
 
-    /// What ran, with the instructions `isa` and the threads that the last run used.
+    /// Describes what ran: the instruction set `isa` and the threads of the last run.
     pub(super) fn what_ran(&self, isa: &str, threads: usize) -> String {
         match self.steps {
             Steps::Reference => format!("f64, {} threads", pool::threads()),

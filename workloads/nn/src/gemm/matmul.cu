@@ -1,15 +1,15 @@
-// The product of matrices in bf16 on tensor cores, sums in f32: C = A B, B as it lies ([k, n]) or transposed ([n, k]).
+// Matrix products in bf16 on tensor cores, with f32 sums: C = A B, B as [k, n] or transposed as [n, k].
 //
-// A block of four warps makes a tile of C, a quarter a warp, which stays in registers. Steps of 32 of the sum pass through a
-// ring of four in shared memory: while one is multiplied the next three are on their way. What lies outside an array counts
-// as 0. Pieces of 16 bytes in shared memory are swizzled, so that neither copies nor reads of matrices collide.
+// A block of four warps computes a tile of C in registers, a quarter per warp. Steps of 32 of the sum pass through a
+// ring of four in shared memory: while one is multiplied, the next three are loaded. Values outside an array count
+// as 0. Chunks of 16 bytes in shared memory are swizzled, so that neither copies nor matrix loads have bank conflicts.
 
 enum { depth = 32, stages = 4, threads = 128 };
-// Which arrays have rows that begin at multiples of 16 bytes.
+// Arrays whose rows are aligned to 16 bytes.
 enum { wide_a = 1, wide_b = 2, wide_c = 4 };
 
-// The first row and column of this block's tile: blocks that run at the same time make about a square of C, so that they read
-// the same rows of A and columns of B, and memory is asked for each of them once.
+// The first row and column of this block's tile. Blocks that run at the same time cover roughly a square of C, so that
+// they share rows of A and columns of B, and each is read from memory once.
 template <int TILE> __device__ __forceinline__ void place(u32 m, u32 n, u32& top, u32& left) {
     constexpr u32 together = 2048 / TILE;
     const u32 down = (m + TILE - 1) / TILE, across = (n + TILE - 1) / TILE;
@@ -19,13 +19,13 @@ template <int TILE> __device__ __forceinline__ void place(u32 m, u32 n, u32& top
     left = within / rows * TILE;
 }
 
-// Where 8 values of a line of 32 lie, from the beginning of a tile of such lines.
+// Offset of 8 values in a line of 32, in a tile of such lines.
 __device__ __forceinline__ u32 in_lines(u32 line, u32 piece) { return line * depth + (piece ^ line / 2) % 4 * 8; }
 
 // The same for lines of TILE values.
 template <int TILE> __device__ __forceinline__ u32 in_wide_lines(u32 line, u32 piece) { return line * TILE + (piece ^ line % 8) * 8; }
 
-// Copies 8 values from `e` on of a line of `length` values; WIDE where that may be done at once.
+// Copies 8 values of a line of `length` values, starting at `e`; WIDE if one 16-byte copy is allowed.
 template <bool WIDE> __device__ __forceinline__ void eight(u16* to, const u16* array, const u16* line, bool there, u32 e, u32 length) {
     if (WIDE) {
         const bool whole = there && e < length;
@@ -36,7 +36,7 @@ template <bool WIDE> __device__ __forceinline__ void eight(u16* to, const u16* a
     }
 }
 
-// 32 values from `start` on of each of TILE lines from `first` on.
+// Copies 32 values, starting at `start`, of each of TILE lines, starting at `first`.
 template <int TILE, bool WIDE> __device__ __forceinline__ void lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length) {
 #pragma unroll
     for (u32 i = 0; i < TILE * (depth / 8) / threads; ++i) {
@@ -46,7 +46,7 @@ template <int TILE, bool WIDE> __device__ __forceinline__ void lines_to(u16* to,
     }
 }
 
-// TILE values from `start` on of each of 32 lines from `first` on.
+// Copies TILE values, starting at `start`, of each of 32 lines, starting at `first`.
 template <int TILE, bool WIDE> __device__ __forceinline__ void wide_lines_to(u16* to, const u16* from, u32 first, u32 end, u32 start, u32 length) {
     constexpr u32 pieces = TILE / 8;
 #pragma unroll
@@ -57,7 +57,7 @@ template <int TILE, bool WIDE> __device__ __forceinline__ void wide_lines_to(u16
     }
 }
 
-// Adds a step of 32 to a warp's quarter, which begins at these rows and columns of the tile.
+// Adds a step of 32 to a warp's quarter, which starts at these rows and columns of the tile.
 template <int TILE, bool TRANSPOSED>
 __device__ __forceinline__ void multiply(float (&sums)[TILE / 32][TILE / 16][4], const u16* a, const u16* b, u32 row, u32 column) {
     const u32 lane = threadIdx.x % 32;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void multiply(float (&sums)[TILE / 32][TILE / 16][4],
 
 #define PARAMETERS const u16 *a, const u16 *b, u16 *c, u32 m, u32 n, u32 k, u32 wide
 
-// The sums of a block's tile, WIDE where A and B have rows that begin at multiples of 16 bytes.
+// The sums of a block's tile; WIDE if rows of A and B are aligned to 16 bytes.
 template <int TILE, bool TRANSPOSED, bool WIDE>
 __device__ __forceinline__ void add_up(float (&sums)[TILE / 32][TILE / 16][4], u16* left, u16* right, const u16* a, const u16* b, u32 m, u32 n, u32 k, u32 top, u32 first) {
     constexpr u32 stage = TILE * depth, half = TILE / 2;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void add_up(float (&sums)[TILE / 32][TILE / 16][4], u
                 wide_lines_to<TILE, WIDE>(right + to, b, step * depth, k, first, n);
             }
         }
-        // A group a step, even where it is empty, so that the oldest of three is the step that comes next.
+        // One group per step, even if it is empty, so that the oldest of three is the next step.
         copy_commit();
     };
 #pragma unroll 1
@@ -108,7 +108,7 @@ __device__ __forceinline__ void add_up(float (&sums)[TILE / 32][TILE / 16][4], u
 #pragma unroll 1
     for (u32 step = 0; step < steps; ++step) {
         copy_wait<stages - 2>();
-        // Behind it everybody's copies of this step are there, and everybody is done with the step before, whose place is next.
+        // After it, all copies of this step have arrived and all warps have used the previous step, whose slot is next.
         __syncthreads();
         fetch(step + stages - 1);
         multiply<TILE, TRANSPOSED>(sums, left + step % stages * stage, right + step % stages * stage, row, column);
@@ -134,7 +134,7 @@ template <int TILE, bool TRANSPOSED> __device__ __forceinline__ void matmul(PARA
         add_up<TILE, TRANSPOSED, false>(sums, left, right, a, b, m, n, k, top, first);
     }
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp / 2 * (TILE / 2), column = warp % 2 * (TILE / 2);
-    // Nothing is on its way any more, and nobody reads. Rows of C pass through shared memory to be written whole.
+    // All copies and reads are complete. Rows of C pass through shared memory so that whole rows are written.
     constexpr u32 pitch = TILE + 8, pieces = TILE / 8;
     __syncthreads();
 #pragma unroll

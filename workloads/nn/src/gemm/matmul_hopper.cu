@@ -1,20 +1,21 @@
-// The product of matrices in bf16 for Hopper, sums in f32: C = A B, B as it lies ([k, n]) or transposed ([n, k]).
+// Matrix products in bf16 for Hopper, with f32 sums: C = A B, B as [k, n] or transposed as [n, k].
 //
-// A block stays on its multiprocessor and makes one tile of C after another. Of its three warpgroups one asks the copy engine
-// for steps of 64 of the sum, which pass through a ring in shared memory, and gives its registers away; two multiply 128 rows
-// each. While they write a tile the ring fills with the next one. A tile is as large as registers and shared memory allow: with
-// 256 x 192 a step brings in 56 KB for 1536 cycles of products, where one of 128 x 256 would want 48 KB for 1024. Rows of all
-// arrays are multiples of 16 bytes; what lies outside an array counts as 0 and is not written.
+// A persistent block computes one tile of C after another. Of its three warpgroups, one issues copies of steps of 64 of
+// the sum, which pass through a ring in shared memory, and releases its registers; the other two multiply 128 rows
+// each. While they write a tile, the ring fills with the next one. A tile is as large as registers and shared memory
+// allow: with 256 x 192, a step loads 56 KB for 1536 cycles of products; with 128 x 256 it would load 48 KB for 1024.
+// Rows of all arrays are multiples of 16 bytes; values outside an array count as 0 and are not written.
 
 enum { rows = 256, depth = 64, stages = 3, warpgroup = 128, parts = 2, part_rows = 128 };
-// Rows of a product, and rows and columns of a box of B that is not transposed.
+// Rows of a product; also rows and columns of a box of B if it is not transposed.
 enum { box = 64, box_bytes = box * tile_row_bytes };
 enum { left_bytes = rows * tile_row_bytes };
-// Columns of a tile: whole boxes of B where it is not transposed. Otherwise 176: a square of 4096 is 384 such tiles, where 132
-// multiprocessors make 396 in three rounds, and as many rounds make 352 of 192 columns.
+// Columns of a tile: whole boxes of B if it is not transposed. Otherwise 176: a square of 4096 has 384 such tiles, for
+// which 132 multiprocessors have 396 places in three rounds; with 192 columns it also takes three rounds, for 352
+// tiles.
 template <bool TRANSPOSED> constexpr u32 columns = TRANSPOSED ? 176 : 192;
 template <bool TRANSPOSED> constexpr u32 stage_bytes = left_bytes + columns<TRANSPOSED> * tile_row_bytes;
-// Values of a row in shared memory of what a warp writes: such rows do not collide.
+// Row pitch of a warp's output in shared memory, in values; rows have no bank conflicts.
 template <bool TRANSPOSED> constexpr u32 pitch = columns<TRANSPOSED> + 8;
 
 struct Task {
@@ -26,8 +27,8 @@ struct Tile {
     u32 top, left;
 };
 
-// What a block takes next, if anything: tiles that are made at the same time are about a square of C, so that they read the same
-// rows of A and columns of B, and memory is asked for each of them once.
+// The next tile of a block, if any. Tiles that are computed at the same time cover roughly a square of C, so that they
+// share rows of A and columns of B, and each is read from memory once.
 template <bool TRANSPOSED> __device__ __forceinline__ bool take(const Task& task, u32 at, Tile& tile) {
     constexpr u32 together = 2048 / rows, wide = columns<TRANSPOSED>;
     const u32 down = (task.m + rows - 1) / rows, across = (task.n + wide - 1) / wide;
@@ -38,12 +39,12 @@ template <bool TRANSPOSED> __device__ __forceinline__ bool take(const Task& task
     return true;
 }
 
-// Barriers of a block: full when the bytes have come, and empty when each warp that used them says so.
+// Barriers of a block: `full` completes when the bytes have arrived, `empty` when each warp that used them has arrived.
 struct Barriers {
     u64 full[stages], empty[stages];
 };
 
-// A place in the ring, and the parity of its turn.
+// A slot of the ring, and the parity of its phase.
 struct Slot {
     u32 at, parity;
     __device__ __forceinline__ void step() {
@@ -59,7 +60,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void copies(const TensorMa
         for (u32 start = 0; start < task.k; start += depth) {
             u64* const full = &barriers.full[slot.at];
             u8* const to = ring + slot.at * stage_bytes<TRANSPOSED>;
-            // A place that was never used counts as empty.
+            // A slot that was never used counts as empty.
             barrier_wait(&barriers.empty[slot.at], slot.parity ^ 1);
             barrier_arrive_expect(full, stage_bytes<TRANSPOSED>);
             tile_copy(to, a, full, start, tile.top, 0);
@@ -72,7 +73,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void copies(const TensorMa
         }
 }
 
-// Begins to add a step to both halves of a part's rows.
+// Starts to add a step to both halves of a part's rows.
 __device__ __forceinline__ void multiply(float (&upper)[88], float (&lower)[88], u32 left, u32 right) {
 #pragma unroll
     for (u32 e = 0; e < depth; e += 16) {
@@ -90,13 +91,13 @@ __device__ __forceinline__ void multiply(float (&upper)[96], float (&lower)[96],
     }
 }
 
-// Writes a warp's 16 rows of a tile from row `top` on, whole rows through a place in shared memory of its own.
+// Writes a warp's 16 rows of a tile, starting at row `top`, as whole rows through separate shared memory.
 template <bool TRANSPOSED>
 __device__ __forceinline__ void write(const float (&sums)[columns<TRANSPOSED> / 2], u16* place, u16* c, const Task& task, u32 top, u32 left) {
-    // A lane's own number, of which the compiler does not know that it had it before: places are found again each time, so that
-    // they take no registers meanwhile.
+    // The lane's index, in a form that the compiler cannot reuse: addresses are recomputed each time, so that they
+    // occupy no registers in between.
     const u32 lane = __shfl_sync(WHOLE_WARP, threadIdx.x, threadIdx.x) % 32;
-    // The rows before these have been read.
+    // The previous rows have been read.
     __syncwarp();
 #pragma unroll
     for (u32 j = 0; j < columns<TRANSPOSED> / 16; ++j) {
@@ -106,7 +107,7 @@ __device__ __forceinline__ void write(const float (&sums)[columns<TRANSPOSED> / 
         store_matrices(place + lane % 16 * pitch<TRANSPOSED> + (2 * j + lane / 16) * 8, four);
     }
     __syncwarp();
-    // Eight lanes a row, four rows and 64 columns at a time.
+    // Eight lanes per row, four rows and 64 columns at a time.
     const u32 line = lane / 8, piece = lane % 8 * 8;
     const u16* const from = place + line * pitch<TRANSPOSED> + piece;
     u16* const to = c + static_cast<u64>(top + line) * task.n + left + piece;
@@ -115,7 +116,7 @@ __device__ __forceinline__ void write(const float (&sums)[columns<TRANSPOSED> / 
         uint4 v[3];
 #pragma unroll
         for (u32 g = 0; g < 3; ++g) {
-            // Beyond the tile the first columns once more.
+            // Beyond the tile, repeats the first columns.
             v[g] = *reinterpret_cast<const uint4*>(from + i * pitch<TRANSPOSED> + (g * 64 + piece < columns<TRANSPOSED> ? g * 64 : 0));
         }
 #pragma unroll
@@ -131,7 +132,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void products(u16* c, cons
     Slot slot = {0, 0};
     Tile tile;
     for (u32 at = blockIdx.x; take<TRANSPOSED>(task, at, tile); at += gridDim.x) {
-        // Zeros, though the first step could do without: so that registers are free while the tile before is written.
+        // Zeroed although the first step need not add: this keeps registers free while the previous tile is written.
         float upper[columns<TRANSPOSED> / 2], lower[columns<TRANSPOSED> / 2];
 #pragma unroll
         for (u32 i = 0; i < columns<TRANSPOSED> / 2; ++i) upper[i] = lower[i] = 0.0f;
@@ -142,7 +143,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void products(u16* c, cons
             products_begin();
             multiply(upper, lower, left + part * part_rows * tile_row_bytes, left + left_bytes);
             products_commit();
-            // While this step is multiplied, the place of the one before is given back.
+            // While this step is multiplied, release the previous step's slot.
             products_wait<1>(upper);
             if (lane == 0 && start > 0) barrier_arrive(&barriers.empty[before]);
             before = slot.at;
@@ -175,7 +176,7 @@ template <bool TRANSPOSED> __device__ __forceinline__ void matmul(const TensorMa
         barriers_made();
     }
     __syncthreads();
-    // The same for all lanes of a warp, and the compiler must know: otherwise it multiplies one step after the other.
+    // Uniform within a warp, and the compiler must know it: otherwise it serialises the products.
     const u32 role = __shfl_sync(WHOLE_WARP, threadIdx.x / warpgroup, 0);
     if (role == 0) {
         registers_down<24>();

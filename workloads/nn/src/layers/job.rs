@@ -228,7 +228,7 @@ pub(super) fn rows_of(dimension: usize) -> usize {
     (PIECE / dimension.max(1)).max(1).next_multiple_of(LINE / 4)
 }
 
-/// Whether outputs are stored past the caches, and the words that say so.
+/// True to use non-temporal stores, and a description of the choice.
 fn choose_stores(op: Op, method: Method, shape: &Shape) -> (bool, String) {
     if output_lengths(op, shape)[0] == 0 || op == Op::CrossEntropyLoss {
         return (false, String::new());

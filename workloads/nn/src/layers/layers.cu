@@ -1,12 +1,13 @@
-// The layer operations in f32. Activations and squared errors go element by element, 64 bytes a thread on their way at once;
-// normalisation, softmax and cross-entropy hold rows of up to 32768 values in registers and go over longer ones in steps.
+// The layer operations in f32. Activations and squared errors are elementwise, with 64 bytes per thread in flight;
+// normalisation, softmax and cross-entropy hold rows of up to 32768 values in registers and loop over longer ones.
 //
-// NaN and infinity do as on the processor: comparisons keep NaN where PyTorch does.
+// NaN and infinity behave as on the CPU: comparisons propagate NaN where PyTorch's do.
 
-// Threads of a block of the kernels that go element by element.
+// Threads per block of the elementwise kernels.
 constexpr u32 BLOCK = 256;
 
-// x Phi(x) by Phi(-|x|) = 2^z(|x|), z a polynomial (`gelu_exponent.rs`): the tail keeps its digits, and nothing branches.
+// x Phi(x) with Phi(-|x|) = 2^z(|x|), z a polynomial (`gelu_exponent.rs`): the tail keeps its precision, without
+// branches.
 __device__ __forceinline__ float gelu_exact(float x) {
     const float a = fabsf(x);
     float z = -8.080689327e-07f;
@@ -46,8 +47,8 @@ template <int WHAT> __device__ __forceinline__ float4 element(float4 a, float4 b
     return make_float4(element<WHAT>(a.x, b.x), element<WHAT>(a.y, b.y), element<WHAT>(a.z, b.z), element<WHAT>(a.w, b.w));
 }
 
-// y = f(x), or f(x, second) for functions of two. A thread takes several vectors of 16 bytes, a block's side by side, or one
-// where the grid has a thread for each. All loads stand before the first store, which they may not pass.
+// y = f(x), or f(x, second) for binary functions. A thread takes several 16-byte vectors, a block's being adjacent, or
+// one if the grid has enough threads. All loads come before the first store, which they may not pass.
 template <int WHAT> __device__ __forceinline__ void elements(const float* x, const float* second, float* y, u64 n) {
     constexpr bool two = WHAT == swish_times || WHAT == squared_error || WHAT == sum_of_two;
     constexpr u32 most = two ? 2 : 4;
@@ -70,7 +71,7 @@ template <int WHAT> __device__ __forceinline__ void elements(const float* x, con
     }
 #pragma unroll 1
     for (u32 i = 0; i < (one ? BLOCK : most * BLOCK) && begin + i + threadIdx.x < vectors; i += BLOCK) to[i] = element<WHAT>(from[i], with[i]);
-    // The last block, which is not whole, sees to the values behind the last vector.
+    // The last, incomplete block also handles the values after the last vector.
     if (blockIdx.x + 1 == gridDim.x && threadIdx.x < n % 4) {
         const u64 k = vectors * 4 + threadIdx.x;
         y[k] = element<WHAT>(x[k], two ? second[k] : 0.0f);
@@ -84,8 +85,8 @@ extern "C" __launch_bounds__(256, 6) __global__ void swiglu(const float* x, cons
 extern "C" __launch_bounds__(256, 6) __global__ void add(const float* x, const float* second, float* y, u64 n) { elements<sum_of_two>(x, second, y, n); }
 extern "C" __launch_bounds__(256, 6) __global__ void squared_errors(const float* x, const float* second, float* y, u64 n) { elements<squared_error>(x, second, y, n); }
 
-// y = GELU(x + bias) of rows of d values, in place where y is x. A thread keeps its columns and their bias and takes several
-// rows, or one where the grid has a thread for each. T is what it reads at once.
+// y = GELU(x + bias) of rows of d values, in place if y is x. A thread keeps its columns and their bias and takes
+// several rows, or one if the grid has enough threads. T is its access width.
 template <int WHAT, class T, u32 ROWS> __device__ __forceinline__ void biased(const float* x, const float* bias, float* y, u64 rows, u32 d) {
     const bool one = static_cast<u64>(gridDim.x) * blockDim.y >= rows;
     const u64 begin = static_cast<u64>(blockIdx.x) * (one ? blockDim.y : ROWS * blockDim.y) + threadIdx.y;
@@ -116,8 +117,8 @@ template <int WHAT> __device__ __forceinline__ void biased(const float* x, const
 extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_exactly>(x, bias, y, rows, d); }
 extern "C" __launch_bounds__(256, 5) __global__ void bias_gelu_approximate(const float* x, const float* bias, float* y, u64 rows, u32 d) { biased<gelu_by_tanh>(x, bias, y, rows, d); }
 
-// Adds up the sums of all blocks, of which the first thread of each holds its own. The last block to come does it, in the order of
-// their numbers, whichever it is.
+// Adds up the sums of all blocks; the first thread of each block passes its part. The last block to arrive adds them,
+// in the order of their numbers.
 template <u32 THREADS> __device__ __forceinline__ void finish(double part, double* sums, u32* come, float* loss, double scale) {
     if (!last_with_part(part, sums, come)) return;
     double total = 0.0;
@@ -137,7 +138,7 @@ __device__ __forceinline__ float squares(float4 a, float4 b) {
     return sum_of(e);
 }
 
-// The sum of squared differences, times `scale`: eight of them at a time in f32, those sums in f64.
+// The sum of squared differences, times `scale`: in f32 for eight of them, in f64 beyond.
 extern "C" __launch_bounds__(256, 6) __global__ void mse(const float* x, const float* target, double* sums, u32* come, float* loss, u64 n, double scale) {
     const u64 step = static_cast<u64>(gridDim.x) * BLOCK, vectors = n / 4;
     const float4* from = reinterpret_cast<const float4*>(x);
@@ -154,12 +155,12 @@ extern "C" __launch_bounds__(256, 6) __global__ void mse(const float* x, const f
     finish<BLOCK>(over_row<BLOCK, 0>(total, 0.0, Add()), sums, come, loss, scale);
 }
 
-// Layer normalisation of x, or of x + residual, which then goes to `sum`; `share` is 1 / d. The differences from a first mean,
-// which a sum in f32 leaves a little off, tell how far it is off, and with their squares the variance: rows far from 0 keep
-// their digits.
+// Layer normalisation of x, or of x + residual, which is then stored in `sum`; `share` is 1 / d. A first mean in f32 is
+// slightly off; the differences from it give its error, and with their squares the variance, so that rows far from 0
+// keep their precision.
 #define NORM const float *x, const float *residual, const float *gamma, const float *beta, float *y, float *sum, u64 rows, u32 d, float share, float eps
 
-// What a row's values are taken from and multiplied by: y = ((x - mean) * inverse - off) * gamma + beta.
+// Offset and factor of a row: y = ((x - mean) * inverse - off) * gamma + beta.
 struct Norm {
     float mean, inverse, off;
     __device__ __forceinline__ float of(float x, float gamma, float beta) const { return fmaf(fmaf(x - mean, inverse, -off), gamma, beta); }
@@ -205,14 +206,14 @@ template <u32 THREADS, u32 VECTORS, bool RESIDUAL, bool WIDE> __device__ __force
 #pragma unroll
     for (u32 i = 0; i < VECTORS; ++i) {
         const Four<WIDE> four(i, place.lane, THREADS);
-        // Nor have they any for loads that pass the stores below.
+        // They have none for loads that pass the stores below, either.
         const float4 g = THREADS < 512 ? four.read_constant(gamma, here) : four.read(gamma, here, 0.0f);
         const float4 b = THREADS < 512 ? four.read_constant(beta, here) : four.read(beta, here, 0.0f);
         four.write(y + at, here, found.of(v[i], g, b));
     }
 }
 
-// The same for rows of any length, a block each: a pass for the mean, one for the variance and one that writes.
+// The same for rows of any length, one block each: a pass for the mean, one for the variance and one that writes.
 template <u32 THREADS, u32 VECTORS, bool RESIDUAL, bool WIDE> __device__ __forceinline__ void norm_long(NORM) {
     const u64 start = blockIdx.x * static_cast<u64>(d);
     const u32 step = 4 * VECTORS * THREADS;
@@ -268,7 +269,7 @@ template <bool RESIDUAL> __device__ __forceinline__ void norm_long(NORM) {
     }
 }
 
-// Rows of up to 64, 256 and 1024 values; of up to 32 a thread of a block; of any length.
+// Rows of up to 64, 256 and 1024 values; of up to 32 per thread of a block; of any length.
 extern "C" __launch_bounds__(256, 8) __global__ void layer_norm_64(NORM) { norm<8, 2, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(256, 4) __global__ void layer_norm_256(NORM) { norm<16, 4, false>(NORM_ARGUMENTS); }
 extern "C" __launch_bounds__(128, 8) __global__ void layer_norm_1024(NORM) { norm<32, 8, false>(NORM_ARGUMENTS); }
@@ -292,7 +293,7 @@ template <u32 THREADS, u32 VECTORS, bool WIDE> __device__ __forceinline__ void s
 #pragma unroll
     for (u32 i = 0; i < VECTORS; ++i) v[i] = Four<WIDE>(i, place.lane, THREADS).read(x + at, here, -INFINITE);
     const Exponentials own = exponentials(v), all = over_row<THREADS>(own);
-    // A row of nothing but -inf has the sum 0: infinity times 0 is NaN there.
+    // A row of only -inf has the sum 0, and infinity times 0 is NaN there.
     const float factor = quick_exponential(own.most - base_of(all.most)) * quick_inverse(all.sum);
 #pragma unroll
     for (u32 i = 0; i < VECTORS; ++i) Four<WIDE>(i, place.lane, THREADS).write(y + at, here, v[i] * factor);
@@ -333,10 +334,10 @@ extern "C" __launch_bounds__(512, 3) __global__ void softmax_long(SOFTMAX) {
     }
 }
 
-// The loss of each row to `losses`, or, where `loss` is not null, their sum times `scale` there.
+// Writes the loss of each row to `losses`, or, if `loss` is not null, their sum times `scale` to `loss`.
 #define LOSSES const float *x, const i64 *labels, float *losses, double *sums, u32 *come, float *loss, u64 rows, u32 d, double scale
 
-// LONG is whether the block goes over a row in steps.
+// LONG: the block loops over the row.
 template <u32 THREADS, u32 VECTORS, bool LONG, bool WIDE> __device__ __forceinline__ void losses_of_rows(LOSSES) {
     constexpr u32 together = Place<THREADS>::rows, block_threads = threads_of_block<THREADS>();
     double total = 0.0;
@@ -363,7 +364,7 @@ template <u32 THREADS, u32 VECTORS, bool LONG, bool WIDE> __device__ __forceinli
             if (losses) losses[place.row] = value;
             total += value;
         }
-        // The next row's sums go to the memory that these were read from.
+        // The next row's sums reuse the memory that these were read from.
         if (THREADS > 32) __syncthreads();
     }
     if (loss) finish<block_threads>(over_row<block_threads, 0>(total, 0.0, Add()), sums, come, loss, scale);

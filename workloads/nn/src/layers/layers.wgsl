@@ -1,26 +1,26 @@
-// The layer operations in f32. Activations and squared errors go element by element; normalisation, softmax and
-// cross-entropy take a group a row. NaN and infinity do as on the processor.
+// The layer operations in f32. Activations and squared errors are elementwise; normalisation, softmax and cross-entropy
+// use one workgroup per row. NaN and infinity behave as on the CPU.
 //
-// Functions that stand in no line of this file stand in `portable.wgsl` behind it.
+// Functions that this file does not define are in `portable.wgsl`, which is appended.
 
 struct Shape {
-    // Elements, or rows.
+    // Number of elements, or of rows.
     n: u32,
     // Length of a row.
     d: u32,
-    // Added to a variance, or what a sum is multiplied by.
+    // Added to a variance, or the factor of a sum.
     number: f32,
-    // 1 where there is a second array.
+    // 1 if there is a second array.
     second: u32,
 }
 
 @group(0) @binding(0) var<uniform> shape: Shape;
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read> second: array<f32>;
-// Element by element.
+// Elementwise operations.
 @group(0) @binding(3) var<storage, read_write> y: array<f32>;
 @group(0) @binding(2) var<storage, read_write> alone: array<f32>;
-// Sums as pairs of a number and what rounding took off it.
+// Sums, each as a pair of a number and its rounding error.
 @group(0) @binding(3) var<storage, read_write> sums: array<vec2<f32>>;
 @group(0) @binding(1) var<storage, read> summands: array<vec2<f32>>;
 @group(0) @binding(2) var<storage, read_write> total: array<f32>;
@@ -33,7 +33,7 @@ struct Shape {
 @group(0) @binding(2) var<storage, read> labels: array<vec2<u32>>;
 @group(0) @binding(4) var<storage, read_write> losses: array<f32>;
 
-// Threads of a group: along the elements, and along a row.
+// Threads per workgroup: for elementwise operations, and per row.
 const SPREAD: u32 = 256;
 const ROW: u32 = 128;
 
@@ -104,7 +104,7 @@ fn squared_errors(me: Invocation) {
 
 var<workgroup> pairs: array<vec2<f32>, 256>;
 
-// The sum of what all threads of a group of 256 hold, in thread 0.
+// The sum over all threads of a workgroup of 256, in thread 0.
 fn sum_of_pairs(own: vec2<f32>, local: u32) -> vec2<f32> {
     pairs[local] = own;
     for (var half = SPREAD / 2; half > 0; half /= 2) {
@@ -116,7 +116,7 @@ fn sum_of_pairs(own: vec2<f32>, local: u32) -> vec2<f32> {
     return pairs[0];
 }
 
-// The sum of squared differences: one sum a group.
+// The sum of squared differences: one sum per workgroup.
 @compute @workgroup_size(256)
 fn squared_error_sums(me: Invocation) {
     var own = vec2<f32>(0.0, 0.0);
@@ -131,7 +131,7 @@ fn squared_error_sums(me: Invocation) {
     }
 }
 
-// Adds n sums up and scales them: one group.
+// Adds up n sums and scales the result, in one workgroup.
 @compute @workgroup_size(256)
 fn reduce_sums(@builtin(local_invocation_index) local: u32) {
     var own = vec2<f32>(0.0, 0.0);
@@ -146,7 +146,7 @@ fn reduce_sums(@builtin(local_invocation_index) local: u32) {
 
 var<workgroup> parts: array<f32, 128>;
 
-// The sum of what all threads of a group of 128 hold; every thread gets it.
+// The sum over all threads of a workgroup of 128; every thread gets it.
 fn over_row(own: f32, local: u32) -> f32 {
     workgroupBarrier();
     parts[local] = own;
@@ -173,7 +173,7 @@ fn largest_of_row(own: f32, local: u32) -> f32 {
     return parts[0];
 }
 
-// A value of what is normalised: x, or x + second.
+// A value to normalise: x, or x + second.
 fn value(k: u32) -> f32 {
     if shape.second != 0 {
         return x[k] + second[k];
@@ -181,11 +181,12 @@ fn value(k: u32) -> f32 {
     return x[k];
 }
 
-// Layer normalisation of x, or of x + second, which then goes to `added`. The variance is of the differences from the mean.
+// Layer normalisation of x, or of x + second, which is then stored in `added`. The variance is that of the differences
+// from the mean.
 @compute @workgroup_size(128)
 fn layer_norm(me: Invocation) {
     let here = index(me);
-    // Groups beyond the last row do a row again, so that all threads meet at the barriers; they write nothing.
+    // Workgroups beyond the last row repeat it, so that all threads reach the barriers; they write nothing.
     let row = min(here, shape.n - 1) * shape.d;
     var sum = 0.0;
     for (var k = me.local; k < shape.d; k += ROW) {
@@ -199,7 +200,7 @@ fn layer_norm(me: Invocation) {
     }
     let variance = over_row(squares, me.local) / f32(shape.d) + shape.number;
     let near = 1.0 / sqrt(variance);
-    // A step of Newton, since a root may be a few units off. Nothing is to be gained beyond the ends of the range.
+    // One Newton step, since a root may be a few units off. It cannot help at the extremes of the range.
     let better = near * (1.5 - 0.5 * variance * near * near);
     let inverse = select(near, better, is_finite(better));
     if here >= shape.n {
@@ -214,8 +215,8 @@ fn layer_norm(me: Invocation) {
     }
 }
 
-// The largest value of a row and the sum of e^(x - largest). Each thread begins with a value of the row, so that a row of
-// nothing but -infinity needs no infinite constant.
+// The largest value of a row and the sum of e^(x - largest). Each thread starts with a value of the row, so that a row
+// of only -infinity needs no infinite constant.
 fn log_sum(row: u32, local: u32) -> vec2<f32> {
     var own = x[row + min(local, shape.d - 1)];
     for (var k = local; k < shape.d; k += ROW) {
@@ -243,7 +244,7 @@ fn softmax(me: Invocation) {
     }
 }
 
-// The loss of each row, as a pair for the sum and as it is.
+// The loss of each row, as a pair for the sum and as a plain value.
 @compute @workgroup_size(128)
 fn cross_entropy(me: Invocation) {
     let here = index(me);

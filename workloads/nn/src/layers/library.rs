@@ -8,32 +8,32 @@ use super::job::rows_of;
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan, Way};
 
-/// Bytes of a cache line, which is what a streamed store should fill.
+/// Size of a cache line in bytes, which a streaming store should fill.
 const LINE: usize = 64;
 
-/// The inputs of an operation. Arrays that it does not use stay empty.
+/// The inputs of an operation; arrays that it does not use are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct Layer<'a> {
     /// Name of the workload (`layer-norm`).
     pub name: &'a str,
-    /// Values of a row: the extent of the last axis.
+    /// Values per row: the extent of the last axis.
     pub dimension: usize,
-    /// The main input, whole rows.
+    /// The main input, in complete rows.
     pub x: &'a [f32],
-    /// `target`, `residual` or `up`; as long as `x`.
+    /// `target`, `residual` or `up`, with the length of `x`.
     pub second: &'a [f32],
-    /// `gamma` and `beta`, or `bias`; one value a column.
+    /// `gamma` and `beta`, or `bias`, with one value per column.
     pub vectors: [&'a [f32]; 2],
     /// Class of each row, for `cross-entropy-loss`.
     pub labels: &'a [i64],
     /// Added to the variance.
     pub eps: f32,
-    /// The tanh form of GELU.
+    /// True for the tanh form of GELU.
     pub tanh: bool,
 }
 
 impl<'a> Layer<'a> {
-    /// The operation `name` on rows of `dimension` values, with nothing but its main input.
+    /// The operation `name` on rows of `dimension` values, with only its main input.
     pub fn new(name: &'a str, x: &'a [f32], dimension: usize) -> Self {
         Self { name, dimension, x, second: &[], vectors: [&[], &[]], labels: &[], eps: 1e-5, tanh: false }
     }
@@ -131,12 +131,12 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// The pieces of an output; none if the operation does not have it.
+/// The pieces of an output; none if the operation does not have that output.
 fn cut(array: &mut [f32], len: usize) -> impl Iterator<Item = &mut [f32]> {
     array.chunks_mut(len.max(1))
 }
 
-/// The `i`-th `len` values; empty if the array is not used.
+/// The `i`-th piece of `len` values; empty if the array is not used.
 fn part<T>(array: &[T], i: usize, len: usize) -> &[T] {
     array.get(i * len..((i + 1) * len).min(array.len())).unwrap_or(&[])
 }

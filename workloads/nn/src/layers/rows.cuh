@@ -1,13 +1,14 @@
-// Rows in registers. THREADS share a row: lanes of a warp, or a block of several warps. Each holds VECTORS times four values of it,
-// all of which are on their way before the first is used. Where rows are WIDE, their length is a multiple of 4 and four values
-// are one access of 16 bytes; elsewhere they lie a step apart, so that a warp's accesses still join.
+// Rows in registers. THREADS threads share a row: lanes of a warp, or a block of several warps. Each holds VECTORS
+// times four of its values, all of which are loaded before the first is used. If rows are WIDE, their length is a
+// multiple of 4 and four values are one 16-byte access; otherwise they are a stride apart, so that a warp's accesses
+// are still coalesced.
 
-// Threads of a block: several rows of lanes, or the one.
+// Threads per block: several rows of lanes, or one row.
 template <u32 THREADS> __device__ __forceinline__ constexpr u32 threads_of_block() {
     return THREADS > 32 ? THREADS : THREADS == 32 ? 128 : 256;
 }
 
-// A row and this thread's place among those that share it.
+// A row, and this thread's index among those that share it.
 template <u32 THREADS> struct Place {
     static constexpr u32 rows = threads_of_block<THREADS>() / THREADS;
     u64 row;
@@ -15,12 +16,12 @@ template <u32 THREADS> struct Place {
     __device__ __forceinline__ explicit Place(u64 block) : row(block * rows + threadIdx.x / THREADS), lane(threadIdx.x % THREADS) {}
 };
 
-// Where the four values of vector i of a thread are: from column `own + ahead`, each `step` behind the one before, if below d.
-// What does not depend on the thread stands apart, as the offset of an instruction.
+// Columns of the four values of a thread's vector i: the first is `own + ahead`, the others follow at distance `step`,
+// if below d. The part that does not depend on the thread is separate, as the immediate offset of an instruction.
 template <bool WIDE> struct Four {
     u32 own, ahead, step;
     __device__ __forceinline__ Four(u32 i, u32 lane, u32 threads) : own(WIDE ? 4 * lane : lane), ahead(4 * i * threads), step(WIDE ? 1 : threads) {}
-    // Wide rows end with a vector.
+    // Wide rows end with a complete vector.
     __device__ __forceinline__ bool holds(u32 j, u32 d) const { return own + ahead + (WIDE ? 0 : j * step) < d; }
     __device__ __forceinline__ float4 read(const float* row, u32 d, float none) const {
         const float* const from = row + own;
@@ -28,7 +29,7 @@ template <bool WIDE> struct Four {
         return make_float4(holds(0, d) ? from[ahead] : none, holds(1, d) ? from[ahead + step] : none,
                            holds(2, d) ? from[ahead + 2 * step] : none, holds(3, d) ? from[ahead + 3 * step] : none);
     }
-    // Of what nobody writes during the launch: such loads may pass stores.
+    // For arrays that the launch does not write: such loads may pass stores.
     __device__ __forceinline__ float4 read_constant(const float* row, u32 d) const {
         const float* const from = row + own;
         if (WIDE) return holds(0, d) ? __ldg(reinterpret_cast<const float4*>(from + ahead)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -46,7 +47,7 @@ template <bool WIDE> struct Four {
         if (holds(2, d)) to[ahead + 2 * step] = v.z;
         if (holds(3, d)) to[ahead + 3 * step] = v.w;
     }
-    // Adds the differences from the mean of those that are there up, and their squares.
+    // Adds up the differences from the mean of the values below d, and their squares.
     __device__ __forceinline__ void differences(float4 v, float mean, u32 d, float& sum, float& squares) const {
         const float4 e = make_float4(v.x - mean, v.y - mean, v.z - mean, v.w - mean);
         if (WIDE) {
@@ -73,19 +74,19 @@ struct Add {
     template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
 };
 struct Larger {
-    // As on the processor: the running maximum stays where the new value is NaN.
+    // As on the CPU: keeps the running maximum if the new value is NaN.
     __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// What LANES lanes hold, combined; each gets it.
+// Combines the values of LANES lanes; each lane gets the result.
 template <u32 LANES, class T, class F> __device__ __forceinline__ T over_lanes(T value, F combine) {
 #pragma unroll
     for (u32 by = LANES / 2; by > 0; by /= 2) value = combine(value, __shfl_xor_sync(WHOLE_WARP, value, by));
     return value;
 }
 
-// What the threads of a row hold, combined; each gets it. Blocks are whole warps. Each call of a kernel has a slot of its own, so
-// that one barrier is enough; who calls again in a loop needs another between.
+// Combines the values of a row's threads; each gets the result. Blocks are whole warps. Each call in a kernel has a
+// separate SLOT, so that one barrier is enough; a call in a loop needs another barrier in between.
 template <u32 THREADS, u32 SLOT, class T, class F> __device__ __forceinline__ T over_row(T value, T none, F combine) {
     value = over_lanes<THREADS < 32 ? THREADS : 32>(value, combine);
     if constexpr (THREADS > 32) {
@@ -98,7 +99,7 @@ template <u32 THREADS, u32 SLOT, class T, class F> __device__ __forceinline__ T 
     return value;
 }
 
-// The same of two sums.
+// The same for two sums.
 template <u32 THREADS> __device__ __forceinline__ void both_over_row(float& a, float& b) {
     constexpr u32 lanes = THREADS < 32 ? THREADS : 32;
     a = over_lanes<lanes>(a, Add());
@@ -125,17 +126,17 @@ __device__ __forceinline__ float4 quick_exponential(float4 v, float base) {
     return make_float4(quick_exponential(v.x - base), quick_exponential(v.y - base), quick_exponential(v.z - base), quick_exponential(v.w - base));
 }
 
-// What exponents are taken relative to: the largest value, where anything is above -inf.
+// The base of the exponents: the largest value, if any is above -inf.
 __device__ __forceinline__ float base_of(float most) {
     return most == -INFINITE ? 0.0f : most;
 }
 
-// The largest of some values and the sum of e^(value - base_of(largest)).
+// The largest of some values, and the sum of e^(value - base_of(largest)).
 struct Exponentials {
     float most, sum;
 };
 
-// Those of all threads of a row.
+// Combines those of all threads of a row.
 template <u32 THREADS> __device__ __forceinline__ Exponentials over_row(Exponentials own) {
     constexpr u32 lanes = THREADS < 32 ? THREADS : 32;
     auto reduced = [](Exponentials e) {
@@ -174,7 +175,7 @@ __device__ __forceinline__ float sum_of(float4 v) {
     return (v.x + v.y) + (v.z + v.w);
 }
 
-// Puts e^(v - base_of(largest)) in the place of values of a thread.
+// Replaces a thread's values by e^(v - base_of(largest)).
 template <u32 VECTORS> __device__ __forceinline__ Exponentials exponentials(float4 (&v)[VECTORS]) {
     Exponentials own = {-INFINITE, 0.0f};
 #pragma unroll
@@ -187,13 +188,13 @@ template <u32 VECTORS> __device__ __forceinline__ Exponentials exponentials(floa
     return own;
 }
 
-// Those of two lots of values.
+// Combines those of two sets of values.
 __device__ __forceinline__ Exponentials joined(Exponentials a, Exponentials b) {
     const float most = fmaxf(a.most, b.most), base = base_of(most);
     return {most, a.sum * quick_exponential(a.most - base) + b.sum * quick_exponential(b.most - base)};
 }
 
-// The exponentials of a row of any length, by a block: each thread goes on from what it has.
+// The exponentials of a row of any length, by one block; each thread continues from the values that it has.
 template <u32 THREADS, u32 VECTORS, bool WIDE> __device__ __forceinline__ Exponentials exponentials_of_long(const float* row, u32 d) {
     Exponentials own = {-INFINITE, 0.0f};
     for (u32 at = 0; at < d; at += 4 * VECTORS * THREADS) {

@@ -1,4 +1,4 @@
-// The driver itself, its devices and contexts, and words for errors.
+// Initialisation, devices, contexts, and texts of errors.
 #include <sys/stat.h>
 
 #include "driver.h"
@@ -50,7 +50,7 @@ using namespace rehearsal;
 
 API cuInit(unsigned flags) {
     if (flags != 0) return invalid_value;
-    // As many as the driver has and the user shows.
+    // The devices of the driver that CUDA_VISIBLE_DEVICES allows.
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     const long devices = visible && !*visible ? 0 : knob("REHEARSAL_DEVICES", 1);
     if (devices <= 0) return no_device;
@@ -68,7 +68,7 @@ API cuDriverGetVersion(int* version) {
     return ok;
 }
 
-// The compiler asks for tables of functions inside the driver, and does without them where they are refused.
+// NVRTC asks for tables of internal driver functions, and works without them.
 API cuGetExportTable(const void** table, const void*) {
     *table = nullptr;
     return not_found;
@@ -101,18 +101,18 @@ API cuDeviceTotalMem_v2(size_t* bytes, int device) {
     return known(device) ? ok : invalid_device;
 }
 
-// What the program may ask of a Hopper with few multiprocessors; anything else is not known and said so.
+// Attributes of a Hopper with few multiprocessors; any other is unknown and logged as misuse.
 API cuDeviceGetAttribute(int* value, int which, int device) {
     if (!known(device)) return invalid_device;
     switch (which) {
-        case 1: *value = 1024; return ok;         // threads of a block
-        case 8: *value = 48 << 10; return ok;     // shared memory of a block
+        case 1: *value = 1024; return ok;         // threads per block
+        case 8: *value = 48 << 10; return ok;     // shared memory per block
         case 16: *value = 3; return ok;           // multiprocessors
-        case 38: *value = 1 << 20; return ok;     // second-level cache
-        case 39: *value = 2048; return ok;        // threads of a multiprocessor
+        case 38: *value = 1 << 20; return ok;     // L2 cache
+        case 39: *value = 2048; return ok;        // threads per multiprocessor
         case 75: *value = 9; return ok;           // compute capability
         case 76: *value = 0; return ok;
-        case 97: *value = 227 << 10; return ok;   // shared memory of a block that was allowed it
+        case 97: *value = 227 << 10; return ok;   // shared memory per block after opting in
         default: return misuse("attribute " + std::to_string(which) + " of the device", invalid_value);
     }
 }

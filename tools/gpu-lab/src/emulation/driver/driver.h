@@ -1,16 +1,16 @@
-// A driver of CUDA that executes on the processor, for rehearsals of everything on the host's side: streams are threads with
-// queues, kernels are those of the emulation, and what a real driver refuses is refused here. Nothing that it times says
-// anything about a GPU, and its device says so by its name.
+// A CUDA driver that runs on the CPU, to rehearse all host code: streams are threads with queues, kernels are those of
+// the emulation, and it rejects what a real driver rejects. Its times mean nothing for a GPU, and its device's name
+// says so.
 //
-// Knobs, by the environment:
-//   REHEARSAL_KERNELS=FOLDER    where the emulated sources lie (NAME.cu.so); the driver's own folder otherwise
-//   REHEARSAL_DEVICES=N         devices (1)
-//   REHEARSAL_MEMORY=BYTES      memory of each (4 GiB)
-//   REHEARSAL_SEED=N            in which order threads take their turns (0 forward, 1 backward, else drawn)
-//   REHEARSAL_FAIL=KERNEL:CODE[:NTH[:BLOCKS]]   the NTH launch of a kernel (of so many blocks) fails with this error
+// Settings, from the environment:
+//   REHEARSAL_KERNELS=FOLDER    folder of the emulated sources (NAME.cu.so); default: the driver's folder
+//   REHEARSAL_DEVICES=N         number of devices (1)
+//   REHEARSAL_MEMORY=BYTES      memory per device (4 GiB)
+//   REHEARSAL_SEED=N            order of threads (0 forward, 1 backward, else random)
+//   REHEARSAL_FAIL=KERNEL:CODE[:NTH[:BLOCKS]]   the NTH launch of a kernel (with BLOCKS blocks) fails with this error
 //   REHEARSAL_HANG=KERNEL[:NTH[:BLOCKS]]        .. never ends
-//   REHEARSAL_SLOW_US=N         every piece of work takes so much longer
-//   REHEARSAL_LOG=FILE          what was asked, line by line; `misuse` where a program relies on what no driver promises
+//   REHEARSAL_SLOW_US=N         every work item takes N us longer
+//   REHEARSAL_LOG=FILE          log of all calls; `misuse` marks reliance on behaviour that no driver guarantees
 #pragma once
 
 #include <atomic>
@@ -57,13 +57,13 @@ enum Result {
     captured_event = 907,
 };
 
-// A piece of work in a stream.
+// An item of work in a stream.
 struct Work {
     std::string what;
     std::function<int()> run;
 };
 
-// A gate that was queued and is not over: closed while its word is behind its ticket.
+// A gate that was enqueued and has not ended: closed while its word is less than its ticket.
 struct Closed {
     const volatile uint32_t* opened;
     uint32_t ticket;
@@ -79,14 +79,14 @@ struct Stream {
     std::deque<Work> queue;
     bool busy = false;
     std::deque<Closed> gates;
-    // A capture that was begun: what came since, and whether something spoiled it.
+    // A capture in progress: the work captured so far, and whether an illegal call invalidated it.
     bool capturing = false, spoiled = false;
     std::thread::id capturer;
     std::vector<Work> captured;
 };
 
 struct Event {
-    // How often it was recorded, and the last of them that the stream has come to.
+    // How often it was recorded, and the last record that the stream has reached.
     unsigned asked = 0;
     std::atomic<unsigned> over{0};
     bool captured = false;
@@ -117,14 +117,14 @@ struct Graph {
 struct Context {
     int device = 0;
     bool retained = false;
-    // The first error of work that was under way: everything afterwards says the same.
+    // The first error of asynchronous work; every later call returns it.
     std::atomic<int> lost{ok};
     std::map<uint64_t, size_t> memory;
     size_t held = 0;
     std::set<Stream*> streams;
 };
 
-// The state of the driver. It is never destroyed, since threads may still look at it when the process ends.
+// The state of the driver. Never destroyed, since threads may still use it when the process ends.
 struct Driver {
     std::mutex mutex;
     bool started = false;
@@ -135,37 +135,37 @@ struct Driver {
 Driver& driver();
 
 long knob(const char* name, long otherwise);
-// Writes a line to the log.
+// Appends a line to the log.
 void note(const char* kind, const std::string& what);
 inline int misuse(const std::string& what, int code) {
     note("misuse", what);
     return code;
 }
 
-// The context of this thread, unless the driver was not started, there is none, or it was lost; otherwise why not.
+// Returns this thread's context, or an error if the driver is not initialised or the context is missing or lost.
 int current(Context*& context);
 bool is_handle(const void* handle);
 
-// Whether a call is legal while this thread captures: one that is not spoils the capture.
+// Checks that a call is legal while this thread captures; an illegal one invalidates the capture.
 int outside_capture(Context& context, const char* call);
-// Queues work, or adds it to the capture.
+// Enqueues work, or adds it to the capture.
 int enqueue(Context& context, void* stream, Work work);
 // Waits until a stream is idle or the context is lost.
 int wait_for(Context& context, Stream& stream, const char* call);
-// Waits for all streams, as calls do that no stream orders.
+// Waits for all streams, as synchronous calls do.
 int wait_for_all(Context& context, const char* call);
 bool idle(Context& context);
 
-// Whether a range lies within one allocation.
+// True if a range is inside one allocation.
 bool on_device(Context& context, uint64_t at, size_t bytes);
 bool is_pinned(uint64_t at, size_t bytes);
-// Which guard of an allocation was written over; empty where none was.
+// Names an overwritten guard of an allocation; empty if all are intact.
 std::string damage(Context& context);
 
-// Runs a kernel and says what became of it.
+// Runs a kernel and returns its outcome.
 int execute(Context& context, Stream& stream, Function& function, const unsigned* grid, const unsigned* block, unsigned shared,
             unsigned char* parameters, unsigned nth);
-// Runs the body where a wild access ends the kernel and not the process.
+// Runs `body` so that an invalid access ends the kernel, not the process.
 int sheltered(const std::function<int()>& body);
 
 }  // namespace rehearsal

@@ -1,4 +1,4 @@
-// Graphs by capture of a stream, and arrays as the copy engine sees them.
+// Graphs by stream capture, and tensor maps.
 #include "driver.h"
 
 using namespace rehearsal;
@@ -40,7 +40,7 @@ API cuStreamEndCapture(void* handle, void** graph) {
     return ok;
 }
 
-// A graph ready to be launched: what is queued of it outlives it.
+// An executable graph; enqueued work outlives it.
 struct Executable {
     std::shared_ptr<const std::vector<Work>> nodes;
     bool uploaded = false;
@@ -63,7 +63,7 @@ static int destroy(void* handle, const char* call) {
     return driver().handles.erase(handle) ? ok : misuse(std::string(call) + ": the handle is none", invalid_handle);
 }
 
-// Graphs belong to no context: they can be destroyed after one was lost.
+// Graphs belong to no context: they can be destroyed after a context is lost.
 API cuGraphDestroy(void* graph) {
     const int code = destroy(graph, "cuGraphDestroy");
     if (code == ok) delete static_cast<Graph*>(graph);
@@ -97,7 +97,7 @@ API cuGraphLaunch(void* graph, void* stream) {
                                       }});
 }
 
-// In the encoding of `hopper.h`: address, sizes, steps in bytes, box.
+// The layout of `Map` in `hopper.h`: address, sizes, strides in bytes, box.
 API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const uint64_t* size, const uint64_t* step, const unsigned* box,
                            const unsigned* element_step, int interleave, int swizzle, int promotion, int fill) {
     enum { bfloat16 = 9, swizzle_128 = 3, promote_256 = 3 };

@@ -1,4 +1,4 @@
-// Launches: what a driver refuses, and what becomes of a kernel.
+// Launches: which ones the driver rejects, and the outcome of a kernel.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 namespace rehearsal {
 namespace {
 
-// A knob `KERNEL:NUMBER..`: whether it is about this launch.
+// A setting `KERNEL:NUMBER..`: true if it applies to this launch.
 bool is_about(const char* knob, const std::string& kernel, unsigned nth, uint64_t blocks, bool with_code, int& code) {
     const char* value = std::getenv(knob);
     if (!value) return false;
@@ -28,12 +28,12 @@ struct sigaction before;
 
 void wild_access(int signal, siginfo_t* info, void* where) {
     if (shelter) siglongjmp(*shelter, 1);
-    // Not a kernel's: whoever was there before, which is Rust's word about a stack that is full, or the end.
+    // Not from a kernel: call the previous handler, which is Rust's message about a stack overflow, or end the process.
     if (before.sa_flags & SA_SIGINFO && before.sa_sigaction) return before.sa_sigaction(signal, info, where);
     sigaction(signal, &before, nullptr);
 }
 
-// The gate: spins until its word has come to its ticket, or for as long as it may.
+// The gate: spins until its word reaches its ticket, or until its limit.
 int spin(const unsigned char* parameters, const Function& function) {
     uint64_t opened, limit;
     uint32_t ticket;
@@ -62,7 +62,7 @@ int sheltered(const std::function<int()>& body) {
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         return sigaction(SIGSEGV, &action, &before) == 0;
     }();
-    // The stack of a fiber may be what is full.
+    // A separate stack, since a fiber's may have overflowed.
     static thread_local void* stack = nullptr;
     if (!stack) {
         stack = mmap(nullptr, 64 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -143,14 +143,15 @@ API cuLaunchKernel(void* handle, unsigned x, unsigned y, unsigned z, unsigned i,
     if (shared > std::max(usual, function->dynamic)) return misuse(what + ": more shared memory than it was allowed", invalid_value);
     size_t bytes = 0;
     for (const Parameter& each : function->parameters) bytes = std::max(bytes, size_t(each.offset) + each.bytes);
-    // Copied now, and no byte more than the kernel takes: what the caller does with its own afterwards must not matter.
+    // Copied now, and only the bytes that the kernel takes: the caller may change its copy afterwards.
     std::shared_ptr<unsigned char> copied(static_cast<unsigned char*>(std::aligned_alloc(128, (bytes + 255) / 128 * 128)), std::free);
     for (size_t at = 0; at < function->parameters.size(); ++at) {
         if (!arguments || !arguments[at]) return misuse(what + ": fewer arguments than it takes", invalid_value);
         std::memcpy(copied.get() + function->parameters[at].offset, arguments[at], function->parameters[at].bytes);
     }
     const unsigned nth = ++function->launches;
-    // The first launch of a kernel loads it, unless that was asked for before, and loading may wait for all that runs.
+    // The first launch of a kernel loads it, unless it was loaded explicitly, and loading may wait for all running
+    // work.
     if (!function->loaded && !idle(*context))
         if (const int code = wait_for_all(*context, "loading a kernel at its first launch")) return code;
     function->loaded = true;

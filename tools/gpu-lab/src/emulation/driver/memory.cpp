@@ -1,4 +1,4 @@
-// Memory of the devices, which is this process's own: behind guards, full of garbage, and never beyond its size; copies.
+// Device memory, which is this process's: between guards, filled with garbage, and limited in size; copies.
 #include "driver.h"
 
 namespace rehearsal {
@@ -33,17 +33,17 @@ std::string damage(Context& context) {
     return "";
 }
 
-// Copies at once, as calls do that no stream orders.
+// Copies immediately, as synchronous calls do.
 static int now(Context& context, const char* call, uint64_t device, size_t bytes, const std::function<void()>& copy) {
     if (const int code = outside_capture(context, call)) return code;
     if (!on_device(context, device, bytes)) return misuse(std::string(call) + " beyond an array of the device", invalid_value);
-    // With several streams the others' work may be somebody else's.
+    // With several streams, work in the others may be unrelated.
     if (context.streams.size() == 1 && !idle(context)) misuse(std::string(call) + " while the stream is at work, which it does not wait for", ok);
     copy();
     return ok;
 }
 
-// In the order of the stream; memory that may be paged out makes the caller wait for all that came before.
+// Copies in stream order; for pageable memory the caller waits for all earlier work.
 static int queued(const char* call, uint64_t device, uint64_t host, size_t bytes, void* stream, std::function<void()> copy) {
     Context* context;
     if (const int code = current(context)) return code;
@@ -94,7 +94,7 @@ API cuMemAlloc_v2(uint64_t* at, size_t bytes) {
     return ok;
 }
 
-// Waits for the device, as a real one does; what was given back is garbage at once.
+// Waits for the device, as a real driver does; freed memory becomes garbage at once.
 API cuMemFree_v2(uint64_t at) {
     Context* context;
     if (const int code = current(context)) return code;
@@ -144,7 +144,7 @@ API cuMemHostGetDevicePointer_v2(uint64_t* at, void* host, unsigned flags) {
 API cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
     Context* context;
     if (const int code = current(context)) return code;
-    // A real one may still be on its way to the device when it returns, and no stream here waits for it.
+    // A real copy may still be in flight when the call returns, and no stream here waits for it.
     misuse("cuMemcpyHtoD beside streams that do not wait for it", ok);
     return now(*context, "cuMemcpyHtoD", to, bytes, [=] { std::memcpy(bytes_at(to), from, bytes); });
 }

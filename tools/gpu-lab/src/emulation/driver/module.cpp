@@ -1,5 +1,5 @@
-// Modules: machine code for the device tells its kernels, their parameters and what they take up; what runs is the same source
-// compiled for the processor.
+// Modules: the device's machine code defines kernels, their parameters and their resources; what runs is the same
+// source compiled for the CPU.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned cuda_machine = 190, capability = 90;
 
-// An image of machine code. It comes without its size, which its own table of sections tells.
+// A machine code image. It is passed without its size; its section table defines that.
 struct Image {
     const unsigned char* start;
     const Elf64_Ehdr& head() const { return *reinterpret_cast<const Elf64_Ehdr*>(start); }
@@ -25,9 +25,9 @@ struct Image {
     bool is_cubin() const {
         return std::memcmp(start, ELFMAG, SELFMAG) == 0 && start[EI_CLASS] == ELFCLASS64 && head().e_machine == cuda_machine;
     }
-    // Newer images keep the architecture one byte further up.
+    // Newer images store the architecture one byte higher.
     unsigned architecture() const { return start[EI_ABIVERSION] >= 8 ? head().e_flags >> 8 & 0xff : head().e_flags & 0xff; }
-    // Whether the name of a source stands in it as a string of its own.
+    // True if the name of a source appears in the image as a complete string.
     bool names(const std::string& source) const {
         for (unsigned k = 0; k < head().e_shnum; ++k) {
             const std::string here = name(k);
@@ -49,7 +49,7 @@ uint32_t word(const unsigned char* at) {
     return value;
 }
 
-// Goes through the records of a section of `.nv.info`: a form, a number, and a value or as many bytes as it says.
+// Calls `what` for the records of a `.nv.info` section: a format, a number, and a value or that many bytes.
 void each_record(const Image& image, const Elf64_Shdr& section, const std::function<void(unsigned, const unsigned char*, unsigned)>& tell) {
     const unsigned char* at = image.start + section.sh_offset;
     const unsigned char* end = at + section.sh_size;
@@ -60,7 +60,7 @@ void each_record(const Image& image, const Elf64_Shdr& section, const std::funct
     }
 }
 
-// Kernels of an image by their sections.
+// The kernels of an image, from its sections.
 std::map<std::string, std::unique_ptr<Function>> kernels_of(const Image& image) {
     enum { kernel_parameter = 0x17, kernel_parameter_again = 0x45, most_threads = 0x05, frame = 0x11, registers = 0x2f };
     std::map<std::string, std::unique_ptr<Function>> found;
@@ -104,7 +104,7 @@ std::string folder() {
     return path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
 }
 
-// The emulated source that an image was made from.
+// The library of the emulated source that an image was compiled from.
 void* library_of(const Image& image) {
     DIR* open = opendir(folder().c_str());
     if (!open) return nullptr;
@@ -140,7 +140,7 @@ API cuModuleLoadData(void** module, const void* data) {
     for (auto& [name, function] : made->functions) {
         function->gate = name == "gate" && image.names("gate.cu");
         if (library) *reinterpret_cast<void**>(&function->entry) = dlsym(library, ("emulate_" + name).c_str());
-        // A kernel that nobody has emulated is like one for another device.
+        // A kernel without an emulation is treated like one for another device.
         if (!function->gate && !function->entry) return no_binary;
         driver().handles.insert(function.get());
     }
@@ -186,7 +186,7 @@ API cuFuncGetAttribute(int* value, int which, void* handle) {
     }
 }
 
-// Only the most shared memory that a launch may ask for can be set.
+// Only the maximum of dynamic shared memory can be set.
 API cuFuncSetAttribute(void* handle, int which, int value) {
     Context* context;
     if (const int code = current(context)) return code;
@@ -203,7 +203,8 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* handle, int t
     const Function* function = function_of(handle);
     if (!function || threads <= 0) return function ? invalid_value : invalid_handle;
     const unsigned warps = unsigned(threads + 31) / 32;
-    // Registers are given out by 256 a warp, warps by four; a block takes 1 KiB of shared memory for itself.
+    // Registers are allocated in units of 256 per warp, warps in fours; the system uses 1 KiB of shared memory per
+    // block.
     const unsigned of_warp = (function->registers * 32 + 255) / 256 * 256;
     const unsigned by_registers = of_warp ? 65536 / of_warp / 4 * 4 / warps : 32;
     const unsigned by_shared = unsigned((228u << 10) / (shared + function->shared + 1024));

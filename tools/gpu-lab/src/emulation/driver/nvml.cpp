@@ -1,4 +1,4 @@
-// The management library beside the driver of rehearsals. REHEARSAL_SLOWED=BITS says why the card slows itself down.
+// NVML for the rehearsal driver. REHEARSAL_SLOWED=BITS sets the throttle reasons.
 #include <cstdlib>
 
 extern "C" {

@@ -1,5 +1,4 @@
-// The library of products beside the driver of rehearsals: what is asked of it is queued in the stream that it was given, and
-// computed by what stands in for it in the tests.
+// cuBLAS for the rehearsal driver: enqueues products in the stream that was set; the mock of the tests computes them.
 #define cublasSetStream_v2 at_once_stream
 #define cublasSgemmStridedBatched at_once
 #define cublasGemmStridedBatchedEx at_once_in_bf16
@@ -46,7 +45,7 @@ static int enqueue(const Product& p) {
     using Queue = int (*)(void*, void (*)(void*), void*);
     static const auto queue = reinterpret_cast<Queue>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchHostFunc"));
     if (!queue) return 1;
-    // CUBLAS_STATUS_EXECUTION_FAILED, as the library has it.
+    // cuBLAS's CUBLAS_STATUS_EXECUTION_FAILED.
     return queue(stream, compute, new Product(p)) == 0 ? 0 : 13;
 }
 

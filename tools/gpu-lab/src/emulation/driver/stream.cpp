@@ -1,9 +1,9 @@
-// Streams: a thread each, which does what is queued in order; events, and waiting.
+// Streams, each a thread that processes its queue in order; events, and waiting.
 #include "driver.h"
 
 namespace rehearsal {
 
-// Pieces of work that a stream's queue holds; whoever brings another waits.
+// Capacity of a stream's queue; a thread that enqueues to a full one waits.
 static constexpr size_t queue_length = 1024;
 
 static void serve(Stream& stream) {
@@ -17,7 +17,7 @@ static void serve(Stream& stream) {
             stream.queue.pop_front();
             stream.busy = true;
         }
-        // After a failure nothing runs any more.
+        // After a failure, skip all remaining work.
         if (context.lost == ok) {
             if (const long slow = knob("REHEARSAL_SLOW_US", 0)) std::this_thread::sleep_for(std::chrono::microseconds(slow));
             const int code = work.run();
@@ -33,7 +33,7 @@ static void serve(Stream& stream) {
     }
 }
 
-// A word about a wait that only the gate's own limit can end.
+// Logs a wait that only the gate's limit can end.
 static void told_of_gates(Stream& stream, const char* call) {
     if (stream.context->lost != ok) return;
     for (const Closed& gate : stream.gates)
@@ -122,7 +122,7 @@ API cuStreamSynchronize(void* stream) {
     return wait_for(*context, *static_cast<Stream*>(stream), "cuStreamSynchronize");
 }
 
-// Any work of the host's in the order of a stream; the library of products uses it.
+// Enqueues a host function in stream order; the cuBLAS mock uses it.
 API cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
     Context* context;
     if (const int code = current(context)) return code;

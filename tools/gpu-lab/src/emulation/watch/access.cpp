@@ -1,4 +1,4 @@
-// Judges accesses: in bounds, of what somebody has written, and in order with those of others.
+// Judges accesses: in bounds, initialised, and ordered with those of others.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -19,7 +19,7 @@ void Shadow::begin(uintptr_t at, size_t size) {
     split.clear();
 }
 
-// Calls `what` with every cell that these bytes lie in. A word that is accessed in parts for the first time gets a cell a byte.
+// Calls `what` with every cell of these bytes. The first partial access of a word splits its cell into one per byte.
 template <class F> void Shadow::each(uintptr_t at, size_t size, F what) {
     for (uintptr_t end = at + size; at < end;) {
         const size_t word = (at - start) / 4, first = at % 4, count = std::min<size_t>(4 - first, end - at);
@@ -60,14 +60,14 @@ std::string Watch::place(uintptr_t pc) const {
     return " {" + library_name + at;
 }
 
-// The first one is told: what follows may come of it.
+// Reports the first error only, since later ones may follow from it.
 void Watch::report(const std::string& what) {
     if (problem.empty()) problem = what;
 }
 
 namespace {
 
-// Whether an access of this block had happened before what the actor does now.
+// True if an access of this block happened before the actor's current one.
 bool before(const Watch& w, const Actor& actor, unsigned who, Moment when) {
     return who == actor.who || (who < w.threads && when <= w.base) || (*actor.seen)[who] >= when;
 }
@@ -93,7 +93,8 @@ uint32_t with_reader(Watch& w, uint32_t set, const Actor& actor) {
     if (set != 0) {
         const Readers& held = w.readers[set];
         if (held.who.size() == 1 && held.who[0].first == actor.who && held.who[0].second == actor.when) return set;
-        // Those that happened before this read need not be remembered: what comes after this one comes after them.
+        // Reads that happened before this one need not be remembered: whatever is ordered after this one is ordered
+        // after them.
         if (held.threads_only && held.last <= w.base) set = 0;
     }
     const auto key = std::make_tuple(set, actor.who, actor.when);

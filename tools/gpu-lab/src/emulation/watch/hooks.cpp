@@ -1,4 +1,4 @@
-// What the compiler calls before every access to memory that it was told to watch (its interface for thread sanitizers).
+// Functions that the compiler calls before every watched memory access (its thread sanitizer interface).
 #include "watch.h"
 
 #define PLACE reinterpret_cast<uintptr_t>(__builtin_return_address(0))

@@ -1,4 +1,4 @@
-// What the emulation tells: launches, blocks, whose turn it is, and everything that puts accesses in order.
+// Events from the emulation: launches, blocks, the current thread, and everything that orders accesses.
 #include <link.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Looked {
     const char* name;
 };
 
-// The library that holds `code`, and this thread's instances of its thread-local variables.
+// The library that contains `code`, and this thread's instances of its thread-local variables.
 int look(dl_phdr_info* info, size_t, void* given) {
     Looked& looked = *static_cast<Looked*>(given);
     bool here = false;
@@ -58,7 +58,7 @@ Thread& current(Watch& w) { return w.lanes[size_t(w.thread)]; }
 
 extern "C" {
 
-// The buffers that there are: address and bytes of each.
+// The existing buffers: address and size of each.
 void watch_buffers(const uint64_t* buffers, size_t count) {
     Watch& w = mine();
     watched = &w;
@@ -114,7 +114,7 @@ void watch_block(unsigned index, const void* stacks, size_t stack_bytes, const v
     w.running = true;
 }
 
-// Nothing is watched until the next block begins.
+// Stops watching until the next block starts.
 const char* watch_end() {
     Watch& w = mine();
     w.running = false;
@@ -128,7 +128,7 @@ void watch_quiet(int by) { mine().quiet += by; }
 void watch_read(const void* at, size_t bytes) { access(reinterpret_cast<uintptr_t>(at), bytes, read, PLACE); }
 void watch_write(const void* at, size_t bytes) { access(reinterpret_cast<uintptr_t>(at), bytes, write, PLACE); }
 
-// An atomic operation: in global memory, what others have released before theirs of the same word is met.
+// An atomic operation: in global memory, it acquires what other atomics on the same word have released.
 void watch_atomic(const void* at, size_t bytes) {
     Watch& w = mine();
     const auto address = reinterpret_cast<uintptr_t>(at);
@@ -155,7 +155,7 @@ void watch_fence() {
     me.release = &w.releases.back();
 }
 
-// All threads have come to a barrier of the block.
+// All threads have reached a block barrier.
 void watch_all() {
     Watch& w = mine();
     w.base = w.now++;
@@ -184,7 +184,7 @@ void watch_warp(unsigned first, unsigned mask) {
         if (mask >> k & 1) w.lanes[first + k].seen = seen, w.lanes[first + k].acquired = acquired;
 }
 
-// A barrier of a part: `over` where this thread is the last; who waits for it learns by `watch_part_over`.
+// A named barrier: `over` if this thread is the last; waiting threads synchronise in `watch_part_over`.
 void watch_part(unsigned id, int over) {
     Watch& w = mine();
     Meeting& part = w.parts[id];
@@ -206,7 +206,7 @@ void watch_phase_made(const void* barrier) {
     if (number >= most_barriers) w.report("there are more barriers in shared memory than the race detector has room for");
     w.phases[barrier] = Meeting{std::min(number, most_barriers - 1), {}, {}};
 }
-// The barrier itself must be there, in an order that everybody sees.
+// The barrier itself must be initialised, in an order visible to all.
 static Meeting& phase(Watch& w, const void* barrier, uintptr_t pc) {
     access(reinterpret_cast<uintptr_t>(barrier), 8, read, pc);
     return w.phases[barrier];
@@ -227,7 +227,7 @@ void watch_waited(const void* barrier) {
     join(current(w).seen, phase(w, barrier, PLACE).complete);
 }
 
-// A copy by the engine: what its thread had seen, which is then handed to every access that it makes.
+// A copy by the engine: captures what its thread has seen, and passes that to every access of the copy.
 void* watch_engine(const void* barrier) {
     Watch& w = mine();
     phase(w, barrier, PLACE);
@@ -247,7 +247,7 @@ void watch_engine_done(void* copy, const void* barrier) {
     delete static_cast<std::vector<Moment>*>(copy);
 }
 
-// A product of a warpgroup reads shared memory from when it is begun until it is waited for: told at both ends.
+// A warpgroup product reads shared memory from its start until a thread waits for it: reported at both ends.
 void watch_product_read(unsigned group, const void* at, size_t bytes) {
     Watch& w = mine();
     const Actor actor = {w.threads + most_barriers + group % most_groups, &current(w).seen, w.now};

@@ -1,4 +1,5 @@
-// What the emulation tells the race detector. Kernels that are compiled for it have these declarations, and so has `told.cpp`.
+// Events that the emulation reports to the race detector. Kernels compiled for it include these declarations, and so
+// does `told.cpp`.
 #ifdef EMULATE_WATCHED
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
-// Finds races in emulated kernels: what the emulation tells of its threads, and where accesses to memory are judged.
+// Finds races in emulated kernels: state about threads from the emulation, and the judgement of memory accesses.
 //
-// Kernels are compiled with calls before every access to memory, as a compiler makes them for its own thread sanitizer; here
-// they end in `access` (hooks.cpp). Whether two accesses are in order is a matter of vector clocks (Fidge 1988; Mattern 1989),
-// kept as FastTrack keeps them (Flanagan and Freund, PLDI 2009): the last write and the reads since then, for each word.
+// Kernels are compiled with a call before every memory access, as for the compiler's thread sanitizer; here the calls
+// go to `access` (hooks.cpp). Vector clocks decide whether two accesses are ordered (Fidge 1988; Mattern 1989), stored
+// as in FastTrack (Flanagan and Freund, PLDI 2009): the last write and the reads since then, per word.
 //
-// What orders accesses is what the PTX memory model says it is: barriers of the block and of a part of it, `__syncwarp`, phases
-// of barriers in shared memory, and across blocks a fence, an atomic operation, another one that sees it, and a fence. Shuffles and
-// votes order nothing.
+// The PTX memory model defines what orders accesses: barriers of the block and of a part of it, `__syncwarp`, phases of
+// barriers in shared memory, and across blocks a fence, an atomic operation, another one that observes it, and a fence.
+// Shuffles and votes order nothing.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +20,14 @@
 
 namespace watch {
 
-// A moment: a number that grows at every release, of whichever thread.
+// A logical time: a number that grows at every release by any thread.
 typedef uint32_t Moment;
 
-// Who accesses shared memory beside the threads: the copy engine, as one for each barrier that its copies end on, and products
-// of a warpgroup.
+// Other actors in shared memory: the copy engine, one per barrier that its copies complete on, and warpgroup products.
 constexpr unsigned most_barriers = 64, most_groups = 8;
 
-// Reads of one word, by whom and when; numbered, because many words are read by the same threads at the same time.
+// Reads of one word, by actor and time; shared by number, because many words are read by the same threads at the same
+// time.
 struct Readers {
     std::vector<std::pair<unsigned, Moment>> who;
     Moment last = 0;
@@ -36,7 +36,7 @@ struct Readers {
 
 struct Cell {
     uint32_t launch = 0, block = 0, readers_block = 0;
-    // Blocks that have read it before `readers_block`: none, one, or more than one.
+    // Blocks that read it before `readers_block`: none, one, or several.
     uint32_t earlier = 0;
     Moment written = 0;
     uint32_t readers = 0;
@@ -46,10 +46,10 @@ struct Cell {
 };
 constexpr uint32_t several = ~0u;
 
-// Cells of a stretch of memory: one for each word, four where a word is accessed in parts.
+// Cells of a memory range: one per word, four if a word is accessed in parts.
 struct Shadow {
     uintptr_t start = 0;
-    // Whole words of cells, and what there really is.
+    // Bytes rounded up to whole words, and the actual number.
     size_t bytes = 0, held = 0;
     std::vector<Cell> words;
     std::vector<int> parts;
@@ -73,7 +73,7 @@ struct Thread {
     std::vector<const Release*> met, acquired;
 };
 
-// A barrier in shared memory, or one of a part of the block.
+// A barrier in shared memory, or a named barrier.
 struct Meeting {
     unsigned number = 0;
     std::vector<Moment> gathering, complete;
@@ -85,7 +85,7 @@ struct Range {
 };
 
 struct Watch {
-    // Not watched: stacks, and what the emulation keeps.
+    // Not watched: stacks, and the emulation's data.
     Range stacks, emulator;
     uintptr_t state = 0;
     bool running = false;
@@ -95,7 +95,7 @@ struct Watch {
     Moment now = 1, base = 0;
     unsigned shape[3] = {}, grid[3] = {};
     Range library;
-    // Shared memory that the launch asked for, with what lies around it, and that of the kernels' own variables.
+    // Dynamic shared memory with the memory around it, and the kernels' static shared variables.
     Range asked;
     Shadow dynamic, variables;
     std::map<uintptr_t, Shadow> buffers;
@@ -112,20 +112,21 @@ struct Watch {
 
     unsigned actors() const { return threads + most_barriers + most_groups; }
     std::string name(unsigned actor, uint32_t of_block) const;
-    // An instruction, for who looks up its line.
+    // Text for an instruction, from which its line can be found.
     std::string place(uintptr_t pc) const;
     void report(const std::string& what);
 };
 
-// Looked up before every access: at a fixed distance in the thread's memory, of which libraries that are loaded late have a little.
+// Read before every access: initial-exec puts it at a fixed offset in thread-local memory, of which late-loaded
+// libraries have only a little.
 extern thread_local Watch* watched __attribute__((tls_model("initial-exec")));
 
 enum Access { read, write, atomic };
 
-// Room around every buffer that nobody may read.
+// Guard around every buffer, which nothing may read.
 constexpr size_t guard = 4096;
 
-// An access by an actor who had seen as much; nothing for the thread that runs.
+// The actor of an access, with what it had seen; null for the running thread.
 struct Actor {
     unsigned who;
     const std::vector<Moment>* seen;
