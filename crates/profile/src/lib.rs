@@ -30,6 +30,7 @@ pub mod clock;
 mod cost;
 mod counters;
 mod detail;
+mod device;
 mod environment;
 mod export;
 mod frames;
@@ -37,6 +38,8 @@ mod guard;
 mod heap;
 mod kind;
 mod lane;
+#[cfg(feature = "tracing")]
+pub mod layer;
 mod local;
 mod measure;
 mod names;
@@ -54,13 +57,18 @@ mod slot;
 mod span;
 mod summary;
 mod sync;
+#[doc(hidden)]
+pub mod task;
 mod trace;
 
 pub use activity::Activity;
+#[cfg(feature = "macros")]
+pub use ellwand_profile_macros::profile;
 pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
+pub use device::{ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
 pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
 pub use kind::{Kind, LaneKind};
@@ -70,4 +78,5 @@ pub use profiler::{Profiled, Profiler, Scope, get_profiler};
 pub use session::{Session, SessionError};
 pub use site::Site;
 pub use summary::{Row, Summary};
+pub use task::instrument;
 pub use trace::{NONE, SiteInfo, Span, Trace, TraceLane};

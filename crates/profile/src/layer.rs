@@ -1,0 +1,1 @@
+//! A layer for programs that are instrumented with `tracing`.
