@@ -68,7 +68,7 @@ pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
-pub use device::{ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
+pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
 pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
 pub use kind::{Kind, LaneKind};
