@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::{Mutex, OnceLock};
 
+use crate::kind::Kind;
 use crate::site::Site;
 use crate::sync::locked;
 
@@ -19,6 +20,21 @@ static OTHERS: Site = Site::new("(more names)", file!(), line!());
 
 type Known = HashMap<String, &'static Site>;
 static NAMES: OnceLock<Mutex<Known>> = OnceLock::new();
+
+/// Sites of operations of devices.
+static OF_KIND: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLock::new();
+
+/// The site of an operation that has no source location, by name and kind.
+pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
+    let mut sites = locked(OF_KIND.get_or_init(Mutex::default));
+    let key = (shortened(name).into_owned(), kind);
+    if sites.len() >= MOST && !sites.contains_key(&key) {
+        return &OTHERS;
+    }
+    sites.entry(key).or_insert_with_key(|(name, kind)| {
+        Box::leak(Box::new(Site::new(String::leak(name.clone()), "", 0).kind(*kind)))
+    })
+}
 
 thread_local! {
     static OWN: RefCell<Known> = RefCell::default();

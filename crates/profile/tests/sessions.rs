@@ -237,7 +237,7 @@ fn sessions_come_and_go_under_running_threads() {
                 }
             });
         }
-        for capacity in (0..60).map(|n| 500 * n) {
+        for capacity in (0..40).map(|n| 100 * n) {
             let session = Session::with_capacity(capacity).unwrap();
             drop(span!("main"));
             std::thread::yield_now();
