@@ -103,7 +103,7 @@ fn perfetto_is_read_by_its_official_schema() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("step.pftrace");
     std::fs::write(&path, written("perfetto", &step())).unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/perfetto.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/read_perfetto.py");
     let output = Command::new(&python).arg(script).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());

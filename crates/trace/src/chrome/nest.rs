@@ -21,10 +21,10 @@ pub(crate) struct Nested {
 /// Nests spans by their times; open ones have no end. Details are numbered anew on each lane.
 pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
     let until = |span: &Span| if span.is_open() { u64::MAX } else { span.end };
-    // A stable sort: of spans with the same times the first in the file is the outer one.
-    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(until(span))));
     let mut nested = Nested::default();
     while !spans.is_empty() && nested.lanes.len() < MOST_LANES {
+        // A stable sort: of spans with the same times the first in the file is the outer one.
+        spans.sort_by_key(|span| (span.start, std::cmp::Reverse(until(span))));
         let mut lane: Vec<Span> = Vec::with_capacity(spans.len());
         let mut stack: Vec<usize> = Vec::new();
         let mut rest = Vec::new();
@@ -42,6 +42,17 @@ pub(crate) fn nest(mut spans: Vec<Span>, mut details: Vec<Detail>) -> Nested {
                     top.end = span.start.max(top.start).max(1);
                     nested.cut += 1;
                 }
+                stack.pop();
+            }
+            // A short span over the start of a much longer one gives way, such as the call that begins a range.
+            while let Some(top) = stack.last().copied() {
+                let (top_end, end) = (over(&lane, top), until(&span));
+                let length = lane.get(top).map_or(0, |top| top_end - top.start);
+                if end.saturating_sub(top_end) <= ROUNDING || end == u64::MAX || length > (end - span.start) / 10 {
+                    break;
+                }
+                // All spans after it on the lane are inside it.
+                rest.extend(lane.drain(top..));
                 stack.pop();
             }
             let parent = stack.last().copied();
@@ -112,6 +123,16 @@ mod tests {
         let child = nest(vec![span(10_000, 20_000), span(12_000, 20_400)], Vec::new());
         assert_eq!(shape(&child), [[(10_000, 20_000, -1), (12_000, 20_000, 0)]]);
         assert_eq!((siblings.cut, child.cut), (1, 1));
+    }
+
+    #[test]
+    fn a_short_span_over_the_start_of_a_long_one_gives_way() {
+        let enter = [span(20_000, 40_000), span(22_000, 25_000)];
+        let nested = nest([&[span(10_000, 999_000)], &enter[..], &[span(30_000, 900_000)]].concat(), Vec::new());
+        assert_eq!(
+            shape(&nested),
+            [vec![(10_000, 999_000, -1), (30_000, 900_000, 0)], vec![(20_000, 40_000, -1), (22_000, 25_000, 0)]]
+        );
     }
 
     #[test]
