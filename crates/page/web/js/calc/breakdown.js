@@ -46,35 +46,36 @@ function steps(profile) {
 
 // When the innermost span of a lane changes, and the state from then on.
 function segments(profile, lane) {
-  const { operation, operations, start, end, parent } = profile;
-  const kinds = operations.map((one) => STATE[one.kind] ?? 0);
+  const { operation, start, end, parent } = profile;
+  const kinds = Uint8Array.from(profile.operations, (one) => STATE[one.kind] ?? 0);
   const [first, last] = laneBounds(profile, lane);
-  const at = [];
-  const state = [];
-  const stack = [];
+  const at = new Float64Array(2 * (last - first));
+  const state = new Uint8Array(2 * (last - first));
+  // Entries that are open at this point, the innermost last.
+  const stack = new Int32Array(profile.levels[lane] + 1);
+  let depth = 0;
+  let count = 0;
   const set = (time, value) => {
-    if (at.length > 0 && at[at.length - 1] >= time) state[at.length - 1] = value;
-    else if (state[state.length - 1] !== value) {
-      at.push(time);
-      state.push(value);
+    if (count > 0 && at[count - 1] >= time) state[count - 1] = value;
+    else if (count === 0 || state[count - 1] !== value) {
+      at[count] = time;
+      state[count++] = value;
     }
   };
-  const close = (until) => {
-    while (stack.length > 0 && end[stack[stack.length - 1]] <= until) {
-      const ended = end[stack.pop()];
-      const outer = stack[stack.length - 1];
-      set(ended, outer === undefined ? ORDER.length : kinds[operation[outer]]);
+  for (let i = first; i <= last; i++) {
+    const until = i < last ? start[i] : Infinity;
+    while (depth > 0 && end[stack[depth - 1]] <= until) {
+      const ended = end[stack[--depth]];
+      set(ended, depth > 0 ? kinds[operation[stack[depth - 1]]] : ORDER.length);
     }
-  };
-  for (let i = first; i < last; i++) {
-    close(start[i]);
+    if (i === last) break;
     // Overlapping spans of one lane: the one that began last counts.
-    if (parent[i] < 0 && stack.length > 0 && end[stack[0]] <= end[i]) stack.length = 0;
-    stack.push(i);
+    if (parent[i] < 0 && depth > 0 && end[stack[0]] <= end[i]) depth = 0;
+    if (depth === stack.length) depth--;
+    stack[depth++] = i;
     set(start[i], kinds[operation[i]]);
   }
-  close(Infinity);
-  return { at, state };
+  return { at: at.subarray(0, count), state: state.subarray(0, count) };
 }
 
 // Entries are sorted by lane; the entries of one lane are [first, last).

@@ -3,17 +3,23 @@
 // A call belongs to the range if they overlap. Total and self time count the part inside the range; mean, extremes and
 // percentiles (nearest rank) use whole durations. Open calls are counted, without times.
 
+import { nth } from "./select.js";
+
 const SUMS = ["cpu_ns", "allocations", "allocated_bytes", "bytes"];
-const scratch = { inner: new Float64Array(0), durations: new Float64Array(0) };
+const scratch = { inner: new Float64Array(0), inside: new Uint8Array(0) };
 
 function room(name, n) {
-  if (scratch[name].length < n) scratch[name] = new Float64Array(n);
+  if (scratch[name].length < n) scratch[name] = new scratch[name].constructor(n);
   return scratch[name];
 }
 
-// True for each entry that a range of [from, to] touches.
+// True if a range of [from, to] touches an entry; the end of the recording belongs to the last range.
 export function touches(profile, [from, to], i) {
-  return profile.start[i] < to ? profile.end[i] > from || profile.start[i] >= from : profile.start[i] === to && to === profile.wall;
+  return touch(profile.start[i], profile.end[i], from, to, profile.wall);
+}
+
+function touch(start, end, from, to, wall) {
+  return start < to ? end > from || start >= from : start === to && to === wall;
 }
 
 export function summarize(profile, range) {
@@ -31,8 +37,8 @@ export function summarize(profile, range) {
 
 function row(operation) {
   return {
-    operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0, kept: 0,
-    min: Infinity, max: -Infinity, sorted: null, histogram: null,
+    operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0,
+    min: Infinity, max: -Infinity, durations: null, sorted: null, histogram: null,
     cpu_ns: null, allocations: null, allocated_bytes: null, bytes: null, peak_bytes: null,
   };
 }
@@ -50,55 +56,73 @@ function coveredByChildren(profile, from, to, whole) {
   return inner;
 }
 
-function addEntries(profile, range, whole, inner, rows) {
-  const [from, to] = range;
-  const { n, operation, start, end, duration, node, nodes } = profile;
-  const operations = profile.operations.length;
+function addEntries(profile, [from, to], whole, inner, rows) {
+  const { n, operation, start, end, duration, node, nodes, wall } = profile;
+  const operations = rows.length;
+  const repeated = Uint8Array.from(nodes.repeated);
   const total = new Float64Array(operations);
   const self = new Float64Array(operations);
+  const open = new Uint32Array(operations);
   const closed = new Uint32Array(operations + 1);
-  const inRange = (i) => whole || touches(profile, range, i);
+  const inside = room("inside", n);
   for (let i = 0; i < n; i++) {
-    if (!inRange(i)) continue;
+    const counts = whole || touch(start[i], end[i], from, to, wall);
+    inside[i] = counts ? 1 : 0;
+    if (!counts) continue;
     const op = operation[i];
     const own = duration[i];
     if (own !== own) {
-      rows[op].open++;
+      open[op]++;
       continue;
     }
     closed[op + 1]++;
     const part = whole ? own : Math.min(end[i], to) - Math.max(start[i], from);
-    if (!nodes.repeated[node[i]]) total[op] += part;
+    if (repeated[node[i]] === 0) total[op] += part;
     const rest = part - inner[i];
     if (rest > 0) self[op] += rest;
   }
-  // Durations by operation: counted, placed, sorted piece by piece.
   for (let op = 0; op < operations; op++) closed[op + 1] += closed[op];
   const place = closed.slice(0, operations);
-  const durations = room("durations", n);
+  const durations = new Float64Array(closed[operations]);
   for (let i = 0; i < n; i++) {
     const own = duration[i];
-    if (own === own && inRange(i)) durations[place[operation[i]]++] = own;
+    if (inside[i] === 1 && own === own) durations[place[operation[i]]++] = own;
   }
   for (let op = 0; op < operations; op++) {
     const one = rows[op];
-    const sorted = durations.slice(closed[op], closed[op + 1]).sort();
-    one.calls = one.kept = sorted.length;
     one.total = total[op];
     one.self = self[op];
-    one.sorted = sorted;
-    for (let i = 0; i < sorted.length; i++) one.sum += sorted[i];
-    const mean = one.sum / sorted.length;
-    for (let i = 0; i < sorted.length; i++) one.square += (sorted[i] - mean) ** 2;
-    if (sorted.length > 0) {
-      one.min = sorted[0];
-      one.max = sorted[sorted.length - 1];
-    }
+    one.open = open[op];
+    spread(one, durations.subarray(closed[op], closed[op + 1]));
   }
-  addDetails(profile, inRange, rows);
+  addDetails(profile, inside, rows);
 }
 
-function addDetails(profile, inRange, rows) {
+// Sums and extremes of the durations; percentiles select in them, and only a histogram sorts them.
+function spread(one, durations) {
+  one.calls = durations.length;
+  one.durations = durations;
+  let sum = 0;
+  let min = Infinity;
+  let max = -Infinity;
+  for (let i = 0; i < durations.length; i++) {
+    const value = durations[i];
+    sum += value;
+    if (value < min) min = value;
+    if (value > max) max = value;
+  }
+  const mean = sum / durations.length;
+  let square = 0;
+  for (let i = 0; i < durations.length; i++) square += (durations[i] - mean) * (durations[i] - mean);
+  Object.assign(one, { sum, min, max, square });
+}
+
+export function sortedOf(row) {
+  row.sorted ??= row.durations.slice().sort();
+  return row.sorted;
+}
+
+function addDetails(profile, inside, rows) {
   if (!profile.detail) return;
   const { n, detail, operation } = profile;
   const { columns } = profile.details;
@@ -106,7 +130,7 @@ function addDetails(profile, inRange, rows) {
   const peak = columns.peak_bytes;
   for (let i = 0; i < n; i++) {
     const at = detail[i];
-    if (at < 0 || !inRange(i)) continue;
+    if (at < 0 || inside[i] === 0) continue;
     const one = rows[operation[i]];
     for (const field of fields) {
       const value = columns[field][at];
@@ -148,9 +172,10 @@ function finish(one, profile, wall, cost) {
   one.mean = none ? null : one.sum / one.calls;
   one.std = none ? null : Math.sqrt(Math.max(0, one.square) / one.calls);
   if (none) one.min = one.max = null;
-  one.p50 = percentile(one, 0.5);
-  one.p90 = percentile(one, 0.9);
-  one.p99 = percentile(one, 0.99);
+  // From the top: after a selection, all smaller values lie before it.
+  one.p99 = percentile(one, 0.99, one.calls);
+  one.p90 = percentile(one, 0.9, rankAt(one, 0.99));
+  one.p50 = percentile(one, 0.5, rankAt(one, 0.9));
   one.share = wall > 0 ? one.total / wall : null;
   one.device = kind === "kernel" ? one.self : 0;
   one.transfer = kind.includes("-to-") ? one.self : 0;
@@ -158,13 +183,17 @@ function finish(one, profile, wall, cost) {
   one.gb_per_s = one.bytes !== null && one.total > 0 ? one.bytes / one.total : null;
 }
 
+function rankAt(one, part) {
+  return Math.max(1, Math.ceil(part * one.calls));
+}
+
 // The nearest rank; with aggregated calls the upper edge of the bin that holds it, never above the maximum.
-export function percentile(one, part) {
+function percentile(one, part, until) {
   if (one.calls === 0) return null;
-  const rank = Math.max(1, Math.ceil(part * one.calls));
-  if (!one.histogram) return one.sorted[rank - 1];
+  const rank = rankAt(one, part);
+  if (!one.histogram) return nth(one.durations, 0, until, rank - 1);
   const bins = new Map(one.histogram);
-  for (const value of one.sorted) {
+  for (const value of one.durations) {
     const power = value < 1 ? 0 : Math.floor(Math.log2(value));
     bins.set(power, (bins.get(power) ?? 0) + 1);
   }
