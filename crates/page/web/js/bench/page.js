@@ -1,5 +1,5 @@
 // The page of a report: what was run, what it shows, and how far it can be trusted.
-import { button, empty, h, section } from "../base/dom.js";
+import { append, button, empty, h, section } from "../base/dom.js";
 import { bytes, count, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
 import { drawAll } from "../draw/plot.js";
@@ -17,7 +17,7 @@ export async function startRun(app) {
     findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
     ...report.workloads.map((one) => workloadView(report, one, look, redraws)), ...spans(report), trust(report), machine(report),
   ].filter(Boolean);
-  app.append(header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
+  append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
   addEventListener("beforeprint", () => drawAll());
 }

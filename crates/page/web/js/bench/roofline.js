@@ -41,8 +41,9 @@ export function roofline(chart, report, section, look) {
   const intensity = (row) => row.work.flops / moved(row);
   const xs = rows.map(intensity);
   const peak = Math.max(...compute.map((one) => one.value));
-  const ridge = memory.length > 0 ? peak / Math.min(...memory.map((one) => one.value)) : 1;
-  const [low, high] = [Math.min(...xs) / 4, Math.max(Math.max(...xs) * 4, ridge * 2)];
+  // Both ends show where the ceilings meet: memory limits on the left, compute on the right.
+  const ridges = memory.map((one) => Math.min(...compute.map((other) => other.value)) / one.value);
+  const [low, high] = [Math.min(...xs, ...ridges) / 4, Math.max(...xs, ...ridges) * 4];
   const roof = (one) => {
     const threads = one.parallelism === "single" ? "1 thread" : "all threads";
     const limit = compute.find((c) => c.device === one.device && c.parallelism === one.parallelism)?.value ?? peak;
@@ -56,7 +57,8 @@ export function roofline(chart, report, section, look) {
   const labels = [...memory, ...compute].map((one) => {
     const slope = one.kind !== "fma";
     const y = slope ? low * one.value : one.value;
-    return { x: Math.log10(slope ? low : high), y: Math.log10(y), text: plain(`${slope ? one.level : "multiply-add"}${one.parallelism === "single" ? "" : ", all threads"}`), showarrow: false, xanchor: slope ? "left" : "right", yanchor: "bottom", font: { size: 10, color: t.muted } };
+    const angle = slope ? { xshift: 6, yshift: 2 } : {};
+    return { ...angle, x: Math.log10(slope ? low : high), y: Math.log10(y), text: plain(`${slope ? one.level : "multiply-add"}${one.parallelism === "single" ? "" : ", all threads"}`), showarrow: false, xanchor: slope ? "left" : "right", yanchor: "bottom", font: { size: 10, color: t.muted } };
   });
   const names = [...new Set(rows.map((row) => row.implementation))];
   const traces = names.map((name) => {

@@ -1,5 +1,5 @@
 // One workload of a report: its results as a table, and its charts.
-import { button, empty, h, section as frame, select } from "../base/dom.js";
+import { append, button, h, section as frame, select } from "../base/dom.js";
 import { count, label, percent, ratio } from "../base/format.js";
 import { csv, markdown, save } from "../base/save.js";
 import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
@@ -10,7 +10,7 @@ export function workloadView(report, section, look, redraws) {
   const facts = section.fixed.map(({ name, unit, values }) => h("span", { class: "tag" }, `${name} ${values[0]}${unit ? ` ${unit}` : ""}`));
   const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
     button("CSV", () => exportRows("csv", section), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section), { "data-export": "markdown" })]);
-  body.append(h("p", { class: "tags" }, facts), results(section), h("div", { class: "grid" }, figures(report, section, look, redraws)),
+  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), h("div", { class: "grid" }, figures(report, section, look, redraws)),
     remarks(section));
   return element;
 }
@@ -35,11 +35,11 @@ function results(section) {
     return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: HEAD.length }, title)), ...rows.map((row) => {
       const [name, ...rest] = cells(row);
       return h("tr", { class: row.best ? "best" : null }, h("th", { scope: "row", title: row.what_ran }, label(name, 40), row.best && h("span", { class: "tag strong" }, "fastest")),
-        rest.map((text, i) => h("td", { class: i === 7 ? "text" : null, title: i === 7 ? row.warnings.join("\n") : null }, label(text || " ", 60).replace("(no name)", ""))));
+        rest.map((text, i) => h("td", { class: i >= 6 ? "text" : null, title: i === 7 ? row.warnings.join("\n") : null }, label(text || " ", 60).replace("(no name)", ""))));
     })];
   });
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Results of ${section.workload}` },
-    h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i === 0 || i === 8 ? "text" : null }, title)))), h("tbody", {}, lines)));
+    h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i === 0 || i >= 7 ? "text" : null }, title)))), h("tbody", {}, lines)));
 }
 
 function exportRows(kind, section) {
@@ -114,8 +114,4 @@ function groupsOf(section, axis) {
 function remarks(section) {
   if (section.remarks.length === 0) return null;
   return h("details", {}, h("summary", {}, `${section.remarks.length} remarks`), h("ul", { class: "plain" }, section.remarks.map((one) => h("li", {}, one.text, h("span", { class: "note" }, ` ${one.rows} of ${one.of} rows`)))));
-}
-
-export function nothing() {
-  return empty("The record holds no results.");
 }
