@@ -16,6 +16,8 @@ const SCROLL: &str = "new Promise(done => { let y = 0; const step = () => { scro
 fn pictures_of_every_width_and_theme() {
     let Some(mut browser) = Browser::start(1280, 900) else { return };
     let folder = std::env::var_os("ELLWAND_SHOTS").map_or_else(std::env::temp_dir, PathBuf::from);
+    // `ellwand profile export golden.json --format json` computes the members of tests/data/golden.json from this.
+    std::fs::write(folder.join("golden.json"), golden::document().to_string()).unwrap();
     let page = write_page(&folder, "golden.html", &golden::document(), None);
     let wanted = std::env::var("ELLWAND_SHOTS_OF").unwrap_or_default();
     for (width, theme) in [(1280, "light"), (1280, "dark"), (800, "light"), (800, "dark")] {
