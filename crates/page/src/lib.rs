@@ -14,5 +14,5 @@ mod page;
 
 pub use document::Document;
 pub use error::PageError;
-pub use extras::{Extras, Finding};
+pub use extras::Extras;
 pub use page::{profile_page, run_page};

@@ -1,7 +1,7 @@
 //! A profile with everything that the format knows, the same every time: two threads, a device stream, transfers,
 //! links, details, totals, a memory track, recursion, an open span, losses.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Nanoseconds of the recording.
 pub(crate) const WALL: f64 = 2_000_000.0;
@@ -38,13 +38,7 @@ pub(crate) struct Span {
 /// The entries of the golden profile, with their details.
 pub(crate) fn spans() -> (Vec<Span>, Vec<Value>) {
     let (mut spans, mut details): (Vec<Span>, Vec<Value>) = (Vec::new(), Vec::new());
-    let mut add = |operation: usize,
-                   lane: usize,
-                   parent: i64,
-                   start: f64,
-                   duration: Option<f64>,
-                   link: u32,
-                   detail: Option<Value>| {
+    let mut add = |operation: usize, lane: usize, parent: i64, start: f64, duration: Option<f64>, link: u32, detail: Option<Value>| {
         let row = detail.map_or(-1, |detail| {
             details.push(detail);
             details.len() as i64 - 1
@@ -89,14 +83,12 @@ pub(crate) fn spans() -> (Vec<Span>, Vec<Value>) {
     (spans, details)
 }
 
-/// The golden profile; `summary` and `breakdown` are absent.
+/// The golden profile without [`computed`], so that the page computes it.
 pub(crate) fn document() -> Value {
     let (spans, details) = spans();
     let column = |of: fn(&Span) -> Value| -> Value { spans.iter().map(of).collect() };
     let heap: Vec<(f64, f64)> = (0..60_u32)
-        .map(|i| {
-            (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 })
-        })
+        .map(|i| (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 }))
         .collect();
     let operations: Vec<Value> = OPERATIONS
         .iter()
@@ -130,71 +122,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// What the definitions of the format give over all, computed the obvious way.
-pub(crate) fn expected() -> Map<String, Value> {
-    let (spans, details) = spans();
-    let document = document();
-    let mut rows = Map::new();
-    for (operation, (name, kind)) in OPERATIONS.iter().enumerate() {
-        let mine: Vec<usize> = (0..spans.len()).filter(|i| spans[*i].operation == operation).collect();
-        let mut durations: Vec<f64> = mine.iter().filter_map(|i| spans[*i].duration).collect();
-        durations.sort_by(f64::total_cmp);
-        let inner = |i: usize| -> f64 {
-            spans.iter().filter(|span| span.parent == i as i64).filter_map(|span| span.duration).sum()
-        };
-        let around_itself = |i: usize| {
-            let mut at = spans[i].parent;
-            while let Ok(outer) = usize::try_from(at) {
-                if spans[outer].operation == operation {
-                    return true;
-                }
-                at = spans[outer].parent;
-            }
-            false
-        };
-        let closed = || mine.iter().filter_map(|i| Some((*i, spans[*i].duration?)));
-        let mut total: f64 = closed().filter(|(i, _)| !around_itself(*i)).map(|(_, ns)| ns).sum();
-        let mut own: f64 = closed().map(|(i, ns)| (ns - inner(i)).max(0.0)).sum();
-        let mut calls = durations.len() as f64;
-        let mut open = (mine.len() - durations.len()) as f64;
-        let (mut sum, mut squares) = (durations.iter().sum::<f64>(), durations.iter().map(|ns| ns * ns).sum::<f64>());
-        let (mut min, mut max) = (durations.first().copied(), durations.last().copied());
-        let mut bins: Vec<(u64, u64)> = Vec::new();
-        for node in document["totals"].as_array().unwrap().iter().filter(|node| node["operation"] == json!(operation)) {
-            let number = |key: &str| node[key].as_f64().unwrap();
-            calls += number("count");
-            open += number("open");
-            total += number("total_ns");
-            own += number("self_ns");
-            sum += number("total_ns");
-            squares += number("square_ns2");
-            min = Some(min.map_or(number("min_ns"), |min| min.min(number("min_ns"))));
-            max = Some(max.map_or(number("max_ns"), |max| max.max(number("max_ns"))));
-            bins.extend(
-                node["histogram"].as_array().unwrap().iter().map(|b| (b[0].as_u64().unwrap(), b[1].as_u64().unwrap())),
-            );
-        }
-        if calls + open == 0.0 {
-            continue;
-        }
-        let rank =
-            |part: f64| durations.get(((part * durations.len() as f64).ceil() as usize).saturating_sub(1)).copied();
-        let mean = sum / calls;
-        let detail = |field: &str| -> Option<f64> {
-            let values: Vec<f64> =
-                mine.iter().filter_map(|i| details.get(spans[*i].detail as usize)?[field].as_f64()).collect();
-            (!values.is_empty()).then(|| values.iter().sum())
-        };
-        let row = json!({
-            "calls": calls, "open": open, "total": total, "self": own, "mean": (calls > 0.0).then_some(mean), "min": min, "max": max,
-            "std": (calls > 0.0).then(|| (squares / calls - mean * mean).max(0.0).sqrt()),
-            "p50": if bins.is_empty() { rank(0.5) } else { None }, "p90": if bins.is_empty() { rank(0.9) } else { None },
-            "p99": if bins.is_empty() { rank(0.99) } else { None }, "share": total / WALL,
-            "cpu_ns": detail("cpu_ns"), "allocations": detail("allocations"), "allocated_bytes": detail("allocated_bytes"),
-            "overhead": 21.0 * (calls + open), "gb_per_s": detail("bytes").filter(|_| total > 0.0).map(|bytes| bytes / total),
-            "kind": kind,
-        });
-        rows.insert((*name).to_string(), row);
-    }
-    rows
+/// What `ellwand-profile` computes from the golden profile when it writes the file: `summary`, `breakdown`, `memory`.
+pub(crate) fn computed() -> Value {
+    serde_json::from_str(include_str!("../data/golden-summary.json")).unwrap()
 }

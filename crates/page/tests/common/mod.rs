@@ -7,22 +7,18 @@ pub(crate) mod golden;
 
 use std::path::PathBuf;
 
-use ellwand_page::{Document, Extras, Finding, profile_page};
-use serde_json::Value;
+use ellwand_page::{Document, Extras, profile_page};
+use serde_json::{Value, json};
 
 /// A finding whose evidence is an operation and a range.
-pub(crate) fn finding() -> Finding {
-    Finding {
-        rule: "sync-bound".into(),
-        title: "The host waits for the device during 24 % of the recording".into(),
-        evidence: vec![("time in synchronize".into(), "480 µs".into()), ("calls".into(), "8".into())],
-        threshold: "20 % of wall time".into(),
-        confidence: "measured".into(),
-        saving_upper_bound: Some(0.24),
-        next_experiment: "Submit the next request before waiting for the last one, then compare.".into(),
-        operations: vec!["synchronize".into()],
-        range_ns: Some((400_000.0, 800_000.0)),
-    }
+pub(crate) fn finding() -> Value {
+    json!({
+        "rule": "sync-bound", "title": "The host waits for the device during 24 % of the recording",
+        "evidence": [{"name": "time in synchronize", "value": 480_000.0, "unit": "ns"}, {"name": "share", "value": 0.24, "unit": "share"}],
+        "threshold": "20 % of wall time", "confidence": "high", "saving_upper_bound": 0.24,
+        "next_experiment": "Submit the next request before waiting for the last one, then compare.",
+        "operations": ["synchronize"], "ranges": [[400_000.0, 800_000.0], [900_000.0, 950_000.0]],
+    })
 }
 
 /// Writes the page of a document to a file in `folder`.

@@ -18,20 +18,21 @@ function fill(element, attributes, children) {
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  append(element, children);
+  append(element, ...children);
   return element;
 }
 
-function append(element, children) {
+// Appends elements and text; lists are flattened, and false, null and undefined skipped.
+export function append(element, ...children) {
   for (const child of children) {
-    if (Array.isArray(child)) append(element, child);
+    if (Array.isArray(child)) append(element, ...child);
     else if (child !== undefined && child !== null && child !== false) element.append(child);
   }
 }
 
 export function replace(element, ...children) {
   element.replaceChildren();
-  append(element, children);
+  append(element, ...children);
   return element;
 }
 

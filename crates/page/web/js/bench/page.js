@@ -1,8 +1,121 @@
-// The page of a report.
+// The page of a report: what was run, what it shows, and how far it can be trusted.
+import { append, button, empty, h, section } from "../base/dom.js";
+import { bytes, count, label, percent, ratio, significant } from "../base/format.js";
 import { payload } from "../data/inflate.js";
-import { h } from "../base/dom.js";
+import { drawAll } from "../draw/plot.js";
+import { human, looks, measured } from "./model.js";
+import { workloadView } from "./section.js";
+import { verdictsView } from "./verdicts.js";
+import { domainViews } from "./views.js";
 
 export async function startRun(app) {
-  const { head } = await payload("data");
-  app.append(h("pre", {}, JSON.stringify(head, null, 1)));
+  const { head: report } = await payload("data");
+  if (!Array.isArray(report.workloads) || !Array.isArray(report.runs)) throw new Error("the report has no workloads and runs; expected the JSON that `ellwand report --format json` prints");
+  const redraws = [];
+  const look = looks(report);
+  const sections = [
+    findings(report), verdictsView(report, redraws), ...domainViews(report, look, redraws),
+    ...report.workloads.map((one) => workloadView(report, one, look, redraws)), ...spans(report), trust(report), machine(report),
+  ].filter(Boolean);
+  append(app, header(report, sections, redraws), warnings(report), h("main", {}, cards(report), sections), h("footer", {}, h("p", {}, "Written by Ellwand. This file holds everything it shows and asks the network for nothing. Charts: Plotly.js (MIT).")));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
+  addEventListener("beforeprint", () => drawAll());
+}
+
+function header(report, sections, redraws) {
+  const run = report.runs[0];
+  const names = report.workloads.map((one) => one.workload);
+  const facts = [run?.started, run?.environment.cpu, report.runs.length > 1 && `${report.runs.length} runs`].filter(Boolean);
+  let theme = 0;
+  const toggle = button("Theme: system", () => {
+    theme = (theme + 1) % 3;
+    if (theme === 0) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = ["", "light", "dark"][theme];
+    toggle.textContent = ["Theme: system", "Theme: light", "Theme: dark"][theme];
+    redraws.forEach((draw) => draw());
+  }, { id: "theme" });
+  document.title = `${names.slice(0, 3).join(", ") || "Report"} · Ellwand`;
+  return h("header", { class: "top" },
+    h("div", { class: "title" }, h("h1", {}, names.length > 0 ? label(names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : ""), 90) : "Comparison"),
+      h("p", { class: "note" }, facts.join(" · ")), run?.command && h("p", { class: "note" }, h("code", {}, label(run.command, 160)))),
+    h("div", { class: "tools" }, button("Print", () => drawAll().then(() => print())), toggle),
+    h("nav", { "aria-label": "Sections" }, sections.map((one) => h("a", { href: `#${one.id}` }, one.querySelector("h2").textContent))));
+}
+
+function warnings(report) {
+  const all = [...report.warnings, ...report.runs.flatMap((run) => run.warnings)];
+  return all.length > 0 && h("div", { class: "banner warn", role: "status" }, h("ul", { class: "plain" }, all.map((one) => h("li", {}, one))));
+}
+
+function cards(report) {
+  const rows = report.workloads.flatMap((one) => one.rows);
+  const done = rows.filter(measured).length;
+  const best = rows.filter((row) => row.speedup?.ratio > 0 && !row.speedup.is_baseline).sort((a, b) => b.speedup.ratio - a.speedup.ratio)[0];
+  const nearest = rows.filter((row) => row.metrics?.["roofline-fraction"]?.median > 0).sort((a, b) => b.metrics["roofline-fraction"].median - a.metrics["roofline-fraction"].median)[0];
+  const verdicts = report.comparisons ?? [];
+  const card = (title, value, note) => h("div", { class: "card" }, h("h3", {}, title), h("p", { class: "value" }, value), h("p", { class: "note" }, note));
+  return h("div", { class: "cards", id: "cards" },
+    card("Workloads", count(report.workloads.length), `${count(report.workloads.reduce((sum, one) => sum + one.cases.length, 0))} cases`),
+    card("Measured", `${count(done)} of ${count(rows.length)}`, done < rows.length ? "the rest has a reason in its row" : "every row"),
+    best && card("Largest speed-up", ratio(best.speedup.ratio), `${label(best.implementation, 18)} over ${label(best.speedup.baseline, 18)}`),
+    nearest && card("Nearest to its ceiling", percent(nearest.metrics["roofline-fraction"].median), label(nearest.implementation, 24)),
+    verdicts.length > 0 && card("Verdicts", count(verdicts.length), ["faster", "slower", "same", "undecided"].map((word) => [word, verdicts.filter((one) => one.verdict === word).length]).filter(([, n]) => n > 0).map(([word, n]) => `${n} ${word}`).join(", ")),
+    card("Findings", count(report.findings.length), classes(report)));
+}
+
+function classes(report) {
+  const counts = new Map();
+  for (const one of report.findings) counts.set(one.class, (counts.get(one.class) ?? 0) + 1);
+  return [...counts].map(([word, n]) => `${n} ${word}`).join(", ") || "none";
+}
+
+function findings(report) {
+  const { element, body } = section("findings", "Findings and advice", null, []);
+  body.append(report.findings.length === 0 ? empty("No rule found anything.") : h("ol", { class: "findings" }, report.findings.map((one) => h("li", {}, h("div", { class: "finding" },
+    h("h3", {}, one.title),
+    h("p", { class: "tags" }, h("span", { class: `tag ${one.class}` }, one.class), h("span", { class: "tag" }, one.rule), h("span", { class: "tag" }, `${one.confidence} confidence`),
+      one.saving_upper_bound > 0 && h("span", { class: "tag strong" }, `saves at most ${percent(one.saving_upper_bound)}`)),
+    h("p", {}, [one.workload, one.implementation, one.place].filter(Boolean).join(" · "), one.cases?.[1] > 1 && h("span", { class: "note" }, ` ${one.cases[0]} of ${one.cases[1]} cases`)),
+    h("dl", {}, one.evidence.flatMap(({ name, value, unit }) => [h("dt", {}, name), h("dd", {}, human(value, unit))]), h("dt", {}, "threshold"), h("dd", {}, one.threshold)),
+    one.next_experiment && h("p", {}, h("strong", {}, "Next: "), one.next_experiment))))));
+  return element;
+}
+
+// Components inside implementations, from separate runs with spans.
+function spans(report) {
+  return (report.spans ?? []).map((table, i) => {
+    const { element, body } = section(`spans-${i}`, `Inside ${table.implementation ?? table.workload ?? "an implementation"}`, "From a separate run with spans; its times are never the headline.", []);
+    const rows = table.rows ?? [];
+    const keys = rows.length > 0 ? Object.keys(rows[0]).filter((key) => typeof rows[0][key] !== "object") : [];
+    body.append(rows.length === 0 ? empty("No spans.") : h("div", { class: "scroll" }, h("table", { class: "facts" }, h("thead", {}, h("tr", {}, keys.map((key) => h("th", { scope: "col" }, key.replaceAll("_", " "))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, keys.map((key) => h("td", {}, typeof row[key] === "number" ? (key.endsWith("_s") ? human(row[key], "s") : significant(row[key], 4)) : String(row[key] ?? "–")))))))));
+    return element;
+  });
+}
+
+function trust(report) {
+  const { element, body } = section("trust", "How far to trust this", null, []);
+  body.append(h("h3", {}, "Self-check"), ...report.runs.map((run) => h("p", {}, run.trust)), h("h3", {}, "Limits"), h("ul", { class: "plain" }, report.limits.map((one) => h("li", {}, one))));
+  return element;
+}
+
+function machine(report) {
+  const { element, body } = section("machine", "Machine and ceilings", null, []);
+  for (const run of report.runs) {
+    const env = run.environment;
+    const facts = [["processor", env.cpu], ["cores", env.cores], ["memory", bytes(env.memory_bytes)], ["system", env.os], ["compiler", env.compiler], ["load at the start", env.load], ["virtual", env.virtualised === true ? "yes" : env.virtualised === false ? "no" : null],
+      ["reading the clock", env.clock_cost_ns > 0 ? `${significant(env.clock_cost_ns, 3)} ns` : null], ["Ellwand", run.ellwand], ["seed", run.seed]].filter(([, value]) => value !== null && value !== undefined);
+    const ceilings = env.ceilings ?? [];
+    body.append(h("div", { class: "columns" },
+      h("div", {}, h("h3", {}, label(run.id, 40)), h("table", { class: "facts" }, h("tbody", {}, facts.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, String(value))))))),
+      h("div", {}, h("h3", {}, "Measured ceilings"), ceilings.length === 0 ? empty("Not measured: run `ellwand machine`.") : h("details", { open: ceilings.length <= 12 }, h("summary", {}, `${ceilings.length} ceilings`), h("table", { class: "facts" },
+        h("tbody", {}, ceilings.map((one) => h("tr", {}, h("th", { scope: "row" }, [one.kind, one.level, one.footprint_bytes > 0 && bytes(one.footprint_bytes)].filter(Boolean).join(" ")), h("td", {}, `${one.implementation}, ${one.parallelism === "single" ? "1 thread" : "all threads"}`), h("td", {}, ceiling(one))))))))));
+  }
+  return element;
+}
+
+function ceiling({ kind, value }) {
+  if (kind === "fma") return human(value, "FLOP/s");
+  // Calls, launches and latencies are times; the rest are rates.
+  return value < 1 ? human(value, "s") : human(value, "B/s");
 }

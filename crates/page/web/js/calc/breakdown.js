@@ -1,141 +1,66 @@
-// Wall time by what the host and the devices did: parts that add up. At each moment the busiest state of all lanes
-// counts: a device or a transfer only while no host thread works.
+// Wall time in parts that add up, as `Trace::breakdown` defines them.
+import { NONE, ORDER, stateOf, steps } from "./sweep.js";
 
-// A state that comes first wins.
-const ORDER = ["cpu", "compile", "allocation", "instrumentation", "launch", "device", "transfer", "wait"];
-const STATE = {
-  cpu: 0, compile: 1, allocation: 2, instrumentation: 3, launch: 4, kernel: 5,
-  "host-to-device": 6, "device-to-host": 6, "device-to-device": 6, wait: 7, sync: 7,
-};
 export const PART_NAMES = ["cpu", "device", "transfer", "wait", "launch", "compile", "allocation", "instrumentation", "unexplained"];
 
-// Steps of time: from at[i] until at[i + 1] the recording is in state[i]; ORDER.length is unexplained.
-function steps(profile) {
-  if (profile.steps) return profile.steps;
-  const cursors = profile.lanes.map((_, lane) => segments(profile, lane)).filter((one) => one.at.length > 0);
-  const size = cursors.reduce((sum, one) => sum + one.at.length, 2);
-  const at = new Float64Array(size);
-  const state = new Uint8Array(size);
-  const active = new Int32Array(ORDER.length + 1);
-  active[ORDER.length] = cursors.length + 1;
-  const now = cursors.map(() => ORDER.length);
-  const next = cursors.map(() => 0);
-  const heap = heapOf(cursors);
-  let count = 1;
-  state[0] = ORDER.length;
-  while (heap.length > 0) {
-    const lane = heap.top();
-    const cursor = cursors[lane];
-    const i = next[lane]++;
-    active[now[lane]]--;
-    now[lane] = cursor.state[i];
-    active[now[lane]]++;
-    let first = 0;
-    while (active[first] === 0) first++;
-    const time = Math.max(0, cursor.at[i]);
-    if (time === at[count - 1]) state[count - 1] = first;
-    else if (first !== state[count - 1]) {
-      at[count] = time;
-      state[count++] = first;
-    }
-    heap.sink(next[lane] < cursor.at.length ? cursor.at[next[lane]] : Infinity);
+// The time in each part of PART_NAMES within the range. The file's own breakdown is that of the whole recording.
+export function breakdown(profile, range) {
+  const [from, to] = range ?? [0, profile.wall];
+  if (range === null && profile.breakdown?.parts) {
+    const known = new Map(profile.breakdown.parts.map(({ part, ns }) => [part, ns]));
+    return PART_NAMES.map((part) => ({ part, ns: known.get(part) ?? 0 }));
   }
-  profile.steps = { at: at.subarray(0, count), state: state.subarray(0, count) };
-  return profile.steps;
-}
-
-// When the innermost span of a lane changes, and the state from then on.
-function segments(profile, lane) {
-  const { operation, operations, start, end, parent } = profile;
-  const kinds = operations.map((one) => STATE[one.kind] ?? 0);
-  const [first, last] = laneBounds(profile, lane);
-  const at = [];
-  const state = [];
-  const stack = [];
-  const set = (time, value) => {
-    if (at.length > 0 && at[at.length - 1] >= time) state[at.length - 1] = value;
-    else if (state[state.length - 1] !== value) {
-      at.push(time);
-      state.push(value);
-    }
-  };
-  const close = (until) => {
-    while (stack.length > 0 && end[stack[stack.length - 1]] <= until) {
-      const ended = end[stack.pop()];
-      const outer = stack[stack.length - 1];
-      set(ended, outer === undefined ? ORDER.length : kinds[operation[outer]]);
-    }
-  };
-  for (let i = first; i < last; i++) {
-    close(start[i]);
-    // Overlapping spans of one lane: the one that began last counts.
-    if (parent[i] < 0 && stack.length > 0 && end[stack[0]] <= end[i]) stack.length = 0;
-    stack.push(i);
-    set(start[i], kinds[operation[i]]);
-  }
-  close(Infinity);
-  return { at, state };
-}
-
-// Entries are sorted by lane; the entries of one lane are [first, last).
-export function laneBounds(profile, lane) {
-  const find = (wanted) => {
-    let low = 0;
-    let high = profile.n;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (profile.lane[middle] < wanted) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
-  return [find(lane), find(lane + 1)];
-}
-
-// Lanes by the time of their next change: a binary heap.
-function heapOf(cursors) {
-  const lanes = cursors.map((_, lane) => lane).sort((a, b) => cursors[a].at[0] - cursors[b].at[0]);
-  const keys = lanes.map((lane) => cursors[lane].at[0]);
-  return {
-    get length() {
-      return lanes.length;
-    },
-    top: () => lanes[0],
-    // Gives the top a new key; Infinity removes it.
-    sink(key) {
-      let moving = lanes[0];
-      if (key === Infinity) {
-        moving = lanes.pop();
-        key = keys.pop();
-        if (lanes.length === 0) return;
-      }
-      let at = 0;
-      for (;;) {
-        let child = 2 * at + 1;
-        if (child >= lanes.length) break;
-        if (child + 1 < lanes.length && keys[child + 1] < keys[child]) child++;
-        if (keys[child] >= key) break;
-        keys[at] = keys[child];
-        lanes[at] = lanes[child];
-        at = child;
-      }
-      keys[at] = key;
-      lanes[at] = moving;
-    },
-  };
-}
-
-// The time in each part of PART_NAMES within the range; they add up to its length.
-export function breakdown(profile, [from, to]) {
-  const { at, state } = steps(profile);
-  const sums = new Float64Array(ORDER.length + 1);
-  for (let i = firstStep(at, from); i < at.length && at[i] < to; i++) {
-    const begin = Math.max(from, at[i]);
-    const end = Math.min(to, i + 1 < at.length ? at[i + 1] : to);
-    if (end > begin) sums[state[i]] += end - begin;
-  }
+  const sums = new Float64Array(NONE + 1);
+  let cost = walk(steps(profile), from, to, sums);
+  if (from <= 0 && to >= profile.wall) cost += fill(profile, sums);
+  moveCost(sums, cost);
   const names = [...ORDER, "unexplained"];
-  return PART_NAMES.map((name) => ({ part: name, ns: sums[names.indexOf(name)] }));
+  return PART_NAMES.map((part) => ({ part, ns: sums[names.indexOf(part)] }));
+}
+
+// Adds up the steps of the range; returns the cost of the spans that began there.
+function walk({ at, state, share, next, cost }, from, to, sums) {
+  let own = 0;
+  for (let i = firstStep(at, from); i < at.length && (at[i] < to || i === 0); i++) {
+    const until = i + 1 < at.length ? at[i + 1] : Math.max(to, at[i]);
+    const time = Math.min(to, until) - Math.max(from, at[i]);
+    if (time < 0) continue;
+    own += until > at[i] ? cost[i] * (time / (until - at[i])) : cost[i];
+    if (state[i] === 0) {
+      sums[0] += time * share[i];
+      sums[next[i]] += time * (1 - share[i]);
+    } else sums[state[i]] += time;
+  }
+  return own;
+}
+
+// Aggregated spans have no position: they fill unexplained time, each part as much as the lane with the most of it.
+// Returns their cost.
+function fill(profile, sums) {
+  const { totals, operations, lanes } = profile;
+  const spans = new Map();
+  const own = ORDER.map(() => new Map());
+  for (const one of totals) {
+    spans.set(one.lane, (spans.get(one.lane) ?? 0) + one.count);
+    const state = stateOf(operations[one.operation].kind, lanes[one.lane]?.kind === "stream");
+    if (state !== NONE) own[state].set(one.lane, (own[state].get(one.lane) ?? 0) + one.self_ns);
+  }
+  own.forEach((byLane, state) => {
+    const given = Math.min(sums[NONE], Math.max(0, ...byLane.values()));
+    sums[NONE] -= given;
+    sums[state] += given;
+  });
+  return Math.max(0, ...spans.values()) * (profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0);
+}
+
+// The cost of spans moves from computing, then from unexplained time, to instrumentation.
+function moveCost(sums, cost) {
+  for (const from of [0, NONE]) {
+    const moved = Math.min(cost, sums[from]);
+    sums[from] -= moved;
+    sums[ORDER.indexOf("instrumentation")] += moved;
+    cost -= moved;
+  }
 }
 
 function firstStep(at, time) {

@@ -1,19 +1,27 @@
 // The summary over a range, with the definitions of the summary in the file: over the whole recording both agree.
 //
 // A call belongs to the range if they overlap. Total and self time count the part inside the range; mean, extremes and
-// percentiles (nearest rank) use whole durations. Open calls are counted, without times.
+// percentiles use whole durations. Open calls are counted, without times. docs/profile-format.md has the definitions.
 
-const SUMS = ["cpu_ns", "allocations", "allocated_bytes", "bytes"];
-const scratch = { inner: new Float64Array(0), durations: new Float64Array(0) };
+import { deviceTimes, nestedIn } from "./device.js";
+import { nth } from "./select.js";
+
+// Sums over calls that are not inside another call of their operation.
+const OUTER = ["cpu_ns", "allocations", "allocated_bytes"];
+const scratch = { inner: new Float64Array(0), inside: new Uint8Array(0) };
 
 function room(name, n) {
-  if (scratch[name].length < n) scratch[name] = new Float64Array(n);
+  if (scratch[name].length < n) scratch[name] = new scratch[name].constructor(n);
   return scratch[name];
 }
 
-// True for each entry that a range of [from, to] touches.
+// True if a range of [from, to] touches an entry; the end of the recording belongs to the last range.
 export function touches(profile, [from, to], i) {
-  return profile.start[i] < to ? profile.end[i] > from || profile.start[i] >= from : profile.start[i] === to && to === profile.wall;
+  return touch(profile.start[i], profile.end[i], from, to, profile.wall);
+}
+
+function touch(start, end, from, to, wall) {
+  return start < to ? end > from || start >= from : start === to && to === wall;
 }
 
 export function summarize(profile, range) {
@@ -24,16 +32,16 @@ export function summarize(profile, range) {
   addEntries(profile, range, whole, inner, rows);
   if (whole) addTotals(profile, rows);
   const wall = to - from;
-  const cost = profile.cost?.span_ns;
-  for (const one of rows) finish(one, profile, wall, cost);
+  for (const one of rows) finish(one, profile, wall);
   return { wall, whole, rows: rows.filter((one) => one.calls + one.open > 0) };
 }
 
 function row(operation) {
   return {
-    operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0, kept: 0,
-    min: Infinity, max: -Infinity, sorted: null, histogram: null,
-    cpu_ns: null, allocations: null, allocated_bytes: null, bytes: null, peak_bytes: null,
+    operation, calls: 0, open: 0, total: 0, self: 0, sum: 0, square: 0,
+    min: Infinity, max: -Infinity, durations: null, sorted: null,
+    device: 0, transfer: 0, hosted: 0, nested: 0, aggregated: { calls: 0, min: Infinity, max: -Infinity, bins: new Map() },
+    cpu_ns: null, waiting_ns: null, allocations: null, allocated_bytes: null, bytes: null, peak_bytes: null,
   };
 }
 
@@ -50,130 +58,196 @@ function coveredByChildren(profile, from, to, whole) {
   return inner;
 }
 
-function addEntries(profile, range, whole, inner, rows) {
-  const [from, to] = range;
-  const { n, operation, start, end, duration, node, nodes } = profile;
-  const operations = profile.operations.length;
+function addEntries(profile, [from, to], whole, inner, rows) {
+  const { n, operation, start, end, duration, node, nodes, wall } = profile;
+  const operations = rows.length;
+  const repeated = Uint8Array.from(nodes.repeated);
   const total = new Float64Array(operations);
   const self = new Float64Array(operations);
+  const open = new Uint32Array(operations);
+  const hosted = new Float64Array(operations);
+  const nested = new Float64Array(operations);
+  const device = new Float64Array(operations);
+  const transfer = new Float64Array(operations);
+  const within = nestedIn(profile);
+  const times = deviceTimes(profile, [from, to]);
+  const host = Uint8Array.from(profile.lanes, (lane) => (lane.kind === "stream" ? 0 : 1));
+  const lanes = profile.lane;
   const closed = new Uint32Array(operations + 1);
-  const inRange = (i) => whole || touches(profile, range, i);
+  const inside = room("inside", n);
   for (let i = 0; i < n; i++) {
-    if (!inRange(i)) continue;
+    const counts = whole || touch(start[i], end[i], from, to, wall);
+    inside[i] = counts ? 1 : 0;
+    if (!counts) continue;
     const op = operation[i];
     const own = duration[i];
     if (own !== own) {
-      rows[op].open++;
+      open[op]++;
       continue;
     }
     closed[op + 1]++;
     const part = whole ? own : Math.min(end[i], to) - Math.max(start[i], from);
-    if (!nodes.repeated[node[i]]) total[op] += part;
+    const onHost = host[lanes[i]] === 1;
+    if (onHost) hosted[op]++;
+    if (repeated[node[i]] === 0) {
+      total[op] += part;
+      if (onHost) nested[op] += within[i];
+      if (times !== null) {
+        device[op] += times[0][i];
+        transfer[op] += times[1][i];
+      }
+    }
     const rest = part - inner[i];
     if (rest > 0) self[op] += rest;
   }
-  // Durations by operation: counted, placed, sorted piece by piece.
   for (let op = 0; op < operations; op++) closed[op + 1] += closed[op];
   const place = closed.slice(0, operations);
-  const durations = room("durations", n);
+  const durations = new Float64Array(closed[operations]);
   for (let i = 0; i < n; i++) {
     const own = duration[i];
-    if (own === own && inRange(i)) durations[place[operation[i]]++] = own;
+    if (inside[i] === 1 && own === own) durations[place[operation[i]]++] = own;
   }
   for (let op = 0; op < operations; op++) {
     const one = rows[op];
-    const sorted = durations.slice(closed[op], closed[op + 1]).sort();
-    one.calls = one.kept = sorted.length;
     one.total = total[op];
     one.self = self[op];
-    one.sorted = sorted;
-    for (let i = 0; i < sorted.length; i++) one.sum += sorted[i];
-    const mean = one.sum / sorted.length;
-    for (let i = 0; i < sorted.length; i++) one.square += (sorted[i] - mean) ** 2;
-    if (sorted.length > 0) {
-      one.min = sorted[0];
-      one.max = sorted[sorted.length - 1];
-    }
+    one.open = open[op];
+    one.hosted = hosted[op];
+    one.nested = nested[op];
+    one.device = device[op];
+    one.transfer = transfer[op];
+    spread(one, durations.subarray(closed[op], closed[op + 1]));
   }
-  addDetails(profile, inRange, rows);
+  addDetails(profile, inside, rows);
 }
 
-function addDetails(profile, inRange, rows) {
+// Sums and extremes of the durations; percentiles select in them, and only a histogram sorts them.
+function spread(one, durations) {
+  one.calls = durations.length;
+  one.durations = durations;
+  let sum = 0;
+  let min = Infinity;
+  let max = -Infinity;
+  for (let i = 0; i < durations.length; i++) {
+    const value = durations[i];
+    sum += value;
+    if (value < min) min = value;
+    if (value > max) max = value;
+  }
+  const mean = sum / durations.length;
+  let square = 0;
+  for (let i = 0; i < durations.length; i++) square += (durations[i] - mean) * (durations[i] - mean);
+  Object.assign(one, { sum, min, max, square });
+}
+
+export function sortedOf(row) {
+  row.sorted ??= row.durations.slice().sort();
+  return row.sorted;
+}
+
+function addDetails(profile, inside, rows) {
   if (!profile.detail) return;
-  const { n, detail, operation } = profile;
+  const { n, detail, operation, duration, node, nodes } = profile;
   const { columns } = profile.details;
-  const fields = SUMS.filter((field) => columns[field]);
-  const peak = columns.peak_bytes;
+  const fields = OUTER.filter((field) => columns[field]);
+  const value = (field, at) => columns[field]?.[at] ?? null;
   for (let i = 0; i < n; i++) {
     const at = detail[i];
-    if (at < 0 || !inRange(i)) continue;
+    if (at < 0 || inside[i] === 0) continue;
     const one = rows[operation[i]];
+    const bytes = value("bytes", at);
+    if (bytes !== null) one.bytes = (one.bytes ?? 0) + bytes;
+    if (nodes.repeated[node[i]]) continue;
     for (const field of fields) {
-      const value = columns[field][at];
-      if (value !== null) one[field] = (one[field] ?? 0) + value;
+      const amount = value(field, at);
+      const open = field === "cpu_ns" && duration[i] !== duration[i];
+      if (amount !== null && !open) one[field] = (one[field] ?? 0) + amount;
     }
-    if (peak && peak[at] !== null) one.peak_bytes = Math.max(one.peak_bytes ?? 0, peak[at]);
+    const cpu = value("cpu_ns", at);
+    if (cpu !== null && duration[i] === duration[i]) one.waiting_ns = (one.waiting_ns ?? 0) + Math.max(0, duration[i] - cpu);
+    const peak = value("peak_bytes", at);
+    if (peak !== null) one.peak_bytes = Math.max(one.peak_bytes ?? 0, peak);
   }
 }
 
 // What was aggregated while recording has no times of its calls, so it counts only in the whole recording.
 function addTotals(profile, rows) {
-  profile.totals.forEach((total, i) => {
+  const { totals } = profile;
+  const inner = new Float64Array(totals.length);
+  for (let i = totals.length - 1; i >= 0; i--) {
+    const { parent, count } = totals[i];
+    if (parent >= 0 && parent < i) inner[parent] += count + inner[i];
+  }
+  totals.forEach((total, i) => {
     const one = rows[total.operation];
     if (!one) return;
-    const before = one.calls;
+    const outermost = !profile.nodes.repeated[profile.totalNode[i]];
     one.open += total.open ?? 0;
+    one.self += total.self_ns;
+    one.hosted += total.count;
+    if (outermost) {
+      one.total += total.total_ns;
+      one.nested += inner[i];
+    }
     if (!(total.count > 0)) return;
     // Deviations of two groups join around their common mean.
     const mean = total.total_ns / total.count;
     const own = Math.max(0, (total.square_ns2 ?? 0) - total.total_ns * mean);
-    const gap = before > 0 ? one.sum / before - mean : 0;
-    one.square += own + (gap * gap * before * total.count) / (before + total.count);
+    const gap = one.calls > 0 ? one.sum / one.calls - mean : 0;
+    one.square += own + (gap * gap * one.calls * total.count) / (one.calls + total.count);
     one.calls += total.count;
     one.sum += total.total_ns;
-    if (!profile.nodes.repeated[profile.totalNode[i]]) one.total += total.total_ns;
-    one.self += total.self_ns;
     one.min = Math.min(one.min, total.min_ns);
     one.max = Math.max(one.max, total.max_ns);
-    one.histogram ??= new Map();
-    for (const [power, count] of total.histogram ?? []) {
-      one.histogram.set(power, (one.histogram.get(power) ?? 0) + count);
-    }
+    const { aggregated } = one;
+    aggregated.calls += total.count;
+    aggregated.min = Math.min(aggregated.min, total.min_ns);
+    aggregated.max = Math.max(aggregated.max, total.max_ns);
+    for (const [power, count] of total.histogram ?? []) aggregated.bins.set(power, (aggregated.bins.get(power) ?? 0) + count);
   });
 }
 
-function finish(one, profile, wall, cost) {
-  const { kind } = profile.operations[one.operation];
+function finish(one, profile, wall) {
   const none = one.calls === 0;
   one.mean = none ? null : one.sum / one.calls;
-  one.std = none ? null : Math.sqrt(Math.max(0, one.square) / one.calls);
+  one.std = none ? null : one.calls < 2 ? 0 : Math.sqrt(Math.max(0, one.square) / (one.calls - 1));
   if (none) one.min = one.max = null;
-  one.p50 = percentile(one, 0.5);
-  one.p90 = percentile(one, 0.9);
-  one.p99 = percentile(one, 0.99);
+  [one.p50, one.p90, one.p99] = none ? [null, null, null] : one.aggregated.calls > 0 ? joined(one) : selected(one.durations);
   one.share = wall > 0 ? one.total / wall : null;
-  one.device = kind === "kernel" ? one.self : 0;
-  one.transfer = kind.includes("-to-") ? one.self : 0;
-  one.overhead = cost > 0 ? cost * (one.calls + one.open) : null;
-  one.gb_per_s = one.bytes !== null && one.total > 0 ? one.bytes / one.total : null;
+  const cost = profile.cost;
+  // A span measures empty_ns of its own cost; the rest falls into the span around it.
+  one.overhead = cost?.span_ns > 0 ? one.hosted * (cost.empty_ns ?? 0) + one.nested * cost.span_ns : null;
+  one.gb_per_s = one.bytes > 0 && one.total > 0 ? one.bytes / one.total : null;
 }
 
-// The nearest rank; with aggregated calls the upper edge of the bin that holds it, never above the maximum.
-export function percentile(one, part) {
-  if (one.calls === 0) return null;
-  const rank = Math.max(1, Math.ceil(part * one.calls));
-  if (!one.histogram) return one.sorted[rank - 1];
-  const bins = new Map(one.histogram);
-  for (const value of one.sorted) {
-    const power = value < 1 ? 0 : Math.floor(Math.log2(value));
-    bins.set(power, (bins.get(power) ?? 0) + 1);
-  }
-  let seen = 0;
-  for (const power of [...bins.keys()].sort((a, b) => a - b)) {
-    seen += bins.get(power);
-    if (seen >= rank) return Math.min(one.max, Math.max(one.min, 2 ** (power + 1)));
-  }
-  return one.max;
+// The median (the mean of the middle two) and the nearest ranks. From the top: after a selection, all smaller values
+// lie before it.
+function selected(durations) {
+  const n = durations.length;
+  const rank = (part) => Math.max(1, Math.ceil(part * n)) - 1;
+  const p99 = nth(durations, 0, n, rank(0.99));
+  const p90 = nth(durations, 0, rank(0.99) + 1, rank(0.9));
+  const half = n >> 1;
+  const until = Math.max(rank(0.9), half) + 1;
+  const upper = nth(durations, 0, until, half);
+  const p50 = n % 2 === 1 ? upper : (upper + nth(durations, 0, half, half - 1)) / 2;
+  return [p50, p90, p99];
+}
+
+// Aggregated calls count with the middle of their power of two, within their extremes.
+function joined({ durations, aggregated }) {
+  const values = Array.from(durations, (ns) => [ns, 1]);
+  for (const [power, count] of aggregated.bins) values.push([Math.min(aggregated.max, Math.max(aggregated.min, 1.5 * 2 ** power)), count]);
+  values.sort((a, b) => a[0] - b[0]);
+  const all = values.reduce((sum, [, count]) => sum + count, 0);
+  return [0.5, 0.9, 0.99].map((part) => {
+    let left = Math.max(1, Math.ceil(part * all));
+    for (const [ns, count] of values) {
+      left -= count;
+      if (left <= 0) return ns;
+    }
+    return null;
+  });
 }
 
 // Operations by self time, largest first: the rank decides the colour.

@@ -31,5 +31,10 @@ export async function embeddedProfile(id) {
   const data = await payload(id);
   if (!data) return null;
   const { details, ...head } = data.head;
-  return build(head, decode(data.head, data.columns), details);
+  const started = performance.now();
+  const entries = decode(data.head, data.columns);
+  performance.measure("decode", { start: started, end: performance.now() });
+  const profile = build(head, entries, details);
+  performance.measure("decode and build", { start: started, end: performance.now() });
+  return profile;
 }

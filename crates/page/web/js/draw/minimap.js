@@ -1,6 +1,6 @@
 // The whole recording in a strip: how busy each lane is, and which part is visible.
 import { GUTTER } from "./lanes.js";
-import { laneBounds } from "../calc/breakdown.js";
+import { laneBounds } from "../calc/sweep.js";
 
 export const minimapHeight = 34;
 const CELLS = 480;

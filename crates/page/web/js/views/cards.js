@@ -17,7 +17,7 @@ function draw(box) {
   const calls = summary.rows.reduce((sum, row) => sum + row.calls, 0);
   const open = summary.rows.reduce((sum, row) => sum + row.open, 0);
   const top = summary.rows.reduce((best, row) => (row.self > (best?.self ?? 0) ? row : best), null);
-  const parts = Object.fromEntries(breakdown(profile, range).map(({ part, ns }) => [part, ns]));
+  const parts = Object.fromEntries(breakdown(profile, state.range).map(({ part, ns }) => [part, ns]));
   const streams = profile.lanes.filter((lane) => lane.kind === "stream").length;
   const heap = profile.tracks.find((track) => track.unit === "B");
   const peak = heap && peakOf(heap, range);

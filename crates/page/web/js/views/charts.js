@@ -66,7 +66,7 @@ function clickable(chart) {
 // One bar whose parts add up to the wall, with a legend that is a table.
 function drawBreakdown(box) {
   const [from, to] = range();
-  const parts = breakdown(state.profile, [from, to]).filter(({ ns }) => ns > 0);
+  const parts = breakdown(state.profile, state.range).filter(({ ns }) => ns > 0);
   const wall = to - from;
   replace(box,
     h("div", { class: "stack", role: "img", "aria-label": parts.map(({ part: name, ns }) => `${PARTS[name][0]} ${percent(ns / wall)}`).join(", ") },
@@ -77,7 +77,7 @@ function drawBreakdown(box) {
 }
 
 function exportParts() {
-  const rows = breakdown(state.profile, range()).map(({ part: name, ns }) => [name, ns]);
+  const rows = breakdown(state.profile, state.range).map(({ part: name, ns }) => [name, ns]);
   save("breakdown.csv", csv(["part", "ns"], rows), "text/csv");
 }
 
@@ -132,11 +132,12 @@ function drawPie(chart, rows, measure) {
 }
 
 function drawStack(chart, rows) {
-  const top = largest(rows, "self");
+  const all = rows.map((row) => ({ ...row, all: isDevice(row) ? row.self : row.self + row.device + row.transfer }));
+  const top = largest(all, "all");
   const { axis, positions } = categories(top);
-  const [factor, unit] = unitOf(top[0]?.self ?? 1);
+  const [factor, unit] = unitOf(top[0]?.all ?? 1);
   const kinds = [
-    ["Host", (row) => Math.max(0, row.self - row.device - row.transfer - own(row)), part("cpu")],
+    ["Host", (row) => (isDevice(row) ? 0 : Math.max(0, row.self - own(row))), part("cpu")],
     ["Device", (row) => row.device, part("device")],
     ["Transfer", (row) => row.transfer, part("transfer")],
     ["Own cost", own, part("instrumentation")],
@@ -144,12 +145,17 @@ function drawStack(chart, rows) {
   chart.set(kinds.map(([name, of, color]) => ({
     type: "bar", orientation: "h", name, y: positions, x: top.map((row) => of(row) / factor), customdata: top.map((row) => row.operation), marker: { color },
     hovertext: top.map((row) => `${escape(nameOf(row, 60))}<br>${name}: ${time(of(row))}`), hoverinfo: "text",
-  })), { barmode: "stack", showlegend: true, yaxis: axis, xaxis: { title: `Self time (${unit})`, fixedrange: true, nticks: 6 }, margin: { l: 8, r: 16, t: 8, b: 8 } });
+  })), { barmode: "stack", showlegend: true, yaxis: axis, xaxis: { title: `Own time of the host, and device work that it started (${unit})`, fixedrange: true, nticks: 6 }, margin: { l: 8, r: 16, t: 8, b: 8 } });
 }
 
-// The profiler's own cost lies inside the host's self time; it cannot exceed it.
+function isDevice(row) {
+  const { kind } = state.profile.operations[row.operation];
+  return kind === "kernel" || kind.includes("-to-");
+}
+
+// The profiler's own cost in the operation itself; that of spans inside belongs to them.
 function own(row) {
-  return row.device + row.transfer > 0 ? 0 : Math.min(row.overhead ?? 0, row.self);
+  return isDevice(row) ? 0 : Math.min((state.profile.cost?.span_ns ?? 0) * row.calls, row.self);
 }
 
 function drawBottlenecks(box, rows) {

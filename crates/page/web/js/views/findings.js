@@ -1,6 +1,6 @@
 // Findings of the rules, each with its evidence and a link that selects it.
 import { button, empty, h, replace, section } from "../base/dom.js";
-import { label, percent } from "../base/format.js";
+import { bytes, label, percent, quantity, rate, ratio, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
 
 export function findingsView() {
@@ -24,18 +24,25 @@ function finding(one) {
       h("h3", {}, label(one.title, 200)),
       h("p", { class: "tags" }, h("span", { class: "tag" }, one.rule), h("span", { class: "tag" }, one.confidence),
         saving !== null && saving !== undefined && h("span", { class: "tag strong" }, `saves at most ${percent(saving)}`)),
-      h("dl", {}, one.evidence.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+      h("dl", {}, one.evidence.flatMap(({ name, value, unit }) => [h("dt", {}, label(name, 90)), h("dd", {}, amount(value, unit))]),
         one.threshold && [h("dt", {}, "threshold"), h("dd", {}, one.threshold)]),
       one.next_experiment && h("p", {}, h("strong", {}, "Next: "), one.next_experiment)),
-    (one.operations.length > 0 || one.range_ns) && button("Show evidence", () => select(one), { "data-evidence": one.rule }));
+    h("div", { class: "tools" }, (one.operations.length > 0 || one.ranges.length > 0) && button("Show evidence", () => select(one, 0), { "data-evidence": one.rule }),
+      one.ranges.slice(1, 6).map((_, i) => button(String(i + 2), () => select(one, i + 1), { title: "Another place of the same evidence" }))));
+}
+
+function amount(value, unit) {
+  const formats = { ns: time, B: bytes, share: percent, x: ratio, "B/s": (one) => rate(one, "B/s"), "flop/s": (one) => rate(one, "FLOP/s") };
+  return formats[unit] ? formats[unit](value) : quantity(value, unit);
 }
 
 // Selects the operation and the time; several operations become a filter.
-function select(one) {
+function select(one, place) {
+  const range = one.ranges[place] ?? null;
   const found = one.operations.map((name) => state.profile.operations.findIndex((op) => op.name === name)).filter((op) => op >= 0);
   const quoted = one.operations.map((name) => `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
   update({
-    operation: found[0] ?? -1, span: -1, range: one.range_ns ?? state.range, view: one.range_ns ?? state.view,
+    operation: found[0] ?? -1, span: -1, range: range ?? state.range, view: range ?? state.view,
     filter: quoted.length > 1 ? quoted.join("|") : "",
   });
   document.getElementById("timeline").scrollIntoView({ block: "start" });

@@ -29,6 +29,7 @@ export function flameView() {
   const after = h("div");
   const hollow = h("div");
   body.append(hollow, canvas, after);
+  let dirty = false;
   const flame = { lane: -1, relative: true, trees: [], zoom: new Map(), marked: null, boxes: [], gone: [] };
 
   const controls = () => {
@@ -70,6 +71,7 @@ export function flameView() {
   };
   const draw = () => render(flame, canvas, hollow, after);
   const exportSvg = () => {
+    if (dirty) dirty = Boolean(rebuild());
     if (flame.trees.length === 0) return;
     const width = canvas.clientWidth || 960;
     const { boxes, height } = arrange(flame, width);
@@ -78,6 +80,7 @@ export function flameView() {
     save("flame.svg", context.text(), "image/svg+xml");
   };
   const exportCsv = () => {
+    if (dirty) dirty = Boolean(rebuild());
     const rows = [];
     for (const [root] of flame.trees) {
       const work = [[root, []]];
@@ -92,10 +95,21 @@ export function flameView() {
 
   // What does not depend on the parts that changed is not built again: the tree of a million spans takes a while.
   on("profile other flame", controls);
-  on("profile other range flame", rebuild);
-  on("operation", () => (state.flame === "sandwich" ? rebuild() : draw()));
-  on("filter theme", draw);
-  new ResizeObserver(() => draw()).observe(body);
+  // Nor is a graph that is out of sight.
+  let near = false;
+  const soon = () => {
+    dirty = true;
+    if (near) dirty = Boolean(rebuild());
+  };
+  new IntersectionObserver(([{ isIntersecting }]) => {
+    near = isIntersecting;
+    if (near && dirty) soon();
+  }, { rootMargin: "400px" }).observe(element);
+  on("profile other range flame", soon);
+  on("operation", () => (state.flame === "sandwich" ? soon() : near && draw()));
+  on("filter theme", () => near && draw());
+  new ResizeObserver(() => near && draw()).observe(body);
+  addEventListener("beforeprint", () => dirty && (dirty = Boolean(rebuild())));
   interact(flame, canvas, draw);
   return element;
 }

@@ -5,7 +5,7 @@ import { count, label, time } from "../base/format.js";
 import { csv, save } from "../base/save.js";
 import { on, state, update } from "../base/state.js";
 import { bins, extent } from "../calc/histogram.js";
-import { summarize } from "../calc/summary.js";
+import { sortedOf, summarize } from "../calc/summary.js";
 import { Chart, chartSvg } from "../draw/plot.js";
 
 export function histogramView() {
@@ -44,17 +44,17 @@ function draw({ chooser, chart, facts, hollow }) {
   replace(chooser, op >= 0 && select("Operation", options, op, (value) => update({ operation: Number(value), span: -1 })));
   const row = summary.rows.find((one) => one.operation === op);
   const before = op >= 0 ? otherRow(profile.operations[op].name) : null;
-  const lists = [before?.sorted, row?.sorted].filter((list) => list?.length > 0);
+  const lists = [before, row].filter((one) => one?.durations.length > 0).map(sortedOf);
   const span = extent(lists);
-  const why = !row ? "No calls of this operation in the range." : row.kept === 0 ? "The calls of this operation were aggregated or are open, so their single durations are unknown." : span ? null : "Every call of this operation took 0 ns: below the resolution of the clock.";
+  const why = !row ? "No calls of this operation in the range." : row.durations.length === 0 ? "The calls of this operation were aggregated or are open, so their single durations are unknown." : span ? null : "Every call of this operation took 0 ns: below the resolution of the clock.";
   replace(hollow, why && empty(why));
   chart.box.hidden = Boolean(why);
   replace(facts, row && table(row, before));
   if (why) return;
   const t = tokens();
   const traces = [];
-  if (before?.sorted.length > 0) traces.push(bars(before.sorted, span, "A", "#9aa3ae", before.sorted.length));
-  traces.push(bars(row.sorted, span, before ? "B" : "calls", t.accent, row.sorted.length));
+  if (before?.durations.length > 0) traces.push(bars(sortedOf(before), span, "A", "#9aa3ae"));
+  traces.push(bars(row.sorted, span, before ? "B" : "calls", t.accent));
   const marks = [["p50", row.p50], ["p90", row.p90], ["p99", row.p99]].filter(([, value]) => value > 0);
   chart.set(traces, {
     barmode: "overlay", bargap: 0.04, showlegend: Boolean(before),
@@ -65,12 +65,12 @@ function draw({ chooser, chart, facts, hollow }) {
 }
 
 // A over B compares shapes, so both are shares of their calls.
-function bars(sorted, span, name, color, all) {
+function bars(sorted, span, name, color) {
   const { values, edges } = bins(sorted, span);
   const shares = state.other && name !== "calls";
   return {
     type: "bar", name, x: values.map((_, i) => Math.sqrt(edges[i] * edges[i + 1])), width: values.map((_, i) => edges[i + 1] - edges[i]),
-    y: shares ? values.map((value) => value / all) : values, marker: { color, opacity: name === "A" ? 0.55 : 0.75 },
+    y: shares ? values.map((value) => value / sorted.length) : values, marker: { color, opacity: name === "A" ? 0.55 : 0.75 },
     hovertext: values.map((value, i) => `${name}: ${count(value)} calls<br>${time(edges[i])} to ${time(edges[i + 1])}`), hoverinfo: "text",
   };
 }
@@ -94,5 +94,5 @@ function exportCsv() {
   const op = chosen();
   const row = state.summary.rows.find((one) => one.operation === op);
   if (!row) return;
-  save("durations.csv", csv(["duration_ns"], Array.from(row.sorted, (value) => [value])), "text/csv");
+  save("durations.csv", csv(["duration_ns"], Array.from(sortedOf(row), (value) => [value])), "text/csv");
 }

@@ -4,6 +4,7 @@ import { count, label, percent, time, visible, when } from "../base/format.js";
 import { keepLink, readLink } from "../base/link.js";
 import { derive, on, state, touch, update } from "../base/state.js";
 import { rankOf, summarize } from "../calc/summary.js";
+import { steps } from "../calc/sweep.js";
 import { demo } from "../data/demo.js";
 import { embeddedProfile, readFile } from "../data/load.js";
 import { payload } from "../data/inflate.js";
@@ -40,10 +41,17 @@ export async function startProfile(app) {
   await new Promise((done) => on("profile", () => setTimeout(done)));
 }
 
+function idle(act) {
+  if (window.requestIdleCallback) requestIdleCallback(act, { timeout: 4000 });
+  else setTimeout(act, 1500);
+}
+
 // Shows a profile; what was selected in the last one no longer applies.
 function show(profile, { other = null, extras = {}, link = false } = {}) {
-  update({ profile, other, extras, range: null, view: null, operation: -1, span: -1, filter: "", histogram: -1 });
+  update({ profile, other, extras, range: null, view: null, operation: -1, span: -1, filter: "" });
   if (link) readLink();
+  // The first range needs these; computed while nobody waits.
+  idle(() => state.profile === profile && steps(profile));
 }
 
 function header() {

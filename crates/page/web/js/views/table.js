@@ -13,20 +13,23 @@ export const COLUMNS = [
   ["share", "Of wall", "Total divided by the length of the range", percent],
   ["mean", "Mean", "Mean duration of a call", time],
   ["min", "Min", "Shortest call", time],
-  ["p50", "p50", "Median call (nearest rank)", time],
+  ["p50", "Median", "Median call", time],
   ["p90", "p90", "90th percentile (nearest rank)", time],
   ["p99", "p99", "99th percentile (nearest rank)", time],
   ["max", "Max", "Longest call", time],
-  ["std", "Std dev", "Standard deviation of the calls", time],
+  ["std", "Std dev", "Standard deviation of the calls (n - 1)", time],
   ["cpu_ns", "CPU", "CPU time of the thread, where it was recorded", time],
+  ["waiting_ns", "Waiting", "Elapsed minus CPU time, where CPU time was recorded", time],
+  ["device", "Device", "Kernels that the operation is, or that it started", time],
+  ["transfer", "Transfer", "Copies that the operation is, or that it started", time],
   ["allocations", "Allocs", "Allocations, where they were counted", count],
   ["allocated_bytes", "Allocated", "Bytes allocated, where they were counted", bytes],
   ["peak_bytes", "Peak", "Most bytes held at once by a call", bytes],
   ["gb_per_s", "GB/s", "Declared bytes divided by total time", (value) => significant(value, 3)],
-  ["overhead", "Own cost", "Calls times the measured cost of a span", time],
+  ["overhead", "Own cost", "Estimated part of the total that the profiler itself took", time],
   ["open", "Open", "Calls that had not ended", count],
 ];
-const OPTIONAL = new Set(["cpu_ns", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "overhead", "open"]);
+const OPTIONAL = new Set(["cpu_ns", "waiting_ns", "device", "transfer", "allocations", "allocated_bytes", "peak_bytes", "gb_per_s", "overhead", "open"]);
 const MOST = 400;
 
 export function matcher(filter) {
@@ -61,7 +64,7 @@ function exportTable(kind) {
   const rows = shownRows();
   const name = (row) => profile.operations[row.operation].name;
   if (kind === "csv") {
-    const head = ["operation", ...columns.map(([key]) => (/^(total|self|mean|min|max|std|p\d+|overhead)$/.test(key) ? `${key}_ns` : key))];
+    const head = ["operation", ...columns.map(([key]) => (/^(total|self|mean|min|max|std|p\d+|overhead|device|transfer)$/.test(key) ? `${key}_ns` : key))];
     save("statistics.csv", csv(head, rows.map((row) => [name(row), ...columns.map(([key]) => row[key] ?? "")])), "text/csv");
   } else {
     const head = ["Operation", ...columns.map(([, title]) => title)];

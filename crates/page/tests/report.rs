@@ -1,0 +1,110 @@
+//! The page of a report in a real browser. The data are what `ellwand report --format json` printed for
+//! `results/cpu/records/zen3-2026-11-23/attention.jsonl.gz`; comparisons and views are added here.
+
+mod common;
+
+use std::io::Read;
+
+use common::browser::Browser;
+use ellwand_page::run_page;
+use serde_json::{Value, json};
+
+fn report() -> Value {
+    let bytes = include_bytes!("data/attention.json.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+    let mut report: Value = serde_json::from_str(&text).unwrap();
+    let verdict = |word: &str, ratio: f64, note: &str| {
+        json!({"run": 0, "case": format!("attention-core/{word}"), "baseline": "blocked", "candidate": "fused", "verdict": word,
+            "note": note, "ratio": ratio, "low": ratio * 0.98, "high": ratio * 1.03, "confidence": 0.95, "rope": 0.01, "blocks": 12,
+            "judged_by": "time", "time_s": [0.002, 0.002 * ratio], "what_ran": ["avx2", "avx2"], "elapsed_s": 3.0})
+    };
+    report["comparisons"] = json!([
+        verdict("faster", 0.87, ""), verdict("slower", 1.21, "<script>alert(1)</script>"), verdict("undecided", 1.0, "too few blocks")
+    ]);
+    report["views"] = json!([
+        {"kind": "parts", "title": "parts of a layer", "parts": [["attention-core", "attention"]], "fused": null},
+        {"kind": "of a later version"},
+    ]);
+    report
+}
+
+fn opened(report: &Value) -> Option<(Browser, tempfile::TempDir)> {
+    let mut browser = Browser::start(1280, 900)?;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    run_page(report, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    browser.open(&path, "");
+    Some((browser, folder))
+}
+
+#[test]
+fn every_view_of_a_report_is_drawn() {
+    let report = report();
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
+    let titles = browser.eval("[...document.querySelectorAll('figcaption')].map(f => f.firstChild.textContent)");
+    for title in ["Distribution", "Scaling along sequence", "Speed-up", "Roofline", "What it is bound by"] {
+        assert!(titles.as_array().unwrap().contains(&json!(title)), "{title} is missing in {titles}");
+    }
+    let charts = browser.eval("document.querySelectorAll('.chart').length").as_u64().unwrap();
+    assert_eq!(charts, 7);
+    for index in 0..charts {
+        browser.eval(&format!("document.querySelectorAll('.chart')[{index}].scrollIntoView({{block: 'center'}})"));
+        browser.wait(&format!("document.querySelectorAll('.chart')[{index}].dataset.drawn"));
+        assert!(browser.eval(&format!("document.querySelectorAll('.chart')[{index}].querySelectorAll('svg path').length")).as_u64() > Some(3));
+    }
+    let text = browser.text("document.body.textContent");
+    for part in ["this machine has no self-check yet", "Largest speed-up", "20.9×", "undecided", "<script>alert(1)</script>"] {
+        assert!(text.contains(part), "{part}");
+    }
+    for word in ["undefined", "NaN", "[object"] {
+        assert!(!browser.text("document.getElementById('app').innerText").contains(word), "{word}");
+    }
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
+#[test]
+fn the_table_shows_the_numbers_of_the_report() {
+    let report = report();
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    browser.eval(
+        "(() => { const make = URL.createObjectURL; URL.createObjectURL = blob => { blob.text().then(t => window.last = t); return make(blob); }; \
+         HTMLAnchorElement.prototype.click = () => {}; document.querySelector('#workload-attention-core [data-export=csv]').click(); })()",
+    );
+    browser.wait("window.last");
+    let csv = browser.text("window.last");
+    let rows = report["workloads"][0]["rows"].as_array().unwrap();
+    assert_eq!(csv.lines().count(), rows.len() + 1);
+    for (row, line) in rows.iter().zip(csv.lines().skip(1)) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells[1], row["implementation"].as_str().unwrap());
+        assert_eq!(cells[4].parse::<f64>().ok(), row["metrics"]["time"]["median"].as_f64());
+        assert_eq!(cells[8].parse::<f64>().ok(), row["speedup"]["ratio"].as_f64());
+    }
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
+#[test]
+fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
+    let text = include_str!("../../report/tests/snapshots/formats__json.snap");
+    let report: Value = serde_json::from_str(text.splitn(3, "---\n").nth(2).unwrap()).unwrap();
+    let Some((mut browser, _folder)) = opened(&report) else { return };
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
+    let reasons: Vec<String> = report["workloads"].as_array().unwrap().iter()
+        .flat_map(|section| section["rows"].as_array().unwrap())
+        .filter_map(|row| row["status"]["reason"].as_str().map(|reason| reason.chars().take(20).collect()))
+        .collect();
+    let shown = browser.text("document.querySelector('main').textContent");
+    assert!(!reasons.is_empty());
+    assert!(reasons.iter().all(|reason| shown.contains(reason.as_str())), "{reasons:?}");
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
+}
+
+#[test]
+fn other_json_is_refused() {
+    assert!(run_page(&json!([1]), &mut Vec::new()).is_err());
+    let Some((mut browser, _folder)) = opened(&json!({"report_version": 1})) else { return };
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "failed");
+    assert!(browser.text("document.getElementById('app').textContent").contains("no workloads and runs"));
+}

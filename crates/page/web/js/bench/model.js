@@ -1,0 +1,52 @@
+// What the views of a report share: names of cases, colours of implementations, values of metrics.
+import { dark } from "../base/color.js";
+import { bytes, percent, rate, significant, time } from "../base/format.js";
+
+const COLOURS = {
+  light: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a", "#a89a00", "#5a6572"],
+  dark: ["#5ab0e6", "#f0a83a", "#35c297", "#dd8cbb", "#8fd0f5", "#ef8350", "#e3d64a", "#9aa5b1"],
+};
+const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
+
+// The same implementation looks the same in every chart; a view of the record may fix the order.
+export function looks(report) {
+  const fixed = (report.views ?? []).filter((view) => view.kind === "implementations").flatMap((view) => view.looks ?? []);
+  const names = [...new Set([...fixed, ...report.workloads.flatMap((section) => section.implementations)])].filter(Boolean);
+  const place = new Map(names.map((name, i) => [name, i]));
+  const of = (list, name) => list[(place.get(name) ?? 7) % 8];
+  return { colour: (name) => of(dark() ? COLOURS.dark : COLOURS.light, name), symbol: (name) => of(SYMBOLS, name) };
+}
+
+// A case in the words of the axes that vary in its section.
+export function caseName(section, row) {
+  const parts = section.swept.map(({ name }) => `${name} ${row.params[name]}`);
+  return parts.length > 0 ? parts.join(", ") : "the only case";
+}
+
+export function metric(row, id) {
+  const value = row.metrics?.[id];
+  return value && Number.isFinite(value.median) ? value : null;
+}
+
+export function measured(row) {
+  return row.status.word === "measured" && metric(row, "time") !== null;
+}
+
+// A value in the unit of the report: seconds, rates, shares.
+export function human(value, unit) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (unit === "s") return time(value * 1e9);
+  if (unit === "B") return bytes(value);
+  if (unit === "1") return percent(value);
+  if (unit.endsWith("/s")) return rate(value, unit === "1/s" ? "/s" : unit);
+  return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
+}
+
+export function lookup(list, id) {
+  return list.find((one) => one.id === id);
+}
+
+// Texts of Plotly may hold a few tags.
+export function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}

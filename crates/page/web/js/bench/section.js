@@ -1,0 +1,117 @@
+// One workload of a report: its results as a table, and its charts.
+import { append, button, h, section as frame, select } from "../base/dom.js";
+import { count, label, percent, ratio } from "../base/format.js";
+import { csv, markdown, save } from "../base/save.js";
+import { bounds, chart, distributions, scaling, speedups } from "./charts.js";
+import { caseName, human, measured, metric } from "./model.js";
+import { hasRoofline, roofline } from "./roofline.js";
+
+export function workloadView(report, section, look, redraws) {
+  const facts = section.fixed.map(({ name, unit, values }) => h("span", { class: "tag" }, `${name} ${values[0]}${unit ? ` ${unit}` : ""}`));
+  const { element, body } = frame(`workload-${section.workload}`, section.workload, null, [
+    button("CSV", () => exportRows("csv", section), { "data-export": "csv" }), button("Markdown", () => exportRows("markdown", section), { "data-export": "markdown" })]);
+  append(body, facts.length > 0 && h("p", { class: "tags" }, facts), results(section), h("div", { class: "grid" }, figures(report, section, look, redraws)),
+    remarks(section));
+  return element;
+}
+
+const HEAD = ["Implementation", "Time", "95 % interval", "Samples", "Speed-up", "Interval", "Of ceiling", "Bound by", "Status"];
+
+function cells(row) {
+  const value = metric(row, "time");
+  const { ratio: speedup, low, high, is_baseline: base, unavailable } = row.speedup ?? {};
+  const known = measured(row) && value;
+  return [
+    row.implementation, known ? human(value.median, "s") : "–", known ? `${human(value.low, "s")} to ${human(value.high, "s")}` : "", count(row.samples),
+    base ? "baseline" : speedup > 0 ? ratio(speedup) : "–", !base && speedup > 0 ? `${ratio(low)} to ${ratio(high)}` : (unavailable ?? ""),
+    percent(metric(row, "roofline-fraction")?.median), row.diagnosis?.limit ?? "–", row.status.reason ? `${row.status.word}: ${row.status.reason}` : row.below_resolution ? "below timer resolution" : row.status.word,
+  ];
+}
+
+function results(section) {
+  const lines = section.cases.flatMap((one) => {
+    const rows = one.rows.map((i) => section.rows[i]);
+    const title = caseName(section, rows[0]);
+    return [section.swept.length > 0 && h("tr", { class: "case" }, h("th", { scope: "rowgroup", colspan: HEAD.length }, title)), ...rows.map((row) => {
+      const [name, ...rest] = cells(row);
+      return h("tr", { class: row.best ? "best" : null }, h("th", { scope: "row", title: row.what_ran }, label(name, 40), row.best && h("span", { class: "tag strong" }, "fastest")),
+        rest.map((text, i) => h("td", { class: i >= 6 ? "text" : null, title: i === 7 ? row.warnings.join("\n") : null }, label(text || " ", 60).replace("(no name)", ""))));
+    })];
+  });
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Results of ${section.workload}` },
+    h("table", { class: "results" }, h("thead", {}, h("tr", {}, HEAD.map((title, i) => h("th", { scope: "col", class: i === 0 || i >= 7 ? "text" : null }, title)))), h("tbody", {}, lines)));
+}
+
+function exportRows(kind, section) {
+  const axes = section.swept.map(({ name }) => name);
+  const rows = section.rows.map((row) => [...axes.map((name) => row.params[name]), ...cells(row)]);
+  if (kind === "markdown") return save(`${section.workload}.md`, markdown([...axes, ...HEAD], rows), "text/markdown");
+  const raw = section.rows.map((row) => {
+    const value = metric(row, "time");
+    return [...axes.map((name) => row.params[name]), row.implementation, row.device, row.status.word, value?.median ?? "", value?.low ?? "", value?.high ?? "", row.samples, row.speedup?.ratio ?? "", row.speedup?.low ?? "", row.speedup?.high ?? "", metric(row, "roofline-fraction")?.median ?? "", row.diagnosis?.limit ?? ""];
+  });
+  save(`${section.workload}.csv`, csv([...axes, "implementation", "device", "status", "time_s", "low_s", "high_s", "samples", "speedup", "speedup_low", "speedup_high", "roofline_fraction", "bound_by"], raw), "text/csv");
+}
+
+function figure(title, note, made, tool) {
+  return h("figure", {}, h("figcaption", {}, title, tool), made.box, note && h("p", { class: "note" }, note));
+}
+
+function figures(report, section, look, redraws) {
+  const made = [];
+  const add = (box, draw) => {
+    made.push(box);
+    redraws.push(draw);
+    draw();
+  };
+  const rowsOf = (at) => section.cases[at].rows.map((i) => section.rows[i]);
+  // Charts of one case share the choice of the case.
+  const byCase = (title, note, draw, enough) => {
+    let at = Math.max(0, section.cases.findIndex((_, i) => rowsOf(i).some(enough)));
+    if (!section.cases[at] || !rowsOf(at).some(enough)) return;
+    const one = chart(title, rowsOf(at).length);
+    const again = () => draw(one, rowsOf(at));
+    const chooser = section.cases.length > 1 && select("Case", section.cases.map((_, i) => [i, label(caseName(section, rowsOf(i)[0]), 40)]), at, (value) => {
+      at = Number(value);
+      again();
+    });
+    add(figure(title, note, one, chooser), again);
+  };
+  byCase("Distribution", "Box: p10 to p90 with the median; whiskers: fastest and slowest sample.", (one, rows) => distributions(one, section, rows, look), measured);
+  for (const axis of section.swept.filter((one) => one.numeric)) {
+    const groups = groupsOf(section, axis);
+    let at = 0;
+    const one = chart(`Scaling along ${axis.name}`, 6);
+    const again = () => scaling(one, axis, groups[at].rows, look);
+    const chooser = groups.length > 1 && select("Other axes", groups.map(({ name }, i) => [i, label(name, 50)]), 0, (value) => {
+      at = Number(value);
+      again();
+    });
+    if (groups.length > 0) add(figure(`Scaling along ${axis.name}`, "Medians with their intervals.", one, chooser), again);
+  }
+  if (section.rows.some((row) => row.speedup?.ratio > 0 && !row.speedup.is_baseline)) {
+    const one = chart("Speed-ups", section.cases.length);
+    add(figure("Speed-up", `Over ${section.baselines.join(", ") || "the baseline"}; blue is faster.`, one), () => speedups(one, section, look));
+  }
+  if (hasRoofline(report, section)) {
+    const one = chart("Roofline", 8);
+    add(figure("Roofline", "Lines are ceilings measured on this machine. Bytes and operations are those that the mathematics requires.", one), () => roofline(one, report, section, look));
+  }
+  byCase("What it is bound by", "Bars below 100 % in sum leave time that no limit explains.", (one, rows) => bounds(one, rows), (row) => measured(row) && row.diagnosis?.parts?.length > 0);
+  return made;
+}
+
+// Rows that differ along one axis only.
+function groupsOf(section, axis) {
+  const groups = new Map();
+  for (const row of section.rows.filter(measured)) {
+    const name = section.swept.filter((one) => one !== axis).map((one) => `${one.name} ${row.params[one.name]}`).join(", ");
+    groups.set(name, [...(groups.get(name) ?? []), row]);
+  }
+  return [...groups].map(([name, rows]) => ({ name, rows }));
+}
+
+function remarks(section) {
+  if (section.remarks.length === 0) return null;
+  return h("details", {}, h("summary", {}, `${section.remarks.length} remarks`), h("ul", { class: "plain" }, section.remarks.map((one) => h("li", {}, one.text, h("span", { class: "note" }, ` ${one.rows} of ${one.of} rows`)))));
+}

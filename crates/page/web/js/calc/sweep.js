@@ -1,0 +1,173 @@
+// One pass over all lanes in the order of time: what each moment is spent on, as `Trace::breakdown` defines it.
+
+// A state that comes first wins.
+export const ORDER = ["cpu", "compile", "allocation", "launch", "instrumentation", "device", "transfer", "wait"];
+export const NONE = ORDER.length;
+const STATE = {
+  cpu: 0, compile: 1, allocation: 2, launch: 3, instrumentation: 4, kernel: 5,
+  "host-to-device": 6, "device-to-host": 6, "device-to-device": 6, wait: 7, sync: 7,
+};
+
+// The state of an operation on a lane. On a stream only kernels and copies are work.
+export function stateOf(kind, stream) {
+  const state = STATE[kind] ?? 0;
+  return stream && state !== 5 && state !== 6 ? NONE : state;
+}
+
+// Entries are sorted by lane; those of one lane are [first, last).
+export function laneBounds(profile, lane) {
+  const find = (wanted) => {
+    let low = 0;
+    let high = profile.n;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (profile.lane[middle] < wanted) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return [find(lane), find(lane + 1)];
+}
+
+// When the innermost span of a lane changes: the time, the entry from then on (-1: none), and whether one begins.
+function changes(profile, lane) {
+  const { start, end, wall } = profile;
+  const [first, last] = laneBounds(profile, lane);
+  const size = 2 * (last - first);
+  const walk = { lane, at: new Float64Array(size), entry: new Int32Array(size), begins: new Uint8Array(size), next: 0 };
+  const stack = [];
+  let now = 0;
+  for (let i = first, count = 0; count < size; count++) {
+    const top = stack.length > 0 ? Math.min(wall, end[stack[stack.length - 1]]) : Infinity;
+    const begin = i < last ? Math.max(0, Math.min(wall, start[i])) : Infinity;
+    const begins = stack.length === 0 || begin < top;
+    now = Math.max(now, begins ? begin : top);
+    if (begins) stack.push(i++);
+    else stack.pop();
+    walk.at[count] = now;
+    walk.entry[count] = stack.length > 0 ? stack[stack.length - 1] : -1;
+    walk.begins[count] = begins ? 1 : 0;
+  }
+  return walk;
+}
+
+// The share of each entry's self time in which its thread computes: its CPU time without what is known of its children.
+// An entry without CPU time takes the share of the one around it. Null if no CPU time was recorded.
+function computing(profile) {
+  const cpu = profile.details?.columns?.cpu_ns;
+  if (!cpu || !profile.detail) return null;
+  const { n, detail, duration, parent, operation, operations } = profile;
+  const used = (i) => {
+    const own = detail[i] >= 0 ? cpu[detail[i]] : null;
+    return own ?? (STATE[operations[operation[i]].kind] === 7 ? 0 : null);
+  };
+  const [known, knownCpu] = [new Float64Array(n), new Float64Array(n)];
+  for (let i = 0; i < n; i++) {
+    const value = used(i);
+    if (value === null || parent[i] < 0) continue;
+    known[parent[i]] += duration[i] || 0;
+    knownCpu[parent[i]] += value;
+  }
+  const shares = new Float32Array(n);
+  for (let i = 0; i < n; i++) {
+    const own = detail[i] >= 0 ? cpu[detail[i]] : null;
+    const rest = duration[i] - known[i];
+    if (own === null || duration[i] !== duration[i]) shares[i] = parent[i] < 0 ? 1 : shares[parent[i]];
+    else shares[i] = rest > 0 ? Math.max(0, Math.min(1, (own - knownCpu[i]) / rest)) : 1;
+  }
+  return shares;
+}
+
+// Steps of time: from at[i] on the recording is in state[i]; a cpu step computes for share[i] and gives the rest to
+// next[i]. cost[i] is the estimated cost of the spans that began in the step.
+export function steps(profile) {
+  profile.steps ??= sweep(profile);
+  return profile.steps;
+}
+
+function sweep(profile) {
+  const walks = profile.lanes.map((_, lane) => changes(profile, lane)).filter((walk) => walk.at.length > 0);
+  const stream = walks.map((walk) => profile.lanes[walk.lane].kind === "stream");
+  const states = walks.map((_, i) => Uint8Array.from(profile.operations, (one) => stateOf(one.kind, stream[i])));
+  const shares = computing(profile);
+  const size = walks.reduce((sum, walk) => sum + walk.at.length, 1);
+  const out = { at: new Float64Array(size), state: new Uint8Array(size), share: new Float32Array(size), next: new Uint8Array(size), cost: new Float64Array(size) };
+  out.state[0] = NONE;
+  const active = new Int32Array(NONE + 1);
+  const now = new Uint8Array(walks.length).fill(NONE);
+  const share = new Float32Array(walks.length);
+  const price = profile.cost?.span_ns > 0 ? profile.cost.span_ns : 0;
+  const heap = heapOf(walks);
+  let busy = 0;
+  let count = 1;
+  while (heap.size() > 0) {
+    const lane = heap.top();
+    const walk = walks[lane];
+    const i = walk.next++;
+    const entry = walk.entry[i];
+    const before = now[lane];
+    const after = entry < 0 ? NONE : states[lane][profile.operation[entry]];
+    if (after !== before) {
+      active[before]--;
+      active[after]++;
+      busy += (before === NONE ? 1 : 0) - (after === NONE ? 1 : 0);
+      now[lane] = after;
+    }
+    share[lane] = shares && !stream[lane] && entry >= 0 ? shares[entry] : 1;
+    if (after !== before || shares) {
+      let first = 0;
+      while (first < NONE && active[first] <= 0) first++;
+      let [part, next] = [1, 7];
+      if (first === 0 && shares) {
+        part = 0;
+        for (let other = 0; other < walks.length; other++) if (now[other] === 0 && share[other] > part) part = share[other];
+        for (next = 1; next < NONE && active[next] <= 0; ) next++;
+        if (next === NONE) next = 7;
+      }
+      const last = count - 1;
+      if (walk.at[i] === out.at[last]) {
+        out.state[last] = first;
+        out.share[last] = part;
+        out.next[last] = next;
+      } else if (first !== out.state[last] || Math.fround(part) !== out.share[last] || next !== out.next[last]) {
+        out.at[count] = walk.at[i];
+        out.state[count] = first;
+        out.share[count] = part;
+        out.next[count++] = next;
+      }
+    }
+    if (price > 0 && walk.begins[i] && !stream[lane]) out.cost[count - 1] += price / Math.max(1, busy);
+    heap.sink(walk.next < walk.at.length ? walk.at[walk.next] : Infinity);
+  }
+  for (const key of Object.keys(out)) out[key] = out[key].slice(0, count);
+  return out;
+}
+
+// Lanes by the time of their next change: a binary heap.
+function heapOf(walks) {
+  const lanes = walks.map((_, lane) => lane).sort((a, b) => walks[a].at[0] - walks[b].at[0]);
+  const keys = lanes.map((lane) => walks[lane].at[0]);
+  return {
+    size: () => lanes.length,
+    top: () => lanes[0],
+    // Gives the top a new key; Infinity removes it.
+    sink(key) {
+      let moving = lanes[0];
+      if (key === Infinity) {
+        moving = lanes.pop();
+        key = keys.pop();
+        if (lanes.length === 0) return;
+      }
+      let at = 0;
+      for (let child = 1; child < lanes.length; child = 2 * at + 1) {
+        if (child + 1 < lanes.length && keys[child + 1] < keys[child]) child++;
+        if (keys[child] >= key) break;
+        keys[at] = keys[child];
+        lanes[at] = lanes[child];
+        at = child;
+      }
+      keys[at] = key;
+      lanes[at] = moving;
+    },
+  };
+}
