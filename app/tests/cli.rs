@@ -133,9 +133,9 @@ fn files_of_the_user_under_our_names_are_not_replaced_unasked() {
     for name in ["report.md", "summary.csv", "plots/lattice-encode-time.png"] {
         here.write(&format!("own/{name}"), b"mine");
         if name.starts_with("plots") {
-            here.refused(&plotting, &["-o", name, "no record", "--overwrite"]);
+            here.refused(&plotting, &["-o", name, "not written by Ellwand", "--overwrite"]);
         } else {
-            here.refused(&once, &["-o", name, "no record", "--overwrite"]);
+            here.refused(&once, &["-o", name, "not written by Ellwand", "--overwrite"]);
             here.refused(&[&once[..], &["--resume"]].concat(), &[name]);
             here.refused(&compare, &[name, "--overwrite"]);
             here.refused(&["report", "record.jsonl", "-o", "own", "--no-plot"], &[name, "--overwrite"]);

@@ -110,3 +110,131 @@ fn places_that_cannot_hold_results_are_refused_at_once() {
     let help = here.command(&["--help"]).stdout(full).status().unwrap();
     assert_eq!(help.code(), Some(1), "help that nobody can read is no success");
 }
+
+/// Every file below a directory with what it holds.
+fn files(dir: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut all = std::collections::BTreeMap::new();
+    for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            all.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+/// Runs the program with at most this many blocks of 512 bytes a file.
+fn with_room(here: &Box, blocks: usize, args: &[&str]) -> common::Told {
+    let ellwand = env!("CARGO_BIN_EXE_ellwand");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("ulimit -f {blocks}; exec {ellwand} \"$@\""), "sh"]).args(args);
+    shell.current_dir(here.dir.path());
+    shell.envs(here.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    common::told(shell.output().unwrap())
+}
+
+#[test]
+fn old_results_stay_until_new_ones_are_whole() {
+    let here = here();
+    assert_eq!(here.sweep(&["-o", "run", "-i", "scalar"]).code, Some(0));
+    here.ok(&["apply", "gelu", "--input", "x=x.npy", "-o", "apply"]);
+    let compare = ["compare", "--command", "true", "true", "--blocks", "8", "--fail-on", "never"];
+    here.ok(&[&compare[..], &["-o", "compare"]].concat());
+    here.ok(&["report", "run", "-o", "report", "--no-plot"]);
+    // Cells that were finished wait in a directory that is not part of the results.
+    let results = |dir: &str| {
+        let mut files = files(&here.path(dir));
+        files.retain(|path, _| !path.starts_with(here.path(dir).join("ellwand-unfinished")));
+        files
+    };
+    let run = [&common::QUICK[..], &["-i", "simd"]].concat();
+    let commands = [
+        ("run", &run[..]),
+        ("apply", &["apply", "gelu", "--input", "x=x.npy"]),
+        ("compare", &compare),
+        ("report", &["report", "compare", "--no-plot"]),
+    ];
+    for (dir, args) in commands {
+        let args = [args, &["-o", dir, "--overwrite"]].concat();
+        let mut refused = 0;
+        // A limit at the first line of a record, a later one, or a report: an error, and no death without a word.
+        for blocks in [0, 1, 4, 8, 12, 16, 20, 24, 1000] {
+            let before = results(dir);
+            let told = with_room(&here, blocks, &args);
+            if told.code != Some(0) {
+                refused += 1;
+                assert_eq!(told.code, Some(1), "{blocks} {args:?} {}", told.stderr);
+                assert!(told.stderr.contains("File too large"), "{blocks} {args:?} {}", told.stderr);
+                assert_eq!(results(dir), before, "{blocks} {args:?}");
+            }
+        }
+        assert!((1..9).contains(&refused), "{args:?} was refused {refused} times");
+    }
+    let before = results("run");
+    // Nothing can be measured, and nothing is.
+    for more in [&["-i", "wgpu"][..], &["-i", "cuda"], &["--lattice", "E8", "--M", "0"]] {
+        let told = here.run(&[&common::QUICK[..], more, &["-o", "run", "--overwrite"]].concat());
+        assert_ne!(told.code, Some(0), "{}", told.stderr);
+        assert_eq!(files(&here.path("run")), before, "{more:?} {}", told.stderr);
+    }
+    here.run(&["compare", "--command", "true", "false", "-o", "compare", "--overwrite"]);
+    let report = std::fs::read_to_string(here.path("compare/report.md")).unwrap();
+    assert!(!report.contains("false"), "{report}");
+}
+
+#[test]
+fn a_killed_run_that_was_to_replace_another_goes_on_from_its_own_cells() {
+    let here = here();
+    assert_eq!(here.sweep(&["-o", "out", "-i", "scalar"]).code, Some(0));
+    let before = files(&here.path("out"));
+    let batch: String = (1..=12).map(|n| format!("{n},")).collect();
+    let quick = ["run", "lattice-encode", "--batch", batch.trim_end_matches(','), "-i", "simd", "--no-ceilings"];
+    let run = [&quick[..], &["--effort", "quick", "--no-plot", "-o", "out"]].concat();
+    let mut child = here.command(&[&run[..], &["--overwrite"]].concat()).spawn().unwrap();
+    let unfinished = here.path("out/ellwand-unfinished/record.jsonl");
+    let finished = || std::fs::read_to_string(&unfinished).map_or(0, |text| text.lines().count());
+    while finished() < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    here.refused(&[&run[..], &["--overwrite"]].concat(), &["another process is writing to out"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = std::fs::read_to_string(&unfinished).unwrap();
+    let mut left = files(&here.path("out"));
+    left.retain(|path, _| *path != unfinished);
+    assert_eq!(left, before);
+    let told = here.ok(&["report", "out"]);
+    assert!(told.stderr.contains("unfinished run") && told.stdout.contains("scalar"), "{}", told.stderr);
+    let resumed = here.ok(&[&run[..], &["--resume"]].concat());
+    assert!(resumed.stderr.contains("going on with the results in out/ellwand-unfinished"), "{}", resumed.stderr);
+    let record = std::fs::read_to_string(here.path("out/record.jsonl")).unwrap();
+    let whole: String = kept.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
+    assert!(record.starts_with(&whole), "finished cells are kept");
+    assert!(!here.path("out/ellwand-unfinished").exists());
+    assert!(!record.contains("\"implementation\":\"scalar\""), "nothing of the old record");
+}
+
+#[test]
+fn a_directory_that_vanishes_takes_no_finished_cell_along() {
+    let here = here();
+    std::fs::create_dir(here.path("tmp")).unwrap();
+    let batch: String = (1..=8).map(|n| format!("{n},")).collect();
+    let quick = ["run", "lattice-encode", "--batch", batch.trim_end_matches(','), "-i", "simd", "--no-ceilings"];
+    let mut command = here.command(&[&quick[..], &["--effort", "quick", "--no-plot", "-o", "out"]].concat());
+    command.env("TMPDIR", here.path("tmp")).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    while std::fs::read_to_string(here.path("out/record.jsonl")).map_or(0, |text| text.lines().count()) < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    std::fs::remove_dir_all(here.path("out")).unwrap();
+    let told = common::told(child.wait_with_output().unwrap());
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    for part in ["out/record.jsonl has vanished", "ellwand-rescued-", "out vanished while it was written to"] {
+        assert!(told.stderr.contains(part), "{part}: {}", told.stderr);
+    }
+    let rescued = std::fs::read_dir(here.path("tmp")).unwrap().next().unwrap().unwrap().path();
+    let record = std::fs::read_to_string(rescued.join("record.jsonl")).unwrap();
+    assert_eq!(record.lines().count(), 9, "every cell");
+    assert!(rescued.join("report.md").exists() && !here.path("out").exists());
+}

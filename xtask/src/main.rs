@@ -1,6 +1,7 @@
 //! Development tasks. CI runs `cargo xtask check` and nothing else.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod attack;
 mod check;
 mod cuda;
 mod figures;
@@ -36,6 +37,8 @@ cargo xtask TASK
   revisions N [FIRST]
                  compares N pairs of git revisions of a program that differ in a comment only (from pair FIRST on, 1 unless
                  given) and counts the verdicts; none may be red
+  attack [AREA]  some 1,300 hostile tries on the program: damaged files, limits, full disks, signals, kills, implementations
+                 that misbehave; prints tries and failures by area
   weights        fetches the weights of a real model for the tests on real data (python3 with pip)
 ";
 
@@ -53,6 +56,8 @@ fn main() -> ExitCode {
         ["readme"] => readme::readme(),
         ["revisions", count] => revisions::revisions(count, "1"),
         ["revisions", count, first] => revisions::revisions(count, first),
+        ["attack"] => attack::attack(""),
+        ["attack", area] => attack::attack(area),
         ["weights"] => weights::weights(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

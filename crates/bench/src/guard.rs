@@ -87,6 +87,12 @@ pub(crate) fn forget(group: i32) {
     change(|groups| groups.remove(&group));
 }
 
+/// Why this process may start no other, if the system's limits forbid it (`ulimit -u`, memory).
+pub fn alone() -> Option<io::Error> {
+    let limits = [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
+    Guard::start().err().filter(|error| limits.contains(&error.kind()))
+}
+
 fn change(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
     let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
     let Watch { groups, guard } = &mut *watch;

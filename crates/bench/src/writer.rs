@@ -241,6 +241,14 @@ fn lock(path: &Path, file: &File) -> Result<(), WriterError> {
     }
 }
 
+/// Refuses a record that another process is writing.
+///
+/// # Errors
+/// [`WriterError::InUse`].
+pub fn refuse_in_use(path: &Path) -> Result<(), WriterError> {
+    if path.is_file() { File::open(path).map_or(Ok(()), |file| lock(path, &file)) } else { Ok(()) }
+}
+
 /// Reads a record file.
 ///
 /// # Errors

@@ -203,4 +203,7 @@ fn byte_count(argument: &str, kind: Element, shape: &[usize]) -> Result<usize, I
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

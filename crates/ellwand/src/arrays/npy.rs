@@ -34,8 +34,8 @@ pub(super) fn parse(argument: &str, bytes: &[u8]) -> Result<Tensor, InputError> 
 /// Longest header in bytes that is parsed. NumPy writes 128, and refuses more than 10,000 unless asked.
 const LONGEST_HEADER: usize = 10_000;
 
-/// Refuses a header that would take the parser long: a long one, and the description of a structured type, whose nesting
-/// costs exponential time.
+/// Refuses a header that would take the parser long: a long one, and nested values, which cost it exponential time. Only
+/// structured types have those.
 fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
     let header = header(bytes).ok_or_else(|| damaged("it has no .npy header".into()))?;
@@ -49,6 +49,10 @@ fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
         let problem = "it holds a structured type, which is not supported";
         let error = InputError::new(argument, problem, "float32, float64 or an integer type");
         return Err(error.help("save one field as a separate array"));
+    }
+    // A dictionary with a shape in it.
+    if header.iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count() > 2 {
+        return Err(damaged("its header holds nested values".into()));
     }
     Ok(())
 }

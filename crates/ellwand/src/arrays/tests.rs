@@ -148,3 +148,12 @@ fn names_and_files_that_are_not_there_are_told() {
     std::fs::write(&npy, "x").unwrap();
     assert!(read(&[npy.display().to_string()]).unwrap_err().to_string().contains("NAME=FILE.npy"));
 }
+
+#[test]
+fn nested_values_are_refused_wherever_they_are_in_a_header() {
+    // The parser of the header takes exponential time.
+    let nested = format!("{{'dxscr': {}1{}, 'fortran_order': False, 'shape': (1,), }}", "(".repeat(40), ")".repeat(40));
+    assert!(refused(&npy(&nested, &[0; 4])).contains("nested values"));
+    let shape = header("<f4", false, &format!("{}1{}", "[".repeat(40), "]".repeat(40)));
+    assert!(refused(&npy(&shape, &[0; 4])).contains("nested values"));
+}

@@ -132,7 +132,8 @@ const LONG: Duration = Duration::from_secs(10);
 fn named_if_long<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let (done, waits) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        // Where no thread can be started, nothing is named.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
                 output::note(&format!("{what} takes longer than {} s (Ctrl-C twice ends it)", LONG.as_secs()));
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use ellwand_bench::guard;
 use ellwand_bench::probe::PROBES;
 use ellwand_bench::worker::Launch;
 use ellwand_bench::{Blocks, Effort, Event, Instrument, Plan, resolutions, writer};
@@ -112,7 +113,7 @@ fn with_ceilings(registry: &Registry, args: &RunArgs) -> Result<Environment, Fai
 
 /// Measures cell after cell, in worker processes or in this one; returns whether the user interrupted.
 fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Recording) -> Result<bool, Failure> {
-    let workers = args.blocks().map(|blocks| Blocks {
+    let workers = args.blocks().filter(|_| may_start_processes()).map(|blocks| Blocks {
         instrument,
         launch: Launch::this_program(),
         blocks,
@@ -147,6 +148,14 @@ fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Rec
     }
     progress.finish();
     Ok(interrupted)
+}
+
+/// Whether worker processes can be started; notes what becomes of the run if not.
+fn may_start_processes() -> bool {
+    let Some(why) = guard::alone() else { return true };
+    let instead = "measuring in this process, so differences between processes stay unknown (as with --in-process)";
+    output::note(&format!("warning: no other process can be started ({why}; see ulimit -u); {instead}"));
+    false
 }
 
 /// Reads the record back from disk and makes every output from it, as `report` does; then holds it against the budgets.

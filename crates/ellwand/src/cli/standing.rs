@@ -51,6 +51,7 @@ impl Results {
             output::note(&format!("note: going on with the results in {}, {what}", stage.dir().display()));
             Some(stage)
         } else if overwrite && (there() || !ellwand_report::standing(home, &PlotNames::default()).is_empty()) {
+            writer::refuse_in_use(&home.join(RECORD))?;
             Some(Stage::begin(home)?)
         } else {
             None

@@ -1,0 +1,86 @@
+//! Limits of the system, and disks without room.
+
+use std::fs::File;
+use std::process::Command;
+
+use anyhow::ensure;
+
+use super::coin::Coin;
+use super::try_one::{APPLY, COMPARE, Lab, RUN, Room, Try};
+
+/// What writes into a directory of results, to replace them.
+const WRITERS: [(&str, &[&str]); 4] =
+    [("run", RUN), ("apply", APPLY), ("compare", COMPARE), ("report", &["report", "compare", "--no-plot"])];
+
+/// A command that fails leaves the results of an earlier one as they were.
+fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]) -> Try {
+    let before = room.results(dir)?;
+    let told = room.told(room.after(limit, &[args, &["-o", dir, "--overwrite"]].concat()))?;
+    told.sound(codes)?;
+    if told.code != Some(0) {
+        ensure!(room.results(dir)? == before, "code {:?} and other results: {}", told.code, told.stderr);
+    }
+    room.alone()
+}
+
+/// `ulimit -f`: a write beyond it is an error.
+pub(crate) fn file_size(lab: &Lab, coin: &mut Coin) -> Try {
+    let room = lab.room()?;
+    let limit = format!("ulimit -f {}", coin.below(40));
+    replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1])
+}
+
+/// Little address space, few files, one process.
+pub(crate) fn others(lab: &Lab, coin: &mut Coin) -> Try {
+    let room = lab.room()?;
+    let writer = *coin.pick(&WRITERS);
+    match coin.below(3) {
+        // What cannot allocate ends by abort, with its reason, as any Rust program.
+        0 => {
+            let before = room.results(writer.0)?;
+            let limit = format!("ulimit -v {}", 20_000 + coin.below(400_000));
+            let told = room.told(room.after(&limit, &[writer.1, &["-o", writer.0, "--overwrite"]].concat()))?;
+            ensure!(told.code == Some(0) || !told.stderr.is_empty(), "it said nothing");
+            ensure!(told.code == Some(0) || room.results(writer.0)? == before, "other results: {}", told.stderr);
+            room.alone()
+        }
+        1 => replace(&room, &format!("ulimit -n {}", 6 + coin.below(30)), writer, &[0, 1, 6]),
+        // Processes need others; all else has one thread. The system ignores the limit for root.
+        _ => replace(&room, "ulimit -u 1", writer, &[0, 1, 6]),
+    }
+}
+
+/// A disk without room: a small file system if one may be made, else only the streams.
+pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
+    let room = lab.room()?;
+    let writer = *coin.pick(&WRITERS);
+    if coin.below(2) == 0 {
+        let mut command = room.command(&[writer.1, &["-o", writer.0, "--overwrite"]].concat());
+        command.stdout(File::options().write(true).open("/dev/full")?);
+        command.stderr(File::options().write(true).open("/dev/full")?);
+        let code = command.status()?.code();
+        ensure!(code.is_some_and(|code| [0, 1].contains(&code)), "code {code:?} with full streams");
+        return room.alone();
+    }
+    let small = format!("mount -t tmpfs -o size={}k none disk", 4 * (1 + coin.below(40)));
+    // A mount of its own name space ends with the command.
+    let script =
+        format!("mkdir -p disk && {small} && cp -r {0} disk/ && find disk -type f | xargs cksum >before", writer.0);
+    let args = [writer.1, &["-o", &format!("disk/{}", writer.0), "--overwrite"]].concat();
+    let after = format!(
+        "{script} || exit 99; \"$0\" \"$@\"; code=$?; \
+         find disk -path '*/ellwand-unfinished' -prune -o -type f -print | xargs cksum >after; exit $code"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &after]).arg(&lab.program).args(&args);
+    room.set(&mut command);
+    let told = room.told(command)?;
+    // No room for the old results already, or no permission to mount.
+    if told.code == Some(99) || told.stderr.contains("unshare") {
+        return Ok(());
+    }
+    told.sound(&[0, 1])?;
+    let sums = |name: &str| std::fs::read_to_string(room.path(name));
+    ensure!(told.code == Some(0) || sums("before")? == sums("after")?, "other results: {}", told.stderr);
+    room.alone()
+}

@@ -1,0 +1,62 @@
+//! Hostile tries on the program, seeded: damaged files, limits, full disks, signals, kills, implementations that misbehave.
+//!
+//! Whatever happens, the program says so and ends in time, old results stay until new ones are whole, finished cells are
+//! kept, and no process is left behind.
+
+mod coin;
+mod files;
+mod limits;
+mod processes;
+mod try_one;
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use coin::Coin;
+use try_one::{Lab, Try};
+
+/// An area: its name, how many tries, and one try.
+type Area = (&'static str, usize, fn(&Lab, &mut Coin) -> Try);
+
+const AREAS: [Area; 11] = [
+    ("damaged .npy, .npz, .safetensors", 300, files::array),
+    ("damaged records", 250, files::record),
+    ("results that are in the way", 60, files::in_the_way),
+    ("limits on the size of files", 120, limits::file_size),
+    ("limits on memory, files, processes", 90, limits::others),
+    ("full disks", 60, limits::full),
+    ("directories that vanish", 20, processes::vanish),
+    ("signals", 120, processes::signals),
+    ("hostile implementations", 52, processes::hostile),
+    ("hostile commands", 40, processes::commands),
+    ("random kills", 200, processes::kills),
+];
+
+/// Runs every area whose name holds `pattern` and prints its tries and failures.
+pub(crate) fn attack(pattern: &str) -> Result<()> {
+    let lab = Lab::new()?;
+    println!("{:38} {:>6} {:>9} {:>8}", "area", "tries", "failures", "seconds");
+    let (mut tries, mut failures) = (0, Vec::new());
+    let begin = Instant::now();
+    for (name, count, one) in AREAS.into_iter().filter(|(name, ..)| name.contains(pattern)) {
+        let start = Instant::now();
+        let failed: Vec<String> = (0..count).filter_map(|seed| failure(&lab, name, seed, one)).collect();
+        println!("{name:38} {count:>6} {:>9} {:>8.0}", failed.len(), start.elapsed().as_secs_f64());
+        tries += count;
+        failures.extend(failed);
+    }
+    println!("{:38} {tries:>6} {:>9} {:>8.0}", "all", failures.len(), begin.elapsed().as_secs_f64());
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    if tries == 0 {
+        bail!("no area is called '{pattern}'");
+    }
+    if failures.is_empty() { Ok(()) } else { bail!("{} of {tries} tries failed", failures.len()) }
+}
+
+fn failure(lab: &Lab, name: &str, seed: usize, one: fn(&Lab, &mut Coin) -> Try) -> Option<String> {
+    let mut coin = Coin::new(name, seed);
+    one(lab, &mut coin).err().map(|why| format!("{name}, try {seed}: {why:#}"))
+}
