@@ -1,10 +1,15 @@
-//! Figures of one or several panels with a common title, legend and footer.
+//! What a figure shows, before it is drawn.
 
-use super::axis::Axis;
-use super::font::Fonts;
-use super::scene::{Anchor, GREY, Scene};
-use super::style::Style;
-use super::{dots, lines};
+/// Look of a series: the number of what it shows, and of the run. The same thing in another run keeps its colour and
+/// form and changes its filling and its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) number: usize,
+    pub(super) run: usize,
+}
+
+/// Numbers from here on are limits, not results: grey lines without markers.
+pub(super) const LIMIT: usize = 1000;
 
 /// A point of a series with the ends of its whisker.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +18,7 @@ pub(super) struct Point {
     pub(super) y: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Text beside the point.
+    /// Text next to the point.
     pub(super) label: Option<String>,
 }
 
@@ -56,7 +61,7 @@ pub(super) struct Dot {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The value in words, written beside the dot.
+    /// The value in words, at the end of the line.
     pub(super) text: String,
 }
 
@@ -84,70 +89,4 @@ pub(super) struct Figure {
     pub(super) footer: String,
     pub(super) workload: Option<String>,
     pub(super) body: Body,
-}
-
-/// A rectangle.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Area {
-    pub(super) left: f32,
-    pub(super) top: f32,
-    pub(super) right: f32,
-    pub(super) bottom: f32,
-}
-
-impl Area {
-    pub(super) fn x(&self, axis: &Axis, value: f64) -> f32 {
-        self.left + (self.right - self.left) * axis.position(value) as f32
-    }
-
-    pub(super) fn y(&self, axis: &Axis, value: f64) -> f32 {
-        self.bottom - (self.bottom - self.top) * axis.position(value) as f32
-    }
-}
-
-const WIDTH: f32 = 1200.0;
-const MARGIN: f32 = 26.0;
-const FOOTER: f32 = 34.0;
-const SUBTITLE: f32 = 13.0;
-
-impl Figure {
-    pub(super) fn scene(&self, fonts: &Fonts) -> Scene {
-        let subtitle = subtitle(&self.subtitle, fonts);
-        let head = 52.0 + 19.0 * subtitle.len() as f32;
-        let body = match &self.body {
-            Body::Lines(panels) => lines::height(panels, fonts, WIDTH - 2.0 * MARGIN),
-            Body::Dots(chart) => dots::height(chart),
-        };
-        let height = head + body + FOOTER;
-        let mut scene = Scene::new(WIDTH, height, &self.title);
-        let room = WIDTH - 2.0 * MARGIN;
-        scene.bold((MARGIN, 38.0), &fonts.cut(&self.title, 20.0, true, room), 20.0, Anchor::Start);
-        for (index, line) in subtitle.iter().enumerate() {
-            scene.text((MARGIN, 60.0 + 19.0 * index as f32), line, SUBTITLE, Anchor::Start, GREY);
-        }
-        let area = Area { left: MARGIN, top: head, right: WIDTH - MARGIN, bottom: height - FOOTER };
-        match &self.body {
-            Body::Lines(panels) => lines::draw(panels, area, fonts, &mut scene),
-            Body::Dots(chart) => dots::draw(chart, area, fonts, &mut scene),
-        }
-        let footer = fonts.cut(&self.footer, 12.0, false, room);
-        scene.text((MARGIN, height - 14.0), &footer, 12.0, Anchor::Start, GREY);
-        scene
-    }
-}
-
-/// The fixed parameters in at most two lines, broken between parameters.
-fn subtitle(text: &str, fonts: &Fonts) -> Vec<String> {
-    let room = WIDTH - 2.0 * MARGIN;
-    let mut lines: Vec<String> = Vec::new();
-    for part in text.split(" · ").filter(|part| !part.is_empty()) {
-        let full = lines.len() == 2;
-        match lines.last_mut() {
-            Some(line) if full || fonts.width(&format!("{line} · {part}"), SUBTITLE, false) <= room => {
-                *line = format!("{line} · {part}");
-            }
-            _ => lines.push(part.to_string()),
-        }
-    }
-    lines.iter().map(|line| fonts.cut(line, SUBTITLE, false, room)).collect()
 }

@@ -1,21 +1,16 @@
-//! Plots as PNG and SVG, drawn from the model.
+//! Plots as SVG and PNG, drawn from the model.
 //!
-//! `figures` decides what is shown, `chart`, `lines` and `dots` lay it out as a scene of lines and texts, and `svg` and
-//! `png` write the same scene. Colour, marker and line style each tell series apart; nothing needs a system font.
+//! `figures` decides what is shown, `chart` are its types, and `draw` draws them with the crate kuva. Colour, marker and line
+//! style each distinguish series; nothing needs a system font.
 
+#[cfg(feature = "plots")]
 mod axis;
+#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "figures are counted but not drawn"))]
 mod chart;
-mod dots;
+#[cfg(feature = "plots")]
+mod draw;
 mod figures;
-mod font;
-mod labels;
-mod lines;
 mod names;
-#[cfg(feature = "png")]
-mod png;
-mod scene;
-mod style;
-mod svg;
 
 pub use names::PlotNames;
 
@@ -40,22 +35,22 @@ pub struct Plot {
     pub png: Option<Vec<u8>>,
 }
 
-/// Draws every plot that the report has data for.
+/// Draws every plot that the report has data for; none without the feature `plots`.
 ///
 /// # Errors
 /// When a plot cannot be encoded.
+#[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
-    let fonts = font::Fonts::load()?;
     let one = |figure: chart::Figure| {
-        let scene = figure.scene(&fonts);
+        let picture = draw::Picture::of(&figure);
         #[cfg(feature = "png")]
-        let png = Some(
-            png::png(&scene, &fonts, ZOOM)
-                .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
-        );
+        let png = {
+            let failed = |problem| ReportError::Plot { name: figure.name.clone(), problem };
+            Some(picture.png(ZOOM).map_err(failed)?)
+        };
         #[cfg(not(feature = "png"))]
         let png = None;
-        Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
+        Ok(Plot { svg: picture.svg(&figure.title), png, name: figure.name, title: figure.title, workload: figure.workload })
     };
     figures::figures(report).into_iter().map(one).collect()
 }
