@@ -50,12 +50,12 @@ impl Axis {
         (self.at(value) - self.ends.0) / (self.ends.1 - self.ends.0)
     }
 
-    /// Ticks with labels in the scale's unit: at its own values, or about eight.
+    /// Ticks with labels in the scale's unit: at its own values, or about six to eight.
     pub(super) fn ticks(&self, scale: &Scale) -> Vec<Tick> {
         let labelled = |value: f64| Tick { value, label: Some(tick_text(value, &scale.unit)) };
         match &scale.at[..] {
             [] if self.log => self.log_ticks(&scale.unit),
-            [] => generate_ticks(self.ends.0, self.ends.1, 8).into_iter().map(labelled).collect(),
+            [] => generate_ticks(self.ends.0, self.ends.1, 6).into_iter().map(labelled).collect(),
             values => values.iter().copied().map(labelled).collect(),
         }
     }

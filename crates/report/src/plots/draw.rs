@@ -1,5 +1,5 @@
-//! Draws figures with kuva: it draws lines, markers, whiskers and the names of points, and writes SVG and PNG. Where
-//! panels, ticks and the names of series go is decided here, since kuva places none of them where a reader looks for them.
+//! Draws figures with kuva: it draws lines, markers and whiskers, and writes SVG and PNG. Where panels, ticks
+//! and names go is decided here, since kuva places none of them where a reader looks for them.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::{LinePlot, LineStyle, MarkerShape, ScatterPlot};
@@ -9,6 +9,7 @@ use kuva::render::render::{Primitive, Scene, TextAnchor, TextSpan, render_multip
 
 use super::axis::Axis;
 use super::chart::{Body, Dots, Figure, LIMIT, Lines, Point, Scale, Series, Style};
+use super::labels;
 use crate::units::clean;
 
 const INK: &str = "#222222";
@@ -19,13 +20,14 @@ const FAINT: &str = "#f0f0f0";
 /// Okabe and Ito's palette, which people with any of the common forms of colour blindness can distinguish.
 const COLORS: [&str; 7] = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const DASHES: [&str; 6] = ["", "9 4", "2.5 3", "11 3.5 2.5 3.5", "16 5", "5 2.5"];
-const MARKERS: [MarkerShape; 6] = [
-    MarkerShape::Circle,
-    MarkerShape::Square,
-    MarkerShape::Triangle,
-    MarkerShape::Diamond,
-    MarkerShape::TriangleDown,
-    MarkerShape::Star,
+/// With the factors that make them look alike in size.
+const MARKERS: [(MarkerShape, f64); 6] = [
+    (MarkerShape::Circle, 1.0),
+    (MarkerShape::Square, 0.9),
+    (MarkerShape::Triangle, 1.3),
+    (MarkerShape::Diamond, 1.0),
+    (MarkerShape::TriangleDown, 1.3),
+    (MarkerShape::Star, 1.4),
 ];
 
 const WIDTH: f64 = 1200.0;
@@ -39,15 +41,15 @@ const LEAD: f64 = 18.0;
 const SAMPLE: f64 = 34.0;
 
 /// A position in pixels.
-type At = (f64, f64);
+pub(super) type At = (f64, f64);
 
 /// A rectangle in pixels.
 #[derive(Clone, Copy)]
-struct Area {
-    left: f64,
-    top: f64,
-    right: f64,
-    bottom: f64,
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) bottom: f64,
 }
 
 impl Area {
@@ -108,8 +110,19 @@ impl Picture {
 
     /// At `zoom` pixels a unit.
     #[cfg(feature = "png")]
-    pub(super) fn png(&self, zoom: f32) -> Result<Vec<u8>, String> {
-        kuva::RasterBackend::new().with_scale(zoom).render_scene(&self.0)
+    pub(super) fn png(mut self, zoom: f64) -> Result<Vec<u8>, String> {
+        // kuva's PNG does not scale dashes and lengthens each by the width of its line.
+        for element in &mut self.0.elements {
+            if let Primitive::PolyLine { stroke_dasharray: Some(dash), stroke_width: width, .. }
+            | Primitive::Line { stroke_dasharray: Some(dash), stroke_width: width, .. } = element
+            {
+                let lengths = dash.split(' ').filter_map(|length| length.parse::<f64>().ok());
+                let ends = [-*width, *width].into_iter().cycle();
+                let scaled = lengths.zip(ends).map(|(length, ends)| (zoom * (length + ends)).max(0.1).to_string());
+                *dash = scaled.collect::<Vec<_>>().join(" ");
+            }
+        }
+        kuva::RasterBackend::new().with_scale(zoom as f32).render_scene(&self.0)
     }
 
     /// Text that starts, ends or is centred at `at`; `at.1` is its baseline.
@@ -156,7 +169,11 @@ impl Picture {
         (layout.suppress_x_ticks, layout.suppress_y_ticks) = (true, true);
         let transform = Some(format!("translate({:.2},{:.2})", area.left, area.top));
         self.0.add(Primitive::GroupStart { transform, title: None, extra_attrs: None });
-        for element in render_multiple(plots, layout).elements {
+        for mut element in render_multiple(plots, layout).elements {
+            // kuva has one width for whiskers, hardly visible.
+            if let Primitive::Line { stroke_width, .. } = &mut element {
+                *stroke_width *= 1.4;
+            }
             match element {
                 // Nothing lies outside, and the number of a clip depends on what was drawn before.
                 Primitive::ClipStart { .. } | Primitive::ClipEnd => {}
@@ -302,11 +319,34 @@ impl Picture {
             // The first ones are larger, so that one under another still shows.
             plots.extend(markers(series.style, (7.0 - 0.7 * f64::from(index)).max(4.5), places(series)));
         }
-        let named = || panel.series.iter().flat_map(|series| &series.points).filter(|point| point.label.is_some());
-        let names = named().filter_map(|point| point.label.as_deref()).map(literal);
-        let labels = ScatterPlot::new().with_data(named().map(place)).with_labels(names).with_repel_labels();
-        plots.push(labels.with_size(0.0).into());
         self.data(plot, x.ends, y.ends, plots);
+        self.names(panel, x, y, plot);
+    }
+
+    /// Names points where a name touches no other name, marker, whisker or roof; kuva's own repelling looks at names alone.
+    fn names(&mut self, panel: &Lines, x: &Axis, y: &Axis, plot: Area) {
+        let place = |point: &Point| (plot.x(x, point.x), plot.y(y, point.y));
+        let (mut points, mut lines) = (Vec::new(), Vec::new());
+        for series in &panel.series {
+            let places: Vec<At> = series.points.iter().map(place).collect();
+            if series.joined {
+                lines.extend(places.windows(2).map(|ends| (ends[0], ends[1])));
+                continue;
+            }
+            for (point, at) in series.points.iter().zip(places) {
+                // A marker is a cross of lines as far as texts are concerned.
+                lines.push(((at.0, plot.y(y, point.low)), (at.0, plot.y(y, point.high))));
+                lines.push(((at.0 - 6.0, at.1), (at.0 + 6.0, at.1)));
+                lines.push(((at.0, at.1 - 6.0), (at.0, at.1 + 6.0)));
+                points.extend(point.label.as_deref().map(|label| (at, label, width(label, SMALL))));
+            }
+        }
+        for name in labels::beside(&points, &lines, plot) {
+            if let Some(near) = name.leader {
+                self.line(name.point, near, 0.8, GREY, "1.5 2.5");
+            }
+            self.text(name.at, name.text, SMALL, TextAnchor::Start, INK);
+        }
     }
 
     /// A dot chart: one line per implementation, for results without a numeric axis.
@@ -434,13 +474,18 @@ fn markers(style: Style, radius: f64, points: Vec<At>) -> Vec<Drawn> {
     if style.number >= LIMIT {
         return Vec::new();
     }
-    let shape = MARKERS[style.number % MARKERS.len()];
+    let (shape, factor) = MARKERS[style.number % MARKERS.len()];
     let layer = |size: f64, color: &str| {
-        ScatterPlot::new().with_data(points.clone()).with_marker(shape).with_size(size).with_color(color).into()
+        ScatterPlot::new()
+            .with_data(points.clone())
+            .with_marker(shape)
+            .with_size(factor * size)
+            .with_color(color)
+            .into()
     };
     let mut layers: Vec<Drawn> = vec![layer(radius + 0.8, "#ffffff"), layer(radius, color(style))];
     if (style.number / MARKERS.len() + style.run) % 2 == 1 {
-        layers.push(layer(radius * 0.6, "#ffffff"));
+        layers.push(layer(radius * 0.62, "#ffffff"));
     }
     layers
 }

@@ -10,6 +10,8 @@ mod chart;
 #[cfg(feature = "plots")]
 mod draw;
 mod figures;
+#[cfg(feature = "plots")]
+mod labels;
 mod names;
 
 pub use names::PlotNames;
@@ -18,7 +20,7 @@ use crate::{Report, ReportError};
 
 /// Pixels of the raster form for a unit of the vector form: sharp on dense screens and in print.
 #[cfg(feature = "png")]
-const ZOOM: f32 = 1.5;
+const ZOOM: f64 = 1.5;
 
 /// A finished plot.
 #[derive(Debug, Clone)]
@@ -39,10 +41,25 @@ pub struct Plot {
 ///
 /// # Errors
 /// When a plot cannot be encoded.
+#[cfg(not(feature = "plots"))]
+pub fn draw(_: &Report) -> Result<Vec<Plot>, ReportError> {
+    Ok(Vec::new())
+}
+
+/// How many plots the report has data for that [`draw`] leaves out, because the feature `plots` is off.
+pub fn undrawn(report: &Report) -> usize {
+    if cfg!(feature = "plots") { 0 } else { figures::figures(report).len() }
+}
+
+/// Draws every plot that the report has data for; none without the feature `plots`.
+///
+/// # Errors
+/// When a plot cannot be encoded.
 #[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
     let one = |figure: chart::Figure| {
         let picture = draw::Picture::of(&figure);
+        let svg = picture.svg(&figure.title);
         #[cfg(feature = "png")]
         let png = {
             let failed = |problem| ReportError::Plot { name: figure.name.clone(), problem };
@@ -50,7 +67,7 @@ pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
         };
         #[cfg(not(feature = "png"))]
         let png = None;
-        Ok(Plot { svg: picture.svg(&figure.title), png, name: figure.name, title: figure.title, workload: figure.workload })
+        Ok(Plot { svg, png, name: figure.name, title: figure.title, workload: figure.workload })
     };
     figures::figures(report).into_iter().map(one).collect()
 }
