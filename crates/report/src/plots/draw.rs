@@ -303,14 +303,15 @@ impl Picture {
             self.text((plot.right - 4.0, at - 6.0), &text, SMALL, TextAnchor::End, GREY);
         }
         let place = |point: &Point| (x.at(point.x), y.at(point.y));
-        let places = |series: &Series| series.points.iter().map(place).collect::<Vec<At>>();
+        let finite = |at: &At| at.0.is_finite() && at.1.is_finite();
+        let places = |series: &Series| series.points.iter().map(place).filter(finite).collect::<Vec<At>>();
         let mut plots: Vec<Drawn> = Vec::new();
         let joined = panel.series.iter().filter(|series| series.joined);
         plots.extend(joined.map(|series| path(series.style, places(series))));
         // Markers above whiskers, whiskers above lines.
         for (series, point) in panel.series.iter().flat_map(|series| series.points.iter().map(move |p| (series, p))) {
             // One that the marker hides says nothing and only thickens it.
-            if plot.y(y, point.low) - plot.y(y, point.high) >= 1.0 {
+            if (1.0..f64::INFINITY).contains(&(plot.y(y, point.low) - plot.y(y, point.high))) {
                 let ends = (y.at(point.y) - y.at(point.low), y.at(point.high) - y.at(point.y));
                 plots.push(whisker(series.style, place(point)).with_y_err_asymmetric([ends]).into());
             }
@@ -376,7 +377,7 @@ impl Picture {
                 self.line((left, at), (right + 10.0, at), 1.0, GRID, "1.5 3");
                 self.text((right + 16.0, at + 5.0), &dot.text, NAME, TextAnchor::Start, INK);
                 let place = (x.at(dot.value), plot.bottom - at);
-                if plot.x(&x, dot.high) - plot.x(&x, dot.low) >= 1.0 {
+                if (1.0..f64::INFINITY).contains(&(plot.x(&x, dot.high) - plot.x(&x, dot.low))) {
                     let ends = (place.0 - x.at(dot.low), x.at(dot.high) - place.0);
                     plots.push(whisker(dot.style, place).with_x_err_asymmetric([ends]).into());
                 }

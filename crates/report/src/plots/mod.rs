@@ -37,10 +37,10 @@ pub struct Plot {
     pub png: Option<Vec<u8>>,
 }
 
-/// Draws every plot that the report has data for; none without the feature `plots`.
+/// No plots, since the feature `plots` is off; see [`undrawn`].
 ///
 /// # Errors
-/// When a plot cannot be encoded.
+/// Never.
 #[cfg(not(feature = "plots"))]
 pub fn draw(_: &Report) -> Result<Vec<Plot>, ReportError> {
     Ok(Vec::new())
