@@ -43,6 +43,7 @@ const TESTS: &[Test] = &[
     ("lines_break_where_the_terminal_ends", gates::lines_break_where_the_terminal_ends),
     ("programs_that_are_not_ours_are_rows", gates::programs_that_are_not_ours_are_rows),
     ("bad_implementations_are_rows_of_a_run", gates::bad_implementations_are_rows_of_a_run),
+    ("plots_need_their_feature", plots_need_their_feature),
 ];
 
 fn main() {
@@ -353,4 +354,21 @@ fn run_divides_its_samples_between_processes() {
     assert_eq!(blocks("two", &["--blocks", "2"]), [half(8, 0), half(8, 1)].concat());
     assert_eq!(blocks("three", &[]), [half(5, 0), half(5, 1), half(5, 2)].concat());
     assert_eq!(blocks("here", &["--in-process"]), half(15, 0));
+}
+
+fn plots_need_their_feature() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let run = ["run", "double", "-i", "plain", "--effort", "quick", "--no-ceilings", "--in-process", "-o"];
+    let of = |args: &[&str], name: &str| {
+        let told = tell(&[args, &[&out(name)]].concat());
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        (told.stderr.matches("plots not drawn").count(), dir.path().join(name).join("plots").exists())
+    };
+    let drawn = cfg!(feature = "plots");
+    assert_eq!(of(&run, "run"), (usize::from(!drawn), drawn));
+    let record = out("run");
+    assert_eq!(of(&["report", &record, "-o"], "report"), (usize::from(!drawn), drawn));
+    assert_eq!(of(&["report", &record, "--no-plot", "-o"], "none"), (0, false));
+    assert!(dir.path().join("report/report.md").exists());
 }

@@ -20,7 +20,7 @@ pub use model::{
     AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,
     RunInfo, Section, SpanRow, SpanTable, Speedup, Stats, Status,
 };
-pub use plots::{Plot, PlotNames, draw};
+pub use plots::{Plot, PlotNames, draw, undrawn};
 
 /// JSON Schema (draft 2020-12) of the lines of a record in format version 1.
 pub const RECORD_SCHEMA: &str = include_str!("../schema/record-v1.schema.json");

@@ -1,7 +1,6 @@
 //! Selects the figures of a report and their content.
 
-use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
-use super::style::Style;
+use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series, Style};
 use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 

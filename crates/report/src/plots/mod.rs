@@ -1,61 +1,73 @@
-//! Plots as PNG and SVG, drawn from the model.
+//! Plots as SVG and PNG, drawn from the model.
 //!
-//! `figures` selects the content; `chart`, `lines` and `dots` lay it out as a scene of lines and texts; `svg` and `png`
-//! write the same scene. Colour, marker and line style each distinguish series; no system font is needed.
+//! `figures` decides what is shown, `chart` are its types, and `draw` draws them with the crate kuva. Colour, marker and line
+//! style each distinguish series; nothing needs a system font.
 
+#[cfg(feature = "plots")]
 mod axis;
+#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "figures are counted but not drawn"))]
 mod chart;
-mod dots;
+#[cfg(feature = "plots")]
+mod draw;
 mod figures;
-mod font;
+#[cfg(feature = "plots")]
 mod labels;
-mod lines;
 mod names;
-#[cfg(feature = "png")]
-mod png;
-mod scene;
-mod style;
-mod svg;
 
 pub use names::PlotNames;
 
 use crate::{Report, ReportError};
 
-/// Pixels of the PNG per unit of the SVG: sharp on high-density screens and in print.
+/// Pixels of the raster form for a unit of the vector form: sharp on dense screens and in print.
 #[cfg(feature = "png")]
-const ZOOM: f32 = 1.5;
+const ZOOM: f64 = 1.5;
 
 /// A finished plot.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// File name without extension.
+    /// File name without ending.
     pub name: String,
-    /// Description for a caption, or for a reader who cannot see the plot.
+    /// What it shows, for a caption or a reader who cannot see it.
     pub title: String,
-    /// The workload it shows; empty for plots over all workloads.
+    /// The workload it belongs to; empty for those over all workloads.
     pub workload: Option<String>,
-    /// The plot as SVG.
+    /// The vector form.
     pub svg: String,
-    /// The plot as PNG; `None` without the feature `png`.
+    /// The raster form; none without the feature `png`.
     pub png: Option<Vec<u8>>,
 }
 
-/// Draws all plots for which the report has data.
+/// No plots, since the feature `plots` is off; see [`undrawn`].
 ///
 /// # Errors
-/// If a plot cannot be encoded.
+/// Never.
+#[cfg(not(feature = "plots"))]
+pub fn draw(_: &Report) -> Result<Vec<Plot>, ReportError> {
+    Ok(Vec::new())
+}
+
+/// How many plots the report has data for that [`draw`] leaves out, because the feature `plots` is off.
+pub fn undrawn(report: &Report) -> usize {
+    if cfg!(feature = "plots") { 0 } else { figures::figures(report).len() }
+}
+
+/// Draws every plot that the report has data for; none without the feature `plots`.
+///
+/// # Errors
+/// When a plot cannot be encoded.
+#[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
-    let fonts = font::Fonts::load()?;
     let one = |figure: chart::Figure| {
-        let scene = figure.scene(&fonts);
+        let picture = draw::Picture::of(&figure);
+        let svg = picture.svg(&figure.title);
         #[cfg(feature = "png")]
-        let png = Some(
-            png::png(&scene, &fonts, ZOOM)
-                .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
-        );
+        let png = {
+            let failed = |problem| ReportError::Plot { name: figure.name.clone(), problem };
+            Some(picture.png(ZOOM).map_err(failed)?)
+        };
         #[cfg(not(feature = "png"))]
         let png = None;
-        Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
+        Ok(Plot { svg, png, name: figure.name, title: figure.title, workload: figure.workload })
     };
     figures::figures(report).into_iter().map(one).collect()
 }
