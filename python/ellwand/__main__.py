@@ -40,7 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from . import _threads
 
         _threads.tame()
-    from . import _load, _native, _registry
+    from . import _native
+
+    if working:
+        _native.take_streams()
+    from . import _load, _registry
     from ._errors import EllwandError
 
     line = ["ellwand", *args]

@@ -42,7 +42,8 @@ def bench(
     """Measures ``function(*args, **kwargs)``: the median time of a call with its 95 % interval.
 
     The function runs in fresh worker processes if another process can find it by name; otherwise in this one, with a warning.
-    ``isolated`` demands the one or the other. A function that raises raises EllwandError here.
+    ``isolated`` demands the one or the other. ``inplace`` allows the function to change its arguments; its results are then not
+    compared. A function that raises raises EllwandError here.
     """
     _stop_in_worker()
     if effort not in EFFORTS:
@@ -54,7 +55,7 @@ def bench(
             _command(call, folder, run)
         else:
             _here(call, f"{folder}/out", [function], args, kwargs, effort)
-        measurement = read(f"{folder}/out")[0]
+        measurement: Measurement = read(f"{folder}/out")[0]
     if not measurement.ok:
         raise EllwandError(f"{measurement.implementation}: {measurement.status}: {measurement.reason}")
     return replace(measurement, workload="call")

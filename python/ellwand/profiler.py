@@ -203,7 +203,7 @@ class GPUProfiler:
         """A decorator that records a span for every call; the function's name is the operation unless given."""
 
         def decorate(function: F) -> F:
-            name = operation or getattr(function, "__qualname__", "function")
+            name = operation or str(getattr(function, "__qualname__", "function"))
 
             @functools.wraps(function)
             def call(*args: Any, **kwargs: Any) -> Any:

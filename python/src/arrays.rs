@@ -55,7 +55,15 @@ fn from_numpy(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     for_each_dtype!(take);
     let names = [
-        Dtype::F32, Dtype::F64, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::I64, Dtype::U8, Dtype::U16, Dtype::U32,
+        Dtype::F32,
+        Dtype::F64,
+        Dtype::I8,
+        Dtype::I16,
+        Dtype::I32,
+        Dtype::I64,
+        Dtype::U8,
+        Dtype::U16,
+        Dtype::U32,
         Dtype::U64,
     ];
     let names = names.map(Dtype::name).join(", ");

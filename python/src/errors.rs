@@ -1,15 +1,22 @@
 //! Exceptions as text for rows and errors, in both directions.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{InputError, PrepareError};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
 const MODULE: &str = "ellwand._errors";
 
+/// Set when the code under measurement received Ctrl-C in this process.
+pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 /// The exception with the last lines of its traceback.
 pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        INTERRUPTED.store(true, Relaxed);
+    }
     // Before CPython 3.12 an exception that was fetched does not know its traceback.
     let told = py.import(MODULE).and_then(|module| {
         let value = error.value(py).call_method1("with_traceback", (error.traceback(py),))?;

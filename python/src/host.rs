@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
 
 use ellwand::Registry;
@@ -19,6 +20,7 @@ use crate::{errors, rows};
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(take_streams, module)?)?;
     module.add_function(wrap_pyfunction!(worker, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)?;
     module.add_function(wrap_pyfunction!(outputs, module)?)?;
@@ -26,10 +28,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The registry of the program `ellwand`, and what Python adds to it.
-pub(crate) fn registry(
-    workloads: &[Bound<'_, PyAny>],
-    implementations: &[Bound<'_, PyAny>],
-) -> PyResult<Registry> {
+pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
     let mut registry = built_in();
     rows::register(&mut registry, workloads, implementations)?;
     Ok(registry)
@@ -69,14 +68,13 @@ fn run(
     Ok(py.detach(|| ellwand::run_recorded(&args, line, &registry)))
 }
 
-/// Answers as a worker until the parent closes. Questions and answers move away from stdin and stdout, so that what the code
-/// under measurement prints goes to stderr and what it reads is empty.
+/// Where questions come from and answers go.
+static STREAMS: Mutex<Option<(File, File)>> = Mutex::new(None);
+
+/// Moves questions and answers away from stdin and stdout, so that what the code under measurement prints goes to stderr and
+/// what it reads is empty. First of all in a worker: files of the user may print while they are loaded.
 #[pyfunction]
-fn worker(
-    py: Python<'_>,
-    workloads: Vec<Bound<'_, PyAny>>,
-    implementations: Vec<Bound<'_, PyAny>>,
-) -> PyResult<i32> {
+fn take_streams() -> PyResult<()> {
     let moved = || -> io::Result<(File, File)> {
         let questions = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         let answers = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -84,7 +82,20 @@ fn worker(
         nix::unistd::dup2_stdout(io::stderr())?;
         Ok((questions, answers))
     };
-    let (questions, answers) = moved()?;
+    *STREAMS.lock().unwrap_or_else(PoisonError::into_inner) = Some(moved()?);
+    Ok(())
+}
+
+/// Answers as a worker until the parent closes; returns the exit code.
+#[pyfunction]
+fn worker(
+    py: Python<'_>,
+    workloads: Vec<Bound<'_, PyAny>>,
+    implementations: Vec<Bound<'_, PyAny>>,
+) -> PyResult<i32> {
+    let Some((questions, answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return Err(errors::raise(py, "a worker must take its streams first"));
+    };
     let registry = registry(&workloads, &implementations)?;
     Ok(py.detach(|| ellwand::internals::worker(&registry, BufReader::new(questions), answers)))
 }

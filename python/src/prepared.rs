@@ -3,16 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{Better, Prepared, Reading, Tensors};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::{arrays, errors};
 
 /// Set in a child that the code under measurement has forked.
 pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// Set when the code under measurement received Ctrl-C in this process.
-pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// What `ellwand._prepared.ready` returns.
 #[derive(FromPyObject)]
@@ -54,9 +50,6 @@ impl PyPrepared {
         match called {
             Ok(value) => Some(value),
             Err(error) => {
-                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-                    INTERRUPTED.store(true, Relaxed);
-                }
                 self.error.get_or_insert_with(|| format!("its {step} raised {}", errors::describe(py, &error)));
                 None
             }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ellwand::internals::core::device::DeviceKind;
 use ellwand::internals::core::verdict::compare;
 use ellwand::internals::core::{
     Domain, Dtype, Implementation, InputError, Parallelism, Port, Ports, PrepareError, Prepared, Tensor, Tensors,
     Tolerance, Value, Verdict, Workload,
 };
-use ellwand::internals::core::device::DeviceKind;
 use ellwand::{Axis, Case, Registry, Size, Work};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -150,13 +150,16 @@ fn implementation(row: ImplementationRow) -> Implementation {
     let prepare = move |case: &Case, inputs: &Tensors| -> Result<Box<dyn Prepared>, PrepareError> {
         if on_gpu {
             // The device's events time its own stream, which is not the one that a framework uses.
-            let why = "Python implementations run on the CPU only: work on a framework's CUDA stream cannot be timed yet";
+            let why =
+                "Python implementations run on the CPU only: work on a framework's CUDA stream cannot be timed yet";
             return Err(PrepareError::Unsupported(why.into()));
         }
         Python::attach(|py| {
             let made = case_of(py, case).and_then(|case| prepare.bind(py).call1((case, arrays::to_dict(py, inputs)?)));
             let prepared = made.and_then(|ready| PyPrepared::new(&ready, many.then_some(threads)));
-            prepared.map(|prepared| Box::new(prepared) as Box<dyn Prepared>).map_err(|error| errors::of_prepare(py, &error))
+            prepared
+                .map(|prepared| Box::new(prepared) as Box<dyn Prepared>)
+                .map_err(|error| errors::of_prepare(py, &error))
         })
     };
     Implementation {
@@ -247,14 +250,13 @@ impl Workload for Task {
     }
 
     fn ports(&self, _: &Case) -> Ports {
-        let port = |name: &&'static str| Port { name, dtype: Dtype::F64, shape: "any", about: "an output", required: true };
+        let port =
+            |name: &&'static str| Port { name, dtype: Dtype::F64, shape: "any", about: "an output", required: true };
         Ports { inputs: Vec::new(), outputs: self.outputs.iter().map(port).collect() }
     }
 
     fn inputs(&self, case: &Case, seed: u64) -> Result<Tensors, InputError> {
-        self.ask("inputs", |task| {
-            arrays::from_dict(&task.call_method1("inputs", (case_of(task.py(), case)?, seed))?)
-        })
+        self.ask("inputs", |task| arrays::from_dict(&task.call_method1("inputs", (case_of(task.py(), case)?, seed))?))
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {

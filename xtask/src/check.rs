@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cuda, readme, root, tidy, triton, weights};
+use crate::{cuda, python, readme, root, tidy, triton, weights};
 
 /// A proof that needs a tool beyond Rust: it runs where it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,17 @@ pub(crate) enum Proof {
     Races,
     /// Every kernel in WGSL runs on the first Vulkan adapter and is judged; a missing adapter fails.
     Vulkan,
+    /// The Python package installs, its types are checked, and its tests run with PyTorch and JAX.
+    Python,
 }
 
-const PROOFS: [(&str, Proof); 5] = [
+const PROOFS: [(&str, Proof); 6] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
     ("races", Proof::Races),
     ("vulkan", Proof::Vulkan),
+    ("python", Proof::Python),
 ];
 
 /// Proofs by their names, separated by commas.
@@ -45,6 +48,7 @@ fn prove(proof: Proof) -> Result<()> {
     match proof {
         Proof::Cuda => cuda::check(),
         Proof::Triton => triton::check(),
+        Proof::Python => python::check(),
         Proof::Emulation => {
             needs_compiler()?;
             emulated("emulation")?;

@@ -1,7 +1,7 @@
 //! The nested-lattice quantizer.
 
 use ellwand_lattice::dot::{CodedRows, OneSided};
-use ellwand_lattice::{Codec, Codes, Isa, LatticeError, Lattice, Method, Overload, Params};
+use ellwand_lattice::{Codec, Codes, Isa, Lattice, LatticeError, Method, Overload, Params};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};

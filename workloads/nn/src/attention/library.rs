@@ -27,7 +27,8 @@ impl Heads {
     fn checked(&self) -> Result<Shape, InputError> {
         let Self { batch, heads, kv_heads, sequence, head } = *self;
         if [batch, heads, kv_heads, sequence, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
-            let problem = format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {head}");
+            let problem =
+                format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {head}");
             return Err(InputError::new("q", problem, "extents above 0, and heads that the heads of keys divide"));
         }
         Ok(Shape { batch, sequence, dimension: heads * head, heads, kv_heads, mask: Mask::None })
