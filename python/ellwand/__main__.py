@@ -68,8 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     sys.stdout.flush()
     if working:
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_native.forked)
         return _native.worker(workloads, implementations)
     code = _native.run(["ellwand", *args], line, workloads, implementations, launch(files, call))
     if code == 0 and args and args[-1] in ("--help", "-h", "help"):

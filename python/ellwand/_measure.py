@@ -145,7 +145,7 @@ def _call_of(
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
     if threads is None:
-        # The libraries that use all cores unless told otherwise; NumPy's products are noticed by their CPU time.
+        # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     try:
         blob = _call.pickled((functions, args, kwargs))

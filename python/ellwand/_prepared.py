@@ -56,8 +56,8 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
     if callable(made) and not hasattr(made, "run"):
         keep = list(inputs.values())
-        told = _readings(getattr(made, "readings", None))
-        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, told, what_ran)
+        rows = _readings(getattr(made, "readings", None))
+        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, rows, what_ran)
     return _object(made, row, output, what_ran)
 
 

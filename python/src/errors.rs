@@ -18,11 +18,11 @@ pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
         INTERRUPTED.store(true, Relaxed);
     }
     // Before CPython 3.12 an exception that was fetched does not know its traceback.
-    let told = py.import(MODULE).and_then(|module| {
+    let text = py.import(MODULE).and_then(|module| {
         let value = error.value(py).call_method1("with_traceback", (error.traceback(py),))?;
         module.call_method1("describe", (value,))
     });
-    told.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
+    text.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
 }
 
 /// The outcome of an exception in the preparation: `ellwand.Unsupported` is no failure.

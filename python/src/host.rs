@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use ellwand::Registry;
 use ellwand::internals::bench::worker::Launch;
@@ -14,6 +14,7 @@ use ellwand::internals::bench::writer;
 use ellwand::internals::core::view::{Implementations, View};
 use ellwand::internals::report::{FORMATS, Options, Report, format};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::prepared::FORKED;
 use crate::{errors, rows};
@@ -24,7 +25,9 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(worker, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)?;
     module.add_function(wrap_pyfunction!(outputs, module)?)?;
-    module.add_function(wrap_pyfunction!(forked, module)?)
+    let hooks = PyDict::new(module.py());
+    hooks.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
+    module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
 }
 
 /// The registry of the program `ellwand`, and what Python adds to it.
@@ -88,11 +91,7 @@ fn take_streams() -> PyResult<()> {
 
 /// Answers as a worker until the parent closes; returns the exit code.
 #[pyfunction]
-fn worker(
-    py: Python<'_>,
-    workloads: Vec<Bound<'_, PyAny>>,
-    implementations: Vec<Bound<'_, PyAny>>,
-) -> PyResult<i32> {
+fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
     let Some((questions, answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Err(errors::raise(py, "a worker must take its streams first"));
     };
@@ -100,7 +99,7 @@ fn worker(
     Ok(py.detach(|| ellwand::internals::worker(&registry, BufReader::new(questions), answers)))
 }
 
-/// Called in a child of a worker, right after the fork.
+/// Called in every child, right after the fork.
 #[pyfunction]
 fn forked() {
     FORKED.store(true, Relaxed);

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::{arrays, errors};
 
-/// Set in a child that the code under measurement has forked.
+/// Set in a child of a fork.
 pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// What `ellwand._prepared.ready` returns.
@@ -34,16 +34,26 @@ pub(crate) struct PyPrepared {
     looked: bool,
     result: Option<Py<PyAny>>,
     error: Option<String>,
+    /// Whether this process was a child of a fork already.
+    in_child: bool,
 }
 
 impl PyPrepared {
     pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
         let ready = ready.extract()?;
-        Ok(Self { ready, threads, wait: None, looked: false, result: None, error: None })
+        Ok(Self {
+            ready,
+            threads,
+            wait: None,
+            looked: false,
+            result: None,
+            error: None,
+            in_child: FORKED.load(Relaxed),
+        })
     }
 
     fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
-        if FORKED.load(Relaxed) {
+        if FORKED.load(Relaxed) && !self.in_child {
             // Only the process that was asked may answer.
             let _ = py.import("os").and_then(|os| os.call_method1("_exit", (70,)));
         }

@@ -4,15 +4,23 @@ mod kde;
 mod lattice;
 mod layers;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::prepared::FORKED;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     layers::add(module)?;
     lattice::add(module)?;
     kde::add(module)
+}
+
+/// Whether the threads of the pools are there: a child of a fork has none of its parent's.
+fn parallel() -> bool {
+    !FORKED.load(Relaxed)
 }
 
 /// The elements of an array, which the Python half has put into row-major order.
