@@ -45,11 +45,20 @@ pub(crate) fn check() -> Result<()> {
         tool.args(["-m", name]).current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1");
         tool
     };
+    // pip calls the maturin of the environment.
+    let path = std::env::join_paths(
+        python
+            .parent()
+            .map(Path::to_path_buf)
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    )?;
     // The profile of the tests: kernels are fast in it, and everything else is built already.
     run(pip(&python)
         .args(["--force-reinstall", "--no-deps", "--no-build-isolation"])
         .arg(&package)
-        .env("MATURIN_PEP517_ARGS", "--profile=dev"))?;
+        .env("MATURIN_PEP517_ARGS", "--profile=dev")
+        .env("PATH", path))?;
     run(tool("mypy").arg("--no-incremental"))?;
     run(tool("pyright").args(["--warnings", "--pythonpath"]).arg(&python))?;
     // Safe path: the installed package is tested, not the folder next to the tests.

@@ -1,4 +1,4 @@
-//! The Triton kernels in `python/triton` compile for every architecture within their budget of registers, without a GPU.
+//! The Triton kernels in `python/triton_kernels` compile for every architecture within their budget of registers, without a GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn python() -> Result<PathBuf> {
 
 /// Compiles every kernel into `folder` for `architectures`, and returns the table of resources.
 fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
-    let kernels = root()?.join("python/triton");
+    let kernels = root()?.join("python/triton_kernels");
     let made = Command::new(python()?)
         .arg(kernels.join("aot.py"))
         .arg(folder)
