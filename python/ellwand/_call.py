@@ -36,6 +36,9 @@ class Call:
     inplace: bool
     path: list[str]
     main: str | None
+    package: str
+    #: Why the content cannot be pickled.
+    refused: str = ""
     #: The functions and arguments themselves, if they are measured in the process that has them.
     content: Content | None = None
 
@@ -88,7 +91,7 @@ def register_file(path: str) -> None:
         call: Call = pickle.load(file)
     sys.path[:] = call.path
     if call.main and b"__main__" in call.blob:
-        _load.main_module(call.main)
+        _load.main_module(call.main, call.package)
     register(call)
 
 

@@ -147,23 +147,19 @@ def _call_of(
     if threads is None:
         # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
+    package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
+    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), _call.main_file(), package)
     try:
-        blob = _call.pickled((functions, args, kwargs))
+        return replace(call, blob=_call.pickled((functions, args, kwargs)))
     except Exception as error:
-        blob = b""
-        _failure[:] = [describe(error).splitlines()[0]]
-    return Call(names, blob, threads, tolerance, inplace, list(sys.path), _call.main_file())
-
-
-#: Why the last call could not be pickled.
-_failure: list[str] = []
+        return replace(call, refused=describe(error).splitlines()[0])
 
 
 def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
     """Whether fresh processes can run the call."""
     if call.blob and _call.usable_elsewhere(call.blob):
         return isolated is not False
-    why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({_failure[0]})"
+    why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
     how = "define it at the top level of a file, or `pip install cloudpickle`"
     if isolated:
         raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")

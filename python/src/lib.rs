@@ -13,8 +13,8 @@ mod rows;
 
 use pyo3::prelude::*;
 
-/// The module.
-#[pymodule]
+/// The module. It was never tested without the interpreter's lock, so that a free-threaded build turns the lock on.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     host::add(module)?;
