@@ -40,7 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from . import _threads
 
         _threads.tame()
-    from . import _load, _native, _registry
+    from . import _native
+
+    if working:
+        _native.take_streams()
+    from . import _load, _registry
     from ._errors import EllwandError
 
     line = ["ellwand", *args]
@@ -64,8 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     sys.stdout.flush()
     if working:
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_native.forked)
         return _native.worker(workloads, implementations)
     code = _native.run(["ellwand", *args], line, workloads, implementations, launch(files, call))
     if code == 0 and args and args[-1] in ("--help", "-h", "help"):

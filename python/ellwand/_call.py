@@ -36,6 +36,9 @@ class Call:
     inplace: bool
     path: list[str]
     main: str | None
+    package: str
+    #: Why the content cannot be pickled.
+    refused: str = ""
     #: The functions and arguments themselves, if they are measured in the process that has them.
     content: Content | None = None
 
@@ -48,6 +51,10 @@ class Call:
             return functions, *copy.deepcopy((args, kwargs))
         except Exception:
             return self.content
+
+    def outputs(self, result: Any) -> dict[str, Any]:
+        """A result for the judge. What depends on earlier calls cannot be compared."""
+        return flat(None if self.inplace else result)
 
 
 def pickled(content: Any) -> bytes:
@@ -84,7 +91,7 @@ def register_file(path: str) -> None:
         call: Call = pickle.load(file)
     sys.path[:] = call.path
     if call.main and b"__main__" in call.blob:
-        _load.main_module(call.main)
+        _load.main_module(call.main, call.package)
     register(call)
 
 
@@ -124,7 +131,7 @@ class _Task:
         wait = _arrays.waiter(result)
         if wait is not None:
             wait(result)
-        return flat(result)
+        return self.call.outputs(result)
 
     def work(self, _case: Case) -> tuple[str, int, float, int, int]:
         return ("calls", 1, 0.0, 0, 0)
@@ -139,11 +146,12 @@ class _Function(_registry.Implementation):
     index: int = 0
 
     def prepare(self, case: Case, inputs: dict[str, Any]) -> Ready:
-        assert self.call is not None
-        functions, args, kwargs = self.call.fresh()
+        call = self.call
+        assert call is not None
+        functions, args, kwargs = call.fresh()
         function: Callable[..., Any] = functions[self.index]
         run = functools.partial(function, *args, **kwargs) if args or kwargs else function
-        arrays = {} if self.call.inplace else _argument_arrays(args, kwargs)
+        arrays = {} if call.inplace else _argument_arrays(args, kwargs)
         before = {name: array.copy() for name, array in arrays.items()}
 
         def output(result: Any) -> dict[str, Any]:
@@ -153,7 +161,7 @@ class _Function(_registry.Implementation):
                         f"{self.name} changed its argument {name}, so that every iteration computes something else; "
                         "copy what you write to, or pass inplace=True"
                     )
-            return flat(result)
+            return call.outputs(result)
 
         keep = list(_argument_arrays(args, kwargs).values())
         return Ready(run, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, list, "")
@@ -187,7 +195,8 @@ def flat(result: Any, name: str = "result") -> dict[str, Any]:
         return {k: v for i, each in enumerate(result) for k, v in flat(each, f"{name}.{i}").items()}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(result, torch.Tensor):
-        result = result.detach().cpu()
+        tensor: Any = result
+        result = tensor.detach().cpu()
     try:
         array = _arrays.plain(name, result)
     except EllwandError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -64,12 +65,13 @@ def load(path: str) -> None:
         raise EllwandError(f"{OPTION} {path}: it raised {describe(error)}") from error
 
 
-def main_module(path: str) -> None:
+def main_module(path: str, package: str) -> None:
     """Runs a script for its functions, under the name that ``multiprocessing`` gives it, so that a guarded main part stays
-    out. An unguarded one ends where it measures: what it measures is defined by then."""
+    out. An unguarded one ends where it measures: what it measures is defined by then. ``package`` is that of ``python -m``."""
     global loading
     module = types.ModuleType("__mp_main__")
     module.__file__ = path
+    module.__package__ = package
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module

@@ -42,7 +42,8 @@ def bench(
     """Measures ``function(*args, **kwargs)``: the median time of a call with its 95 % interval.
 
     The function runs in fresh worker processes if another process can find it by name; otherwise in this one, with a warning.
-    ``isolated`` demands the one or the other. A function that raises raises EllwandError here.
+    ``isolated`` demands the one or the other. ``inplace`` allows the function to change its arguments; its results are then not
+    compared. A function that raises raises EllwandError here.
     """
     _stop_in_worker()
     if effort not in EFFORTS:
@@ -54,7 +55,7 @@ def bench(
             _command(call, folder, run)
         else:
             _here(call, f"{folder}/out", [function], args, kwargs, effort)
-        measurement = read(f"{folder}/out")[0]
+        measurement: Measurement = read(f"{folder}/out")[0]
     if not measurement.ok:
         raise EllwandError(f"{measurement.implementation}: {measurement.status}: {measurement.reason}")
     return replace(measurement, workload="call")
@@ -144,25 +145,21 @@ def _call_of(
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
     if threads is None:
-        # The libraries that use all cores unless told otherwise; NumPy's products are noticed by their CPU time.
+        # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
+    package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
+    call = Call(names, b"", threads, tolerance, inplace, list(sys.path), _call.main_file(), package)
     try:
-        blob = _call.pickled((functions, args, kwargs))
+        return replace(call, blob=_call.pickled((functions, args, kwargs)))
     except Exception as error:
-        blob = b""
-        _failure[:] = [describe(error).splitlines()[0]]
-    return Call(names, blob, threads, tolerance, inplace, list(sys.path), _call.main_file())
-
-
-#: Why the last call could not be pickled.
-_failure: list[str] = []
+        return replace(call, refused=describe(error).splitlines()[0])
 
 
 def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
     """Whether fresh processes can run the call."""
     if call.blob and _call.usable_elsewhere(call.blob):
         return isolated is not False
-    why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({_failure[0]})"
+    why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
     how = "define it at the top level of a file, or `pip install cloudpickle`"
     if isolated:
         raise EllwandError(f"{' and '.join(call.names)}: no other process can find it: {why}; {how}")

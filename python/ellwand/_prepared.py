@@ -56,8 +56,8 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     what_ran = str(getattr(made, "what_ran", "") or row.what_ran())
     if callable(made) and not hasattr(made, "run"):
         keep = list(inputs.values())
-        told = _readings(getattr(made, "readings", None))
-        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, told, what_ran)
+        rows = _readings(getattr(made, "readings", None))
+        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, rows, what_ran)
     return _object(made, row, output, what_ran)
 
 
@@ -68,12 +68,19 @@ def _object(made: Any, row: Implementation, output: Callable[[Any], dict[str, An
             f"{row.workload}:{row.name} prepared a {type(made).__name__} without {' and '.join(missing)}; "
             "expected a function of no arguments that returns the outputs, or an object with run() and output()"
         )
-    sync = getattr(made, "sync", None)
-    poison = getattr(made, "poison", None)
+    sync: Callable[[], Any] | None = getattr(made, "sync", None)
+    poison: Callable[[], Any] | None = getattr(made, "poison", None)
+
+    def waiter(_result: Any) -> Callable[[Any], None] | None:
+        if sync is None:
+            return None
+        wait = sync
+        return lambda _nothing: wait()
+
     return Ready(
         run=made.run,
         keeps=False,
-        waiter=lambda _result: (lambda _nothing: sync()) if sync else None,
+        waiter=waiter,
         poison=lambda _result: poison() if poison else None,
         output=lambda _result: output(made.output()),
         readings=_readings(getattr(made, "readings", None)),

@@ -109,7 +109,9 @@ def _samples(lines: list[dict[str, Any]], case: str, implementation: str, device
             continue
         if (line["implementation"], line["device"]) == (implementation, device) and line["samples"]:
             samples = line["samples"]
-            return np.asarray(samples["wall_ns"], float) / np.asarray(samples["iterations"], float) * 1e-9
+            wall: np.ndarray[Any, Any] = np.asarray(samples["wall_ns"], float) * 1e-9
+            each: np.ndarray[Any, Any] = wall / np.asarray(samples["iterations"], float)
+            return each
     return None
 
 

@@ -138,7 +138,7 @@ class _Task:
         )
 
     def tolerance(self, case: Case) -> tuple[float, float] | None:
-        given = getattr(self.made, "tolerance", (1e-5, 1e-5))
+        given: Any = getattr(self.made, "tolerance", (1e-5, 1e-5))
         given = given(case) if callable(given) else given
         return None if given is None else (float(given[0]), float(given[1]))
 

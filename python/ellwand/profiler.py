@@ -81,13 +81,12 @@ class _Span:
     """An open or finished span: what ``profile`` returns."""
 
     __slots__ = (
-        "args", "backend", "before", "cpu", "cpu_ns", "device", "duration", "events", "failed", "index", "memory",
+        "args", "backend", "before", "cpu", "cpu_ns", "device", "duration", "events", "failed", "memory",
         "operation", "parent", "profiler", "start", "thread", "token",
     )  # fmt: skip
 
     def __init__(self, profiler: GPUProfiler, operation: str, device: str, args: dict[str, Any]) -> None:
         self.profiler, self.operation, self.device, self.args = profiler, operation, device, args
-        self.index = -1
         self.duration: int | None = None
         self.failed = False
         self.events: tuple[Any, Any] | None = None
@@ -98,10 +97,17 @@ class _Span:
         self.parent = _current.get()
         self.token = _current.set(self)
         self.thread = threading.get_ident()
-        profiler._open(self)
-        self.backend, gpu = profiler._backend(self.device)
-        self.before = gpu.memory() if gpu else None
-        self.events = gpu.begin() if gpu else None
+        # Appending is atomic; the limit may be exceeded by as many spans as threads begin at once.
+        if len(profiler._spans) < profiler.max_entries:
+            profiler._spans.append(self)
+        else:
+            profiler._lose()
+        if self.device == "cpu":
+            self.backend = "cpu"
+        else:
+            self.backend, gpu = profiler._backend()
+            self.before = gpu.memory() if gpu else None
+            self.events = gpu.begin() if gpu else None
         self.cpu = time.thread_time_ns()
         self.start = time.perf_counter_ns()
         return self
@@ -203,10 +209,12 @@ class GPUProfiler:
         """A decorator that records a span for every call; the function's name is the operation unless given."""
 
         def decorate(function: F) -> F:
-            name = operation or getattr(function, "__qualname__", "function")
+            name = operation or str(getattr(function, "__qualname__", "function"))
 
             @functools.wraps(function)
             def call(*args: Any, **kwargs: Any) -> Any:
+                if not self.enabled:
+                    return function(*args, **kwargs)
                 with self.profile(name, device=device):
                     return function(*args, **kwargs)
 
@@ -222,19 +230,13 @@ class GPUProfiler:
 
         return decorate
 
-    def _open(self, span: _Span) -> None:
+    def _lose(self) -> None:
         with self._lock:
-            if len(self._spans) < self.max_entries:
-                span.index = len(self._spans)
-                self._spans.append(span)
-            else:
-                self._lost += 1
+            self._lost += 1
 
-    def _backend(self, device: str) -> tuple[str, _TorchGpu | None]:
-        """Who computes: only what the program imported is asked."""
+    def _backend(self) -> tuple[str, _TorchGpu | None]:
+        """Who computes on the GPU: only what the program imported is asked."""
         torch = sys.modules.get("torch")
-        if device == "cpu":
-            return "cpu", None
         if torch is not None and torch.cuda.is_available():
             if self._gpu is None:
                 self._gpu = _TorchGpu(torch, self.device_id)

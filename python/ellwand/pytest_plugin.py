@@ -40,7 +40,7 @@ class Budget:
             peaks.append(self._memory())
             if peaks[-1] <= megabytes:
                 return self
-        pytest.fail(f"it needs {min(peaks):.1f} MB or more, above the limit of {megabytes:g} MB", pytrace=False)
+        raise pytest.fail.Exception(f"it needs {min(peaks):.1f} MB, above the limit of {megabytes:g} MB", pytrace=False)
 
 
 class Verdict:

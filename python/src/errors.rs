@@ -1,24 +1,31 @@
-//! Converts exceptions to the text of rows and errors, and errors to exceptions.
+//! Exceptions as text for rows and errors, in both directions.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{InputError, PrepareError};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
 const MODULE: &str = "ellwand._errors";
 
-/// The exception with the end of its traceback.
+/// Set when the code under measurement received Ctrl-C in this process.
+pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The exception with the last lines of its traceback.
 pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
-    // Before CPython 3.12 a fetched exception has no traceback.
-    let told = py.import(MODULE).and_then(|module| {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        INTERRUPTED.store(true, Relaxed);
+    }
+    // Before CPython 3.12 an exception that was fetched does not know its traceback.
+    let text = py.import(MODULE).and_then(|module| {
         let value = error.value(py).call_method1("with_traceback", (error.traceback(py),))?;
         module.call_method1("describe", (value,))
     });
-    told.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
+    text.and_then(|text| text.extract()).unwrap_or_else(|_| error.to_string())
 }
 
-/// The outcome of an exception in the preparation; `ellwand.Unsupported` is not a failure.
+/// The outcome of an exception in the preparation: `ellwand.Unsupported` is no failure.
 pub(crate) fn of_prepare(py: Python<'_>, error: &PyErr) -> PrepareError {
     let unsupported = py.import(MODULE).and_then(|module| module.getattr("Unsupported"));
     match unsupported {
@@ -27,13 +34,13 @@ pub(crate) fn of_prepare(py: Python<'_>, error: &PyErr) -> PrepareError {
     }
 }
 
-/// The error for an exception in a method of a workload.
+/// An exception in a method of a workload.
 pub(crate) fn of_workload(py: Python<'_>, workload: &str, method: &str, error: &PyErr) -> InputError {
     let problem = format!("its {method} raised {}", describe(py, error));
     InputError::new(workload, problem, format!("a workload whose {method} returns"))
 }
 
-/// Creates an `ellwand.EllwandError` with a message.
+/// `ellwand.EllwandError` with a message.
 pub(crate) fn raise(py: Python<'_>, message: impl Display) -> PyErr {
     let message = message.to_string();
     match py.import(MODULE).and_then(|module| module.getattr("EllwandError")?.call1((&message,))) {

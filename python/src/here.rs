@@ -12,8 +12,8 @@ use ellwand::internals::core::record::VERSION;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::prepared::INTERRUPTED;
-use crate::{errors, host};
+use crate::errors::{self, INTERRUPTED};
+use crate::host;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(measure, module)?)

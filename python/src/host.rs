@@ -1,4 +1,4 @@
-//! The command line and the worker, hosted by a Python interpreter.
+//! The command line and the worker, hosted by an interpreter.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,6 +6,7 @@ use std::io::{self, BufReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use ellwand::Registry;
 use ellwand::internals::bench::worker::Launch;
@@ -13,19 +14,23 @@ use ellwand::internals::bench::writer;
 use ellwand::internals::core::view::{Implementations, View};
 use ellwand::internals::report::{FORMATS, Options, Report, format};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::prepared::FORKED;
 use crate::{errors, rows};
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(take_streams, module)?)?;
     module.add_function(wrap_pyfunction!(worker, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)?;
     module.add_function(wrap_pyfunction!(outputs, module)?)?;
-    module.add_function(wrap_pyfunction!(forked, module)?)
+    let hooks = PyDict::new(module.py());
+    hooks.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
+    module.py().import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
 }
 
-/// The registry of the program `ellwand`, plus what Python registers.
+/// The registry of the program `ellwand`, and what Python adds to it.
 pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
     let mut registry = built_in();
     rows::register(&mut registry, workloads, implementations)?;
@@ -66,10 +71,13 @@ fn run(
     Ok(py.detach(|| ellwand::run_recorded(&args, line, &registry)))
 }
 
-/// Serves as a worker until the parent closes. Moves questions and answers away from stdin and stdout, so that the
-/// output of the code under measurement goes to stderr and its input is empty.
+/// Where questions come from and answers go.
+static STREAMS: Mutex<Option<(File, File)>> = Mutex::new(None);
+
+/// Moves questions and answers away from stdin and stdout, so that what the code under measurement prints goes to stderr and
+/// what it reads is empty. First of all in a worker: files of the user may print while they are loaded.
 #[pyfunction]
-fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
+fn take_streams() -> PyResult<()> {
     let moved = || -> io::Result<(File, File)> {
         let questions = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         let answers = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -77,18 +85,27 @@ fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec
         nix::unistd::dup2_stdout(io::stderr())?;
         Ok((questions, answers))
     };
-    let (questions, answers) = moved()?;
+    *STREAMS.lock().unwrap_or_else(PoisonError::into_inner) = Some(moved()?);
+    Ok(())
+}
+
+/// Answers as a worker until the parent closes; returns the exit code.
+#[pyfunction]
+fn worker(py: Python<'_>, workloads: Vec<Bound<'_, PyAny>>, implementations: Vec<Bound<'_, PyAny>>) -> PyResult<i32> {
+    let Some((questions, answers)) = STREAMS.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return Err(errors::raise(py, "a worker must take its streams first"));
+    };
     let registry = registry(&workloads, &implementations)?;
     Ok(py.detach(|| ellwand::internals::worker(&registry, BufReader::new(questions), answers)))
 }
 
-/// Called in a child of a worker, right after the fork.
+/// Called in every child, right after the fork.
 #[pyfunction]
 fn forked() {
     FORKED.store(true, Relaxed);
 }
 
-/// Formats a report on records as text.
+/// A report on records, as text.
 #[pyfunction]
 fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
     let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
@@ -106,7 +123,7 @@ fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
     made.map_err(|error| errors::raise(py, error))
 }
 
-/// Output names of the built-in workloads at their default cases; a function that returns a bare array needs one.
+/// Names of the outputs of the built-in workloads at their default cases: a function that returns a bare array needs one.
 #[pyfunction]
 fn outputs() -> Vec<(String, Vec<String>)> {
     let registry = built_in();

@@ -1,7 +1,7 @@
-//! The native half of the Python package `ellwand`: the instrument, and the kernels as functions.
+//! The private half of the Python package `ellwand`: the instrument, and the kernels as functions.
 //!
-//! The interpreter lock is released for everything except the Python code under measurement. All `Py` objects here are
-//! rows from the Python half; it checks and names them, so that this half handles few types.
+//! The interpreter's lock is released for everything except the Python code under measurement. All `Py` objects here are
+//! rows that the Python half made; it checks and names them, so that this half sees few types.
 
 mod arrays;
 mod errors;
@@ -13,8 +13,8 @@ mod rows;
 
 use pyo3::prelude::*;
 
-/// Defines the module.
-#[pymodule]
+/// The module. It was never tested without the interpreter's lock, so that a free-threaded build turns the lock on.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     host::add(module)?;

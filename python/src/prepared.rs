@@ -1,26 +1,22 @@
-//! A prepared Python implementation: only the call of its `run` is timed.
+//! A Python implementation made ready: what is timed is the call of its `run` and nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ellwand::internals::core::{Better, Prepared, Reading, Tensors};
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::{arrays, errors};
 
-/// Set in a child that the code under measurement has forked.
+/// Set in a child of a fork.
 pub(crate) static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Set when the code under measurement received Ctrl-C in this process.
-pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// The return value of `ellwand._prepared.ready`.
+/// What `ellwand._prepared.ready` returns.
 #[derive(FromPyObject)]
 struct Ready {
     run: Py<PyAny>,
-    /// True if the result of a run is its output, which must live until the next run.
+    /// Whether the result of a run is its output, which is kept until the next run.
     keeps: bool,
-    /// Finds the function that waits for a result; called after the first run.
+    /// Finds the function that waits for a result; asked after the first run.
     waiter: Py<PyAny>,
     poison: Py<PyAny>,
     output: Py<PyAny>,
@@ -28,7 +24,7 @@ struct Ready {
     what_ran: String,
 }
 
-/// A reading from Python: id, title, unit, better, value (or none), about.
+/// A value as Python states it: id, title, unit, better, value (or none), about.
 type Row = (String, String, String, String, Option<f64>, String);
 
 pub(crate) struct PyPrepared {
@@ -38,25 +34,32 @@ pub(crate) struct PyPrepared {
     looked: bool,
     result: Option<Py<PyAny>>,
     error: Option<String>,
+    /// Whether this process was a child of a fork already.
+    in_child: bool,
 }
 
 impl PyPrepared {
     pub(crate) fn new(ready: &Bound<'_, PyAny>, threads: Option<usize>) -> PyResult<Self> {
         let ready = ready.extract()?;
-        Ok(Self { ready, threads, wait: None, looked: false, result: None, error: None })
+        Ok(Self {
+            ready,
+            threads,
+            wait: None,
+            looked: false,
+            result: None,
+            error: None,
+            in_child: FORKED.load(Relaxed),
+        })
     }
 
     fn call(&mut self, py: Python<'_>, step: &str, called: PyResult<Py<PyAny>>) -> Option<Py<PyAny>> {
-        if FORKED.load(Relaxed) {
-            // Only the worker itself may answer, not a forked child.
+        if FORKED.load(Relaxed) && !self.in_child {
+            // Only the process that was asked may answer.
             let _ = py.import("os").and_then(|os| os.call_method1("_exit", (70,)));
         }
         match called {
             Ok(value) => Some(value),
             Err(error) => {
-                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-                    INTERRUPTED.store(true, Relaxed);
-                }
                 self.error.get_or_insert_with(|| format!("its {step} raised {}", errors::describe(py, &error)));
                 None
             }
@@ -67,7 +70,7 @@ impl PyPrepared {
         self.result.as_ref().map(|result| result.bind(py).clone())
     }
 
-    /// Finds the wait function once; most results need no wait.
+    /// The way to wait is found once: for most results there is nothing to wait for.
     fn find_wait(&mut self, py: Python<'_>) {
         let found = self.ready.waiter.call1(py, (self.result(py),));
         let found = self.call(py, "sync", found);

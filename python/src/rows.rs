@@ -79,8 +79,7 @@ struct ImplementationRow {
 /// Item, items, operations, bytes read, bytes written.
 type WorkRow = (String, u64, f64, u64, u64);
 
-/// Leaks a name, so that it lives as long as the process: a registry is filled once, from the files on the command
-/// line.
+/// A name that lives as long as the process: a registry is filled once, from the files that the command line names.
 fn forever(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
@@ -114,7 +113,7 @@ impl From<SizeRow> for Size {
     }
 }
 
-/// Adds Python's workloads and implementations to a registry.
+/// Adds the rows to a registry.
 pub(crate) fn register(
     registry: &mut Registry,
     workloads: &[Bound<'_, PyAny>],
@@ -129,7 +128,7 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// Converts a case to an `ellwand.Case`.
+/// A case as `ellwand.Case`.
 fn case_of<'py>(py: Python<'py>, case: &Case) -> PyResult<Bound<'py, PyAny>> {
     let params = PyDict::new(py);
     for (axis, value) in &case.params {
@@ -150,7 +149,7 @@ fn implementation(row: ImplementationRow) -> Implementation {
     let on_gpu = device != "cpu";
     let prepare = move |case: &Case, inputs: &Tensors| -> Result<Box<dyn Prepared>, PrepareError> {
         if on_gpu {
-            // The device's events time the backend's stream, not the framework's.
+            // The device's events time its own stream, which is not the one that a framework uses.
             let why =
                 "Python implementations run on the CPU only: work on a framework's CUDA stream cannot be timed yet";
             return Err(PrepareError::Unsupported(why.into()));
@@ -240,7 +239,7 @@ impl Workload for Task {
         &self.sizes
     }
 
-    /// Reports exceptions of work and tolerance, which cannot return an error.
+    /// Work and tolerance have no other place to report an exception.
     fn check(&self, case: &Case) -> Result<(), InputError> {
         self.required(case)?;
         self.accepted(case).map(drop)
@@ -290,7 +289,7 @@ impl Workload for Task {
     }
 }
 
-/// The same in float32, if the tensor is float64.
+/// The same in float32, if it is in float64.
 fn narrowed(tensor: &Tensor) -> Tensor {
     let Ok(values) = tensor.f64() else { return tensor.clone() };
     #[allow(clippy::cast_possible_truncation)]

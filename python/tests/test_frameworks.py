@@ -8,13 +8,6 @@ from ellwand import _frameworks
 WORKLOADS = [*_frameworks.LAYERS, *_frameworks.ATTENTION]
 
 
-def check(run, workload, names, *words):
-    done = run("check", workload, "-i", names, "--size", "tiny", "--format", "json", *words)
-    rows = done.json
-    bad = [row for row in rows if row.get("status", row.get("outcome")) not in ("measured", "passed", "ok", "right")]
-    return rows, bad, done
-
-
 @needs_torch
 @needs_jax
 def test_all_of_them_agree_with_the_reference(run):

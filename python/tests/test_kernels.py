@@ -150,6 +150,22 @@ def test_other_threads_run_while_a_kernel_works():
     assert counts[0] >= before > 0
 
 
+def test_a_child_of_a_fork_computes_the_same_on_one_thread(script):
+    body = """
+import os, numpy as np
+from ellwand import lattice, nn
+x = np.random.default_rng(0).standard_normal((3000, 512)).astype(np.float32)
+def work():
+    return nn.gelu(x).tobytes() + lattice.encode(x).packed.tobytes() + nn.attention(*[x[:96].reshape(1, 2, 96, 256)] * 3).tobytes()
+want = work()
+child = os.fork()
+if child == 0:
+    os._exit(0 if work() == want else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    script(body)
+
+
 @needs_torch
 def test_tensors_are_borrowed_and_answered_with_tensors():
     import torch

@@ -1,5 +1,7 @@
 """``ellwand.bench`` and ``ellwand.compare``."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,16 @@ found = ellwand.bench(f, np.ones(1000))
 print(found.ok, found.implementation)
 """
     assert script(body).out == "begins\nTrue f\n"
+
+
+def test_a_module_that_is_run_by_name_keeps_its_relative_imports(tmp_path, run):
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text("")
+    (tmp_path / "pack/other.py").write_text("def double(x):\n    return 2 * x\n")
+    body = "from .other import double\nimport ellwand\ndef f(): return double(4)\nif __name__ == '__main__':\n    print(ellwand.bench(f).ok)\n"
+    (tmp_path / "pack/main.py").write_text(body)
+    done = run("-m", "pack.main", command=[sys.executable])
+    assert done.out == "True\n", done.err
 
 
 def test_a_record_is_read_as_rows_arrays_and_text(loaded, tmp_path):

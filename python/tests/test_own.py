@@ -134,3 +134,18 @@ def test_verdicts_on_ones_own_implementations(loaded, run):
     loaded(add(slow), "-i", "numpy")
     done = run("compare", "total:numpy", "total:mine", "--load", "mine.py", "--n", "100000", "--format", "json")
     assert done.json[0]["verdict"] == "slower", done.err
+
+
+def test_declared_threads_bound_the_pools_of_libraries(script):
+    body = """
+import ctypes, numpy as np
+from ellwand import _threads
+np.ones((9, 9)) @ np.ones((9, 9))
+_threads.limit(1)
+paths = {line.split()[-1] for line in open("/proc/self/maps") if "openblas" in line and ".so" in line}
+for path in paths:
+    library = ctypes.CDLL(path)
+    names = [f"{a}openblas_get_num_threads{b}" for a in ("scipy_", "") for b in ("64_", "")]
+    print([getattr(library, name)() for name in names if hasattr(library, name)][0])
+"""
+    assert set(script(body).out.split()) <= {"1"}

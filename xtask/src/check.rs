@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cuda, readme, root, tidy, triton, weights};
+use crate::{cuda, python, readme, root, tidy, triton, weights};
 
 /// A proof that needs a tool besides Rust; it runs on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +23,18 @@ pub(crate) enum Proof {
     Vulkan,
     /// The thread team, buffers, spans and statistics run under Miri, which detects undefined behaviour.
     Miri,
+    /// The Python package installs, its types are checked, and its tests run with PyTorch and JAX.
+    Python,
 }
 
-const PROOFS: [(&str, Proof); 6] = [
+const PROOFS: [(&str, Proof); 7] = [
     ("cuda", Proof::Cuda),
     ("triton", Proof::Triton),
     ("emulation", Proof::Emulation),
     ("races", Proof::Races),
     ("vulkan", Proof::Vulkan),
     ("miri", Proof::Miri),
+    ("python", Proof::Python),
 ];
 
 /// Parses names of proofs, separated by commas.
@@ -48,6 +51,7 @@ fn prove(proof: Proof) -> Result<()> {
     match proof {
         Proof::Cuda => cuda::check(),
         Proof::Triton => triton::check(),
+        Proof::Python => python::check(),
         Proof::Emulation => {
             needs_compiler()?;
             emulated("emulation")?;

@@ -6,6 +6,7 @@ mod check;
 mod cuda;
 mod figures;
 mod gpu;
+mod python;
 mod readme;
 mod revisions;
 mod sass;

@@ -1,4 +1,4 @@
-//! Proof that the Triton kernels in `python/triton` compile for every architecture within their register budget,
+//! Proof that the Triton kernels in `python/triton_kernels` compile for every architecture within their register budget,
 //! without a GPU.
 
 use std::fs;
@@ -42,7 +42,7 @@ fn python() -> Result<PathBuf> {
 
 /// Compiles every kernel for `architectures` into `folder`. Returns the table of resources.
 fn compile(folder: &Path, architectures: &[&str]) -> Result<String> {
-    let kernels = root()?.join("python/triton");
+    let kernels = root()?.join("python/triton_kernels");
     let made = Command::new(python()?)
         .arg(kernels.join("aot.py"))
         .arg(folder)

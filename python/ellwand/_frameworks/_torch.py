@@ -62,7 +62,7 @@ class Call:
 
 
 def tensor(array: Any) -> Any:
-    """A tensor of its own memory; uint16 holds the bits of bf16."""
+    """A copy as a tensor; uint16 holds the bits of bf16."""
     made = torch.from_numpy(np.array(array))
     return made.view(torch.bfloat16) if array.dtype == np.uint16 else made
 

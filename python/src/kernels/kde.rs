@@ -5,7 +5,7 @@ use ellwand_lattice::Isa;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::slice;
+use super::{parallel, slice};
 use crate::errors;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -22,7 +22,7 @@ fn raised(py: Python<'_>) -> impl Fn(KdeError) -> PyErr {
 }
 
 fn method() -> Method {
-    Method::Parallel(Isa::best())
+    if parallel() { Method::Parallel(Isa::best()) } else { Method::Simd(Isa::best()) }
 }
 
 fn options(block: Option<usize>, tile: Option<usize>, memory: Option<u64>) -> Options {

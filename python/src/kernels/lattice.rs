@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods}
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use super::slice;
+use super::{parallel, slice};
 use crate::errors;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -16,7 +16,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 fn method() -> Method {
-    Method::Parallel(Isa::best())
+    if parallel() { Method::Parallel(Isa::best()) } else { Method::Simd(Isa::best()) }
 }
 
 fn raised(py: Python<'_>) -> impl Fn(LatticeError) -> PyErr {

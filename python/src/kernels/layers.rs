@@ -4,7 +4,7 @@ use ellwand_nn::{Heads, Layer, attend};
 use numpy::{PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::slice;
+use super::{parallel, slice};
 use crate::errors;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -31,7 +31,7 @@ fn layer(
     tanh: bool,
 ) -> PyResult<()> {
     let dimension = x.shape().last().copied().unwrap_or(0);
-    let mut layer = Layer { eps, tanh, ..Layer::new(name, slice(&x, "x")?, dimension) };
+    let mut layer = Layer { eps, tanh, parallel: parallel(), ..Layer::new(name, slice(&x, "x")?, dimension) };
     if let Some(second) = &second {
         layer.second = slice(second, "second")?;
     }
@@ -58,7 +58,7 @@ fn loss(
     labels: Option<PyReadonlyArrayDyn<'_, i64>>,
 ) -> PyResult<f32> {
     let dimension = x.shape().last().copied().unwrap_or(0);
-    let mut layer = Layer::new(name, slice(&x, "x")?, dimension);
+    let mut layer = Layer { parallel: parallel(), ..Layer::new(name, slice(&x, "x")?, dimension) };
     if let Some(second) = &second {
         layer.second = slice(second, "target")?;
     }
@@ -81,8 +81,8 @@ fn attention(
     let (&[batch, heads, sequence, head], &[_, kv_heads, ..]) = (q.shape(), k.shape()) else {
         return Err(errors::raise(py, "q: expected [batch, heads, sequence, head], and k and v of as many axes"));
     };
-    let extents = Heads { batch, heads, kv_heads, sequence, head };
+    let extents = Heads { batch, heads, kv_heads, sequence, head, causal, parallel: parallel() };
     let (q, k, v) = (slice(&q, "q")?, slice(&k, "k")?, slice(&v, "v")?);
     let out = out.as_slice_mut().map_err(|_| errors::raise(py, "out: it is not in row-major order"))?;
-    py.detach(|| attend(extents, causal, q, k, v, out)).map_err(|error| errors::raise(py, error))
+    py.detach(|| attend(extents, q, k, v, out)).map_err(|error| errors::raise(py, error))
 }

@@ -1,13 +1,16 @@
-//! The kernels as functions on NumPy arrays: inputs are borrowed, and the interpreter lock is released while they run.
+//! The kernels as functions on NumPy arrays: inputs are borrowed, and the interpreter's lock is released while they run.
 
 mod kde;
 mod lattice;
 mod layers;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::prepared::FORKED;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     layers::add(module)?;
@@ -15,7 +18,12 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     kde::add(module)
 }
 
-/// The elements of an array. It must be row-major, which the Python half ensures.
+/// Whether the threads of the pools are there: a child of a fork has none of its parent's.
+fn parallel() -> bool {
+    !FORKED.load(Relaxed)
+}
+
+/// The elements of an array, which the Python half has put into row-major order.
 fn slice<'a, T: Element>(array: &'a PyReadonlyArrayDyn<'_, T>, name: &str) -> PyResult<&'a [T]> {
     array.as_slice().map_err(|_| {
         let shape = array.shape();

@@ -8,48 +8,50 @@ use ellwand_simd::pool;
 use super::fused::{self, Core, Tiling};
 use super::shape::{Layout, Mask, Shape};
 
-/// Shape of the queries, `[batch, heads, sequence, head]`, and of keys and values, `[batch, kv_heads, sequence, head]`.
+/// Extents of queries `[batch, heads, sequence, head]` and of keys and values `[batch, kv_heads, sequence, head]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Number of sequences.
+    /// Sequences.
     pub batch: usize,
-    /// Number of heads of the queries.
+    /// Heads of the queries.
     pub heads: usize,
-    /// Number of heads of keys and values; a divisor of `heads`.
+    /// Heads of keys and values; they divide `heads`.
     pub kv_heads: usize,
-    /// Positions per sequence.
+    /// Positions of a sequence.
     pub sequence: usize,
-    /// Values per head.
+    /// Values of one head.
     pub head: usize,
+    /// Whether a query sees only the keys up to its own position.
+    pub causal: bool,
+    /// Whether all threads work, or the calling one alone.
+    pub parallel: bool,
 }
 
 impl Heads {
     fn checked(&self) -> Result<Shape, InputError> {
-        let Self { batch, heads, kv_heads, sequence, head } = *self;
+        let Self { batch, heads, kv_heads, sequence, head, causal, .. } = *self;
         if [batch, heads, kv_heads, sequence, head].contains(&0) || !heads.is_multiple_of(kv_heads) {
             let problem =
                 format!("{heads} heads of queries, {kv_heads} of keys, extents {batch} x {sequence} x {head}");
             return Err(InputError::new("q", problem, "extents above 0, and heads that the heads of keys divide"));
         }
-        Ok(Shape { batch, sequence, dimension: heads * head, heads, kv_heads, mask: Mask::None })
+        Ok(Shape {
+            batch,
+            sequence,
+            dimension: heads * head,
+            heads,
+            kv_heads,
+            mask: if causal { Mask::Causal } else { Mask::None },
+        })
     }
 }
 
-/// Computes `softmax(Q K^T / sqrt(head)) V` into `out`, which has the shape of `q`. If `causal`, a query sees the keys
-/// up to its position.
+/// `softmax(Q K^T / sqrt(head)) V`, written to `out`, which has the shape of `q`.
 ///
 /// # Errors
-/// If an array does not have this shape; the error names it.
-pub fn attend(
-    extents: Heads,
-    causal: bool,
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    out: &mut [f32],
-) -> Result<(), InputError> {
+/// If an array does not have the extents; the error names it.
+pub fn attend(extents: Heads, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) -> Result<(), InputError> {
     let shape = extents.checked()?;
-    let shape = Shape { mask: if causal { Mask::Causal } else { Mask::None }, ..shape };
     let rows = shape.positions() * shape.head();
     for (name, got, heads) in [
         ("q", q.len(), shape.heads),
@@ -70,8 +72,14 @@ pub fn attend(
         v: (v.as_ptr(), keys),
         out: (out.as_mut_ptr(), queries),
     };
-    let scratch = fused::scratch(pool::threads(), &shape, Tiling::FAST);
-    // SAFETY: the loop above checked the lengths that the layouts require; only this call borrows `out`.
-    unsafe { fused::parallel(Isa::best(), &core, Tiling::FAST, &scratch) };
+    let threads = if extents.parallel { pool::threads() } else { 1 };
+    let scratch = fused::scratch(threads, &shape, Tiling::FAST);
+    // SAFETY: the loop above saw the lengths that the layouts lead to; `out` is borrowed by this call alone.
+    unsafe {
+        match extents.parallel {
+            true => fused::parallel(Isa::best(), &core, Tiling::FAST, &scratch),
+            false => fused::single(Isa::best(), &core, Tiling::FAST, &scratch),
+        }
+    }
     Ok(())
 }

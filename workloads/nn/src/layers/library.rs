@@ -30,12 +30,24 @@ pub struct Layer<'a> {
     pub eps: f32,
     /// True for the tanh form of GELU.
     pub tanh: bool,
+    /// Whether all threads work, or the calling one alone.
+    pub parallel: bool,
 }
 
 impl<'a> Layer<'a> {
     /// The operation `name` on rows of `dimension` values, with only its main input.
     pub fn new(name: &'a str, x: &'a [f32], dimension: usize) -> Self {
-        Self { name, dimension, x, second: &[], vectors: [&[], &[]], labels: &[], eps: 1e-5, tanh: false }
+        Self {
+            name,
+            dimension,
+            x,
+            second: &[],
+            vectors: [&[], &[]],
+            labels: &[],
+            eps: 1e-5,
+            tanh: false,
+            parallel: true,
+        }
     }
 
     /// Writes the result to `y`, and x + residual to `sum` if the operation is `residual-layer-norm`.
@@ -94,7 +106,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Computes all pieces on all threads; returns the sum of the losses.
+    /// Computes all pieces; returns the sum of the losses.
     fn pieces(&self, op: Op, y: &mut [f32], sum: &mut [f32]) -> f64 {
         let (isa, d) = (Isa::best(), self.dimension);
         let bytes = (size_of_val(self.x) + size_of_val(self.second) + size_of_val(y) + size_of_val(sum)) as u64;
@@ -126,7 +138,11 @@ impl<'a> Layer<'a> {
                 (piece, loss)
             })
             .collect();
-        pool::for_each_part(parts, |_, (piece, loss)| *loss = Way::Vector(isa).run(&plan, piece));
+        let work = |(piece, loss): (Piece<'_>, &mut f64)| *loss = Way::Vector(isa).run(&plan, piece);
+        match self.parallel {
+            true => pool::for_each_part(parts, |_, part| work(part)),
+            false => parts.into_iter().for_each(work),
+        }
         losses.iter().sum()
     }
 }
