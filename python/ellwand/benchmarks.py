@@ -23,7 +23,7 @@ OPERATIONS = {
     "MSELoss": ("mse-loss",),
     "CrossEntropyLoss": ("cross-entropy-loss",),
 }
-#: Implementations as such scripts name them.
+#: Names of implementations in such scripts.
 NAMES = {
     "torch": "PyTorch",
     "torch-compile": "PyTorch (torch.compile)",
