@@ -148,8 +148,8 @@ pub(crate) fn split(stream: TokenStream) -> Vec<Item> {
 /// Number of tokens of the first item.
 fn length(tokens: &[TokenTree], keyword: usize, what: What) -> usize {
     // Values may contain blocks, so that only a semicolon ends these.
-    let is_value = what == What::Other
-        && ["use", "type", "static", "let"].iter().any(|word| is_word(tokens.get(keyword), word));
+    let is_value =
+        what == What::Other && ["use", "type", "static", "let"].iter().any(|word| is_word(tokens.get(keyword), word));
     let is_constant = what == What::Other && tokens.iter().take(keyword).any(|token| is_word(Some(token), "const"));
     let mut angles = Angles::default();
     for (at, token) in tokens.iter().enumerate().skip(keyword) {

@@ -84,9 +84,14 @@ pub fn cost() -> Cost {
         on_ns: less(on),
         counted_ns: less(counted),
         scope_ns: less(scoped),
-        empty_ns: median(trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.name(span) == "cost").map(
-            |span| trace.duration_ns(span),
-        )),
+        empty_ns: median(
+            trace
+                .lanes
+                .iter()
+                .flat_map(|lane| &lane.spans)
+                .filter(|span| trace.name(span) == "cost")
+                .map(|span| trace.duration_ns(span)),
+        ),
         aggregate_ns: less(aggregate),
         ring_ns: less(ring),
     }
@@ -94,7 +99,9 @@ pub fn cost() -> Cost {
 
 /// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
 fn in_mode(mode: Mode, body: impl FnMut()) -> (f64, Trace) {
-    let Some(recording) = Recording::start(Options::new(mode), false) else { return (f64::NAN, Trace::in_nanoseconds()) };
+    let Some(recording) = Recording::start(Options::new(mode), false) else {
+        return (f64::NAN, Trace::in_nanoseconds());
+    };
     let entered = crate::local::enter(Some(&recording));
     let ns = per_iteration(body);
     if entered {

@@ -19,7 +19,9 @@ pub(crate) fn name(options: &Options) -> String {
 
 fn program() -> String {
     let path = std::env::current_exe().ok();
-    path.as_deref().and_then(|path| path.file_stem()).map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    path.as_deref()
+        .and_then(|path| path.file_stem())
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// First line of a file, without white space at its ends; `None` if it cannot be read or is empty.

@@ -121,13 +121,31 @@ impl Guard {
     /// A span in a slot.
     #[inline]
     pub(crate) fn of_slot(slot: &'static Slot, epoch: u32, index: u32, parent: u32) -> Self {
-        Self { way: Way::Slot, epoch, index, parent, slot: Some(slot), node: None, start: 0, of_this_thread: PhantomData }
+        Self {
+            way: Way::Slot,
+            epoch,
+            index,
+            parent,
+            slot: Some(slot),
+            node: None,
+            start: 0,
+            of_this_thread: PhantomData,
+        }
     }
 
     /// A span in a node.
     #[inline]
     pub(crate) fn of_node(node: &'static Node, epoch: u32, start: u64) -> Self {
-        Self { way: Way::Node, epoch, index: 0, parent: 0, slot: None, node: Some(node), start, of_this_thread: PhantomData }
+        Self {
+            way: Way::Node,
+            epoch,
+            index: 0,
+            parent: 0,
+            slot: None,
+            node: Some(node),
+            start,
+            of_this_thread: PhantomData,
+        }
     }
 
     /// True if the span is recorded, one by one or in an aggregate.

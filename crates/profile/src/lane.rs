@@ -253,7 +253,8 @@ impl Lane {
         let nodes: Vec<(u32, NodeRead)> = nodes.filter(|(number, node)| *number != 0 && node.site != 0).collect();
         let index_of: HashMap<u32, u32> = nodes.iter().zip(0..).map(|((number, _), index)| (*number, index)).collect();
         let mut inside = vec![0_u64; nodes.len()];
-        let parents: Vec<u32> = nodes.iter().map(|(_, node)| index_of.get(&node.parent).copied().unwrap_or(NONE)).collect();
+        let parents: Vec<u32> =
+            nodes.iter().map(|(_, node)| index_of.get(&node.parent).copied().unwrap_or(NONE)).collect();
         for ((_, node), parent) in nodes.iter().zip(&parents) {
             if let Some(sum) = inside.get_mut(*parent as usize) {
                 *sum += node.total;

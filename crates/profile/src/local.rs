@@ -124,7 +124,8 @@ impl Owner {
 
 /// Runs `body` on the thread's data, unless the thread is ending.
 fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
-    let run = |owner: &RefCell<Owner>| owner.try_borrow_mut().ok().map(|mut owner| HOT.with(|hot| body(&mut owner, hot)));
+    let run =
+        |owner: &RefCell<Owner>| owner.try_borrow_mut().ok().map(|mut owner| HOT.with(|hot| body(&mut owner, hot)));
     OWNER.try_with(run).ok().flatten()
 }
 
@@ -218,12 +219,11 @@ pub(crate) fn end(guard: &Guard) {
 
 #[inline(never)]
 fn end_in_node(hot: &Hot, node: &'static Node, epoch: u32, start: u64) {
-    let now = ticks();
     if hot.epoch.get() == epoch && hot.node.get() == node.number() {
-        node.end(now.saturating_sub(start), hot.ns_per_tick.get());
+        node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
         hot.node.set(node.parent());
     } else {
-        end_slow(epoch, Ending::Node { node, start }, now);
+        end_slow(epoch, Ending::Node { node, start }, ticks());
     }
 }
 

@@ -75,7 +75,11 @@ fn page_size() -> Option<u64> {
             .chunks_exact(size_of::<usize>())
             .filter_map(|bytes| Some(usize::from_ne_bytes(bytes.try_into().ok()?)))
             .collect();
-        words.chunks_exact(2).find(|pair| pair.first() == Some(&6)).and_then(|pair| pair.get(1)).map(|size| *size as u64)
+        words
+            .chunks_exact(2)
+            .find(|pair| pair.first() == Some(&6))
+            .and_then(|pair| pair.get(1))
+            .map(|size| *size as u64)
     })
 }
 

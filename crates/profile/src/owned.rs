@@ -153,7 +153,9 @@ impl Owned {
         match (guard.way, guard.slot, guard.node) {
             (Way::Slot, Some(slot), _) => Some(Target::Slot { slot, index: guard.index, parent: guard.parent }),
             (Way::Node, _, Some(node)) => Some(Target::Node { node, start: guard.start }),
-            (Way::Listed { .. }, ..) => self.open.iter().rfind(|open| open.number == guard.index).map(|open| open.target),
+            (Way::Listed { .. }, ..) => {
+                self.open.iter().rfind(|open| open.number == guard.index).map(|open| open.target)
+            }
             _ => None,
         }
     }
@@ -167,7 +169,7 @@ impl Owned {
         }
         let turn = self.position.turn;
         self.position.turn = turn.wrapping_add(1);
-        turn % one_in != 0
+        !turn.is_multiple_of(one_in)
     }
 
     fn begin_in_slot(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
@@ -277,7 +279,7 @@ impl Owned {
                 }
             }
             Target::Node { node, start } => {
-                node.end(now.saturating_sub(start), hot.ns_per_tick.get());
+                node.end(|| now.saturating_sub(start), hot.ns_per_tick.get());
                 if is_around(hot.node.get(), node.number(), 0, |number| Some(node::node(number)?.parent())) {
                     hot.node.set(node.parent());
                 }

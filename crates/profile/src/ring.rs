@@ -64,7 +64,8 @@ impl Chunks {
         let chunks = locked(&self.0).clone();
         let mut found: Vec<_> = chunks.iter().flat_map(|chunk| chunk.iter()).filter_map(RingSlot::read).collect();
         found.sort_unstable_by_key(|(number, span, _)| (span.start, *number));
-        let mut by_number: Vec<(u32, u32)> = found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
+        let mut by_number: Vec<(u32, u32)> =
+            found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
         by_number.sort_unstable();
         let index_of = |number: u32| {
             let at = by_number.binary_search_by_key(&number, |(number, _)| *number).ok()?;
@@ -110,7 +111,14 @@ const MOST_OPEN: usize = 1 << 20;
 
 impl Ring {
     pub(crate) fn new(spans: u32) -> Self {
-        Self { room: spans as usize, free: Vec::new(), ended: VecDeque::new(), open: Vec::new(), last: 0, current: NONE }
+        Self {
+            room: spans as usize,
+            free: Vec::new(),
+            ended: VecDeque::new(),
+            open: Vec::new(),
+            last: 0,
+            current: NONE,
+        }
     }
 
     /// Begins a span; returns its slot, its number and its parent. `None` if too many are open.

@@ -141,7 +141,8 @@ fn a_ring_has_the_last_spans_and_those_still_open() {
         paths(&trace, lane),
         ["outer", "outer/middle", "outer/middle", "outer/middle/leaf", "outer/middle", "outer/middle/leaf"]
     );
-    let numbers: Vec<&Value> = lane.spans.iter().filter_map(|span| Some(&lane.detail_of(span)?.args.first()?.1)).collect();
+    let numbers: Vec<&Value> =
+        lane.spans.iter().filter_map(|span| Some(&lane.detail_of(span)?.args.first()?.1)).collect();
     assert_eq!(numbers, [&Value::Int(4998), &Value::Int(4999)]);
     assert_eq!(lane.counters_of(&lane.spans[0]).unwrap().items, 3);
     assert_eq!((trace.open(), trace.dropped()), (1, 0));
@@ -178,7 +179,12 @@ fn what_the_budget_cannot_hold_is_aggregated_and_counted() {
     assert_eq!(trace.dropped(), 4002 - 1024);
     // The kept span's own time, if the aggregated part inside is taken from it.
     let kept = &lane.totals[counts.iter().position(|(path, _)| path == "kept").unwrap()];
-    let outer: f64 = lane.totals.iter().filter(|total| lane.totals.get(total.parent as usize) == Some(kept)).map(|total| total.total_ns).sum();
+    let outer: f64 = lane
+        .totals
+        .iter()
+        .filter(|total| lane.totals.get(total.parent as usize) == Some(kept))
+        .map(|total| total.total_ns)
+        .sum();
     assert!((kept.self_ns + outer).abs() < 1.0 && outer > 0.0);
     assert_eq!(trace.open(), 0);
 }
@@ -273,7 +279,15 @@ fn arguments_kinds_and_measures_reach_the_trace() {
     profiler.describe("revision", "abc");
     let entered = profiler.enter();
     {
-        let guard = span!("load", kind = Kind::Wait, bytes = 10_usize, n = 7_u8, ratio = 0.5, ok = true, measure = Measures::ALL);
+        let guard = span!(
+            "load",
+            kind = Kind::Wait,
+            bytes = 10_usize,
+            n = 7_u8,
+            ratio = 0.5,
+            ok = true,
+            measure = Measures::ALL
+        );
         guard.arg("shape", "2x3");
         guard.arg("long", "y".repeat(1 << 20));
     }
@@ -370,7 +384,10 @@ fn links_give_parents_across_threads_and_chains_of_them() {
     let trace = profiler.finish();
     let find = |name: &str| {
         let lanes = trace.lanes.iter();
-        lanes.flat_map(|lane| lane.spans.iter().map(move |span| (lane, span))).find(|(_, span)| trace.name(span) == name).unwrap()
+        lanes
+            .flat_map(|lane| lane.spans.iter().map(move |span| (lane, span)))
+            .find(|(_, span)| trace.name(span) == name)
+            .unwrap()
     };
     let (first, second, third) = (find("first"), find("second"), find("third"));
     assert_eq!(second.0.detail_of(second.1).unwrap().cause, first.1.corr);
