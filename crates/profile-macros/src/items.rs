@@ -18,7 +18,7 @@ pub(crate) struct Item {
     pub(crate) keyword: usize,
 }
 
-/// Words that may stand before `fn`, `impl`, `trait` or `mod`.
+/// Words that may precede `fn`, `impl`, `trait` or `mod`.
 const QUALIFIERS: [&str; 8] = ["pub", "const", "async", "unsafe", "extern", "default", "safe", "auto"];
 
 pub(crate) fn is_block(token: &TokenTree) -> bool {
@@ -73,7 +73,7 @@ impl Item {
         self.has_qualifier("async")
     }
 
-    /// True if the item has a `#[profile]` of its own, under any path.
+    /// True if the item has its own `#[profile]`, under any path.
     pub(crate) fn has_own_attribute(&self) -> bool {
         self.tokens.iter().take(self.keyword).any(|token| {
             let TokenTree::Group(group) = token else { return false };

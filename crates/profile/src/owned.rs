@@ -91,7 +91,7 @@ impl Owned {
     /// Leaves the lane, since the thread ends.
     pub(crate) fn park(self) {
         self.lane.park(self.position.closed());
-        // Whoever comes second, this thread or the one that finishes the recording, finds the position and releases.
+        // The second of the two, this thread or the one that finishes the recording, finds the position and releases.
         if self.recording.is_read() && self.lane.adopt().is_some() {
             self.lane.release();
         }

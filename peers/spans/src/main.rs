@@ -134,7 +134,7 @@ const VARIANTS: &[Variant] = &[
 /// Median of each variant in nanoseconds per span.
 fn measure(threads: usize, rounds: usize) -> Vec<f64> {
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); VARIANTS.len()];
-    // A small generator of its own: the order must not favour anybody, it need not be secret.
+    // A small generator suffices: the order must not favour any variant, it need not be secret.
     let mut state = ticks() | 1;
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..VARIANTS.len()).collect();
