@@ -28,9 +28,7 @@ pub(crate) fn instrument(item: &Item, options: &Options, prefix: &str) -> Option
         inside.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
         inside.extend(parsed(".await"));
     } else {
-        inside.extend(parsed(&format!(
-            "let __ellwand_span = {path}::span!({name}, kind = {path}::Kind::{kind});"
-        )));
+        inside.extend(parsed(&format!("let __ellwand_span = {path}::span!({name}, kind = {path}::Kind::{kind});")));
         inside.extend(body.stream());
     }
     let head = item.tokens.iter().take(item.tokens.len() - 1).cloned();

@@ -18,7 +18,7 @@ pub(crate) struct Item {
     pub(crate) keyword: usize,
 }
 
-/// Words that may stand before `fn`, `impl`, `trait` or `mod`.
+/// Words that may precede `fn`, `impl`, `trait` or `mod`.
 const QUALIFIERS: [&str; 8] = ["pub", "const", "async", "unsafe", "extern", "default", "safe", "auto"];
 
 pub(crate) fn is_block(token: &TokenTree) -> bool {
@@ -73,7 +73,7 @@ impl Item {
         self.has_qualifier("async")
     }
 
-    /// True if the item has a `#[profile]` of its own, under any path.
+    /// True if the item has its own `#[profile]`, under any path.
     pub(crate) fn has_own_attribute(&self) -> bool {
         self.tokens.iter().take(self.keyword).any(|token| {
             let TokenTree::Group(group) = token else { return false };
@@ -148,8 +148,8 @@ pub(crate) fn split(stream: TokenStream) -> Vec<Item> {
 /// Number of tokens of the first item.
 fn length(tokens: &[TokenTree], keyword: usize, what: What) -> usize {
     // Values may contain blocks, so that only a semicolon ends these.
-    let is_value = what == What::Other
-        && ["use", "type", "static", "let"].iter().any(|word| is_word(tokens.get(keyword), word));
+    let is_value =
+        what == What::Other && ["use", "type", "static", "let"].iter().any(|word| is_word(tokens.get(keyword), word));
     let is_constant = what == What::Other && tokens.iter().take(keyword).any(|token| is_word(Some(token), "const"));
     let mut angles = Angles::default();
     for (at, token) in tokens.iter().enumerate().skip(keyword) {

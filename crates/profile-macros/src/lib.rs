@@ -57,9 +57,8 @@ fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream, Stri
     let item = Item::of(&item.into_iter().collect::<Vec<_>>());
     match item.what {
         What::Function if item.is_const() => Err("#[profile]: a `const fn` cannot contain a span".into()),
-        What::Function => function::instrument(&item, &options, "").ok_or_else(|| {
-            "#[profile]: expected a function with a body".to_string()
-        }),
+        What::Function => function::instrument(&item, &options, "")
+            .ok_or_else(|| "#[profile]: expected a function with a body".to_string()),
         _ if options.name.is_some() => {
             Err("#[profile]: `name` names one function; leave it out on an `impl` block, a trait or a module".into())
         }
@@ -79,9 +78,7 @@ fn container(item: &Item, options: &Options) -> TokenStream {
         let plain = || inner.tokens.iter().cloned().collect::<TokenStream>();
         inside.extend(match inner.what {
             _ if inner.has_own_attribute() => plain(),
-            What::Function if !inner.is_const() => {
-                function::instrument(&inner, options, &prefix).unwrap_or_else(plain)
-            }
+            What::Function if !inner.is_const() => function::instrument(&inner, options, &prefix).unwrap_or_else(plain),
             What::Container => container(&inner, options),
             _ => plain(),
         });

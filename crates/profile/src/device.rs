@@ -66,9 +66,13 @@ pub enum ClockError {
 impl fmt::Display for ClockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooFewPairs => "the device's clock cannot be mapped: expected readings at two different times at least",
-            Self::Backwards => "the device's clock runs backwards against the host's; the readings are in the wrong order \
-                                or the clock was reset",
+            Self::TooFewPairs => {
+                "the device's clock cannot be mapped: expected readings at two different times at least"
+            }
+            Self::Backwards => {
+                "the device's clock runs backwards against the host's; the readings are in the wrong order \
+                                or the clock was reset"
+            }
         })
     }
 }
@@ -249,7 +253,9 @@ impl Lanes {
         let mut number = 1;
         loop {
             match self.known.iter().position(|lane| is_of(lane, number)) {
-                Some(at) if self.known[at].spans.last().is_none_or(|last| last.end <= start) => return &mut self.known[at],
+                Some(at) if self.known[at].spans.last().is_none_or(|last| last.end <= start) => {
+                    return &mut self.known[at];
+                }
                 Some(_) => number += 1,
                 None => {
                     self.known.push(TraceLane {

@@ -43,7 +43,7 @@ pub struct ProfileLayer {
     /// `None`: wherever the spans of the thread go.
     profiler: Option<Profiler>,
     events: bool,
-    /// Tells the spans of several layers of one program apart.
+    /// Distinguishes the spans of several layers of one program.
     number: u32,
 }
 

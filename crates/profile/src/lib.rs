@@ -76,13 +76,13 @@ mod unify;
 pub use activity::Activity;
 pub use bottleneck::{Bottleneck, By};
 pub use breakdown::{Breakdown, Part};
-#[cfg(feature = "macros")]
-pub use ellwand_profile_macros::profile;
 pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
 pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
+#[cfg(feature = "macros")]
+pub use ellwand_profile_macros::profile;
 pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
 pub use json::{FORMAT, VERSION};

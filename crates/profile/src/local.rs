@@ -219,12 +219,11 @@ pub(crate) fn end(guard: &Guard) {
 
 #[inline(never)]
 fn end_in_node(hot: &Hot, node: &'static Node, epoch: u32, start: u64) {
-    let now = ticks();
     if hot.epoch.get() == epoch && hot.node.get() == node.number() {
-        node.end(now.saturating_sub(start), hot.ns_per_tick.get());
+        node.end(|| ticks().saturating_sub(start), hot.ns_per_tick.get());
         hot.node.set(node.parent());
     } else {
-        end_slow(epoch, Ending::Node { node, start }, now);
+        end_slow(epoch, Ending::Node { node, start }, ticks());
     }
 }
 

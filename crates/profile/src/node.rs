@@ -11,6 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, fence, locked};
 
 /// Powers of two of nanoseconds that are counted separately; the last one also counts what is longer (39 hours).
 const BUCKETS: usize = 48;
+const NO_BUCKET: u32 = u32::MAX;
 
 /// Reads of a node that is written at the same time before the last one is taken as it is: its writer may be gone, as
 /// in a child process after a fork.
@@ -31,6 +32,8 @@ pub(crate) struct Node {
     max: AtomicU64,
     /// Bit pattern of an `f64`.
     square: AtomicU64,
+    /// Bucket of the last span, not yet in the histogram; [`NO_BUCKET`] before the first.
+    late: AtomicU32,
     /// The child that was entered last, the first one, and the next one of the same parent.
     latest: AtomicU32,
     first_child: AtomicU32,
@@ -58,6 +61,7 @@ impl Default for Node {
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             square: AtomicU64::new(0),
+            late: AtomicU32::new(NO_BUCKET),
             histogram: std::array::from_fn(|_| AtomicU64::new(0)),
             sums: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -102,14 +106,23 @@ impl Node {
         self.parent.load(Relaxed)
     }
 
-    /// Adds a span of `ticks`, of `ns_per_tick` each.
+    /// Adds a span, of `ticks()` of `ns_per_tick` each.
+    ///
+    /// The histogram is one span late. A store whose address depends on the clock that was just read would hold up the
+    /// next reading of the clock (16 ns on Zen 3); the address of the last span is long known.
     #[inline]
-    pub(crate) fn end(&self, ticks: u64, ns_per_tick: f64) {
-        // Signed numbers convert in one instruction; no span lasts 2^63 ticks.
-        let ns = ticks.cast_signed() as f64 * ns_per_tick;
-        // The exponent is the power of two; below 1 ns it is negative and counts as 0.
-        let bucket = ((ns.to_bits() >> 52) as usize).saturating_sub(1023).min(BUCKETS - 1);
+    pub(crate) fn end(&self, ticks: impl FnOnce() -> u64, ns_per_tick: f64) {
         self.write(|| {
+            let late = self.late.load(Relaxed) as usize;
+            if let Some(count) = self.histogram.get(late) {
+                add(count, 1);
+            }
+            let ticks = ticks();
+            // Signed numbers convert in one instruction; no span lasts 2^63 ticks.
+            let ns = ticks.cast_signed() as f64 * ns_per_tick;
+            // The exponent is the power of two; below 1 ns it is negative and counts as 0.
+            let bucket = ((ns.to_bits() >> 52) as usize).saturating_sub(1023).min(BUCKETS - 1);
+            self.late.store(bucket as u32, Relaxed);
             add(&self.total, ticks);
             let square = f64::from_bits(self.square.load(Relaxed)) + ns * ns;
             self.square.store(square.to_bits(), Relaxed);
@@ -118,9 +131,6 @@ impl Node {
             }
             if ticks > self.max.load(Relaxed) {
                 self.max.store(ticks, Relaxed);
-            }
-            if let Some(count) = self.histogram.get(bucket) {
-                add(count, 1);
             }
         });
     }
@@ -164,7 +174,7 @@ impl Node {
             let before = self.version.load(Acquire);
             let read = self.copy();
             fence(Acquire);
-            if before % 2 == 0 && self.version.load(Relaxed) == before {
+            if before.is_multiple_of(2) && self.version.load(Relaxed) == before {
                 return read;
             }
             pause();
@@ -174,8 +184,15 @@ impl Node {
 
     fn copy(&self) -> NodeRead {
         let begun = self.begun.load(Relaxed);
-        let histogram: Vec<(u8, u64)> =
-            self.histogram.iter().zip(0_u8..).map(|(count, bucket)| (bucket, count.load(Relaxed))).collect();
+        let histogram: Vec<(u8, u64)> = self
+            .histogram
+            .iter()
+            .zip(0_u8..)
+            .map(|(count, bucket)| {
+                let late = u64::from(u32::from(bucket) == self.late.load(Relaxed));
+                (bucket, count.load(Relaxed) + late)
+            })
+            .collect();
         let count = histogram.iter().map(|(_, count)| count).sum();
         let sum = |index: usize| self.sums.get(index).map_or(0, |sum| sum.load(Relaxed));
         NodeRead {
@@ -214,6 +231,7 @@ impl Node {
             value.store(0, Relaxed);
         }
         self.min.store(u64::MAX, Relaxed);
+        self.late.store(NO_BUCKET, Relaxed);
     }
 }
 
@@ -359,7 +377,7 @@ mod tests {
                 fence(Acquire);
                 (before % 2 == 0 && reader.version.load(Relaxed) == before).then_some(read)
             });
-            node.end(4, 1.0);
+            node.end(|| 4, 1.0);
             if let Some(read) = read.join().expect("the reader does not panic") {
                 assert_eq!((read.count, read.total, read.max), if read.count == 0 { (0, 0, 0) } else { (1, 4, 4) });
             }
@@ -377,7 +395,7 @@ mod tests {
         let durations = [1_u64, 2, 3, 1000, 1024, 70_000, 0];
         for ticks in durations {
             node.begin();
-            node.end(ticks, 1.0);
+            node.end(|| ticks, 1.0);
         }
         node.begin();
         let read = node.read();
@@ -393,7 +411,7 @@ mod tests {
     fn a_block_returns_empty() {
         let block = take_block().unwrap();
         let number = block * BLOCK as u32 + 5;
-        adopt(number - 1, number, 9).unwrap().end(3, 1.0);
+        adopt(number - 1, number, 9).unwrap().end(|| 3, 1.0);
         assert_eq!(child(node(number - 1).unwrap(), 9).map(Node::number), Some(number));
         assert!(child(node(number - 1).unwrap(), 8).is_none());
         node(number).unwrap().clear();

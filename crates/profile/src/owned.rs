@@ -91,7 +91,7 @@ impl Owned {
     /// Leaves the lane, since the thread ends.
     pub(crate) fn park(self) {
         self.lane.park(self.position.closed());
-        // Whoever comes second, this thread or the one that finishes the recording, finds the position and releases.
+        // The second of the two, this thread or the one that finishes the recording, finds the position and releases.
         if self.recording.is_read() && self.lane.adopt().is_some() {
             self.lane.release();
         }
@@ -169,7 +169,7 @@ impl Owned {
         }
         let turn = self.position.turn;
         self.position.turn = turn.wrapping_add(1);
-        turn % one_in != 0
+        !turn.is_multiple_of(one_in)
     }
 
     fn begin_in_slot(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
@@ -279,7 +279,7 @@ impl Owned {
                 }
             }
             Target::Node { node, start } => {
-                node.end(now.saturating_sub(start), hot.ns_per_tick.get());
+                node.end(|| now.saturating_sub(start), hot.ns_per_tick.get());
                 if is_around(hot.node.get(), node.number(), 0, |number| Some(node::node(number)?.parent())) {
                     hot.node.set(node.parent());
                 }

@@ -170,8 +170,7 @@ fn blocks_and_modules_name_their_functions() {
         assert_eq!(Codec(2.0).double(), 4.0);
         assert_eq!(inner::Point { x: 70 }.clamped(), 9);
     });
-    let expected =
-        ["Codec::decode", "own name", "Codec::double", "Codec::area", "Point::clamped", "inner::clamp"];
+    let expected = ["Codec::decode", "own name", "Codec::double", "Codec::area", "Point::clamped", "inner::clamp"];
     assert_eq!(names(&trace), expected);
 }
 
@@ -208,7 +207,9 @@ fn a_future_follows_its_task_over_threads() {
     assert_ne!(link, 0);
     for lane in &trace.lanes[1..] {
         assert_eq!(trace.name(&lane.spans[0]), "task");
-        assert!(lane.spans[0].corr == link || lane.detail_of(&lane.spans[0]).is_some_and(|detail| detail.cause == link));
+        assert!(
+            lane.spans[0].corr == link || lane.detail_of(&lane.spans[0]).is_some_and(|detail| detail.cause == link)
+        );
         assert_eq!(trace.name(&lane.spans[1]), "leaf");
     }
 }

@@ -2,8 +2,8 @@
 
 use ellwand_profile::clock::{calibration, ticks};
 use ellwand_profile::{
-    ClockError, ClockMap, ClockPair, Counters, DeviceSpan, DeviceTimeline, Kind, LaneKind, Link, Mode, Options, Profiler,
-    Value, span,
+    ClockError, ClockMap, ClockPair, Counters, DeviceSpan, DeviceTimeline, Kind, LaneKind, Link, Mode, Options,
+    Profiler, Value, span,
 };
 
 /// Device nanoseconds at a host time, for a clock that runs 250 ppm fast.

@@ -28,6 +28,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("ellwand-gpu-lab", 5),
     ("example-sort", 5),
     ("example-promise", 5),
+    ("example-spans", 5),
 ];
 
 /// Crates that only the top floors may use.
