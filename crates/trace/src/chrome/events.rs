@@ -292,6 +292,11 @@ impl Events {
             event.args.0.push(("step".to_string(), step.parse().map_or(Value::Text(step), Value::Int)));
             name = "ProfilerStep".to_string();
         }
+        if let Some(at) = name.find(" object at 0x") {
+            // An address differs from run to run; without it, calls of one function are one operation.
+            let rest = name.get(at + 13..).unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_hexdigit());
+            name = format!("{}{rest}", name.get(..at).unwrap_or_default());
+        }
         let place = match event.args.take("at") {
             Some(Value::Text(place)) => place,
             _ => String::new(),
