@@ -27,7 +27,8 @@ fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]
 pub(crate) fn file_size(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let limit = format!("ulimit -f {}", coin.below(40));
-    replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1])
+    // 2: not even the directory can be written to.
+    replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1, 2])
 }
 
 /// Little address space, few files, one process.
