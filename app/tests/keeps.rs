@@ -164,7 +164,8 @@ fn old_results_stay_until_new_ones_are_whole() {
             let told = with_room(&here, blocks, &args);
             if told.code != Some(0) {
                 refused += 1;
-                assert_eq!(told.code, Some(1), "{blocks} {args:?} {}", told.stderr);
+                // 2 where not even the directory can be written to.
+                assert!(matches!(told.code, Some(1 | 2)), "{blocks} {args:?} {:?} {}", told.code, told.stderr);
                 assert!(told.stderr.contains("File too large"), "{blocks} {args:?} {}", told.stderr);
                 assert_eq!(results(dir), before, "{blocks} {args:?}");
             }

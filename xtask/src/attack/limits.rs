@@ -27,7 +27,8 @@ fn replace(room: &Room, limit: &str, (dir, args): (&str, &[&str]), codes: &[i32]
 pub(crate) fn file_size(lab: &Lab, coin: &mut Coin) -> Try {
     let room = lab.room()?;
     let limit = format!("ulimit -f {}", coin.below(40));
-    replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1])
+    // 2: not even the directory can be written to.
+    replace(&room, &limit, *coin.pick(&WRITERS), &[0, 1, 2])
 }
 
 /// Little address space, few files, one process.
@@ -66,7 +67,8 @@ pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
     // A mount of its own name space ends with the command.
     let script =
         format!("mkdir -p disk && {small} && cp -r {0} disk/ && find disk -type f | xargs cksum >before", writer.0);
-    let args = [writer.1, &["-o", &format!("disk/{}", writer.0), "--overwrite"]].concat();
+    let output = format!("disk/{}", writer.0);
+    let args = [writer.1, &["-o", &output, "--overwrite"]].concat();
     let after = format!(
         "{script} || exit 99; \"$0\" \"$@\"; code=$?; \
          find disk -path '*/ellwand-unfinished' -prune -o -type f -print | xargs cksum >after; exit $code"
@@ -79,7 +81,8 @@ pub(crate) fn full(lab: &Lab, coin: &mut Coin) -> Try {
     if told.code == Some(99) || told.stderr.contains("unshare") {
         return Ok(());
     }
-    told.sound(&[0, 1])?;
+    // 2: there is no room for any file, so that the directory cannot be written.
+    told.sound(&[0, 1, 2])?;
     let sums = |name: &str| std::fs::read_to_string(room.path(name));
     ensure!(told.code == Some(0) || sums("before")? == sums("after")?, "other results: {}", told.stderr);
     room.alone()

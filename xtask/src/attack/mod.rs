@@ -9,6 +9,8 @@ mod limits;
 mod processes;
 mod try_one;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -33,6 +35,9 @@ const AREAS: [Area; 11] = [
     ("random kills", 200, processes::kills),
 ];
 
+/// Tries at the same time.
+const AT_A_TIME: usize = 4;
+
 /// Runs every area whose name holds `pattern` and prints its tries and failures.
 pub(crate) fn attack(pattern: &str) -> Result<()> {
     let lab = Lab::new()?;
@@ -41,7 +46,7 @@ pub(crate) fn attack(pattern: &str) -> Result<()> {
     let begin = Instant::now();
     for (name, count, one) in AREAS.into_iter().filter(|(name, ..)| name.contains(pattern)) {
         let start = Instant::now();
-        let failed: Vec<String> = (0..count).filter_map(|seed| failure(&lab, name, seed, one)).collect();
+        let failed = failures_of(&lab, name, count, one);
         println!("{name:38} {count:>6} {:>9} {:>8.0}", failed.len(), start.elapsed().as_secs_f64());
         tries += count;
         failures.extend(failed);
@@ -54,6 +59,26 @@ pub(crate) fn attack(pattern: &str) -> Result<()> {
         bail!("no area is called '{pattern}'");
     }
     if failures.is_empty() { Ok(()) } else { bail!("{} of {tries} tries failed", failures.len()) }
+}
+
+/// Some tries at a time: most of them wait.
+fn failures_of(lab: &Lab, name: &str, count: usize, one: fn(&Lab, &mut Coin) -> Try) -> Vec<String> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= count {
+                        return;
+                    }
+                    let why = failure(lab, name, seed, one);
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).extend(why);
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failure(lab: &Lab, name: &str, seed: usize, one: fn(&Lab, &mut Coin) -> Try) -> Option<String> {

@@ -60,7 +60,7 @@ impl Lab {
         let model = Room { dir: self.home.join("model"), mark: String::new(), program: self.program.clone() };
         fs::copy(root()?.join("testdata/fuzz/f32.npy"), model.path("x.npy"))?;
         for args in [
-            &[RUN, &["-i", "scalar", "-o", "run"]].concat()[..],
+            &[RUN, &["-o", "run"]].concat()[..],
             &[APPLY, &["-o", "apply"]].concat(),
             &[COMPARE, &["-o", "compare"]].concat(),
             &["report", "run", "--no-plot", "-o", "report"],
@@ -84,10 +84,10 @@ impl Lab {
 pub(crate) const RUN: &[&str] = &[
     "run",
     "lattice-encode",
-    "--lattice",
-    "D4",
+    "-i",
+    "scalar,simd",
     "--batch",
-    "1,2,3",
+    "1,2",
     "--effort",
     "quick",
     "--blocks",
@@ -262,7 +262,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() { copy(&entry.path(), &target)? } else { drop(fs::copy(entry.path(), target)?) }
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
     }
     Ok(())
 }

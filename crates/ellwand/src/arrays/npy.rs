@@ -38,9 +38,10 @@ const LONGEST_HEADER: usize = 10_000;
 /// structured types have those.
 fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
     let damaged = |problem: String| InputError::new(argument, problem, "a whole .npy file as numpy.save writes it");
-    let header = header(bytes).ok_or_else(|| damaged("it has no .npy header".into()))?;
-    if header.len() > LONGEST_HEADER {
-        let problem = format!("its header has {} bytes", header.len());
+    let (header, claimed) = header(bytes).ok_or_else(|| damaged("it has no .npy header".into()))?;
+    // What it claims, too: the parser makes room for that before it reads.
+    if claimed > LONGEST_HEADER {
+        let problem = format!("its header has {claimed} bytes");
         return Err(InputError::new(argument, problem, format!("a header of at most {LONGEST_HEADER} bytes")));
     }
     let text = String::from_utf8_lossy(header);
@@ -57,14 +58,14 @@ fn check_header(argument: &str, bytes: &[u8]) -> Result<(), InputError> {
     Ok(())
 }
 
-/// The text of the header, as far as it is there.
-fn header(bytes: &[u8]) -> Option<&[u8]> {
+/// The text of the header, as far as it is there, and the length that the file claims for it.
+fn header(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let rest = bytes.strip_prefix(b"\x93NUMPY")?;
     let (len, start): (usize, usize) = match rest.first()? {
         1 => (usize::from(u16::from_le_bytes([*rest.get(2)?, *rest.get(3)?])), 4),
         _ => (u32::from_le_bytes(rest.get(2..6)?.try_into().ok()?) as usize, 6),
     };
-    Some(&rest[start..rest.len().min(start.saturating_add(len))])
+    Some((rest.get(start..rest.len().min(start.saturating_add(len)))?, len))
 }
 
 /// What a header says of the array after it.

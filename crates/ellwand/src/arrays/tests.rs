@@ -157,3 +157,9 @@ fn nested_values_are_refused_wherever_they_are_in_a_header() {
     let shape = header("<f4", false, &format!("{}1{}", "[".repeat(40), "]".repeat(40)));
     assert!(refused(&npy(&shape, &[0; 4])).contains("nested values"));
 }
+
+#[test]
+fn a_header_is_as_long_as_it_claims() {
+    // Four GiB would be allocated before they are missed.
+    assert!(refused(b"\x93NUMPY\x02\x00\xf4\xff\xff\xfe{'descr': '<f4'").contains("its header has 4278190068 bytes"));
+}
