@@ -1,6 +1,6 @@
 //! Where the names of points go, so that they lie on nothing else.
 
-use super::draw::{Area, At};
+use super::picture::{Area, At};
 
 /// Height of a name.
 const SIZE: f64 = 12.0;

@@ -1,7 +1,7 @@
 //! Plots as SVG and PNG, drawn from the model.
 //!
-//! `figures` decides what is shown, `chart` are its types, and `draw` draws them with the crate kuva. Colour, marker and line
-//! style each distinguish series; nothing needs a system font.
+//! `figures` decides what is shown, `chart` are its types, `draw` lays them out, and `picture` draws with the crate
+//! kuva. Colour, marker and line style each distinguish series; nothing needs a system font.
 
 #[cfg(feature = "plots")]
 mod axis;
@@ -13,6 +13,8 @@ mod figures;
 #[cfg(feature = "plots")]
 mod labels;
 mod names;
+#[cfg(feature = "plots")]
+mod picture;
 
 pub use names::PlotNames;
 
@@ -58,7 +60,7 @@ pub fn undrawn(report: &Report) -> usize {
 #[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
     let one = |figure: chart::Figure| {
-        let picture = draw::Picture::of(&figure);
+        let picture = picture::Picture::of(&figure);
         let svg = picture.svg(&figure.title);
         #[cfg(feature = "png")]
         let png = {
