@@ -1,4 +1,4 @@
-//! The directory that a run leaves behind.
+//! The directory that a run writes.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use ellwand_report::{Options, Report, write_all};
+use ellwand_report::{Options, PlotNames, Report, draw, remove_all, write_all};
 
 fn report(options: &Options) -> Report {
     Report::from_records(&[common::record()], options).unwrap()
@@ -26,7 +26,6 @@ fn everything(dir: &Path) -> Vec<String> {
     names
 }
 
-#[cfg(feature = "png")]
 #[test]
 fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
     let dir = tempfile::tempdir().unwrap();
@@ -57,14 +56,39 @@ fn all_files_are_written_and_the_report_links_to_plots_that_exist() {
     }
 }
 
-#[cfg(not(feature = "plots"))]
 #[test]
-fn a_program_without_plots_counts_them_and_writes_the_rest() {
+fn every_plot_has_a_name_by_which_it_is_known_again_and_no_other_picture_has() {
+    let plots = draw(&report(&Options::default())).unwrap();
+    let names = PlotNames::of(&common::record());
+    assert!(plots.len() > 8);
+    for plot in &plots {
+        for ending in ["png", "svg"] {
+            assert!(names.holds(&format!("{}.{ending}", plot.name)), "{}", plot.name);
+        }
+    }
+    for ours in ["lattice-encode-time-2.png", "roofline-one-thread-11.svg", "lattice-encode-rate-distortion.svg"] {
+        assert!(names.holds(ours), "{ours}");
+    }
+    for theirs in [
+        "mine.png",
+        "gelu-time.png",
+        "my-lattice-encode-time.png",
+        "lattice-encode-time.jpg",
+        "lattice-encode-time-final.png",
+        "lattice-encode-time-.png",
+        "lattice-encode-time-02.png",
+        "overview-time-mine.svg",
+        "roofline-cuda-0.svg",
+        "lattice-encode-time",
+    ] {
+        assert!(!names.holds(theirs), "{theirs}");
+    }
     let dir = tempfile::tempdir().unwrap();
     let options = Options { plots: true, ..Options::default() };
-    assert!(ellwand_report::undrawn(&report(&options)) > 8);
     write_all(&report(&options), dir.path(), &options).unwrap();
-    assert_eq!(everything(dir.path()), ["report.md", "run.json", "summary.csv"]);
+    fs::write(dir.path().join("plots/mine.png"), "x").unwrap();
+    remove_all(dir.path(), &names).unwrap();
+    assert_eq!(everything(dir.path()), ["mine.png"]);
 }
 
 #[test]
@@ -84,7 +108,7 @@ fn a_file_in_the_way_is_named() {
     let options = Options::default();
     let error = write_all(&report(&options), &file, &options).unwrap_err().to_string();
     assert!(error.contains("taken") && error.contains("choose a directory"), "{error}");
-    // A directory where a file belongs: the attempt is cleaned up and nothing looks whole.
+    // A directory blocks the file name: the attempt is cleaned up, and nothing looks complete.
     let out = dir.path().join("out");
     fs::create_dir_all(out.join("run.json").join("x")).unwrap();
     let error = write_all(&report(&options), &out, &options).unwrap_err().to_string();
@@ -107,4 +131,157 @@ fn a_full_disk_is_an_error_of_the_writer() {
     for format in ellwand_report::FORMATS {
         assert!((format.write)(&report, &mut Full).is_err(), "{}", format.name);
     }
+}
+
+#[test]
+fn plots_are_whole_pictures_with_their_words() {
+    let report = || Report::from_records(&[common::small_record()], &Options::default()).unwrap();
+    let plots = draw(&report()).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    for name in ["lattice-encode-time", "lattice-encode-throughput", "lattice-encode-speedup"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    assert!(!names.contains(&"lattice-encode-rate-distortion"), "one point is no plot");
+    for plot in &plots {
+        let png = plot.png.as_ref().unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", plot.name);
+        let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
+        assert_eq!(width, 1800);
+        assert!(plot.svg.starts_with("<svg ") && plot.svg.ends_with("</svg>\n"));
+        let shapes = plot.svg.lines().map(|line| line.split('>').next().unwrap());
+        assert!(shapes.into_iter().all(|shape| !shape.contains("NaN") && !shape.contains("inf")), "{}", plot.name);
+    }
+    let time = &plots.iter().find(|plot| plot.name == "lattice-encode-time").unwrap().svg;
+    for words in [
+        "batch (vectors)",
+        ">10k<",
+        ">10 µs<",
+        ">simd<",
+        ">parallel<",
+        "lattice D4 · q 4",
+        "Example Processor 9000",
+        "stroke-dasharray",
+    ] {
+        assert!(time.contains(words), "{words}");
+    }
+    // The same records give the same bytes.
+    let again = draw(&report()).unwrap();
+    assert!(plots.iter().zip(&again).all(|(a, b)| a.svg == b.svg && a.png == b.png));
+}
+
+#[test]
+fn without_a_numeric_axis_there_are_dots() {
+    let mut record = common::record();
+    record.measurements.retain(|m| m.case.id.contains("batch=100,"));
+    let report = Report::from_records(&[record], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let time = plots.iter().find(|plot| plot.name == "lattice-encode-time").unwrap();
+    assert!(time.svg.contains(">746 ns<") && time.svg.contains(">simd<"), "{}", time.svg);
+    if let Some(dir) = option_env!("ELLWAND_PLOTS") {
+        fs::write(Path::new(dir).join("dots.png"), time.png.as_ref().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn distortion_is_drawn_against_rate_where_the_rate_varies() {
+    let mut record = common::small_record();
+    let finer: Vec<_> = record
+        .measurements
+        .iter()
+        .cloned()
+        .map(|mut m| {
+            m.case.id = m.case.id.replace("q=4", "q=8");
+            for param in m.case.params.iter_mut().filter(|param| param.axis == "q") {
+                param.value = ellwand_core::record::ParamValue::Int(8);
+            }
+            for reading in &mut m.readings {
+                match reading.id.as_str() {
+                    "rate" => reading.value = Some(6.0),
+                    "mse" => reading.value = reading.value.map(|mse| mse / 16.0),
+                    _ => {}
+                }
+            }
+            m
+        })
+        .collect();
+    record.measurements.extend(finer);
+    let drawn = |record: &ellwand_core::record::Record| {
+        let report = Report::from_records(std::slice::from_ref(record), &Options::default()).unwrap();
+        let plots = draw(&report).unwrap();
+        plots.into_iter().find(|plot| plot.name == "lattice-encode-rate-distortion").map(|plot| plot.svg)
+    };
+    let svg = drawn(&record).unwrap();
+    for words in ["bits per dimension", "signal-to-noise ratio (dB)", "q 8"] {
+        assert!(svg.contains(words), "{words} in {svg}");
+    }
+    record.run.views.clear();
+    assert!(drawn(&record).is_none(), "no view, no plot");
+}
+
+#[test]
+fn a_device_has_a_roofline_of_its_own_with_its_own_roofs() {
+    use ellwand_core::{CeilingKind, Work};
+    let case = common::lattice_case("w", 10);
+    let work = Work::items("vectors", 10).flops(600.0).bytes(160, 20);
+    let mut run = common::run();
+    // The device is a hundred times as fast in everything.
+    let theirs: Vec<_> = run.environment.ceilings.iter().filter(|c| c.device == "cpu").cloned().collect();
+    run.environment.ceilings.extend(theirs.into_iter().map(|mut ceiling| {
+        ceiling.device = "cuda:0".into();
+        ceiling.value *= 100.0;
+        ceiling
+    }));
+    let peak = run.environment.ceilings.iter().find(|c| c.kind == CeilingKind::Fma && c.device == "cpu").unwrap().value;
+    let simd = common::measured(&case, "simd", 2e-6, work.clone());
+    let mut cuda = common::measured(&case, "cuda", 1e-6, work);
+    cuda.device = "cuda:0".into();
+    let report = Report::from_records(&[common::through_text(&run, &[simd, cuda])], &Options::default()).unwrap();
+    let plots = draw(&report).unwrap();
+    let of = |name: &str| plots.iter().find(|plot| plot.name == name).map(|plot| plot.svg.clone());
+    let (cpu, device) = (of("roofline-one-thread").unwrap(), of("roofline-cuda-0").unwrap());
+    assert!(cpu.contains("simd") && !cpu.contains("cuda"), "{cpu}");
+    assert!(device.contains("cuda") && !device.contains("simd"), "{device}");
+    let label = |value: f64| format!("peak, {:.0}", value * 1e-9);
+    assert!(cpu.contains(&label(peak)) && !device.contains(&format!("{} GFLOP/s", label(peak))), "{peak}");
+    assert!(device.contains("memory, ") && !cpu.contains("memory, "), "{device}");
+}
+
+#[test]
+fn slopes_of_a_device_reach_the_peak_of_products_in_bf16() {
+    use ellwand_core::ceiling::Ceiling;
+    use ellwand_core::{CeilingKind, Work};
+    let mut run = common::run();
+    let known = run.environment.ceilings.clone();
+    let of = |kind: CeilingKind| known.iter().find(|ceiling| ceiling.kind == kind).unwrap().clone();
+    let theirs = |ceiling: Ceiling, value: f64| Ceiling { device: "cuda:0".into(), value, ..ceiling };
+    let products = Ceiling { kind: CeilingKind::ProductsBf16, ..of(CeilingKind::Fma) };
+    run.environment.ceilings =
+        vec![theirs(of(CeilingKind::Copy), 4e12), theirs(of(CeilingKind::Fma), 5e13), theirs(products, 8e14)];
+    let drawn = |bf16: bool| {
+        let work = Work::items("positions", 10).flops(1e12).bytes(1 << 30, 1 << 30).bf16(bf16);
+        let mut cuda = common::measured(&common::lattice_case("w", 10), "cuda", 1e-2, work);
+        cuda.device = "cuda:0".into();
+        let report = Report::from_records(&[common::through_text(&run, &[cuda])], &Options::default()).unwrap();
+        draw(&report).unwrap().into_iter().find(|plot| plot.name == "roofline-cuda-0").unwrap().svg
+    };
+    let lines = |svg: &str| -> Vec<Vec<String>> {
+        // Roofs are the thick lines; the legend has as many.
+        let thick = svg
+            .split("<polyline points=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split("/>").next().filter(|tag| tag.contains("stroke-width=\"2\"")));
+        let points = thick.map(|rest| rest.split('"').next().unwrap().split(' ').map(str::to_string).collect());
+        let mut all: Vec<Vec<String>> = points.collect();
+        all.truncate(all.len() / 2);
+        all
+    };
+    let svg = drawn(true);
+    assert!(svg.contains(">bf16 products, 800 TFLOP/s<"), "{svg}");
+    // The peaks in drawing order, then the memory slope.
+    let [fma, products, memory] = &lines(&svg)[..] else { panic!("{svg}") };
+    assert_eq!(memory.last(), products.first(), "it ends where the highest peak begins");
+    assert_ne!(memory.last(), fma.first());
+    let svg = drawn(false);
+    let [fma, memory] = &lines(&svg)[..] else { panic!("{svg}") };
+    assert_eq!(memory.last(), fma.first());
 }

@@ -1,20 +1,16 @@
-//! Axes of a panel: from values to positions, and where the ticks go.
+//! Axes of a panel: maps values to positions and places the ticks.
 
-use kuva::render::render_utils::generate_ticks;
-
-use super::chart::Scale;
 use crate::units::{human, short};
 
-/// How values are spaced. kuva's own logarithmic axis cannot show less than 1e-10, takes no tick positions, and reserves
-/// room for other tick texts than it draws, so that it gets logarithms on a linear axis.
+/// How values map to positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
-    /// Ends, as `at` gives them.
-    pub(super) ends: (f64, f64),
+    low: f64,
+    high: f64,
     log: bool,
 }
 
-/// A tick; those without a label are only grid lines.
+/// A tick; without a label it is only a grid line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
@@ -22,70 +18,80 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// An axis over all finite `values`, with some room at both ends. Logarithmic if asked for and all are above 0.
+    /// An axis over all finite `values` with a margin at both ends. Logarithmic if `log` and all values are positive.
     pub(super) fn over(values: impl Iterator<Item = f64>, log: bool) -> Option<Self> {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let low = values.iter().copied().min_by(f64::total_cmp)?;
         let high = values.iter().copied().max_by(f64::total_cmp)?;
-        let log = log && low > 0.0;
-        let (low, high) = if log { (low.log10(), high.log10()) } else { (low, high) };
-        let room = if log {
-            // At least a factor of 2.5, so that a flat line does not look like a cliff.
-            ((2.5_f64.log10() - (high - low)) / 2.0).max(0.0) + (high - low) * 0.05
-        } else if high > low {
-            (high - low) * 0.06
-        } else {
-            high.abs().max(1.0) * 0.1
-        };
-        Some(Self { ends: (low - room, high + room), log })
+        if log && low > 0.0 {
+            // At least a factor of 2.5, so that a nearly flat line looks flat.
+            let room = (high / low).ln() * 0.05;
+            let grow = ((2.5_f64.ln() - (high / low).ln()) / 2.0).max(0.0) + room;
+            return Some(Self { low: (low.ln() - grow).exp(), high: (high.ln() + grow).exp(), log: true });
+        }
+        let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
+        Some(Self { low: low - room, high: high + room, log: false })
     }
 
-    /// Where a value is between the ends.
-    pub(super) fn at(&self, value: f64) -> f64 {
-        if self.log { value.log10() } else { value }
-    }
-
-    /// 0 at the lower end and 1 at the upper.
+    /// Position of a value, 0 at the lower end and 1 at the upper.
     pub(super) fn position(&self, value: f64) -> f64 {
-        (self.at(value) - self.ends.0) / (self.ends.1 - self.ends.0)
-    }
-
-    /// Ticks with labels in the scale's unit: at its own values, or about six to eight.
-    pub(super) fn ticks(&self, scale: &Scale) -> Vec<Tick> {
-        let labelled = |value: f64| Tick { value, label: Some(tick_text(value, &scale.unit)) };
-        match &scale.at[..] {
-            [] if self.log => self.log_ticks(&scale.unit),
-            [] => generate_ticks(self.ends.0, self.ends.1, 6).into_iter().map(labelled).collect(),
-            values => values.iter().copied().map(labelled).collect(),
+        if self.log {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
         }
     }
 
-    fn log_ticks(&self, unit: &str) -> Vec<Tick> {
-        let decades = self.ends.1 - self.ends.0;
-        let step = ((decades / 8.0).ceil() as i32).max(1);
-        // With few decades, 2 and 5 are labelled as well; with very few, every multiple.
+    pub(super) fn contains(&self, value: f64) -> bool {
+        (-1e-9..=1.0 + 1e-9).contains(&self.position(value))
+    }
+
+    /// About `wanted` ticks with labels in `unit`.
+    pub(super) fn ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        if self.log { self.log_ticks(unit, wanted) } else { self.linear_ticks(unit, wanted) }
+    }
+
+    fn log_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        let decades = (self.high / self.low).log10();
+        let step = ((decades / wanted.max(1) as f64).ceil() as i32).max(1);
+        // With few decades, 2 and 5 are labelled too; with very few, every multiple.
         let labelled: &[i32] = match decades {
             d if d < 0.7 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
             d if d < 2.0 => &[1, 2, 5],
             _ => &[1],
         };
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let mut ticks = Vec::new();
-        for exponent in self.ends.0.floor() as i32..=self.ends.1.ceil() as i32 {
+        for exponent in first..=last {
             for multiple in 1..=9 {
-                // Parsing gives the nearest number to 2e-9; a product of powers would not.
+                // Parsing gives the number nearest to 2e-9; multiplying powers of ten would not.
                 let Ok(value) = format!("{multiple}e{exponent}").parse::<f64>() else { continue };
                 let major = labelled.contains(&multiple) && exponent.rem_euclid(step) == 0;
-                if (0.0..=1.0).contains(&self.position(value)) && (major || decades < 5.0) {
+                if self.contains(value) && (major || decades < 5.0) {
                     ticks.push(Tick { value, label: major.then(|| tick_text(value, unit)) });
                 }
             }
         }
         ticks
     }
+
+    fn linear_ticks(&self, unit: &str, wanted: usize) -> Vec<Tick> {
+        let raw = (self.high - self.low) / wanted.max(1) as f64;
+        let decade = 10_f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|m| m * decade).find(|step| *step >= raw).unwrap_or(raw);
+        let first = (self.low / step).ceil() as i64;
+        (first..)
+            .map(|n| n as f64 * step)
+            .take_while(|value| *value <= self.high)
+            // Rounds 3 * 0.1 to 0.3 for the label.
+            .map(|value| format!("{value:.12e}").parse().unwrap_or(value))
+            .map(|value| Tick { value, label: Some(tick_text(value, unit)) })
+            .collect()
+    }
 }
 
-/// A tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
-fn tick_text(value: f64, unit: &str) -> String {
+/// Formats a tick label: `10 µs`, `1 G`, `0.5 %`, `10k`.
+pub(super) fn tick_text(value: f64, unit: &str) -> String {
     let text = match unit {
         "s" | "1" | "B" => human(value, unit),
         "1/s" => human(value, unit).trim_end_matches("/s").trim_end().to_string(),
@@ -112,8 +118,7 @@ mod tests {
     use super::*;
 
     fn labels(axis: Axis, unit: &str) -> Vec<String> {
-        let scale = Scale { label: String::new(), unit: unit.into(), log: axis.log, at: Vec::new() };
-        axis.ticks(&scale).into_iter().filter_map(|tick| tick.label).collect()
+        axis.ticks(unit, 6).into_iter().filter_map(|tick| tick.label).collect()
     }
 
     #[test]

@@ -1,15 +1,13 @@
-//! What a figure shows, before it is drawn.
+//! Figures of one or more panels with a common title, legend and footer.
 
-/// Look of a series: the number of what it shows, and of the run. The same thing in another run keeps its colour and
-/// form and changes its filling and its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Style {
-    pub(super) number: usize,
-    pub(super) run: usize,
-}
-
-/// Numbers from here on are limits, not results: grey lines without markers.
-pub(super) const LIMIT: usize = 1000;
+use super::axis::Axis;
+#[cfg(feature = "plots")]
+use super::font::Fonts;
+#[cfg(feature = "plots")]
+use super::scene::{Anchor, GREY, Scene};
+use super::style::Style;
+#[cfg(feature = "plots")]
+use super::{dots, lines};
 
 /// A point of a series with the ends of its whisker.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,38 +20,38 @@ pub(super) struct Point {
     pub(super) label: Option<String>,
 }
 
-/// Points that belong together.
+/// A named sequence of points.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) label: String,
     pub(super) style: Style,
-    /// Whether a line joins them.
+    /// True if a line joins the points.
     pub(super) joined: bool,
     pub(super) points: Vec<Point>,
 }
 
-/// What an axis shows.
+/// Label, unit and scale of an axis.
 #[derive(Debug, Clone)]
 pub(super) struct Scale {
     pub(super) label: String,
     pub(super) unit: String,
     pub(super) log: bool,
-    /// Ticks at these values and nowhere else.
+    /// If not empty, the only values with ticks.
     pub(super) at: Vec<f64>,
 }
 
-/// Points over a numeric axis.
+/// A panel of points over a numeric axis.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: Scale,
     pub(super) y: Scale,
     pub(super) series: Vec<Series>,
-    /// A horizontal line with its text (the baseline of speed-ups).
+    /// A horizontal line with a label, such as the baseline of speed-ups.
     pub(super) reference: Option<(f64, String)>,
 }
 
-/// One line of a dot chart.
+/// One row of a dot chart.
 #[derive(Debug, Clone)]
 pub(super) struct Dot {
     pub(super) label: String,
@@ -61,11 +59,11 @@ pub(super) struct Dot {
     pub(super) value: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The value in words, at the end of the line.
+    /// The value as text, next to the dot.
     pub(super) text: String,
 }
 
-/// Values over words: one line each, under headings.
+/// A dot chart: rows of labels and values, grouped under headings.
 #[derive(Debug, Clone)]
 pub(super) struct Dots {
     pub(super) scale: Scale,
@@ -73,14 +71,14 @@ pub(super) struct Dots {
     pub(super) reference: Option<f64>,
 }
 
-/// What a figure shows.
+/// The content of a figure.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     Lines(Vec<Lines>),
     Dots(Dots),
 }
 
-/// A figure before it is drawn.
+/// A figure before drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Figure {
     pub(super) name: String,
@@ -89,4 +87,72 @@ pub(super) struct Figure {
     pub(super) footer: String,
     pub(super) workload: Option<String>,
     pub(super) body: Body,
+}
+
+/// A rectangle in pixels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Area {
+    pub(super) left: f32,
+    pub(super) top: f32,
+    pub(super) right: f32,
+    pub(super) bottom: f32,
+}
+
+impl Area {
+    pub(super) fn x(&self, axis: &Axis, value: f64) -> f32 {
+        self.left + (self.right - self.left) * axis.position(value) as f32
+    }
+
+    pub(super) fn y(&self, axis: &Axis, value: f64) -> f32 {
+        self.bottom - (self.bottom - self.top) * axis.position(value) as f32
+    }
+}
+
+const WIDTH: f32 = 1200.0;
+const MARGIN: f32 = 26.0;
+const FOOTER: f32 = 34.0;
+const SUBTITLE: f32 = 13.0;
+
+#[cfg(feature = "plots")]
+impl Figure {
+    pub(super) fn scene(&self, fonts: &Fonts) -> Scene {
+        let subtitle = subtitle(&self.subtitle, fonts);
+        let head = 52.0 + 19.0 * subtitle.len() as f32;
+        let body = match &self.body {
+            Body::Lines(panels) => lines::height(panels, fonts, WIDTH - 2.0 * MARGIN),
+            Body::Dots(chart) => dots::height(chart),
+        };
+        let height = head + body + FOOTER;
+        let mut scene = Scene::new(WIDTH, height, &self.title);
+        let room = WIDTH - 2.0 * MARGIN;
+        scene.bold((MARGIN, 38.0), &fonts.cut(&self.title, 20.0, true, room), 20.0, Anchor::Start);
+        for (index, line) in subtitle.iter().enumerate() {
+            scene.text((MARGIN, 60.0 + 19.0 * index as f32), line, SUBTITLE, Anchor::Start, GREY);
+        }
+        let area = Area { left: MARGIN, top: head, right: WIDTH - MARGIN, bottom: height - FOOTER };
+        match &self.body {
+            Body::Lines(panels) => lines::draw(panels, area, fonts, &mut scene),
+            Body::Dots(chart) => dots::draw(chart, area, fonts, &mut scene),
+        }
+        let footer = fonts.cut(&self.footer, 12.0, false, room);
+        scene.text((MARGIN, height - 14.0), &footer, 12.0, Anchor::Start, GREY);
+        scene
+    }
+}
+
+#[cfg(feature = "plots")]
+/// The fixed parameters in at most two lines, broken between parameters.
+fn subtitle(text: &str, fonts: &Fonts) -> Vec<String> {
+    let room = WIDTH - 2.0 * MARGIN;
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split(" · ").filter(|part| !part.is_empty()) {
+        let full = lines.len() == 2;
+        match lines.last_mut() {
+            Some(line) if full || fonts.width(&format!("{line} · {part}"), SUBTITLE, false) <= room => {
+                *line = format!("{line} · {part}");
+            }
+            _ => lines.push(part.to_string()),
+        }
+    }
+    lines.iter().map(|line| fonts.cut(line, SUBTITLE, false, room)).collect()
 }

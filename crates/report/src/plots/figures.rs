@@ -1,6 +1,7 @@
 //! Selects the figures of a report and their content.
 
-use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series, Style};
+use super::chart::{Body, Dot, Dots, Figure, Lines, Point, Scale, Series};
+use super::style::Style;
 use crate::model::{AxisInfo, Report, Row, Section, Stats};
 use crate::units::{human, ratio};
 

@@ -1,63 +1,85 @@
-//! Where the names of points go, so that they lie on nothing else.
+//! Places labels so that they do not overlap.
 
-use super::picture::{Area, At};
+use super::chart::Area;
+use super::font::Fonts;
+use super::scene::{Anchor, GREY, INK, Scene};
 
-/// Height of a name.
-const SIZE: f64 = 12.0;
-/// Pixels between the rows of places further off, and how many of them there are above and below a point.
-const ROW: f64 = 18.0;
-const FURTHEST: u8 = 12;
-/// Pixels between two places at which a name may not touch a line.
-const STEP: f64 = 4.0;
-
-/// A name with its place.
-pub(super) struct Name<'a> {
-    pub(super) point: At,
-    /// Where its baseline starts.
-    pub(super) at: At,
-    pub(super) text: &'a str,
-    /// Where a line from the point to a name further off ends.
-    pub(super) leader: Option<At>,
+/// Heights close to the wanted ones, at least `gap` apart and between `top` and `bottom` if there is room.
+pub(super) fn spread(wanted: &[f32], gap: f32, top: f32, bottom: f32) -> Vec<f32> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+    let mut heights: Vec<f32> = wanted.to_vec();
+    // Down from the top, then back up from the bottom.
+    let mut free = top;
+    for index in &order {
+        heights[*index] = heights[*index].max(free);
+        free = heights[*index] + gap;
+    }
+    let mut limit = bottom;
+    for index in order.iter().rev() {
+        heights[*index] = heights[*index].min(limit);
+        limit = heights[*index] - gap;
+    }
+    heights
 }
 
-/// Places names, given with their points and widths, on the first side where each touches neither another name nor a point
-/// nor one of the `lines`. One that finds no room is left out rather than made unreadable.
-pub(super) fn beside<'a>(points: &[(At, &'a str, f64)], lines: &[(At, At)], plot: Area) -> Vec<Name<'a>> {
-    let round = |x: f64, y: f64, r: f64| Area { left: x - r, top: y - r, right: x + r, bottom: y + r };
-    let mut taken: Vec<Area> = points.iter().map(|((x, y), ..)| round(*x, *y, 6.0)).collect();
+const SIZE: f32 = 12.0;
+/// Distance in pixels between rows of distant label positions, and number of rows above and below a point.
+const ROW: f32 = 18.0;
+const FURTHEST: u8 = 12;
+/// Distance in pixels between the positions at which a line is tested for overlap.
+const STEP: f32 = 4.0;
+
+/// A straight line in pixels.
+type Segment = ((f32, f32), (f32, f32));
+
+/// Writes each label next to its point, at the first position where it overlaps no other label, point or line of
+/// `lines`. A label without a free position is omitted.
+pub(super) fn beside(points: &[((f32, f32), &str)], lines: &[Segment], plot: Area, fonts: &Fonts, scene: &mut Scene) {
+    let round = |x: f32, y: f32, r: f32| Area { left: x - r, top: y - r, right: x + r, bottom: y + r };
+    let mut taken: Vec<Area> = points.iter().map(|((x, y), _)| round(*x, *y, 6.0)).collect();
     taken.extend(lines.iter().flat_map(|(from, to)| {
         let steps = ((to.0 - from.0).hypot(to.1 - from.1) / STEP).ceil().max(1.0);
-        let at = move |i: f64| round(from.0 + (to.0 - from.0) * i / steps, from.1 + (to.1 - from.1) * i / steps, 2.0);
-        (0..=steps as u16).map(move |i| at(f64::from(i)))
+        let at = move |i: f32| round(from.0 + (to.0 - from.0) * i / steps, from.1 + (to.1 - from.1) * i / steps, 2.0);
+        (0..=steps as u16).map(move |i| at(f32::from(i)))
     }));
-    let mut names = Vec::new();
-    for &((x, y), text, width) in points {
-        let boxed = |(left, base): At| Area { left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
-        let free = places(x, y, width).find(|(at, _)| {
-            let own = boxed(*at);
+    for ((x, y), text) in points {
+        let width = fonts.width(text, SIZE, false);
+        let sides = [
+            (x + 10.0, y + 4.0),
+            (x - 10.0 - width, y + 4.0),
+            (x - width / 2.0, y - 11.0),
+            (x - width / 2.0, y + 20.0),
+            (x + 8.0, y - 9.0),
+            (x + 8.0, y + 18.0),
+            (x - 8.0 - width, y - 9.0),
+            (x - 8.0 - width, y + 18.0),
+            (x - width / 2.0, y - 26.0),
+            (x - width / 2.0, y + 36.0),
+        ];
+        // Further away with a leader line, for crowded points.
+        let far = (1..=FURTHEST).flat_map(|rows| [-ROW * f32::from(rows), ROW * f32::from(rows)]);
+        let off = far.flat_map(|dy| {
+            [26.0, 60.0, 110.0].into_iter().flat_map(move |dx| [(x + dx, y + dy), (x - dx - width, y + dy)])
+        });
+        let boxed =
+            |(left, base): &(f32, f32)| Area { left: *left, top: base - SIZE, right: left + width, bottom: base + 3.0 };
+        let mut all = sides.into_iter().map(|side| (side, false)).chain(off.map(|side| (side, true)));
+        let free = all.find(|(side, _)| {
+            let own = boxed(side);
             let inside =
                 own.left >= plot.left && own.right <= plot.right && own.top >= plot.top && own.bottom <= plot.bottom;
             inside && !taken.iter().any(|other| overlap(&own, other))
         });
-        let Some((at, off)) = free else { continue };
-        let near = if at.0 > x { at.0 - 3.0 } else { at.0 + width + 3.0 };
-        names.push(Name { point: (x, y), at, text, leader: off.then_some((near, at.1 - 4.0)) });
-        taken.push(boxed(at));
+        if let Some((side, off)) = free {
+            if off {
+                let near = if side.0 > *x { side.0 - 3.0 } else { side.0 + width + 3.0 };
+                scene.line(vec![(*x, *y), (near, side.1 - 4.0)], 0.8, GREY, &[1.5, 2.5]);
+            }
+            scene.text(side, text, SIZE, Anchor::Start, INK);
+            taken.push(boxed(&side));
+        }
     }
-    names
-}
-
-/// Places of a name around a point, the best first, and whether each is further off.
-fn places(x: f64, y: f64, width: f64) -> impl Iterator<Item = (At, bool)> {
-    let (right, left, middle) = (x + 8.0, x - 8.0 - width, x - width / 2.0);
-    let sides = [(right + 2.0, y + 4.0), (left - 2.0, y + 4.0), (middle, y - 11.0), (middle, y + 20.0)];
-    let corners = [(right, y - 9.0), (right, y + 18.0), (left, y - 9.0), (left, y + 18.0)];
-    let rows = (1..=FURTHEST).flat_map(|rows| [-ROW * f64::from(rows), ROW * f64::from(rows)]);
-    let off = rows.flat_map(move |dy| {
-        [26.0, 60.0, 110.0].into_iter().flat_map(move |dx| [(x + dx, y + dy), (x - dx - width, y + dy)])
-    });
-    let near = sides.into_iter().chain(corners).chain([(middle, y - 26.0), (middle, y + 36.0)]);
-    near.map(|at| (at, false)).chain(off.map(|at| (at, true)))
 }
 
 fn overlap(a: &Area, b: &Area) -> bool {
@@ -65,43 +87,52 @@ fn overlap(a: &Area, b: &Area) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLOT: Area = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
-
     proptest! {
         #[test]
-        fn names_overlap_nothing(
-            points in proptest::collection::vec((0.0..800.0_f64, 0.0..600.0_f64, 20.0..200.0_f64), 1..20),
-            lines in proptest::collection::vec(((0.0..800.0_f64, 0.0..600.0_f64), (0.0..800.0_f64, 0.0..600.0_f64)), 0..4),
-        ) {
-            let points: Vec<(At, &str, f64)> = points.iter().map(|(x, y, width)| ((*x, *y), "", *width)).collect();
-            let names = beside(&points, &lines, PLOT);
-            let width = |name: &Name| points.iter().find(|(at, ..)| *at == name.point).map_or(0.0, |point| point.2);
-            let boxes: Vec<Area> = names
-                .iter()
-                .map(|name| Area { left: name.at.0, top: name.at.1 - SIZE, right: name.at.0 + width(name), bottom: name.at.1 })
-                .collect();
-            for (index, own) in boxes.iter().enumerate() {
-                prop_assert!(own.left >= 0.0 && own.right <= 800.0 && own.top >= 0.0 && own.bottom <= 600.0);
-                prop_assert!(boxes[..index].iter().all(|other| !overlap(own, other)));
-                let covers = |(x, y): At| own.left < x && x < own.right && own.top < y && y < own.bottom;
-                prop_assert!(points.iter().all(|(at, ..)| !covers(*at)));
-                prop_assert!(lines.iter().all(|(from, to)| !covers(*from) && !covers(*to)));
+        fn spread_texts_keep_their_distance_and_order(wanted in proptest::collection::vec(0.0_f32..600.0, 1..12)) {
+            let heights = spread(&wanted, 20.0, 0.0, 600.0);
+            let mut order: Vec<usize> = (0..wanted.len()).collect();
+            order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+            for pair in order.windows(2) {
+                prop_assert!(heights[pair[1]] - heights[pair[0]] >= 19.99, "{:?}", heights);
             }
+            prop_assert!(heights.iter().all(|height| (-0.01..=600.01).contains(height)));
         }
     }
 
     #[test]
-    fn a_name_with_room_is_next_to_its_point_and_crowded_ones_are_all_shown() {
-        let names = beside(&[((400.0, 300.0), "one", 60.0)], &[], PLOT);
-        assert_eq!((names[0].at, names[0].leader), ((410.0, 304.0), None));
-        let points: Vec<(At, &str, f64)> = (0..4).map(|i| ((400.0, 300.0 + f64::from(i)), "name", 60.0)).collect();
-        let roof = ((0.0, 298.0), (800.0, 298.0));
-        let names = beside(&points, &[roof], PLOT);
-        assert_eq!(names.len(), 4);
-        assert!(names.iter().all(|name| name.at.1 + 3.0 < roof.0.1 || name.at.1 - SIZE > roof.0.1));
+    fn points_that_stand_close_are_named_beside_lines_and_one_another() {
+        let fonts = Fonts::load().unwrap();
+        let plot = Area { left: 0.0, top: 0.0, right: 800.0, bottom: 600.0 };
+        let points: Vec<((f32, f32), &str)> = ["one", "two", "three", "four"]
+            .iter()
+            .zip(0_u8..)
+            .map(|(n, i)| ((400.0, 300.0 + f32::from(i)), *n))
+            .collect();
+        // A roof through the first position of each label, and a whisker above all of them.
+        let lines = [((0.0, 298.0), (800.0, 298.0)), ((400.0, 250.0), (400.0, 350.0))];
+        let mut scene = Scene::new(800.0, 600.0, "");
+        beside(&points, &lines, plot, &fonts, &mut scene);
+        let svg = super::super::svg::svg(&scene);
+        for (_, name) in points {
+            assert!(svg.contains(name), "{name}: {svg}");
+        }
+        let texts: Vec<f32> = svg
+            .split("<text")
+            .skip(1)
+            .filter_map(|text| text.split(" y=\"").nth(1)?.split('"').next()?.parse().ok())
+            .collect();
+        assert_eq!(texts.len(), 4, "{svg}");
+        assert!(texts.iter().all(|base| base + 3.0 < 298.0 || base - SIZE > 298.0), "{texts:?}");
+    }
+
+    #[test]
+    fn texts_that_have_room_stay() {
+        assert_eq!(spread(&[100.0, 50.0], 20.0, 0.0, 600.0), [100.0, 50.0]);
     }
 }

@@ -1,45 +1,58 @@
-//! Plots as SVG and PNG, drawn from the model.
+//! Plots as PNG and SVG, drawn from the model.
 //!
-//! `figures` decides what is shown, `chart` are its types, `draw` lays them out, and `picture` draws with the crate
-//! kuva. Colour, marker and line style each distinguish series; nothing needs a system font.
+//! `figures` selects the content; `chart`, `lines` and `dots` lay it out as a scene of lines and texts; `svg` and `png`
+//! write the same scene. Colour, marker and line style each distinguish series; no system font is needed.
 
-#[cfg(feature = "plots")]
+#![cfg_attr(not(feature = "plots"), allow(dead_code, reason = "figures are counted but not drawn"))]
+
 mod axis;
-#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "figures are counted but not drawn"))]
 mod chart;
 #[cfg(feature = "plots")]
-mod draw;
+mod dots;
 mod figures;
 #[cfg(feature = "plots")]
-mod labels;
-mod names;
+mod font;
 #[cfg(feature = "plots")]
-mod picture;
+mod labels;
+#[cfg(feature = "plots")]
+mod lines;
+mod names;
+#[cfg(feature = "png")]
+mod png;
+mod scene;
+mod style;
+#[cfg(feature = "plots")]
+mod svg;
 
 pub use names::PlotNames;
 
 use crate::{Report, ReportError};
 
-/// Pixels of the raster form for a unit of the vector form: sharp on dense screens and in print.
+/// Pixels of the PNG per unit of the SVG: sharp on high-density screens and in print.
 #[cfg(feature = "png")]
-const ZOOM: f64 = 1.5;
+const ZOOM: f32 = 1.5;
 
 /// A finished plot.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    /// File name without ending.
+    /// File name without extension.
     pub name: String,
-    /// What it shows, for a caption or a reader who cannot see it.
+    /// Description for a caption, or for a reader who cannot see the plot.
     pub title: String,
-    /// The workload it belongs to; empty for those over all workloads.
+    /// The workload it shows; empty for plots over all workloads.
     pub workload: Option<String>,
-    /// The vector form.
+    /// The plot as SVG.
     pub svg: String,
-    /// The raster form; none without the feature `png`.
+    /// The plot as PNG; `None` without the feature `png`.
     pub png: Option<Vec<u8>>,
 }
 
-/// No plots, since the feature `plots` is off; see [`undrawn`].
+/// How many plots the report has data for that [`draw`] leaves out, because the feature `plots` is off.
+pub fn undrawn(report: &Report) -> usize {
+    if cfg!(feature = "plots") { 0 } else { figures::figures(report).len() }
+}
+
+/// Draws no plots, since the feature `plots` is off; see [`undrawn`].
 ///
 /// # Errors
 /// Never.
@@ -48,28 +61,23 @@ pub fn draw(_: &Report) -> Result<Vec<Plot>, ReportError> {
     Ok(Vec::new())
 }
 
-/// How many plots the report has data for that [`draw`] leaves out, because the feature `plots` is off.
-pub fn undrawn(report: &Report) -> usize {
-    if cfg!(feature = "plots") { 0 } else { figures::figures(report).len() }
-}
-
-/// Draws every plot that the report has data for; none without the feature `plots`.
+/// Draws all plots for which the report has data.
 ///
 /// # Errors
-/// When a plot cannot be encoded.
+/// If a plot cannot be encoded.
 #[cfg(feature = "plots")]
 pub fn draw(report: &Report) -> Result<Vec<Plot>, ReportError> {
+    let fonts = font::Fonts::load()?;
     let one = |figure: chart::Figure| {
-        let picture = picture::Picture::of(&figure);
-        let svg = picture.svg(&figure.title);
+        let scene = figure.scene(&fonts);
         #[cfg(feature = "png")]
-        let png = {
-            let failed = |problem| ReportError::Plot { name: figure.name.clone(), problem };
-            Some(picture.png(ZOOM).map_err(failed)?)
-        };
+        let png = Some(
+            png::png(&scene, &fonts, ZOOM)
+                .map_err(|problem| ReportError::Plot { name: figure.name.clone(), problem })?,
+        );
         #[cfg(not(feature = "png"))]
         let png = None;
-        Ok(Plot { svg, png, name: figure.name, title: figure.title, workload: figure.workload })
+        Ok(Plot { svg: svg::svg(&scene), png, name: figure.name, title: figure.title, workload: figure.workload })
     };
     figures::figures(report).into_iter().map(one).collect()
 }

@@ -3,7 +3,8 @@
 use ellwand_core::View;
 use ellwand_core::view::Curve;
 
-use super::super::chart::{Body, Figure, Lines, Point, Scale, Series, Style};
+use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
+use super::super::style::Style;
 use super::{file_name, footer};
 use crate::model::{AxisInfo, Report, Row, Section};
 use crate::units::{clean, human};

@@ -3,7 +3,8 @@
 use ellwand_core::ceiling::{of_device, operations};
 use ellwand_core::{Ceiling, CeilingKind, Parallelism, Work};
 
-use super::super::chart::{Body, Figure, LIMIT, Lines, Point, Scale, Series, Style};
+use super::super::chart::{Body, Figure, Lines, Point, Scale, Series};
+use super::super::style::{LIMIT, Style};
 use super::{footer, style};
 use crate::model::{Report, Row, Section};
 use crate::units::human;
