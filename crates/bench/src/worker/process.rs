@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
+use crate::check::plain;
 use crate::guard;
 
 /// How much of what a worker wrote to stderr is kept, and how much of that from its beginning: the cause comes before the
@@ -285,7 +286,7 @@ impl Worker {
 
     fn rubbish(&mut self, line: &[u8]) -> Lost {
         self.kill();
-        let text: String = String::from_utf8_lossy(line).trim().chars().take(200).collect();
+        let text: String = plain(line).trim().chars().take(200).collect();
         let words = self.words();
         Lost::Broken(format!(
             "it wrote '{text}' to stdout where an answer was expected; a program under measurement must not print there{words}"
@@ -301,7 +302,7 @@ impl Worker {
                 false => break,
             }
         }
-        let text = String::from_utf8_lossy(&self.last_words).trim().to_string();
+        let text = plain(&self.last_words).trim().to_string();
         if text.is_empty() { String::new() } else { format!("; its last words: {text}") }
     }
 
