@@ -40,6 +40,7 @@ fn main() {
         .about("Add one, and misbehave")
         .axis(Axis::int("n", "", 0, 1 << 30, 1))
         .input(|case, _| case.usize("n") as u64)
+        .reference(|n: &u64| n + 1)
         .implementation("wrong", |n: &u64| if late() { 0 } else { n + 1 });
     for (name, act) in acts {
         suite = suite.implementation(name, move |n: &u64| {

@@ -136,6 +136,12 @@ pub fn guarded<T>(step: &str, body: impl FnOnce() -> T) -> Result<T, String> {
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".to_string());
-        format!("it panicked in {step}: {message}")
+        format!("it panicked in {step}: {}", plain(message.as_bytes()))
     })
+}
+
+/// What a program wrote, as text that can be printed: control characters could move the cursor or start an escape sequence.
+pub(crate) fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }

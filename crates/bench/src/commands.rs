@@ -15,6 +15,7 @@ use ellwand_core::record::{Outcome, Sample};
 use ellwand_core::verdict::Verdict;
 use rand::seq::SliceRandom;
 
+use crate::check::plain;
 use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Taken, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 use crate::guard::Guard;
@@ -96,7 +97,7 @@ impl Runner<'_> {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let text = String::from_utf8_lossy(&output.stderr);
+        let text = plain(&output.stderr);
         let words: String = text.trim().chars().rev().take(500).collect::<Vec<_>>().into_iter().rev().collect();
         Err(if words.is_empty() {
             end(output.status)
@@ -135,7 +136,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     let (baseline, candidate) = (lines(baseline), lines(candidate));
     let at = baseline.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
     let told = |lines: &[Vec<u8>]| match lines.get(at) {
-        Some(line) => format!("'{}'", String::from_utf8_lossy(line).chars().take(80).collect::<String>()),
+        Some(line) => format!("'{}'", plain(line).chars().take(80).collect::<String>()),
         None => "nothing more".into(),
     };
     Some(format!("its output differs in line {}: {}, the baseline's is {}", at + 1, told(&candidate), told(&baseline)))

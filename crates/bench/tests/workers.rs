@@ -71,7 +71,7 @@ fn act(name: &str, runs: u64) -> f64 {
     match name {
         "wrong" => return 0.5,
         "rotting" if runs > 5 => return 0.5,
-        "panics" if late => panic!("out of luck"),
+        "panics" if late => panic!("out of luck\u{1b}[2J"),
         "aborts" if late => std::process::abort(),
         "exits" if late => {
             eprintln!("I have had enough");
@@ -233,7 +233,7 @@ fn whatever_a_worker_does_becomes_a_row() {
     for (name, word, parts) in [
         ("wrong", "wrong", &["y"][..]),
         ("rotting", "wrong", &["y"]),
-        ("panics", "failed", &["it panicked in run: out of luck"]),
+        ("panics", "failed", &["it panicked in run: out of luck [2J"]),
         ("aborts", "failed", &["signal 6 (SIGABRT)"]),
         ("exits", "failed", &["exited with code 3", "its last words: I have had enough"]),
         ("killed", "failed", &["signal 9", "out of memory"]),

@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::COMMAND;
 use super::protocol::{Answer, Ask};
+use crate::check::plain;
 use crate::guard;
 
 /// Bytes kept of a worker's stderr, and how many of them from its beginning: the cause precedes the backtrace.
@@ -296,7 +297,7 @@ impl Worker {
 
     fn rubbish(&mut self, line: &[u8]) -> Lost {
         self.kill();
-        let text: String = String::from_utf8_lossy(line).trim().chars().take(200).collect();
+        let text: String = plain(line).trim().chars().take(200).collect();
         let words = self.words();
         Lost::Broken(format!(
             "it wrote '{text}' to stdout where an answer was expected; a program under measurement must not print there{words}"
@@ -312,7 +313,7 @@ impl Worker {
                 false => break,
             }
         }
-        let text = String::from_utf8_lossy(&self.last_words).trim().to_string();
+        let text = plain(&self.last_words).trim().to_string();
         if text.is_empty() { String::new() } else { format!("; its last words: {text}") }
     }
 
