@@ -1,6 +1,11 @@
 """Workloads and implementations of the user, and whatever they may do wrong."""
 
+import json
+import subprocess
+import sys
+
 import pytest
+from conftest import WORKLOAD
 
 
 def add(body, name="mine"):
@@ -46,60 +51,69 @@ return Prepared()
     assert {"steps": 7.0}.items() <= {r["id"]: r["value"] for r in rows["mine"]["readings"]}.items()
 
 
-@pytest.mark.parametrize(
-    ("what", "body", "status", "words"),
-    [
-        ("returns nothing", "return lambda: None", "failed", "it returned None"),
-        ("raises", "def run():\n    raise ValueError('no luck')\nreturn run", "failed", "ValueError: no luck"),
-        ("raises while prepared", "return 1 / 0", "failed", "its preparation raised ZeroDivisionError"),
-        ("is unsupported", "raise ellwand.Unsupported('no such chip')", "unsupported", "no such chip"),
-        ("answers wrong", "return lambda: np.cumsum(inputs['x']) + 1", "wrong", "the reference"),
-        ("answers with NaN", "return lambda: inputs['x'] * np.nan", "wrong", "NaN"),
-        ("has another shape", "return lambda: inputs['x'][:3]", "wrong", "shape"),
-        ("answers text", "return lambda: 'hello'", "failed", "element type"),
-        ("exits", "import os\ndef run():\n    os._exit(3)\nreturn run", "failed", "exited with code 3"),
-        ("leaves", "import sys\ndef run():\n    sys.exit('bye')\nreturn run", "failed", "SystemExit: bye"),
-        ("changes its argument", "def run():\n    inputs['x'] += 1\n    return np.cumsum(inputs['x'])\nreturn run", "failed", "read-only"),
-        ("is no function", "return 7", "failed", "without run and output"),
-        ("dies", "import os, signal\ndef run():\n    os.kill(os.getpid(), signal.SIGSEGV)\nreturn run", "failed", "SIGSEGV"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and "\n" not in value and len(value) < 25 else "",
-)
-def test_whatever_an_implementation_does_is_a_row_and_the_others_are_measured(loaded, what, body, status, words):
-    rows, done = loaded(add(body), "-i", "numpy,mine")
-    assert rows["mine"]["status"]["word"] == status, rows["mine"]["status"]
-    assert words in rows["mine"]["status"]["reason"], rows["mine"]["status"]
-    assert rows["numpy"]["status"]["word"] == "measured", done.err
-    assert done.code in (1, 5) or (status == "unsupported" and done.code == 0)
+#: What an implementation does, how, its status and the words of the reason.
+BEHAVIOUR = {
+    "nothing": ("return lambda: None", "failed", "it returned None"),
+    "raises": ("def run():\n    raise ValueError('no luck')\nreturn run", "failed", "ValueError: no luck"),
+    "raises-early": ("return 1 / 0", "failed", "its preparation raised ZeroDivisionError"),
+    "unsupported": ("raise ellwand.Unsupported('no such chip')", "unsupported", "no such chip"),
+    "wrong": ("return lambda: np.cumsum(inputs['x']) + 1", "wrong", "the reference"),
+    "nan": ("return lambda: inputs['x'] * np.nan", "wrong", "NaN"),
+    "shape": ("return lambda: inputs['x'][:3]", "wrong", "shape"),
+    "text": ("return lambda: 'hello'", "failed", "element type"),
+    "exits": ("import os\ndef run():\n    os._exit(3)\nreturn run", "failed", "exited with code 3"),
+    "leaves": ("import sys\ndef run():\n    sys.exit('bye')\nreturn run", "failed", "SystemExit: bye"),
+    "writes": ("def run():\n    inputs['x'] += 1\n    return np.cumsum(inputs['x'])\nreturn run", "failed", "read-only"),
+    "number": ("return 7", "failed", "without run and output"),
+    "crashes": ("import os, signal\ndef run():\n    os.kill(os.getpid(), signal.SIGSEGV)\nreturn run", "failed", "SIGSEGV"),
+    "stops": ("once = np.cumsum(inputs['x'])\nreturn lambda: once", "wrong", "nan"),
+    "traceback": ("def inner():\n    raise KeyError('lost')\nreturn lambda: inner()", "failed", "in inner"),
+    "prints": (
+        "import sys\ndef run():\n    print('noise')\n    assert sys.stdin.read() == ''\n    return np.cumsum(inputs['x'])\nreturn run",
+        "measured",
+        "",
+    ),
+    # Only the process that was asked may answer.
+    "forks": (
+        "import os\ndef run():\n    child = os.fork()\n    if child:\n        os.waitpid(child, 0)\n"
+        "    return np.cumsum(inputs['x'])\nreturn run",
+        "measured",
+        "",
+    ),
+}
 
 
-def test_the_traceback_of_a_failure_names_the_line(loaded):
-    rows, _ = loaded(add("def inner():\n    raise KeyError('lost')\nreturn lambda: inner()"), "-i", "mine")
-    reason = rows["mine"]["status"]["reason"]
-    assert "mine.py:" in reason and "in inner" in reason and "raise KeyError('lost')" in reason
+@pytest.fixture(scope="module")
+def behaved(tmp_path_factory):
+    """All of them in one run, next to one that behaves."""
+    folder = tmp_path_factory.mktemp("behaviour")
+    (folder / "mine.py").write_text(WORKLOAD + "".join(add(body, name) for name, (body, *_) in BEHAVIOUR.items()))
+    words = ["run", "total", "--load", "mine.py", "--n", "100", "--effort", "quick", "--no-ceilings", "--no-plot", "-o", "out"]
+    words += ["-i", ",".join(["numpy", *BEHAVIOUR]), "--format", "json"]
+    command = [sys.executable, "-m", "ellwand", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500)
 
 
-def test_prints_and_reads_do_not_reach_the_protocol(loaded):
-    body = "import sys\ndef run():\n    print('noise')\n    assert sys.stdin.read() == ''\n    return np.cumsum(inputs['x'])\nreturn run"
-    rows, done = loaded(add(body), "-i", "mine")
-    assert rows["mine"]["status"]["word"] == "measured", rows["mine"]["status"]
-    assert "noise" not in done.out
+def rows_of(done):
+    return {row["implementation"]: row for row in json.loads(done.stdout)["workloads"][0]["rows"]}
 
 
-def test_a_child_that_comes_back_from_a_fork_does_not_answer(loaded):
-    body = (
-        "import os\n"
-        "def run():\n    child = os.fork()\n    if child:\n        os.waitpid(child, 0)\n    return np.cumsum(inputs['x'])\n"
-        "return run"
-    )
-    rows, _ = loaded(add(body), "-i", "mine")
-    assert rows["mine"]["status"]["word"] == "measured", rows["mine"]["status"]
+@pytest.mark.parametrize("name", BEHAVIOUR)
+def test_whatever_an_implementation_does_is_a_row(behaved, name):
+    _, status, words = BEHAVIOUR[name]
+    row = rows_of(behaved)[name]
+    assert row["status"]["word"] == status, row["status"]
+    assert words.lower() in (row["status"]["reason"] or "").lower(), row["status"]
 
 
-def test_an_implementation_that_stops_computing_is_caught_by_the_poison(loaded):
-    body = "once = np.cumsum(inputs['x'])\nreturn lambda: once"
-    rows, _ = loaded(add(body), "-i", "mine")
-    assert rows["mine"]["status"]["word"] == "wrong", rows["mine"]["status"]
+def test_the_others_are_measured_and_the_run_says_that_something_was_wrong(behaved):
+    assert rows_of(behaved)["numpy"]["status"]["word"] == "measured", behaved.stderr
+    assert behaved.returncode == 5 and "noise" not in behaved.stdout
+
+
+def test_the_traceback_of_a_failure_names_the_line(behaved):
+    reason = rows_of(behaved)["traceback"]["status"]["reason"]
+    assert "mine.py:" in reason and "raise KeyError('lost')" in reason
 
 
 def test_a_slip_in_a_registration_says_what_to_write(run, tmp_path):
