@@ -2,77 +2,125 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use crate::clock::{ClockKind, calibration};
-use crate::session::{Session, SessionError};
-use crate::{scope, span};
+use crate::guard::{Guard, scope};
+use crate::options::{Mode, Options};
+use crate::recording::Recording;
+use crate::site::Site;
+use crate::span;
+use crate::trace::Trace;
 
 /// Cost of spans under the machine's present load: medians over batches, minus the cost of an empty loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Clock that spans read.
     pub clock: ClockKind,
-    /// Nanoseconds per span while no session runs.
+    /// Nanoseconds per span while nothing is recorded.
     pub off_ns: f64,
-    /// Nanoseconds per span while a session runs.
+    /// Nanoseconds per span in full mode.
     pub on_ns: f64,
-    /// Nanoseconds per span with counters while a session runs.
+    /// Nanoseconds per span with counters in full mode.
     pub counted_ns: f64,
-    /// Nanoseconds per [`scope()`] while a session runs.
+    /// Nanoseconds per [`scope()`] in full mode.
     pub scope_ns: f64,
     /// Nanoseconds that an empty span measures: the part of its own cost that a span includes.
     pub empty_ns: f64,
+    /// Nanoseconds per span in aggregate mode.
+    pub aggregate_ns: f64,
+    /// Nanoseconds per span in ring mode.
+    pub ring_ns: f64,
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "span, no session {:10.2} ns", self.off_ns)?;
+        writeln!(f, "span, off        {:10.2} ns", self.off_ns)?;
         writeln!(f, "span             {:10.2} ns", self.on_ns)?;
         writeln!(f, "span, counters   {:10.2} ns", self.counted_ns)?;
+        writeln!(f, "span, aggregate  {:10.2} ns", self.aggregate_ns)?;
+        writeln!(f, "span, ring       {:10.2} ns", self.ring_ns)?;
         writeln!(f, "scope            {:10.2} ns", self.scope_ns)?;
         write!(f, "an empty span measures {:7.2} ns (clock: {})", self.empty_ns, self.clock.word())
     }
 }
 
 const BATCHES: usize = 31;
-const SPANS: usize = 2048;
+const SPANS: usize = 1024;
 
-/// Measures the cost of spans in about 10 ms. It runs a separate session, which also records spans of other threads:
-/// call it before those start.
-///
-/// # Errors
-/// If a session is running.
-pub fn cost() -> Result<Cost, SessionError> {
-    // Start the session first, so a running one is detected before anything is measured. Ending it switches spans off.
-    let session = Session::with_capacity((3 * 2 * BATCHES * SPANS) as u64)?;
-    let on = per_iteration(|| drop(black_box(span!("cost"))));
-    let counted = per_iteration(|| drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
-    let scoped = per_iteration(|| scope("cost, scope", || black_box(())));
-    let trace = session.finish();
+static KNOWN: OnceLock<Cost> = OnceLock::new();
+
+/// The cost if it was measured in this process.
+pub(crate) fn known() -> Option<Cost> {
+    KNOWN.get().copied()
+}
+
+/// Measures the cost once in this process; an interpreter would take minutes.
+pub(crate) fn measure_once() {
+    if !cfg!(miri) {
+        KNOWN.get_or_init(cost);
+    }
+}
+
+/// Measures the cost of spans in about 15 ms, on this thread and in a separate recording.
+pub fn cost() -> Cost {
+    let full = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
+    let (on, trace) = in_mode(full, || drop(black_box(span!("cost"))));
+    let (counted, _) = in_mode(full, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let (scoped, _) = in_mode(full, || scope("cost, scope", || black_box(())));
+    let (aggregate, _) = in_mode(Mode::Aggregate, || drop(black_box(span!("cost"))));
+    let (ring, _) = in_mode(Mode::Ring { spans: SPANS as u32 }, || drop(black_box(span!("cost"))));
+    // The same code with a gate that is never open: other profilers may be recording.
+    static GATE: AtomicU32 = AtomicU32::new(0);
+    static SITE: Site = Site::new("cost, off", file!(), line!());
+    let off = per_iteration(|| drop(black_box(Guard::enter_through(&SITE, &GATE))));
     let loop_ns = per_iteration(|| black_box(()));
-    let off = per_iteration(|| drop(black_box(span!("cost, off"))));
-    let empty = trace.summary().rows.into_iter().find(|row| row.path == ["cost"]).map_or(f64::NAN, |row| row.median_ns);
     let less = |ns: f64| (ns - loop_ns).max(0.0);
-    Ok(Cost {
+    Cost {
         clock: calibration().kind,
         off_ns: less(off),
         on_ns: less(on),
         counted_ns: less(counted),
         scope_ns: less(scoped),
-        empty_ns: empty,
-    })
+        empty_ns: median(
+            trace
+                .lanes
+                .iter()
+                .flat_map(|lane| &lane.spans)
+                .filter(|span| trace.name(span) == "cost")
+                .map(|span| trace.duration_ns(span)),
+        ),
+        aggregate_ns: less(aggregate),
+        ring_ns: less(ring),
+    }
+}
+
+/// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
+fn in_mode(mode: Mode, body: impl FnMut()) -> (f64, Trace) {
+    let Some(recording) = Recording::start(Options::new(mode), false) else {
+        return (f64::NAN, Trace::in_nanoseconds());
+    };
+    let entered = crate::local::enter(Some(&recording));
+    let ns = per_iteration(body);
+    if entered {
+        crate::local::leave(recording.epoch);
+    }
+    (ns, recording.finish())
 }
 
 /// Median nanoseconds per call over batches.
 fn per_iteration(mut body: impl FnMut()) -> f64 {
-    let mut batches: Vec<f64> = (0..BATCHES)
-        .map(|_| {
-            let start = Instant::now();
-            (0..SPANS).for_each(|_| body());
-            start.elapsed().as_nanos() as f64 / SPANS as f64
-        })
-        .collect();
-    batches.sort_by(f64::total_cmp);
-    batches[BATCHES / 2]
+    median((0..BATCHES).map(|_| {
+        let start = Instant::now();
+        (0..SPANS).for_each(|_| body());
+        start.elapsed().as_nanos() as f64 / SPANS as f64
+    }))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

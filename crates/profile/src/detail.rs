@@ -15,6 +15,9 @@ pub struct Detail {
     pub rss_bytes: Option<u64>,
     /// Further values by name.
     pub args: Vec<(String, Value)>,
+    /// Link of the span on another thread that caused this one, if [`Span::corr`](crate::Span::corr) is the link of the
+    /// spans that this one caused; 0 for none.
+    pub cause: u32,
 }
 
 /// Allocations of a thread during a span.
@@ -43,6 +46,53 @@ pub enum Value {
     Text(String),
 }
 
+macro_rules! value {
+    ($($type:ty),*) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                i64::try_from(value).map_or(Self::Float(value as f64), Self::Int)
+            }
+        }
+    )*};
+}
+value!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
+
+impl From<f32> for Value {
+    fn from(value: f32) -> Self {
+        Self::Float(value.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(crate::names::shortened(value).into_owned())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(value: &String) -> Self {
+        Self::from(value.as_str())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        if value.len() > crate::names::LONGEST { Self::from(value.as_str()) } else { Self::Text(value) }
+    }
+}
+
 /// A node of the calling-context tree of spans that were aggregated instead of kept.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Total {
@@ -56,7 +106,8 @@ pub struct Total {
     pub open: u64,
     /// Nanoseconds inside.
     pub total_ns: f64,
-    /// Nanoseconds inside but not in a nested span.
+    /// Nanoseconds inside but not in a nested node. Negative if spans of this path were kept one by one and only nested
+    /// ones aggregated; added to the self time of the kept ones, it gives that of all.
     pub self_ns: f64,
     /// Shortest span in nanoseconds.
     pub min_ns: f64,
@@ -66,6 +117,8 @@ pub struct Total {
     pub square_ns2: f64,
     /// Number of spans by the power of two of their nanoseconds: `(k, n)` counts durations from 2^k to 2^(k+1).
     pub histogram: Vec<(u8, u64)>,
+    /// Sums of counters, CPU time and allocations over all spans; the largest peak and resident memory.
+    pub sums: Detail,
 }
 
 /// A quantity over time, such as the bytes of the heap.

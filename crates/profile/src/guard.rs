@@ -5,59 +5,166 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::counters::{Amount, Counters};
-use crate::lane::{self, EPOCH};
+use crate::detail::Value;
+use crate::local;
+use crate::names;
+use crate::node::Node;
+use crate::recording::GENERATION;
 use crate::site::Site;
-use crate::trace::NONE;
+use crate::slot::Slot;
 
 /// Last link number issued.
 static LINKS: AtomicU32 = AtomicU32::new(0);
 
 /// A span that spans of other threads can have as their parent: [`Guard::link`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link(u32);
+pub struct Link(pub(crate) u32);
+
+impl Link {
+    /// The innermost open span of this thread, as the parent of work that another thread will do. Without an open span,
+    /// or while spans are aggregated, [`Guard::under`] has no effect with this link.
+    pub fn current() -> Self {
+        if GENERATION.load(Relaxed) == 0 { Self(0) } else { Self(local::current_link(|| Self::issue().0)) }
+    }
+
+    /// A number that no other link has.
+    pub(crate) fn issue() -> Self {
+        // Numbers repeat after 2^32 links; by then no thread uses the first one.
+        Self(LINKS.fetch_add(1, Relaxed).wrapping_add(1).max(1))
+    }
+
+    pub(crate) fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// How a span ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Off,
+    /// In its slot.
+    Slot,
+    /// In its node.
+    Node,
+    /// As its thread's table of other spans says ([`Open`](crate::owned::Open)); `kept` one by one or not.
+    Listed {
+        kept: bool,
+    },
+    /// An outermost span that sampling skips; in the table too.
+    Skipped,
+}
 
 /// A running span, created by [`span!`](crate::span!); dropping it ends the span.
 ///
 /// It belongs to the thread that created it.
+// Begin and end exchange values in registers: a guard that went through memory would wait for its own stores.
 #[derive(Debug)]
 #[must_use = "a span ends when its guard is dropped: let _span = span!(..)"]
 pub struct Guard {
-    /// Number of its session, 0 for none.
-    epoch: u32,
-    index: u32,
-    parent: u32,
-    _of_this_thread: PhantomData<*const ()>,
+    pub(crate) way: Way,
+    /// The recording, 0 for none.
+    pub(crate) epoch: u32,
+    /// Index of the slot, or number in the table.
+    pub(crate) index: u32,
+    /// Index of the span around, of a span in a slot.
+    pub(crate) parent: u32,
+    pub(crate) slot: Option<&'static Slot>,
+    pub(crate) node: Option<&'static Node>,
+    /// Ticks at the start, of a span in a node.
+    pub(crate) start: u64,
+    of_this_thread: PhantomData<*const ()>,
 }
 
 impl Guard {
-    /// Starts a span at `site` if a session is running. [`span!`](crate::span!) calls this.
+    /// Starts a span at `site` if it is recorded. [`span!`](crate::span!) calls this.
     #[inline]
     pub fn enter(site: &'static Site) -> Self {
-        match EPOCH.load(Relaxed) {
+        Self::enter_through(site, &GENERATION)
+    }
+
+    /// [`Guard::enter`] with another gate, for the measurement of a disabled span while others record.
+    #[inline]
+    pub(crate) fn enter_through(site: &'static Site, gate: &AtomicU32) -> Self {
+        match gate.load(Relaxed) {
             0 => Self::off(),
-            epoch => lane::begin(site, epoch),
+            generation => local::begin(site, generation),
         }
     }
 
+    /// Starts a span that measures what its site asks for. [`span!`](crate::span!) calls this for `measure = ..`.
+    pub fn enter_measured(site: &'static Site) -> Self {
+        match GENERATION.load(Relaxed) {
+            0 => Self::off(),
+            generation => local::begin_measured(site, generation),
+        }
+    }
+
+    /// Starts a span with a name known at run time.
+    #[track_caller]
+    pub(crate) fn enter_named(name: &str) -> Self {
+        match GENERATION.load(Relaxed) {
+            0 => Self::off(),
+            generation => local::begin(names::site(name, Location::caller()), generation),
+        }
+    }
+
+    #[inline]
     pub(crate) fn off() -> Self {
-        Self::new(0, NONE, NONE)
+        Self::new(Way::Off, 0, 0)
     }
 
-    pub(crate) fn new(epoch: u32, index: u32, parent: u32) -> Self {
-        Self { epoch, index, parent, _of_this_thread: PhantomData }
+    #[inline]
+    pub(crate) fn new(way: Way, epoch: u32, index: u32) -> Self {
+        Self { way, epoch, index, parent: 0, slot: None, node: None, start: 0, of_this_thread: PhantomData }
     }
 
-    /// True if the span is recorded: a session was running when it started, and the buffer had room.
+    /// A span in a slot.
+    #[inline]
+    pub(crate) fn of_slot(slot: &'static Slot, epoch: u32, index: u32, parent: u32) -> Self {
+        Self {
+            way: Way::Slot,
+            epoch,
+            index,
+            parent,
+            slot: Some(slot),
+            node: None,
+            start: 0,
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// A span in a node.
+    #[inline]
+    pub(crate) fn of_node(node: &'static Node, epoch: u32, start: u64) -> Self {
+        Self {
+            way: Way::Node,
+            epoch,
+            index: 0,
+            parent: 0,
+            slot: None,
+            node: Some(node),
+            start,
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// True if the span is recorded, one by one or in an aggregate.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.index != NONE
+        !matches!(self.way, Way::Off | Way::Skipped)
     }
 
-    /// Adds to the work done inside this span. Costs almost nothing while no session runs.
+    /// True if the span is kept one by one, so that arguments can be added.
+    #[inline]
+    pub fn is_kept(&self) -> bool {
+        matches!(self.way, Way::Slot | Way::Listed { kept: true })
+    }
+
+    /// Adds to the work done inside this span. Costs almost nothing while nothing is recorded.
     #[inline]
     pub fn count(&self, counters: Counters) {
         if self.is_on() {
-            lane::count(self.epoch, self.index, counters);
+            local::count(self, counters);
         }
     }
 
@@ -76,6 +183,13 @@ impl Guard {
         self.count(Counters::default().items(items));
     }
 
+    /// Adds an argument: a size, a shape, a key. Texts over 256 bytes are cut. Spans that are aggregated have none.
+    pub fn arg(&self, name: &'static str, value: impl Into<Value>) {
+        if self.is_kept() {
+            local::add_argument(self, name, value.into());
+        }
+    }
+
     /// A link that makes this span the parent of spans on other threads ([`under`](Guard::under)).
     ///
     /// ```
@@ -89,24 +203,14 @@ impl Guard {
     /// });
     /// ```
     pub fn link(&self) -> Link {
-        if !self.is_on() {
-            return Link(0);
-        }
-        let known = lane::correlation(self.epoch, self.index);
-        if known != 0 {
-            return Link(known);
-        }
-        // Numbers repeat after 2^32 links; by then no thread uses the first one.
-        let corr = LINKS.fetch_add(1, Relaxed).wrapping_add(1).max(1);
-        lane::correlate(self.epoch, self.index, corr);
-        Link(corr)
+        if self.is_kept() { Link(local::link(self, || Link::issue().0)) } else { Link(0) }
     }
 
     /// Makes a span of another thread the parent of this one. Only has an effect on the outermost span of a thread:
     /// nested spans keep their parent.
     pub fn under(&self, link: Link) {
-        if self.is_on() && link.0 != 0 {
-            lane::correlate(self.epoch, self.index, link.0);
+        if link.is_some() && self.is_kept() {
+            local::set_cause(self, link.0);
         }
     }
 }
@@ -114,56 +218,16 @@ impl Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        if self.is_on() {
-            lane::end(self.epoch, self.index, self.parent);
+        if self.way != Way::Off {
+            local::end(self);
         }
     }
 }
 
-/// Starts a span that lasts until the end of the block if the guard is bound to a name: `let _span = span!("softmax");`
-/// (`let _ =` would end it at once).
-///
-/// The name must be a constant. Work counters may follow: `bytes`, `flops` and `items`, each any expression of a number
-/// type. They are evaluated only while a session runs.
-///
-/// ```
-/// use ellwand_profile::{Session, span};
-///
-/// fn softmax(x: &mut [f32]) {
-///     let _span = span!("softmax", bytes = 8 * x.len(), items = x.len());
-///     // ...
-/// }
-/// let session = Session::start()?;
-/// softmax(&mut [0.0; 16]);
-/// let trace = session.finish();
-/// assert_eq!(trace.summary().rows[0].path, ["softmax"]);
-/// # Ok::<(), ellwand_profile::SessionError>(())
-/// ```
-///
-/// While no session runs this costs a load and a branch ([`cost`](crate::cost()) measures it).
-#[macro_export]
-macro_rules! span {
-    ($name:expr $(,)?) => {{
-        static SITE: $crate::Site = $crate::Site::new($name, ::core::file!(), ::core::line!());
-        $crate::Guard::enter(&SITE)
-    }};
-    ($name:expr, $($counter:ident = $amount:expr),+ $(,)?) => {{
-        let guard = $crate::span!($name);
-        if guard.is_on() {
-            guard.count($crate::Counters::default()$(.$counter($amount))+);
-        }
-        guard
-    }};
-}
-
-/// Runs `body` inside a span, where a guard does not fit. [`span!`](crate::span!) costs less while a session runs,
-/// since this function looks up its call site in a table.
+/// Runs `body` inside a span, where a guard does not fit. [`span!`](crate::span!) costs less while spans are recorded,
+/// since this function looks up the name in a table of the thread.
 #[track_caller]
 pub fn scope<R>(name: &'static str, body: impl FnOnce() -> R) -> R {
-    let place = Location::caller();
-    let _guard = match EPOCH.load(Relaxed) {
-        0 => Guard::off(),
-        epoch => lane::begin(Site::of_scope(name, place), epoch),
-    };
+    let _guard = Guard::enter_named(name);
     body()
 }

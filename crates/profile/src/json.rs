@@ -143,6 +143,10 @@ impl Trace {
             json.list(&total.histogram, |json, (power, count)| {
                 json.raw("[").uint((*power).into()).raw(",").uint(*count).raw("]");
             });
+            if total.sums != Detail::default() {
+                json.raw(",\"sums\":");
+                detail(json, &total.sums);
+            }
             json.raw("}");
         });
     }
@@ -232,6 +236,7 @@ fn detail(json: &mut Encoder, detail: &Detail) {
     put(json, "freed_bytes", detail.memory.map(|memory| memory.freed_bytes));
     put(json, "peak_bytes", detail.memory.map(|memory| memory.peak_bytes));
     put(json, "rss_bytes", detail.rss_bytes);
+    put(json, "cause", declared(detail.cause.into()));
     if detail.counters.flops != 0.0 {
         json.member(std::mem::take(&mut first), "flops").number(detail.counters.flops);
     }

@@ -1,307 +1,286 @@
-//! A lane: the spans of one thread in one session. Only that thread writes them.
+//! A lane: what one thread recorded. Its thread writes, any thread reads.
 
-use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
-use Ordering::{Acquire, Relaxed, Release};
+use crate::clock::Calibration;
+use crate::detail::{Detail, MemoryUse, Total, Value};
+use crate::node::{self, BLOCK, NodeRead};
+use crate::options::Mode;
+use crate::pool::{Budget, CHUNK, Pool};
+use crate::position::Position;
+use crate::ring;
+use crate::slot::{Row, Slot};
+use crate::sync::locked;
+use crate::trace::{NONE, Span, TraceLane};
 
-use crate::clock::ticks;
-use crate::column::{Budget, Column};
-use crate::counters::Counters;
-use crate::guard::Guard;
-use crate::site::Site;
-use crate::trace::{NONE, Span};
+/// Memory that a recording prepares for its spans at its start: a first use costs a page fault for every 128 spans.
+const PREPARED_BYTES: u64 = 8 << 20;
 
-/// Number of the running session, 0 if none runs. Every span reads this first.
-pub(crate) static EPOCH: AtomicU32 = AtomicU32::new(0);
-
-/// Name of spans that cover the allocation of buffers for more spans, so that this time is not charged to the user's
-/// code.
-pub const ROOM_NAME: &str = "(room for spans)";
-static ROOM: Site = Site::new(ROOM_NAME, file!(), line!());
-
-/// A span while it is written: 32 bytes. The end is written last; while it is 0 the span is open.
-#[derive(Debug, Default)]
-struct Slot {
-    start: AtomicU64,
-    end: AtomicU64,
-    /// Site in the low half, parent in the high half.
-    place: AtomicU64,
-    /// Correlation in the low half, row of counters (0: none) in the high half.
-    links: AtomicU64,
+/// Prepares buffers for up to `bytes` of spans.
+pub(crate) fn prepare(bytes: u64) {
+    SLOTS.reserve((bytes.min(PREPARED_BYTES) as usize).div_ceil(CHUNK * size_of::<Slot>()));
 }
 
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
-fn unpair(pair: u64) -> (u32, u32) {
-    (pair as u32, (pair >> 32) as u32)
-}
-
-impl Slot {
-    fn read(&self) -> Span {
-        // Read the end first: once it is set, all other fields are complete.
-        let end = self.end.load(Acquire);
-        let (site, parent) = unpair(self.place.load(Relaxed));
-        let (corr, ext) = unpair(self.links.load(Relaxed));
-        Span { start: self.start.load(Relaxed), end, site, parent, corr, ext }
+/// A span that was caused by another and caused none itself shares the link of its cause, and needs no detail for it.
+fn name_cause(span: &mut Span, details: &mut [Detail]) {
+    let detail = span.ext.checked_sub(1).and_then(|row| details.get_mut(row as usize));
+    let Some(detail) = detail.filter(|detail| detail.cause != 0 && span.corr == 0) else { return };
+    span.corr = std::mem::take(&mut detail.cause);
+    if *detail == Detail::default() {
+        span.ext = 0;
     }
 }
 
-/// Counters of one span.
-#[derive(Debug, Default)]
-struct Row {
-    bytes: AtomicU64,
-    items: AtomicU64,
-    /// Bit pattern of an `f64`.
-    flops: AtomicU64,
+static SLOTS: Pool<Slot> = Pool::new();
+static ROWS: Pool<Row> = Pool::new();
+
+/// Blocks of nodes that a lane may take: 4096 paths.
+const MOST_BLOCKS: usize = 4096 / BLOCK;
+
+/// A fact about a span that few spans have.
+#[derive(Debug, Clone)]
+pub(crate) enum Fact {
+    Arg(&'static str, Value),
+    Cpu(u64),
+    Memory(MemoryUse),
+    Resident(u64),
 }
 
-impl Row {
-    fn read(&self) -> Counters {
-        Counters {
-            bytes: self.bytes.load(Relaxed),
-            items: self.items.load(Relaxed),
-            flops: f64::from_bits(self.flops.load(Relaxed)),
+impl Fact {
+    fn add_to(self, detail: &mut Detail) {
+        match self {
+            Self::Arg(name, value) => detail.args.push((name.to_string(), value)),
+            Self::Cpu(ns) => detail.cpu_ns = Some(ns),
+            Self::Memory(memory) => detail.memory = Some(memory),
+            Self::Resident(bytes) => detail.rss_bytes = Some(bytes),
         }
     }
-
-    /// Adds to the counters. Only the owning thread calls this; others read.
-    fn add(&self, more: Counters) {
-        let sum = self.read().plus(more);
-        self.bytes.store(sum.bytes, Relaxed);
-        self.items.store(sum.items, Relaxed);
-        self.flops.store(sum.flops.to_bits(), Relaxed);
-    }
 }
 
-/// The data that one thread writes and the session reads.
+/// Bytes that a fact takes from the budget, beside its text.
+const FACT_BYTES: usize = 64;
+const _: () = assert!(size_of::<(u32, Fact)>() <= FACT_BYTES);
+
+/// The data that one thread writes and the profiler reads.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) name: String,
-    slots: Column<Slot>,
-    rows: Column<Row>,
+    name: String,
+    slots: Mutex<Vec<&'static [Slot]>>,
+    rows: Mutex<Vec<&'static [Row]>>,
+    pub(crate) ring: ring::Chunks,
+    blocks: Mutex<Vec<u32>>,
+    /// Facts by number of row, in chunks, so that adding one never moves many.
+    facts: Mutex<Vec<Vec<(u32, Fact)>>>,
     budget: Arc<Budget>,
-    /// Spans lost because the buffer was full.
-    dropped: AtomicU64,
-    /// Counters lost because the buffer was full; their spans are kept.
-    dropped_counters: AtomicU64,
-}
-
-/// The content of a lane at the end of a session.
-#[derive(Debug, Default)]
-pub(crate) struct LaneRead {
-    pub(crate) spans: Vec<Span>,
-    pub(crate) counters: Vec<Counters>,
-    pub(crate) dropped: u64,
-    pub(crate) dropped_counters: u64,
+    /// Spans that had no room at all.
+    lost: AtomicU64,
+    lost_details: AtomicU64,
+    pub(crate) sampled_out: AtomicU64,
+    /// Threads that continued the lane after the first had ended.
+    successors: AtomicU32,
+    /// Where the next thread goes on; `None` while a thread owns the lane.
+    parked: Mutex<Option<Position>>,
 }
 
 impl Lane {
     pub(crate) fn new(name: String, budget: Arc<Budget>) -> Self {
-        let lane = Self {
+        Self {
             name,
-            slots: Column::new(),
-            rows: Column::new(),
+            slots: Mutex::default(),
+            rows: Mutex::default(),
+            ring: ring::Chunks::default(),
+            blocks: Mutex::default(),
+            facts: Mutex::default(),
             budget,
-            dropped: AtomicU64::new(0),
-            dropped_counters: AtomicU64::new(0),
-        };
-        // Allocate the first chunk while the thread joins, before any of its spans is open.
-        lane.slots.grow(&lane.budget);
-        lane
-    }
-
-    pub(crate) fn read(&self) -> LaneRead {
-        let slots = (0..self.slots.len()).filter_map(|index| Some(self.slots.get(index)?.read()));
-        let rows = (0..self.rows.len()).filter_map(|index| Some(self.rows.get(index)?.read()));
-        LaneRead {
-            spans: slots.collect(),
-            counters: rows.collect(),
-            dropped: self.dropped.load(Relaxed),
-            dropped_counters: self.dropped_counters.load(Relaxed),
+            lost: AtomicU64::new(0),
+            lost_details: AtomicU64::new(0),
+            sampled_out: AtomicU64::new(0),
+            successors: AtomicU32::new(0),
+            parked: Mutex::new(None),
         }
     }
 
-    /// Starts a span; returns its index, or [`NONE`] if the buffer is full.
-    #[inline]
-    fn begin(&self, site: u32, parent: u32) -> u32 {
-        if self.slots.is_due() {
-            self.more_room(parent);
-        }
-        let index = self.slots.next();
-        let Some(slot) = self.slots.get(index) else {
-            self.dropped.store(self.dropped.load(Relaxed) + 1, Relaxed);
-            return NONE;
-        };
-        slot.place.store(pair(site, parent), Relaxed);
-        self.slots.append();
-        // Read the clock last: the time until here belongs to the parent.
-        slot.start.store(ticks(), Relaxed);
-        index
+    pub(crate) fn is_named(&self, name: Option<&str>) -> bool {
+        Some(self.name.as_str()) == name
     }
 
-    #[cold]
-    fn more_room(&self, parent: u32) {
-        let start = ticks();
-        self.slots.grow(&self.budget);
-        let Some(slot) = self.slots.get(self.slots.next()) else { return };
-        slot.place.store(pair(ROOM.id(), parent), Relaxed);
-        slot.start.store(start, Relaxed);
-        slot.end.store(ticks(), Release);
-        self.slots.append();
+    /// Leaves the lane to a later thread, since its own ends.
+    pub(crate) fn park(&self, position: Position) {
+        *locked(&self.parked) = Some(position);
     }
 
-    #[inline]
-    fn end(&self, index: u32, end: u64) {
-        if let Some(slot) = self.slots.get(index) {
-            slot.end.store(end, Release);
-        }
+    /// Takes a parked lane over.
+    pub(crate) fn adopt(&self) -> Option<Position> {
+        let position = locked(&self.parked).take()?;
+        self.successors.fetch_add(1, Relaxed);
+        Some(position)
     }
 
-    fn parent(&self, index: u32) -> u32 {
-        self.slots.get(index).map_or(NONE, |slot| unpair(slot.place.load(Relaxed)).1)
-    }
-
-    fn correlation(&self, index: u32) -> u32 {
-        self.slots.get(index).map_or(0, |slot| unpair(slot.links.load(Relaxed)).0)
-    }
-
-    fn correlate(&self, index: u32, corr: u32) {
-        if let Some(slot) = self.slots.get(index) {
-            let (_, ext) = unpair(slot.links.load(Relaxed));
-            slot.links.store(pair(corr, ext), Relaxed);
-        }
-    }
-
-    fn count(&self, index: u32, counters: Counters) {
-        let Some(slot) = self.slots.get(index) else { return };
-        let (corr, ext) = unpair(slot.links.load(Relaxed));
-        if let Some(row) = ext.checked_sub(1).and_then(|row| self.rows.get(row)) {
-            return row.add(counters);
-        }
-        if self.rows.is_due() {
-            self.rows.grow(&self.budget);
-        }
-        let next = self.rows.next();
-        match self.rows.get(next) {
-            Some(row) => {
-                row.add(counters);
-                self.rows.append();
-                slot.links.store(pair(corr, next + 1), Relaxed);
-            }
-            None => self.dropped_counters.store(self.dropped_counters.load(Relaxed) + 1, Relaxed),
-        }
-    }
-}
-
-/// The state of a thread's current lane.
-struct Local {
-    /// Session that `lane` belongs to.
-    epoch: Cell<u32>,
-    /// The innermost open span.
-    current: Cell<u32>,
-    lane: RefCell<Option<Arc<Lane>>>,
-}
-
-thread_local! {
-    static LOCAL: Local =
-        const { Local { epoch: Cell::new(0), current: Cell::new(NONE), lane: RefCell::new(None) } };
-}
-
-impl Local {
-    /// Runs `body` on the lane if it belongs to session `epoch`.
-    #[inline]
-    fn on<R>(&self, epoch: u32, body: impl FnOnce(&Lane) -> R) -> Option<R> {
-        if self.epoch.get() != epoch {
+    /// Buffers for more spans; `None` if the budget is used up.
+    pub(crate) fn more_slots(&self) -> Option<&'static [Slot]> {
+        let room = self.budget.claim(CHUNK, size_of::<Slot>());
+        if room == 0 {
             return None;
         }
-        self.lane.borrow().as_deref().map(body)
+        let chunk = SLOTS.take(Slot::clear);
+        locked(&self.slots).push(chunk);
+        chunk.get(..room)
     }
 
-    /// Joins session `epoch` with an empty lane.
-    #[cold]
-    fn join(&self, epoch: u32) {
-        let lane = crate::session::join(epoch);
-        self.epoch.set(if lane.is_some() { epoch } else { 0 });
-        self.current.set(NONE);
-        self.lane.replace(lane);
-    }
-}
-
-/// Starts a span in session `epoch`.
-#[inline(never)]
-pub(crate) fn begin(site: &'static Site, epoch: u32) -> Guard {
-    let begun = LOCAL.try_with(|local| {
-        if local.epoch.get() != epoch {
-            local.join(epoch);
+    pub(crate) fn more_rows(&self) -> Option<&'static [Row]> {
+        let room = self.budget.claim(CHUNK, size_of::<Row>());
+        if room == 0 {
+            return None;
         }
-        local.on(epoch, |lane| {
-            let parent = local.current.get();
-            let index = lane.begin(site.id(), parent);
-            if index != NONE {
-                local.current.set(index);
+        let chunk = ROWS.take(Row::clear);
+        locked(&self.rows).push(chunk);
+        chunk.get(..room)
+    }
+
+    pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
+        let chunk: &'static [Slot] = locked(&self.slots).get(index as usize / CHUNK)?;
+        chunk.get(index as usize % CHUNK)
+    }
+
+    /// Numbers of a new block of nodes: the first and the one after the last.
+    pub(crate) fn more_nodes(&self) -> Option<(u32, u32)> {
+        let mut blocks = locked(&self.blocks);
+        if blocks.len() >= MOST_BLOCKS {
+            return None;
+        }
+        let block = node::take_block()?;
+        blocks.push(block);
+        let first = block * BLOCK as u32;
+        // Number 0 stands for no node.
+        Some((first.max(1), first + BLOCK as u32))
+    }
+
+    /// Adds a fact about the span with this row.
+    pub(crate) fn add_fact(&self, row: u32, fact: Fact) {
+        let text = match &fact {
+            Fact::Arg(_, Value::Text(text)) => text.len(),
+            _ => 0,
+        };
+        if self.budget.claim(1, FACT_BYTES + text) == 0 {
+            return self.lose_detail();
+        }
+        let mut chunks = locked(&self.facts);
+        match chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+            Some(chunk) => chunk.push((row, fact)),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push((row, fact));
+                chunks.push(chunk);
             }
-            Guard::new(epoch, index, parent)
-        })
-    });
-    match begun {
-        Ok(Some(guard)) => guard,
-        // The session ended in the meantime.
-        Ok(None) => Guard::off(),
-        // The thread's storage is already destroyed: count the span as lost.
-        Err(_) => {
-            crate::session::count_lost();
-            Guard::off()
         }
     }
-}
 
-/// Ends a span.
-#[inline(never)]
-pub(crate) fn end(epoch: u32, index: u32, parent: u32) {
-    let end = ticks();
-    // If the thread's storage is destroyed or it joined a later session, the span stays open and the trace counts it.
-    let _ = LOCAL.try_with(|local| {
-        local.on(epoch, |lane| {
-            lane.end(index, end);
-            if local.current.get() == index {
-                local.current.set(parent);
-            } else {
-                end_out_of_order(local, lane, index, parent);
+    /// Counts a span that had no room. Only the owner calls this.
+    pub(crate) fn lose(&self) {
+        self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn lose_detail(&self) {
+        self.lost_details.store(self.lost_details.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn skip(&self) {
+        self.sampled_out.store(self.sampled_out.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Everything recorded so far, while the owner may go on.
+    pub(crate) fn read(&self, clock: &Calibration, mode: Mode) -> TraceLane {
+        let (mut spans, mut details) = match mode {
+            Mode::Ring { .. } => self.ring.read(),
+            _ => (self.spans(), self.details()),
+        };
+        spans.iter_mut().for_each(|span| name_cause(span, &mut details));
+        let totals = self.totals(clock);
+        // Spans that full mode aggregated are those that the budget had no room for.
+        let overflowed = match mode {
+            Mode::Full { .. } => totals.iter().map(|total| total.count + total.open).sum(),
+            _ => 0,
+        };
+        let successors = self.successors.load(Relaxed);
+        let name = match successors {
+            0 => self.name.clone(),
+            1 => format!("{} and 1 later thread", self.name),
+            n => format!("{} and {n} later threads", self.name),
+        };
+        TraceLane {
+            name,
+            spans,
+            details,
+            totals,
+            dropped: self.lost.load(Relaxed) + overflowed,
+            dropped_details: self.lost_details.load(Relaxed),
+            ..TraceLane::default()
+        }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let chunks = locked(&self.slots).clone();
+        let mut spans = Vec::with_capacity(chunks.len() * CHUNK);
+        // Slots are used in order, so the first unused one is the end.
+        spans.extend(chunks.iter().flat_map(|chunk| chunk.iter()).map_while(Slot::read));
+        spans
+    }
+
+    fn details(&self) -> Vec<Detail> {
+        let rows = locked(&self.rows).clone();
+        let rows = rows.iter().flat_map(|chunk| chunk.iter());
+        let mut details: Vec<Detail> =
+            rows.map(|row| Detail { counters: row.read(), cause: row.cause(), ..Detail::default() }).collect();
+        // One chunk at a time, so that the owner never waits for all of them.
+        for number in 0.. {
+            let Some(chunk) = locked(&self.facts).get(number).cloned() else { break };
+            for (row, fact) in chunk {
+                if let Some(detail) = details.get_mut(row as usize) {
+                    fact.add_to(detail);
+                }
             }
-        })
-    });
-}
-
-/// Ends a guard that outlived guards created after it: spans still open inside it get no more children. Guards skipped
-/// in this way have no effect when they are dropped.
-#[cold]
-fn end_out_of_order(local: &Local, lane: &Lane, index: u32, parent: u32) {
-    let mut open = local.current.get();
-    while open != NONE {
-        if open == index {
-            local.current.set(parent);
-            return;
         }
-        open = lane.parent(open);
+        details
     }
-}
 
-/// Adds to the counters of a span.
-#[inline(never)]
-pub(crate) fn count(epoch: u32, index: u32, counters: Counters) {
-    let _ = LOCAL.try_with(|local| local.on(epoch, |lane| lane.count(index, counters)));
-}
+    fn totals(&self, clock: &Calibration) -> Vec<Total> {
+        let blocks = locked(&self.blocks).clone();
+        let numbers = blocks.iter().flat_map(|block| (0..BLOCK as u32).map(move |place| block * BLOCK as u32 + place));
+        // The root comes first and has no site; what follows the last node has none either.
+        let nodes = numbers.filter_map(|number| Some((number, node::node(number)?.read())));
+        let nodes: Vec<(u32, NodeRead)> = nodes.filter(|(number, node)| *number != 0 && node.site != 0).collect();
+        let index_of: HashMap<u32, u32> = nodes.iter().zip(0..).map(|((number, _), index)| (*number, index)).collect();
+        let mut inside = vec![0_u64; nodes.len()];
+        let parents: Vec<u32> =
+            nodes.iter().map(|(_, node)| index_of.get(&node.parent).copied().unwrap_or(NONE)).collect();
+        for ((_, node), parent) in nodes.iter().zip(&parents) {
+            if let Some(sum) = inside.get_mut(*parent as usize) {
+                *sum += node.total;
+            }
+        }
+        let total = |((_, node), (parent, inside)): ((u32, NodeRead), (&u32, &u64))| Total {
+            parent: *parent,
+            site: node.site,
+            count: node.count,
+            open: node.begun.saturating_sub(node.count),
+            total_ns: clock.ns(node.total),
+            self_ns: (node.total as f64 - *inside as f64) * clock.ns_per_tick,
+            min_ns: if node.count == 0 { 0.0 } else { clock.ns(node.min) },
+            max_ns: clock.ns(node.max),
+            square_ns2: node.square,
+            histogram: node.histogram,
+            sums: node.sums,
+        };
+        nodes.into_iter().zip(parents.iter().zip(&inside)).map(total).collect()
+    }
 
-/// The correlation number of a span, 0 for none.
-pub(crate) fn correlation(epoch: u32, index: u32) -> u32 {
-    LOCAL.try_with(|local| local.on(epoch, |lane| lane.correlation(index))).ok().flatten().unwrap_or(0)
-}
-
-/// Sets the correlation number of a span.
-pub(crate) fn correlate(epoch: u32, index: u32, corr: u32) {
-    let _ = LOCAL.try_with(|local| local.on(epoch, |lane| lane.correlate(index, corr)));
+    /// Gives the buffers to later recordings. The caller ensures that no thread writes or reads them any more.
+    pub(crate) fn release(&self) {
+        SLOTS.give(locked(&self.slots).drain(..));
+        ROWS.give(locked(&self.rows).drain(..));
+        self.ring.release();
+        node::give_blocks(locked(&self.blocks).drain(..));
+    }
 }

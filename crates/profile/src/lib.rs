@@ -1,7 +1,26 @@
 //! Spans and memory accounting for programs in production.
 //!
-//! [`span!`] marks a piece of work. A [`Session`] records the spans of all threads while it lives and becomes a
-//! [`Trace`]; [`Trace::summary`] shows where the time went.
+//! [`span!`] marks a piece of work. A [`Profiler`] records the spans of the threads that enter it, the global one
+//! ([`get_profiler`]) those of all others; what it returns is a [`Trace`], whose [`summary`](Trace::summary) shows where
+//! the time went.
+//!
+//! ```
+//! use ellwand_profile::{Options, get_profiler, span};
+//!
+//! fn encode(x: &[f32]) -> f32 {
+//!     let _span = span!("encode", bytes = 4 * x.len(), n = x.len());
+//!     x.iter().map(|x| x * x).sum()
+//! }
+//!
+//! get_profiler().start(Options::default())?;
+//! std::hint::black_box(encode(&[1.0; 1024]));
+//! let trace = get_profiler().finish();
+//! println!("{}", trace.summary());
+//! # Ok::<(), ellwand_profile::SessionError>(())
+//! ```
+//!
+//! Nothing runs in the background and no lock is taken for a span; what a span costs here, [`cost()`] measures and every
+//! trace carries. [`Mode`] chooses between every span, the last ones and constant memory.
 //!
 //! Floor 0: light enough to link into any program; it depends on no other crate of Ellwand.
 
@@ -11,25 +30,45 @@ mod bottleneck;
 mod breakdown;
 mod chrome;
 pub mod clock;
-mod column;
 mod cost;
 mod counters;
 mod detail;
+mod device;
 mod encode;
+mod environment;
 mod frames;
 mod gather;
 mod guard;
+mod heap;
 mod inner;
 mod json;
 mod kind;
 mod lane;
+#[cfg(feature = "tracing")]
+pub mod layer;
+mod local;
+mod measure;
+mod names;
+mod node;
+mod options;
 mod outer;
+mod owned;
+mod pool;
+mod position;
+mod profiler;
+mod recording;
+mod ring;
 mod save;
 mod session;
 mod site;
+mod slot;
+mod span;
 mod summary;
 mod sweep;
+mod sync;
 pub mod table;
+#[doc(hidden)]
+pub mod task;
 mod trace;
 mod tree;
 mod unify;
@@ -41,13 +80,19 @@ pub use clock::{Calibration, ClockKind};
 pub use cost::{Cost, cost};
 pub use counters::{Amount, Counters};
 pub use detail::{Detail, MemoryUse, Total, Track, Value};
+pub use device::{ClockError, ClockMap, ClockPair, DeviceSpan, DeviceTimeline};
+#[cfg(feature = "macros")]
+pub use ellwand_profile_macros::profile;
 pub use frames::{FrameRow, Frames};
 pub use guard::{Guard, Link, scope};
 pub use json::{FORMAT, VERSION};
 pub use kind::{Kind, LaneKind};
-pub use lane::ROOM_NAME;
+pub use options::{DEFAULT_CAPACITY, Measures, Mode, Options};
+pub use owned::ROOM_NAME;
+pub use profiler::{Profiled, Profiler, Scope, get_profiler};
 pub use save::write_file;
-pub use session::{DEFAULT_CAPACITY, Session, SessionError};
+pub use session::{Session, SessionError};
 pub use site::Site;
 pub use summary::{Row, Summary};
+pub use task::instrument;
 pub use trace::{NONE, SiteInfo, Span, Trace, TraceLane};

@@ -27,8 +27,12 @@ impl<'a> Outer<'a> {
 
     /// The span that a span is linked to as its cause.
     pub(crate) fn source(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
-        let span = self.trace.lanes.get(lane)?.spans.get(index)?;
-        self.sources.get(&span.corr).copied().filter(|source| span.corr != 0 && *source != (lane, index))
+        let lane_of = self.trace.lanes.get(lane)?;
+        let span = lane_of.spans.get(index)?;
+        // A span that caused others has their link, and that of its own cause in its details.
+        let cause = lane_of.detail_of(span).map_or(0, |detail| detail.cause);
+        let link = if cause != 0 { cause } else { span.corr };
+        self.sources.get(&link).copied().filter(|source| link != 0 && *source != (lane, index))
     }
 
     /// The parent of a span: on its own thread, or else the span of another thread that it was put under.

@@ -6,7 +6,6 @@ use crate::cost::Cost;
 use crate::counters::Counters;
 use crate::detail::{Detail, Total, Track, Value};
 use crate::kind::{Kind, LaneKind};
-use crate::lane::LaneRead;
 use crate::site::Site;
 
 /// Parent index of an outermost span.
@@ -59,7 +58,7 @@ pub struct SiteInfo {
 
 impl SiteInfo {
     pub(crate) fn of(site: &Site) -> Self {
-        Self { name: site.name.to_string(), kind: Kind::Cpu, file: site.file.to_string(), line: site.line }
+        Self { name: site.name.to_string(), kind: site.kind, file: site.file.to_string(), line: site.line }
     }
 }
 
@@ -83,12 +82,6 @@ pub struct TraceLane {
 }
 
 impl TraceLane {
-    pub(crate) fn of(name: &str, read: LaneRead) -> Self {
-        let LaneRead { spans, counters, dropped, dropped_counters } = read;
-        let details = counters.into_iter().map(|counters| Detail { counters, ..Detail::default() }).collect();
-        Self { name: name.to_string(), spans, details, dropped, dropped_details: dropped_counters, ..Self::default() }
-    }
-
     /// The details of a span, if it has any.
     pub fn detail_of(&self, span: &Span) -> Option<&Detail> {
         self.details.get(span.ext.checked_sub(1)? as usize)

@@ -23,7 +23,16 @@ fn stream(name: &str, spans: Vec<Span>) -> TraceLane {
 }
 
 fn cost(on_ns: f64, empty_ns: f64) -> Option<Cost> {
-    Some(Cost { clock: ClockKind::Tsc, off_ns: 0.5, on_ns, counted_ns: 30.0, scope_ns: 25.0, empty_ns })
+    Some(Cost {
+        clock: ClockKind::Tsc,
+        off_ns: 0.5,
+        on_ns,
+        counted_ns: 30.0,
+        scope_ns: 25.0,
+        empty_ns,
+        aggregate_ns: 3.0,
+        ring_ns: 3.0,
+    })
 }
 
 /// A step on the host that launches a copy and a kernel, waits for them, and allocates; ticks of half a nanosecond.
@@ -45,6 +54,7 @@ fn step() -> Trace {
         memory: Some(memory),
         rss_bytes: Some(1 << 20),
         args: vec![("shape".into(), Value::Text("3x3 <\"".into())), ("warm".into(), Value::Bool(true))],
+        cause: 0,
     }];
     Trace {
         name: "server".into(),

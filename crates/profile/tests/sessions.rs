@@ -98,7 +98,8 @@ fn one_session_at_a_time_and_a_dropped_one_ends() {
     let _turn = turn();
     let first = Session::start().unwrap();
     assert_eq!(Session::start().unwrap_err(), SessionError::Running);
-    assert_eq!(ellwand_profile::cost().unwrap_err(), SessionError::Running);
+    let cost = ellwand_profile::cost();
+    assert!(cost.on_ns > 0.0 && cost.aggregate_ns > 0.0 && cost.ring_ns > 0.0, "{cost}");
     drop(first);
     assert!(!span!("off").is_on());
     assert!(Session::start().unwrap().finish().lanes.is_empty());
@@ -236,7 +237,7 @@ fn sessions_come_and_go_under_running_threads() {
                 }
             });
         }
-        for capacity in (0..60).map(|n| 500 * n) {
+        for capacity in (0..40).map(|n| 100 * n) {
             let session = Session::with_capacity(capacity).unwrap();
             drop(span!("main"));
             std::thread::yield_now();
@@ -272,9 +273,11 @@ fn linked_work_of_other_threads_is_listed_under_its_parent() {
         let whole = span!("whole");
         let link = whole.link();
         assert_eq!(link, whole.link(), "one number per span");
+        let all = &Barrier::new(3);
         std::thread::scope(|threads| {
             for _ in 0..3 {
                 threads.spawn(move || {
+                    all.wait();
                     let part = span!("part");
                     part.under(link);
                     drop(span!("step"));

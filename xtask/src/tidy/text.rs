@@ -27,7 +27,7 @@ pub(crate) fn unsafe_where_allowed(sources: &Sources) -> Result<Vec<String>> {
 
 /// A clock on the wall steps when somebody sets it. What is timed, waited for or compared reads the monotonic clock; the
 /// other one dates records, directories and traces, in these places.
-const DATED: [&str; 2] = ["crates/ellwand/src/cli/output.rs", "crates/profile/src/session.rs"];
+const DATED: [&str; 2] = ["crates/ellwand/src/cli/output.rs", "crates/profile/src/environment.rs"];
 
 /// Nothing else asks it.
 pub(crate) fn one_wall_clock(sources: &Sources) -> Result<Vec<String>> {

@@ -16,7 +16,7 @@ use super::{ceilings, output};
 pub(super) fn machine(registry: &Registry, args: &MachineArgs) -> Outcome {
     let mut here = ceilings::environment(registry);
     // First, while nothing else has spans in this process.
-    let spans = ellwand_profile::cost().map_err(anyhow::Error::from)?;
+    let spans = ellwand_profile::cost();
     let (measured, mut measurements) = ceilings::measure(registry, &here, args.effort)?;
     here.ceilings = measured;
     // Looking for them loads drivers, so that it comes after what is measured.

@@ -111,6 +111,7 @@ struct DetailRow {
     freed_bytes: Option<u64>,
     peak_bytes: Option<u64>,
     rss_bytes: Option<u64>,
+    cause: u32,
     args: Args,
 }
 
@@ -129,6 +130,7 @@ impl DetailRow {
             memory: known.then_some(memory),
             rss_bytes: self.rss_bytes,
             args: self.args.0,
+            cause: self.cause,
         }
     }
 }
@@ -150,6 +152,8 @@ pub(crate) struct TotalRow {
     square_ns2: f64,
     #[serde(default)]
     histogram: Vec<(u8, u64)>,
+    #[serde(default)]
+    sums: DetailRow,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +226,8 @@ impl Ours {
             counted_ns: f64::NAN,
             scope_ns: f64::NAN,
             empty_ns: cost.empty_ns.0,
+            aggregate_ns: f64::NAN,
+            ring_ns: f64::NAN,
         });
         trace.sites = self.sites()?;
         trace.lanes = self.empty_lanes()?;
@@ -379,6 +385,7 @@ impl Ours {
                 max_ns: row.max_ns.0,
                 square_ns2: row.square_ns2,
                 histogram: row.histogram,
+                sums: row.sums.detail(),
             });
         }
         Ok(())

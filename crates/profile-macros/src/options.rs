@@ -1,0 +1,63 @@
+//! What is in the parentheses of the attribute.
+
+use proc_macro::{TokenStream, TokenTree};
+
+/// Names of kinds and their variants.
+const KINDS: [(&str, &str); 11] = [
+    ("cpu", "Cpu"),
+    ("wait", "Wait"),
+    ("launch", "Launch"),
+    ("sync", "Sync"),
+    ("kernel", "Kernel"),
+    ("host-to-device", "HostToDevice"),
+    ("device-to-host", "DeviceToHost"),
+    ("device-to-device", "DeviceToDevice"),
+    ("allocation", "Allocation"),
+    ("compile", "Compile"),
+    ("instrumentation", "Instrumentation"),
+];
+
+pub(crate) struct Options {
+    /// The literal, with its quotes.
+    pub(crate) name: Option<String>,
+    /// Variant of `Kind`.
+    pub(crate) kind: &'static str,
+    pub(crate) skip: bool,
+    /// Path of the crate.
+    pub(crate) path: String,
+}
+
+impl Options {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self, String> {
+        let mut options = Self { name: None, kind: "Cpu", skip: false, path: "::ellwand_profile".into() };
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+        for member in tokens.split(is_comma).filter(|member| !member.is_empty()) {
+            let key = member.first().map_or_else(String::new, ToString::to_string);
+            let value: TokenStream = member.iter().skip(2).cloned().collect();
+            let value = value.to_string();
+            let has_value = member.get(1).is_some_and(|token| token.to_string() == "=") && !value.is_empty();
+            match (key.as_str(), has_value) {
+                ("skip", false) if member.len() == 1 => options.skip = true,
+                ("name", true) if value.starts_with('"') => options.name = Some(value),
+                ("kind", true) => options.kind = kind(value.trim_matches('"'))?,
+                ("crate", true) => options.path = value,
+                _ => {
+                    let found: TokenStream = member.iter().cloned().collect();
+                    return Err(format!(
+                        "#[profile]: `{found}` is unknown; expected name = \"..\", kind = \"..\", skip or crate = path"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn kind(word: &str) -> Result<&'static str, String> {
+    let known = KINDS.iter().find(|(name, _)| *name == word).map(|(_, variant)| *variant);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+        format!("#[profile]: kind `{word}` is unknown; expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,276 @@
+//! Spans of devices: their own clock, mapped to that of the host.
+
+use std::fmt;
+
+use crate::clock::ticks;
+use crate::counters::Counters;
+use crate::detail::{Detail, Value};
+use crate::guard::Link;
+use crate::kind::{Kind, LaneKind};
+use crate::names;
+use crate::profiler::Profiler;
+use crate::recording::Recording;
+use crate::trace::{NONE, Span, TraceLane};
+
+/// One moment on both clocks: a reading of the device between two readings of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockPair {
+    /// Host ticks ([`clock::ticks`](crate::clock::ticks)) before the reading.
+    pub before: u64,
+    /// The device's clock in nanoseconds.
+    pub device_ns: u64,
+    /// Host ticks after the reading.
+    pub after: u64,
+}
+
+impl ClockPair {
+    /// Brackets one reading of the device's clock.
+    ///
+    /// # Errors
+    /// What `read` returns.
+    pub fn take<E>(read: impl FnOnce() -> Result<u64, E>) -> Result<Self, E> {
+        let before = ticks();
+        let device_ns = read()?;
+        Ok(Self { before, device_ns, after: ticks() })
+    }
+
+    fn middle(&self) -> f64 {
+        self.before as f64 + self.after.saturating_sub(self.before) as f64 / 2.0
+    }
+
+    fn half_width(&self) -> f64 {
+        self.after.saturating_sub(self.before) as f64 / 2.0
+    }
+}
+
+/// A line from device nanoseconds to host ticks: offset and drift, with a bound on the error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockMap {
+    device_origin: u64,
+    host_origin: f64,
+    ticks_per_ns: f64,
+    /// Largest distance of a pair from the line plus half the width of its bracket, in host ticks. Between the pairs,
+    /// a clock whose rate is constant stays within this bound.
+    pub error_ticks: f64,
+}
+
+/// Why device spans cannot be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockError {
+    /// Fewer than two pairs, or all at the same device time.
+    TooFewPairs,
+    /// The device's clock and the host's run in opposite directions.
+    Backwards,
+}
+
+impl fmt::Display for ClockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooFewPairs => {
+                "the device's clock cannot be mapped: expected readings at two different times at least"
+            }
+            Self::Backwards => {
+                "the device's clock runs backwards against the host's; the readings are in the wrong order \
+                                or the clock was reset"
+            }
+        })
+    }
+}
+
+impl std::error::Error for ClockError {}
+
+impl ClockMap {
+    /// The line through the pairs by least squares, each weighted by the inverse square of its bracket's width.
+    ///
+    /// # Errors
+    /// If the pairs do not determine a line, or one that runs backwards.
+    pub fn fit(pairs: &[ClockPair]) -> Result<Self, ClockError> {
+        let first = pairs.first().ok_or(ClockError::TooFewPairs)?;
+        let (device_origin, host_origin) = (first.device_ns, first.middle());
+        // Relative to the first pair, so that no digits are lost.
+        let points = || {
+            pairs.iter().map(move |pair| {
+                let x = if pair.device_ns >= device_origin {
+                    (pair.device_ns - device_origin) as f64
+                } else {
+                    -((device_origin - pair.device_ns) as f64)
+                };
+                (x, pair.middle() - host_origin, 1.0 / (pair.half_width() + 1.0).powi(2), pair.half_width())
+            })
+        };
+        let weight: f64 = points().map(|(_, _, w, _)| w).sum();
+        let mean_x = points().map(|(x, _, w, _)| x * w).sum::<f64>() / weight;
+        let mean_y = points().map(|(_, y, w, _)| y * w).sum::<f64>() / weight;
+        let spread: f64 = points().map(|(x, _, w, _)| w * (x - mean_x).powi(2)).sum();
+        if spread <= 0.0 {
+            return Err(ClockError::TooFewPairs);
+        }
+        let slope = points().map(|(x, y, w, _)| w * (x - mean_x) * (y - mean_y)).sum::<f64>() / spread;
+        if slope <= 0.0 {
+            return Err(ClockError::Backwards);
+        }
+        let offset = mean_y - slope * mean_x;
+        let error = points().map(|(x, y, _, width)| (offset + slope * x - y).abs() + width).fold(0.0, f64::max);
+        Ok(Self { device_origin, host_origin: host_origin + offset, ticks_per_ns: slope, error_ticks: error })
+    }
+
+    /// Host ticks at a device time; 0 if that lies before the host's clock began.
+    pub fn ticks(&self, device_ns: u64) -> u64 {
+        let since = if device_ns >= self.device_origin {
+            (device_ns - self.device_origin) as f64
+        } else {
+            -((self.device_origin - device_ns) as f64)
+        };
+        // `as` turns negative values into 0.
+        (self.host_origin + since * self.ticks_per_ns).round() as u64
+    }
+
+    /// Host ticks in one nanosecond of the device.
+    pub fn ticks_per_ns(&self) -> f64 {
+        self.ticks_per_ns
+    }
+}
+
+/// An operation of a device, on the device's clock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSpan {
+    /// Name of the kernel or copy.
+    pub name: String,
+    /// The queue that ran it, such as `stream 7`.
+    pub stream: String,
+    /// Kernel or copy.
+    pub kind: Kind,
+    /// Start in device nanoseconds.
+    pub start_ns: u64,
+    /// End in device nanoseconds.
+    pub end_ns: u64,
+    /// Link of the host span that launched it ([`Guard::link`](crate::Guard::link)).
+    pub link: Option<Link>,
+    /// Work done.
+    pub counters: Counters,
+    /// Further facts, such as the grid.
+    pub args: Vec<(String, Value)>,
+}
+
+/// A device whose driver records what it did and when.
+pub trait DeviceTimeline {
+    /// Name of the device, such as `cuda:0`.
+    fn device(&self) -> String;
+
+    /// Reads both clocks ([`ClockPair::take`]). [`Profiler::collect`] asks several times.
+    ///
+    /// # Errors
+    /// Why the clock cannot be read, for people.
+    fn clock_pair(&mut self) -> Result<ClockPair, String>;
+
+    /// Pairs read earlier, such as at the start of the recording: they determine the drift.
+    fn earlier_pairs(&self) -> Vec<ClockPair> {
+        Vec::new()
+    }
+
+    /// Takes the operations finished since the last call.
+    ///
+    /// # Errors
+    /// Why they cannot be read, for people.
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String>;
+}
+
+/// Readings of the device's clock for each collection; the narrowest brackets weigh most.
+const READINGS: usize = 16;
+
+impl Profiler {
+    /// Adds what a device did during the recording, as lanes of [`LaneKind::Stream`]. Call it after the work, before
+    /// [`Profiler::finish`], any number of times. Returns the number of spans added.
+    ///
+    /// Operations that ran at the same time on one stream go to separate lanes, since a lane has no overlaps. An
+    /// operation whose end precedes its start, or that lies outside the recording by more than the error of the clocks,
+    /// is counted as dropped. The error is in the environment of the trace, as `DEVICE clock error (ns)`.
+    ///
+    /// # Errors
+    /// If the device cannot be read or its clock cannot be mapped. The recording stays as it was.
+    pub fn collect(&self, device: &mut dyn DeviceTimeline) -> Result<usize, String> {
+        let Some(recording) = self.recording() else { return Ok(0) };
+        let spans = device.take_spans()?;
+        let mut pairs = device.earlier_pairs();
+        for _ in 0..READINGS {
+            pairs.push(device.clock_pair()?);
+        }
+        let map = ClockMap::fit(&pairs).map_err(|error| format!("{}: {error}", device.device()))?;
+        let name = device.device();
+        let error_ns = map.error_ticks * Recording::clock().ns_per_tick;
+        recording.add_fact(format!("{name} clock error (ns)"), Value::Float(error_ns));
+        let mut lanes = Lanes { device: name, begun: recording.begun_at(), map, known: Vec::new() };
+        let total = spans.len();
+        let mut ordered = spans;
+        ordered.sort_by_key(|span| span.start_ns);
+        ordered.into_iter().for_each(|span| lanes.add(span));
+        let added = total - lanes.known.iter().map(|lane| lane.dropped as usize).sum::<usize>();
+        lanes.known.into_iter().for_each(|lane| recording.add_stream(lane));
+        Ok(added)
+    }
+}
+
+/// Streams under construction.
+struct Lanes {
+    device: String,
+    begun: u64,
+    map: ClockMap,
+    known: Vec<TraceLane>,
+}
+
+impl Lanes {
+    fn add(&mut self, span: DeviceSpan) {
+        let (start, end) = (self.map.ticks(span.start_ns), self.map.ticks(span.end_ns));
+        let earliest = self.begun.saturating_sub(self.map.error_ticks as u64);
+        let is_lost = span.end_ns < span.start_ns || start < earliest || end > ticks() + self.map.error_ticks as u64;
+        let lane = self.free_lane(&span.stream, start);
+        if is_lost {
+            lane.dropped += 1;
+            return;
+        }
+        let detail = Detail { counters: span.counters, args: span.args, ..Detail::default() };
+        let ext = if detail == Detail::default() {
+            0
+        } else {
+            lane.details.push(detail);
+            lane.details.len() as u32
+        };
+        let site = names::site_of_kind(&span.name, span.kind);
+        lane.spans.push(Span {
+            start,
+            // 0 would be an open span.
+            end: end.max(1),
+            site: site.id(),
+            parent: NONE,
+            corr: span.link.map_or(0, |link| link.0),
+            ext,
+        });
+    }
+
+    /// The first lane of the stream that is idle at `start`.
+    fn free_lane(&mut self, stream: &str, start: u64) -> &mut TraceLane {
+        let is_of = |lane: &TraceLane, number: usize| lane.name == lane_name(stream, number);
+        let mut number = 1;
+        loop {
+            match self.known.iter().position(|lane| is_of(lane, number)) {
+                Some(at) if self.known[at].spans.last().is_none_or(|last| last.end <= start) => {
+                    return &mut self.known[at];
+                }
+                Some(_) => number += 1,
+                None => {
+                    self.known.push(TraceLane {
+                        name: lane_name(stream, number),
+                        kind: LaneKind::Stream { device: self.device.clone() },
+                        ..TraceLane::default()
+                    });
+                    let last = self.known.len() - 1;
+                    return &mut self.known[last];
+                }
+            }
+        }
+    }
+}
+
+fn lane_name(stream: &str, number: usize) -> String {
+    if number == 1 { stream.to_string() } else { format!("{stream} ({number})") }
+}

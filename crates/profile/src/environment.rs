@@ -1,0 +1,59 @@
+//! Facts about the machine and the program that a trace carries, and the date.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::detail::Value;
+use crate::options::Options;
+
+/// Nanoseconds since 1970-01-01 UTC on the system clock, for the date of a recording only.
+pub(crate) fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Name of the recording: as given, or that of the program.
+pub(crate) fn name(options: &Options) -> String {
+    if options.name.is_empty() { program() } else { options.name.clone() }
+}
+
+fn program() -> String {
+    let path = std::env::current_exe().ok();
+    path.as_deref()
+        .and_then(|path| path.file_stem())
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// First line of a file, without white space at its ends; `None` if it cannot be read or is empty.
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_string())
+}
+
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let (_, model) = text.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
+    Some(model.trim().to_string())
+}
+
+/// What is known; unknown facts are absent. `pid` is the process that started the recording.
+pub(crate) fn facts(options: &Options, pid: u32) -> Vec<(String, Value)> {
+    let version = (!options.version.is_empty()).then(|| options.version.clone());
+    let cores = std::thread::available_parallelism().ok();
+    let here = std::process::id();
+    let facts = [
+        ("program", Some(Value::from(program()))),
+        ("version", version.map(Value::from)),
+        ("cpu", cpu().map(Value::from)),
+        ("cores", cores.map(|cores| Value::from(cores.get()))),
+        ("architecture", Some(Value::from(std::env::consts::ARCH))),
+        ("os", Some(Value::from(std::env::consts::OS))),
+        ("kernel", line("/proc/sys/kernel/osrelease").map(Value::from)),
+        ("hostname", line("/proc/sys/kernel/hostname").map(Value::from)),
+        ("pid", Some(Value::from(here))),
+        // A child of a fork has a copy of what its parent recorded so far.
+        ("forked from pid", (here != pid).then(|| Value::from(pid))),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
+}

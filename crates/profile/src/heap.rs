@@ -1,0 +1,118 @@
+//! The heap of the process over time, sampled by the allocator while a recording measures memory.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::alloc;
+use crate::clock::ticks;
+use crate::detail::Track;
+use crate::sync::locked;
+
+/// Samples kept; when they are full, every second one goes.
+const ROOM: usize = 8192;
+
+/// Recordings that measure memory.
+static WATCHERS: AtomicU32 = AtomicU32::new(0);
+static SAMPLES: Mutex<Samples> = Mutex::new(Samples { points: Vec::new(), spacing: 0 });
+
+struct Samples {
+    /// Ticks and live bytes.
+    points: Vec<(u64, u64)>,
+    /// Least ticks between samples; a higher value replaces the last sample instead.
+    spacing: u64,
+}
+
+impl Samples {
+    fn push(&mut self, now: u64, live: u64) {
+        if let Some(last) = self.points.last_mut()
+            && now.saturating_sub(last.0) < self.spacing
+        {
+            last.1 = last.1.max(live);
+            return;
+        }
+        if self.points.len() >= ROOM {
+            self.thin(now);
+        }
+        // No allocation here: `watch` reserved the room, and this runs inside the allocator.
+        if self.points.len() < self.points.capacity() {
+            self.points.push((now, live));
+        }
+    }
+
+    /// Keeps the larger of each two samples, so that the peak stays.
+    fn thin(&mut self, now: u64) {
+        let mut kept = 0;
+        for at in (0..self.points.len()).step_by(2) {
+            let pair = self.points.get(at..(at + 2).min(self.points.len())).unwrap_or_default();
+            if let Some(largest) = pair.iter().copied().max_by_key(|point| point.1) {
+                if let Some(place) = self.points.get_mut(kept) {
+                    *place = largest;
+                }
+                kept += 1;
+            }
+        }
+        self.points.truncate(kept);
+        let first = self.points.first().map_or(now, |point| point.0);
+        self.spacing = now.saturating_sub(first) / ROOM as u64;
+    }
+}
+
+/// Starts sampling for one more recording.
+pub(crate) fn watch() {
+    let mut samples = locked(&SAMPLES);
+    if WATCHERS.load(Relaxed) == 0 {
+        samples.spacing = 0;
+        samples.points.clear();
+        samples.points.reserve_exact(ROOM);
+    }
+    WATCHERS.fetch_add(1, Relaxed);
+    drop(samples);
+    sample(alloc::counts().map_or(0, |counts| counts.live_bytes));
+}
+
+/// Ends it.
+pub(crate) fn unwatch() {
+    let samples = locked(&SAMPLES);
+    WATCHERS.fetch_sub(1, Relaxed);
+    drop(samples);
+}
+
+pub(crate) fn is_watched() -> bool {
+    WATCHERS.load(Relaxed) > 0
+}
+
+/// Adds a sample unless another thread does so at this moment.
+pub(crate) fn sample(live: u64) {
+    if let Ok(mut samples) = SAMPLES.try_lock() {
+        samples.push(ticks(), live);
+    }
+}
+
+/// The heap between two moments; `None` if the program does not count its allocations.
+pub(crate) fn track(start: u64, end: u64) -> Option<Track> {
+    let live = alloc::counts()?.live_bytes;
+    sample(live);
+    // The clone below allocates, and an allocation may sample: not while this thread holds the lock.
+    let mut points = Vec::with_capacity(ROOM);
+    points.extend_from_slice(&locked(&SAMPLES).points);
+    let points = points.into_iter().filter(|(at, _)| (start..=end).contains(at));
+    let points: Vec<(u64, f64)> = points.map(|(at, live)| (at, live as f64)).collect();
+    (!points.is_empty()).then(|| Track { name: "heap".into(), unit: "B".into(), points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_bounded_and_keep_the_peak() {
+        let mut samples = Samples { points: Vec::with_capacity(ROOM), spacing: 0 };
+        let peak = 77_777;
+        for at in 0..10 * ROOM as u64 {
+            samples.push(at * 10, if at == 12_345 { 1 << 40 } else { at % peak });
+        }
+        assert!(samples.points.len() <= ROOM && samples.points.len() > ROOM / 8);
+        assert_eq!(samples.points.iter().map(|point| point.1).max(), Some(1 << 40));
+        assert!(samples.points.is_sorted_by_key(|point| point.0));
+    }
+}

@@ -1,0 +1,226 @@
+//! A layer for programs that are instrumented with `tracing`: they need no change.
+//!
+//! ```
+//! use ellwand_profile::{Mode, Options, Profiler, layer::ProfileLayer};
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! let profiler = Profiler::new(Options::new(Mode::Full { bytes: 1 << 20 }));
+//! let subscriber = tracing_subscriber::registry().with(ProfileLayer::new(&profiler));
+//! tracing::subscriber::with_default(subscriber, || {
+//!     let _span = tracing::info_span!("encode", n = 1024).entered();
+//! });
+//! let trace = profiler.finish();
+//! assert_eq!(trace.spans(), 1);
+//! ```
+//!
+//! A span is recorded from each enter to its exit, so that a future's span has one entry for each poll. Fields become
+//! arguments of the first entry. A span that is entered on a thread with no open span is put under its `tracing` parent.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+use tracing_core::callsite::Identifier;
+use tracing_core::field::{Field, Visit};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::detail::Value;
+use crate::guard::{Guard, Link};
+use crate::profiler::{Profiler, Scope};
+use crate::recording::GENERATION;
+use crate::site::Site;
+use crate::sync::locked;
+
+/// Records the spans of `tracing` in a profiler.
+#[derive(Debug)]
+pub struct ProfileLayer {
+    /// `None`: wherever the spans of the thread go.
+    profiler: Option<Profiler>,
+    events: bool,
+    /// Tells the spans of several layers of one program apart.
+    number: u32,
+}
+
+static LAYERS: AtomicU32 = AtomicU32::new(0);
+
+/// What the layer knows of a span.
+struct Known {
+    site: &'static Site,
+    /// Fields that no entry has yet.
+    args: Vec<(&'static str, Value)>,
+    /// Link of the first entry; `None` before.
+    link: Option<Link>,
+}
+
+/// A span that is entered on this thread.
+struct Entered {
+    layer: u32,
+    id: u64,
+    // Fields are dropped in this order: the span ends while its profiler is entered.
+    guard: Guard,
+    _scope: Option<Scope>,
+}
+
+type Sites = HashMap<Identifier, &'static Site>;
+static SITES: OnceLock<Mutex<Sites>> = OnceLock::new();
+
+thread_local! {
+    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+    static OWN_SITES: RefCell<Sites> = RefCell::default();
+}
+
+/// The site of a span or event in the source; found without a lock from its second use on a thread on.
+fn site(metadata: &'static Metadata<'static>) -> &'static Site {
+    let own = OWN_SITES.try_with(|own| own.try_borrow().ok()?.get(&metadata.callsite()).copied()).ok().flatten();
+    own.unwrap_or_else(|| {
+        let site = *locked(SITES.get_or_init(Mutex::default)).entry(metadata.callsite()).or_insert_with(|| {
+            let (file, line) = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or(0));
+            Box::leak(Box::new(Site::new(metadata.name(), file, line)))
+        });
+        let _ = OWN_SITES.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(metadata.callsite(), site)));
+        site
+    })
+}
+
+impl ProfileLayer {
+    /// A layer that records in `profiler`.
+    pub fn new(profiler: &Profiler) -> Self {
+        Self { profiler: Some(profiler.clone()), ..Self::of_threads() }
+    }
+
+    /// A layer that records wherever the spans of each thread go: to the profiler that it entered, otherwise to the
+    /// global one.
+    pub fn of_threads() -> Self {
+        Self { profiler: None, events: false, number: LAYERS.fetch_add(1, Relaxed) }
+    }
+
+    /// Records events too, as spans without duration that have the event's fields.
+    #[must_use]
+    pub fn with_events(mut self) -> Self {
+        self.events = true;
+        self
+    }
+
+    fn start(&self, site: &'static Site) -> (Guard, Option<Scope>) {
+        let scope = self.profiler.as_ref().map(Profiler::enter);
+        (Guard::enter(site), scope)
+    }
+}
+
+/// Runs `body` on the spans that this thread has entered, unless it is ending.
+fn entered<R>(body: impl FnOnce(&mut Vec<Entered>) -> R) -> Option<R> {
+    ENTERED.try_with(|entered| entered.try_borrow_mut().ok().map(|mut entered| body(&mut entered))).ok().flatten()
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ProfileLayer {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut args = Args(Vec::new());
+        if GENERATION.load(Relaxed) != 0 {
+            attributes.record(&mut args);
+        }
+        span.extensions_mut().replace(Known { site: site(attributes.metadata()), args: args.0, link: None });
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let mut args = Args(Vec::new());
+        values.record(&mut args);
+        let mut late = args.0;
+        entered(|entered| {
+            let mine = entered.iter().rfind(|entered| entered.layer == self.number && entered.id == id.into_u64());
+            if let Some(entered) = mine {
+                late.drain(..).for_each(|(name, value)| entered.guard.arg(name, value));
+            }
+        });
+        if let (false, Some(span)) = (late.is_empty(), context.span(id))
+            && let Some(known) = span.extensions_mut().get_mut::<Known>()
+        {
+            known.args.append(&mut late);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if GENERATION.load(Relaxed) == 0 {
+            return;
+        }
+        let Some(span) = context.span(id) else { return };
+        let parent = span.parent().and_then(|parent| parent.extensions().get::<Known>()?.link);
+        let mut extensions = span.extensions_mut();
+        let Some(known) = extensions.get_mut::<Known>() else { return };
+        let (guard, scope) = self.start(known.site);
+        if !guard.is_on() {
+            return;
+        }
+        if guard.is_kept() {
+            if let Some(parent) = parent {
+                guard.under(parent);
+            }
+            if known.link.is_none() {
+                known.link = Some(guard.link());
+            }
+            known.args.drain(..).for_each(|(name, value)| guard.arg(name, value));
+        }
+        entered(|entered| entered.push(Entered { layer: self.number, id: id.into_u64(), guard, _scope: scope }));
+    }
+
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        let left = entered(|entered| {
+            let at = entered.iter().rposition(|entered| entered.layer == self.number && entered.id == id.into_u64())?;
+            Some(entered.remove(at))
+        });
+        drop(left);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if !self.events || GENERATION.load(Relaxed) == 0 {
+            return;
+        }
+        let (guard, _scope) = self.start(site(event.metadata()));
+        if guard.is_kept() {
+            let mut args = Args(Vec::new());
+            event.record(&mut args);
+            args.0.into_iter().for_each(|(name, value)| guard.arg(name, value));
+        }
+    }
+}
+
+/// Fields as arguments.
+struct Args(Vec<(&'static str, Value)>);
+
+impl Args {
+    fn push(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.push((field.name(), value.into()));
+    }
+}
+
+impl Visit for Args {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.push(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.push(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.push(field, format!("{value:?}"));
+    }
+}

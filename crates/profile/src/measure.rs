@@ -1,0 +1,100 @@
+//! What a span measures beside its times: CPU time, allocations, resident memory.
+
+use std::fs::File;
+use std::sync::OnceLock;
+
+use crate::alloc;
+use crate::clock::thread_cpu_ns;
+use crate::detail::Detail;
+use crate::options::Measures;
+
+/// Readings at the start of a span.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Baseline {
+    measures: Measures,
+    cpu_ns: Option<u64>,
+    memory: Option<alloc::Mark>,
+}
+
+impl Baseline {
+    pub(crate) fn take(measures: Measures) -> Self {
+        Self {
+            measures,
+            memory: measures.has(Measures::MEMORY).then(alloc::Mark::set).flatten(),
+            // Last, since it is the slowest to read and the most sensitive to what follows.
+            cpu_ns: measures.has(Measures::CPU).then(thread_cpu_ns).flatten(),
+        }
+    }
+
+    /// Adds what was measured since to `detail`.
+    pub(crate) fn finish(self, detail: &mut Detail) {
+        if let Some(start) = self.cpu_ns {
+            detail.cpu_ns = thread_cpu_ns().map(|now| now.saturating_sub(start));
+        }
+        detail.memory = self.memory.map(alloc::Mark::finish);
+        if self.measures.has(Measures::RSS) {
+            detail.rss_bytes = resident_bytes();
+        }
+    }
+}
+
+/// Resident memory of this process in bytes; `None` where the kernel does not report it.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let text = read_statm()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * page_size()?)
+}
+
+#[cfg(target_os = "linux")]
+fn read_statm() -> Option<String> {
+    use std::os::unix::fs::FileExt;
+    // Kept open: opening costs three times as much as reading.
+    static STATM: OnceLock<Option<(u32, File)>> = OnceLock::new();
+    let own = STATM.get_or_init(|| Some((std::process::id(), File::open("/proc/self/statm").ok()?)));
+    let (pid, file) = own.as_ref()?;
+    if *pid != std::process::id() {
+        // After a fork the open file still shows the parent.
+        return std::fs::read_to_string("/proc/self/statm").ok();
+    }
+    let mut text = [0; 128];
+    let length = file.read_at(&mut text, 0).ok()?;
+    String::from_utf8(text.get(..length)?.to_vec()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_statm() -> Option<String> {
+    None
+}
+
+/// Bytes of a page, from the auxiliary vector: key 6 is AT_PAGESZ.
+fn page_size() -> Option<u64> {
+    static SIZE: OnceLock<Option<u64>> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let vector = std::fs::read("/proc/self/auxv").ok()?;
+        let words: Vec<usize> = vector
+            .chunks_exact(size_of::<usize>())
+            .filter_map(|bytes| Some(usize::from_ne_bytes(bytes.try_into().ok()?)))
+            .collect();
+        words
+            .chunks_exact(2)
+            .find(|pair| pair.first() == Some(&6))
+            .and_then(|pair| pair.get(1))
+            .map(|size| *size as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "no /proc")]
+    fn resident_memory_grows_with_touched_pages() {
+        let before = resident_bytes().unwrap();
+        let block = vec![1_u8; 64 << 20];
+        let after = resident_bytes().unwrap();
+        assert_eq!(block.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>(), (64 << 20) / 4096);
+        assert!(after >= before + (48 << 20), "{before} {after}");
+    }
+}

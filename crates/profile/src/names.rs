@@ -1,0 +1,103 @@
+//! Names that are known only at run time: each becomes a site once, and is then found without a lock.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::{Mutex, OnceLock};
+
+use crate::kind::Kind;
+use crate::site::Site;
+use crate::sync::locked;
+
+/// Bytes of a name or of a text argument; what is longer is cut and ends in `…`.
+pub(crate) const LONGEST: usize = 256;
+/// Different names; further ones share a site.
+const MOST: usize = 1 << 14;
+
+/// Site of names that found no room.
+static OTHERS: Site = Site::new("(more names)", file!(), line!());
+
+type Known = HashMap<String, &'static Site>;
+static NAMES: OnceLock<Mutex<Known>> = OnceLock::new();
+
+/// Sites of operations of devices.
+static OF_KIND: OnceLock<Mutex<HashMap<(String, Kind), &'static Site>>> = OnceLock::new();
+
+/// The site of an operation that has no source location, by name and kind.
+pub(crate) fn site_of_kind(name: &str, kind: Kind) -> &'static Site {
+    let mut sites = locked(OF_KIND.get_or_init(Mutex::default));
+    let key = (shortened(name).into_owned(), kind);
+    if sites.len() >= MOST && !sites.contains_key(&key) {
+        return &OTHERS;
+    }
+    sites.entry(key).or_insert_with_key(|(name, kind)| {
+        Box::leak(Box::new(Site::new(String::leak(name.clone()), "", 0).kind(*kind)))
+    })
+}
+
+thread_local! {
+    static OWN: RefCell<Known> = RefCell::default();
+}
+
+/// `text` cut to [`LONGEST`] bytes, with a mark.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+}
+
+/// The site of `name`. Spans with the same name are one operation; its location is the first that used the name.
+pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Site {
+    let name = shortened(name);
+    // The thread's table is gone while the thread ends.
+    let own = OWN.try_with(|own| own.try_borrow().ok()?.get(name.as_ref()).copied()).ok().flatten();
+    own.unwrap_or_else(|| look_up(&name, place))
+}
+
+#[cold]
+fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
+    let mut names = locked(NAMES.get_or_init(Mutex::default));
+    let site = match names.get(name) {
+        Some(site) => *site,
+        None if names.len() >= MOST => return &OTHERS,
+        None => {
+            let name: &'static str = String::leak(name.to_string());
+            let site: &'static Site = Box::leak(Box::new(Site::new(name, place.file(), place.line())));
+            names.insert(name.to_string(), site);
+            site
+        }
+    };
+    drop(names);
+    let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
+    site
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(shortened("short"), "short");
+        for text in ["x".repeat(1 << 20), "é".repeat(1 << 19), "🦀".repeat(300)] {
+            let cut = shortened(&text);
+            assert!(cut.len() <= LONGEST && cut.len() > LONGEST - 8 && cut.ends_with('…'), "{}", cut.len());
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_site_on_all_threads_and_their_number_is_bounded() {
+        let here = Location::caller();
+        let first = site("one name", here);
+        let other = std::thread::spawn(move || std::ptr::from_ref(site("one name", here)) as usize);
+        assert_eq!(other.join().unwrap(), std::ptr::from_ref(first) as usize);
+        for number in 0..MOST + 10 {
+            site(&format!("name {number}"), here);
+        }
+        assert_eq!(site("one too many", here).name, OTHERS.name);
+        assert_eq!(site("one name", here).name, "one name");
+    }
+}

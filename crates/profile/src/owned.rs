@@ -1,0 +1,426 @@
+//! A lane with its owner's data: everything that the fast paths do not do.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::clock::ticks;
+use crate::counters::Counters;
+use crate::detail::{Detail, Value};
+use crate::guard::{Guard, Way};
+use crate::kind::Kind;
+use crate::lane::{Fact, Lane};
+use crate::measure::Baseline;
+use crate::node::{self, Node};
+use crate::options::Mode;
+use crate::pool::CHUNK;
+use crate::position::{Hot, Path, Position};
+use crate::recording::Recording;
+use crate::ring::RingSlot;
+use crate::site::Site;
+use crate::slot::{Row, Slot};
+use crate::trace::NONE;
+
+/// Name of spans that cover the allocation of buffers for more spans, so that this time is not charged to the user's
+/// code.
+pub const ROOM_NAME: &str = "(room for spans)";
+static ROOM: Site = Site::new(ROOM_NAME, file!(), line!()).kind(Kind::Instrumentation);
+
+/// Where a span is written.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Skipped,
+    Slot { slot: &'static Slot, index: u32, parent: u32 },
+    Ring { slot: &'static RingSlot, number: u32, parent: u32 },
+    Node { node: &'static Node, start: u64 },
+}
+
+/// An open span that the fast paths do not end.
+#[derive(Debug)]
+struct Open {
+    /// Number in the table.
+    number: u32,
+    target: Target,
+    baseline: Option<Baseline>,
+}
+
+/// A span that began by the rules of [`Owned::begin`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    /// Number in the table, 0 if the span is not recorded.
+    pub(crate) number: u32,
+    way: u32,
+}
+
+impl Begun {
+    pub(crate) const OFF: Self = Self { number: 0, way: 0 };
+
+    #[inline]
+    pub(crate) fn way(self) -> Way {
+        match self.way {
+            0 => Way::Off,
+            1 => Way::Skipped,
+            2 => Way::Listed { kept: false },
+            _ => Way::Listed { kept: true },
+        }
+    }
+}
+
+/// A span that ends by the rules of [`Owned::end`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending {
+    Slot { slot: &'static Slot, index: u32, parent: u32 },
+    Node { node: &'static Node, start: u64 },
+    Listed(u32),
+}
+
+/// What this thread has in one recording.
+pub(crate) struct Owned {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) position: Position,
+    open: Vec<Open>,
+    last_number: u32,
+}
+
+impl Owned {
+    pub(crate) fn new(lane: Arc<Lane>, position: Position, recording: Arc<Recording>) -> Self {
+        // With room, so that what a span allocates is seldom the profiler's own.
+        Self { lane, recording, position, open: Vec::with_capacity(64), last_number: 0 }
+    }
+
+    /// Leaves the lane, since the thread ends.
+    pub(crate) fn park(self) {
+        self.lane.park(self.position.closed());
+        // Whoever comes second, this thread or the one that finishes the recording, finds the position and releases.
+        if self.recording.is_read() && self.lane.adopt().is_some() {
+            self.lane.release();
+        }
+    }
+
+    /// Gives the buffers of a finished recording back.
+    pub(crate) fn release(self) {
+        self.lane.release();
+    }
+
+    /// The way spans take.
+    pub(crate) fn path(&self) -> Path {
+        let options = &self.recording.options;
+        if self.recording.sampling.load(Relaxed) > 1 || !options.measures.is_none() {
+            return Path::Other;
+        }
+        match options.mode {
+            Mode::Off => Path::Off,
+            Mode::Full { .. } if !self.position.is_overflowed => Path::Full,
+            Mode::Full { .. } | Mode::Aggregate => Path::Aggregate,
+            Mode::Ring { .. } => Path::Other,
+        }
+    }
+
+    /// Starts a span by any rule.
+    pub(crate) fn begin(&mut self, hot: &Hot, site: &'static Site) -> Begun {
+        if hot.skipping.get() {
+            return Begun::OFF;
+        }
+        if self.is_skipped(hot) {
+            hot.skipping.set(true);
+            self.lane.skip();
+            return self.list(Target::Skipped, None, 1);
+        }
+        let measures = self.recording.options.measures.and(site.measures);
+        // A first registration allocates: before the measurement.
+        site.id();
+        let baseline = (!measures.is_none()).then(|| Baseline::take(measures));
+        let target = match self.recording.options.mode {
+            Mode::Off => None,
+            Mode::Ring { .. } => self.begin_in_ring(site),
+            Mode::Aggregate => self.begin_in_tree(hot, site),
+            Mode::Full { .. } => self.begin_in_slot(hot, site),
+        };
+        match target {
+            None => Begun::OFF,
+            Some(target) => self.list(target, baseline, if matches!(target, Target::Node { .. }) { 2 } else { 3 }),
+        }
+    }
+
+    fn list(&mut self, target: Target, baseline: Option<Baseline>, way: u32) -> Begun {
+        self.last_number = self.last_number.checked_add(1).unwrap_or(1);
+        self.open.push(Open { number: self.last_number, target, baseline });
+        Begun { number: self.last_number, way }
+    }
+
+    /// Where the span of a guard is written.
+    fn target(&self, guard: &Guard) -> Option<Target> {
+        match (guard.way, guard.slot, guard.node) {
+            (Way::Slot, Some(slot), _) => Some(Target::Slot { slot, index: guard.index, parent: guard.parent }),
+            (Way::Node, _, Some(node)) => Some(Target::Node { node, start: guard.start }),
+            (Way::Listed { .. }, ..) => {
+                self.open.iter().rfind(|open| open.number == guard.index).map(|open| open.target)
+            }
+            _ => None,
+        }
+    }
+
+    /// True if sampling skips the span about to begin, with everything inside.
+    fn is_skipped(&mut self, hot: &Hot) -> bool {
+        let one_in = self.recording.sampling.load(Relaxed);
+        let is_outermost = self.position.ring.as_ref().map_or(hot.is_outermost(), |ring| ring.current == NONE);
+        if one_in <= 1 || !is_outermost {
+            return false;
+        }
+        let turn = self.position.turn;
+        self.position.turn = turn.wrapping_add(1);
+        turn % one_in != 0
+    }
+
+    fn begin_in_slot(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
+        if hot.at.get() >= hot.slots.get().len() && !self.position.is_overflowed {
+            self.more_room(hot);
+        }
+        let at = hot.at.get();
+        let Some(slot) = hot.slots.get().get(at).filter(|_| !self.position.is_overflowed) else {
+            return self.begin_in_tree(hot, site);
+        };
+        let index = hot.base.get().wrapping_add(at as u32);
+        hot.at.set(at + 1);
+        let parent = hot.current.replace(index);
+        slot.prepare(site.id(), parent);
+        slot.begin(ticks());
+        Some(Target::Slot { slot, index, parent })
+    }
+
+    /// Takes the next chunk of slots, or turns to aggregation if the budget is used up.
+    #[cold]
+    fn more_room(&mut self, hot: &Hot) {
+        let start = ticks();
+        let used = hot.base.get().saturating_add(hot.slots.get().len() as u32);
+        let more = if hot.slots.get().len().is_multiple_of(CHUNK) { self.lane.more_slots() } else { None };
+        let Some(chunk) = more else {
+            self.position.is_overflowed = true;
+            hot.node.set(self.node_of(hot, hot.current.get()));
+            hot.path.set(self.path());
+            return;
+        };
+        hot.base.set(used);
+        hot.slots.set(chunk);
+        hot.at.set(1);
+        if let Some(slot) = chunk.first() {
+            slot.prepare(ROOM.id(), hot.current.get());
+            slot.begin(start);
+            slot.end(ticks());
+        }
+    }
+
+    /// The node with the path of a span that was kept in a slot; created if necessary.
+    fn node_of(&mut self, hot: &Hot, index: u32) -> u32 {
+        let mut sites = Vec::new();
+        let mut at = index;
+        while let Some(slot) = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at)) {
+            sites.push(slot.site());
+            at = slot.parent();
+        }
+        let below = |node, site| self.child(node, site).map_or(node, Node::number);
+        sites.into_iter().rev().fold(hot.root.get(), below)
+    }
+
+    /// The child of a node at `site`, created if necessary; `None` if the tree is full.
+    fn child(&mut self, parent: u32, site: u32) -> Option<&'static Node> {
+        if let Some(known) = node::child(node::node(parent)?, site) {
+            return Some(known);
+        }
+        if self.position.next_node >= self.position.end_node {
+            (self.position.next_node, self.position.end_node) = self.lane.more_nodes()?;
+        }
+        let number = self.position.next_node;
+        self.position.next_node += 1;
+        node::adopt(parent, number, site)
+    }
+
+    fn begin_in_tree(&mut self, hot: &Hot, site: &'static Site) -> Option<Target> {
+        let Some(node) = self.child(hot.node.get(), site.id()) else {
+            self.lane.lose();
+            return None;
+        };
+        hot.node.set(node.number());
+        node.begin();
+        Some(Target::Node { node, start: ticks() })
+    }
+
+    fn begin_in_ring(&mut self, site: &'static Site) -> Option<Target> {
+        let begun = self.position.ring.as_mut().and_then(|ring| ring.begin(&self.lane.ring, site.id(), ticks));
+        if begun.is_none() {
+            self.lane.lose();
+        }
+        begun.map(|(slot, number, parent)| Target::Ring { slot, number, parent })
+    }
+
+    /// Ends a span by any rule.
+    pub(crate) fn end(&mut self, hot: &Hot, ending: Ending, now: u64) {
+        let target = match ending {
+            Ending::Slot { slot, index, parent } => Target::Slot { slot, index, parent },
+            Ending::Node { node, start } => Target::Node { node, start },
+            Ending::Listed(number) => {
+                let Some(at) = self.open.iter().rposition(|open| open.number == number) else { return };
+                let open = self.open.remove(at);
+                if let Some(baseline) = open.baseline {
+                    self.finish_measuring(open.target, baseline);
+                }
+                open.target
+            }
+        };
+        match target {
+            Target::Skipped => hot.skipping.set(false),
+            Target::Slot { slot, index, parent } => {
+                slot.end(now);
+                self.leave_slot(hot, index, parent);
+            }
+            Target::Ring { slot, number, parent } => {
+                if let Some(ring) = self.position.ring.as_mut() {
+                    ring.end(slot, number, parent, now);
+                }
+            }
+            Target::Node { node, start } => {
+                node.end(now.saturating_sub(start), hot.ns_per_tick.get());
+                if is_around(hot.node.get(), node.number(), 0, |number| Some(node::node(number)?.parent())) {
+                    hot.node.set(node.parent());
+                }
+            }
+        }
+    }
+
+    /// Makes the parent of a span that ended the current one. A guard may outlive guards created after it: spans still
+    /// open inside get no more children, and have no effect here when they end.
+    fn leave_slot(&mut self, hot: &Hot, index: u32, parent: u32) {
+        if is_around(hot.current.get(), index, NONE, |index| Some(self.lane.slot(index)?.parent())) {
+            hot.current.set(parent);
+            if self.position.is_overflowed {
+                hot.node.set(self.node_of(hot, parent));
+            }
+        }
+    }
+
+    fn finish_measuring(&mut self, target: Target, baseline: Baseline) {
+        let mut measured = Detail::default();
+        baseline.finish(&mut measured);
+        match target {
+            Target::Node { node, .. } => node.add(&measured),
+            Target::Ring { slot, .. } => slot.detail(|detail| {
+                detail.cpu_ns = measured.cpu_ns;
+                detail.memory = measured.memory;
+                detail.rss_bytes = measured.rss_bytes;
+            }),
+            Target::Slot { slot, .. } => {
+                let facts = [
+                    measured.cpu_ns.map(Fact::Cpu),
+                    measured.memory.map(Fact::Memory),
+                    measured.rss_bytes.map(Fact::Resident),
+                ];
+                if let Some((row, _)) = self.row(slot) {
+                    facts.into_iter().flatten().for_each(|fact| self.lane.add_fact(row, fact));
+                }
+            }
+            Target::Skipped => {}
+        }
+    }
+
+    /// The row of a span and its number, created if necessary.
+    fn row(&mut self, slot: &Slot) -> Option<(u32, &'static Row)> {
+        let position = &mut self.position;
+        let known = slot.row();
+        let number = if known != 0 { known - 1 } else { position.next_row };
+        if number >= position.row_room {
+            // A chunk shortened by the budget is the last one.
+            let more = if position.row_room.is_multiple_of(CHUNK as u32) { self.lane.more_rows() } else { None };
+            let Some(chunk) = more else {
+                self.lane.lose_detail();
+                return None;
+            };
+            position.row_room += chunk.len() as u32;
+            position.rows.push(chunk);
+        }
+        let row: &'static Row = position.rows.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        if known == 0 {
+            position.next_row += 1;
+            slot.set_row(number + 1);
+        }
+        Some((number, row))
+    }
+
+    pub(crate) fn count(&mut self, guard: &Guard, counters: Counters) {
+        match self.target(guard) {
+            Some(Target::Slot { slot, .. }) => {
+                if let Some((_, row)) = self.row(slot) {
+                    row.add(counters);
+                }
+            }
+            Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.counters = detail.counters.plus(counters)),
+            Some(Target::Node { node, .. }) => node.add(&Detail { counters, ..Detail::default() }),
+            Some(Target::Skipped) | None => {}
+        }
+    }
+
+    /// Adds an argument to a span that is kept; aggregates have none.
+    pub(crate) fn argue(&mut self, guard: &Guard, name: &'static str, value: Value) {
+        match self.target(guard) {
+            Some(Target::Slot { slot, .. }) => {
+                if let Some((row, _)) = self.row(slot) {
+                    self.lane.add_fact(row, Fact::Arg(name, value));
+                }
+            }
+            Some(Target::Ring { slot, .. }) => slot.detail(|detail| detail.args.push((name.to_string(), value))),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn set_cause(&mut self, guard: &Guard, link: u32) {
+        match self.target(guard) {
+            Some(Target::Slot { slot, parent: NONE, .. }) => {
+                if let Some((_, row)) = self.row(slot) {
+                    row.set_cause(link);
+                }
+            }
+            Some(Target::Ring { slot, parent: NONE, .. }) => slot.detail(|detail| detail.cause = link),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn link(&self, guard: &Guard, issue: impl FnOnce() -> u32) -> u32 {
+        match self.target(guard) {
+            Some(Target::Slot { slot, .. }) => link_of(slot, issue),
+            Some(Target::Ring { slot, .. }) => link_of(&slot.slot, issue),
+            _ => 0,
+        }
+    }
+
+    /// The link of the innermost open span, if it is kept one by one; otherwise 0.
+    pub(crate) fn current_link(&self, hot: &Hot, issue: impl FnOnce() -> u32) -> u32 {
+        if let Some(ring) = &self.position.ring {
+            let innermost = self.open.iter().rev().find_map(|open| match open.target {
+                Target::Ring { slot, number, .. } if number == ring.current => Some(slot),
+                _ => None,
+            });
+            return innermost.map_or(0, |slot| link_of(&slot.slot, issue));
+        }
+        let current = Some(hot.current.get()).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at));
+        current.map_or(0, |slot| link_of(slot, issue))
+    }
+}
+
+/// The link of a slot, issued by `issue` if it has none yet.
+fn link_of(slot: &Slot, issue: impl FnOnce() -> u32) -> u32 {
+    if slot.link() == 0 {
+        slot.set_link(issue());
+    }
+    slot.link()
+}
+
+/// True if `wanted` is `from` or one of its parents; `none` ends the way up.
+fn is_around(from: u32, wanted: u32, none: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
+    let mut at = Some(from);
+    while let Some(number) = at.filter(|number| *number != none) {
+        if number == wanted {
+            return true;
+        }
+        at = parent(number);
+    }
+    false
+}

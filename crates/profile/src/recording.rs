@@ -1,0 +1,294 @@
+//! A recording: the time between start and finish of a profiler, and what its threads wrote.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::clock::{Calibration, calibration, ticks};
+use crate::cost;
+use crate::environment;
+use crate::heap;
+use crate::lane::{self, Lane};
+use crate::node;
+use crate::options::{Measures, Mode, Options};
+use crate::pool::Budget;
+use crate::position::{Hot, Position};
+use crate::ring::Ring;
+use crate::site;
+use crate::sync::locked;
+use crate::trace::{SiteInfo, Span, Trace, TraceLane};
+
+/// Changes whenever a recording starts, stops or changes its rules; 0 while none records. Every span reads it first.
+pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// The recordings of this process.
+struct Registry {
+    last_epoch: u32,
+    last_generation: u32,
+    running: Vec<Arc<Recording>>,
+    /// The recording of the threads that entered no profiler.
+    process: Option<Arc<Recording>>,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { last_epoch: 0, last_generation: 0, running: Vec::new(), process: None });
+
+impl Registry {
+    /// Makes every thread look again before its next span.
+    fn changed(&mut self) {
+        let is_on = self.running.iter().any(|recording| recording.is_enabled());
+        self.last_generation = self.last_generation.checked_add(1).unwrap_or(1);
+        GENERATION.store(if is_on { self.last_generation } else { 0 }, Relaxed);
+    }
+}
+
+/// The recording of the threads that entered no profiler.
+pub(crate) fn of_process() -> Option<Arc<Recording>> {
+    locked(&REGISTRY).process.clone()
+}
+
+/// From this many lanes on, new threads continue the lanes of threads that ended.
+const MANY_LANES: usize = 256;
+/// Threads recorded at the same time.
+const MOST_LANES: usize = 4096;
+
+/// One recording of a profiler.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// Never 0, and of no other recording.
+    pub(crate) epoch: u32,
+    pub(crate) options: Options,
+    pub(crate) sampling: AtomicU32,
+    budget: Arc<Budget>,
+    start: u64,
+    started_unix_ns: u64,
+    pid: u32,
+    ns_per_tick: f64,
+    enabled: AtomicBool,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    /// Lanes of devices, and spans of devices that were refused.
+    streams: Mutex<Vec<TraceLane>>,
+    facts: Mutex<Vec<(String, crate::detail::Value)>>,
+    lost: AtomicU64,
+    /// True once the buffers may be reused. Held locked while they are read.
+    read: Mutex<bool>,
+}
+
+impl Recording {
+    /// Starts a recording; `None` if it is to serve the whole process and another one does so.
+    pub(crate) fn start(options: Options, is_of_process: bool) -> Option<Arc<Self>> {
+        let ns_per_tick = calibration().ns_per_tick;
+        let mut registry = locked(&REGISTRY);
+        if is_of_process && registry.process.is_some() {
+            return None;
+        }
+        registry.last_epoch = registry.last_epoch.checked_add(1).unwrap_or(1);
+        let bytes = if let Mode::Full { bytes } = options.mode { bytes } else { DETAILS };
+        if let Mode::Full { .. } = options.mode {
+            lane::prepare(bytes);
+        }
+        if options.measures.has(Measures::MEMORY) {
+            heap::watch();
+        }
+        let recording = Arc::new(Self {
+            epoch: registry.last_epoch,
+            enabled: AtomicBool::new(options.mode != Mode::Off),
+            sampling: AtomicU32::new(options.sampling),
+            options,
+            budget: Arc::new(Budget::new(bytes)),
+            started_unix_ns: environment::unix_ns(),
+            pid: std::process::id(),
+            ns_per_tick,
+            lanes: Mutex::default(),
+            streams: Mutex::default(),
+            facts: Mutex::default(),
+            lost: AtomicU64::new(0),
+            read: Mutex::new(false),
+            start: ticks(),
+        });
+        registry.running.push(recording.clone());
+        if is_of_process {
+            registry.process = Some(recording.clone());
+        }
+        registry.changed();
+        Some(recording)
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.load(Relaxed)
+    }
+
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        if self.enabled.swap(enabled, Relaxed) != enabled {
+            locked(&REGISTRY).changed();
+        }
+    }
+
+    pub(crate) fn set_sampling(&self, one_in: u32) {
+        self.sampling.store(one_in, Relaxed);
+        locked(&REGISTRY).changed();
+    }
+
+    /// A lane for a thread with this name.
+    pub(crate) fn join(&self, name: Option<&str>) -> Option<(Arc<Lane>, Position)> {
+        let mut lanes = locked(&self.lanes);
+        if lanes.len() >= MANY_LANES {
+            let same = lanes.iter().filter(|lane| lane.is_named(name));
+            let found = same.chain(lanes.iter()).find_map(|lane| Some((lane.clone(), lane.adopt()?)));
+            if found.is_some() || lanes.len() >= MOST_LANES {
+                return found;
+            }
+        }
+        let name = name.map_or_else(|| format!("thread {}", lanes.len()), str::to_string);
+        let lane = Arc::new(Lane::new(name, self.budget.clone()));
+        let ring = if let Mode::Ring { spans } = self.options.mode { Some(Ring::new(spans)) } else { None };
+        let hot = Hot::new();
+        hot.epoch.set(self.epoch);
+        hot.ns_per_tick.set(self.ns_per_tick);
+        let mut position = Position::new(hot, ring);
+        if !matches!(self.options.mode, Mode::Ring { .. }) {
+            let (root, end) = lane.more_nodes()?;
+            position.saved.root.set(root);
+            position.saved.node.set(root);
+            (position.next_node, position.end_node) = (root + 1, end);
+        }
+        if let (Mode::Full { .. }, Some(slots)) = (self.options.mode, lane.more_slots()) {
+            position.saved.slots.set(slots);
+        }
+        lanes.push(lane.clone());
+        Some((lane, position))
+    }
+
+    /// Counts a span that found no lane.
+    pub(crate) fn lose(&self) {
+        self.lost.fetch_add(1, Relaxed);
+    }
+
+    /// Adds the spans of a device.
+    pub(crate) fn add_stream(&self, lane: TraceLane) {
+        let mut streams = locked(&self.streams);
+        match streams.iter_mut().find(|known| known.name == lane.name && known.kind == lane.kind) {
+            Some(known) => append(known, lane),
+            None => streams.push(lane),
+        }
+    }
+
+    /// Adds a fact to the environment of the trace, or replaces it.
+    pub(crate) fn add_fact(&self, name: String, value: crate::detail::Value) {
+        let mut facts = locked(&self.facts);
+        match facts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => facts.push((name, value)),
+        }
+    }
+
+    /// Ticks at the start.
+    pub(crate) fn begun_at(&self) -> u64 {
+        self.start
+    }
+
+    /// The trace so far; empty if the recording has finished.
+    pub(crate) fn snapshot(&self) -> Trace {
+        let is_read = locked(&self.read);
+        if *is_read { Trace::in_nanoseconds() } else { self.trace(ticks()) }
+    }
+
+    /// Stops recording and returns the trace. Spans that are still open have no duration.
+    pub(crate) fn finish(&self) -> Trace {
+        self.stop();
+        let end = ticks();
+        let mut is_read = locked(&self.read);
+        if *is_read {
+            return Trace::in_nanoseconds();
+        }
+        let trace = self.trace(end);
+        *is_read = true;
+        self.release_parked();
+        trace
+    }
+
+    /// Stops recording and forgets the spans.
+    pub(crate) fn discard(&self) {
+        self.stop();
+        *locked(&self.read) = true;
+        self.release_parked();
+    }
+
+    /// True once the buffers of its lanes may be reused.
+    pub(crate) fn is_read(&self) -> bool {
+        *locked(&self.read)
+    }
+
+    fn stop(&self) {
+        let mut registry = locked(&REGISTRY);
+        let count = registry.running.len();
+        registry.running.retain(|recording| recording.epoch != self.epoch);
+        if registry.running.len() == count {
+            return;
+        }
+        registry.process.take_if(|recording| recording.epoch == self.epoch);
+        registry.changed();
+        drop(registry);
+        self.enabled.store(false, Relaxed);
+        if self.options.measures.has(Measures::MEMORY) {
+            heap::unwatch();
+        }
+    }
+
+    /// Reuses the buffers of threads that have ended; threads that live give theirs back before their next span.
+    fn release_parked(&self) {
+        for lane in locked(&self.lanes).iter() {
+            if lane.adopt().is_some() {
+                lane.release();
+            }
+        }
+    }
+
+    fn trace(&self, end: u64) -> Trace {
+        let clock = calibration();
+        let lanes = locked(&self.lanes).clone();
+        let mut tracks = Vec::new();
+        if self.options.measures.has(Measures::MEMORY) {
+            tracks.extend(heap::track(self.start, end));
+        }
+        let mut environment = environment::facts(&self.options, self.pid);
+        environment.extend(locked(&self.facts).iter().cloned());
+        let threads = lanes.iter().map(|lane| lane.read(&clock, self.options.mode));
+        let streams = locked(&self.streams).clone();
+        Trace {
+            name: environment::name(&self.options),
+            environment,
+            started_unix_ns: self.started_unix_ns,
+            start: self.start,
+            end,
+            clock,
+            lanes: threads.chain(streams).collect(),
+            // After the lanes, so that every site of a span is known.
+            sites: site::sites().iter().map(|site| SiteInfo::of(site)).collect(),
+            lost: self.lost.load(Relaxed),
+            sampled_out: lanes.iter().map(|lane| lane.sampled_out.load(Relaxed)).sum(),
+            tracks,
+            cost: cost::known(),
+            activities: Vec::new(),
+        }
+    }
+
+    /// Clock for device timelines.
+    pub(crate) fn clock() -> Calibration {
+        calibration()
+    }
+}
+
+/// Adds the spans of a stream to those known; streams have no nested spans.
+fn append(known: &mut TraceLane, more: TraceLane) {
+    let offset = known.details.len() as u32;
+    let ext = |ext: u32| if ext == 0 { 0 } else { ext + offset };
+    known.spans.extend(more.spans.into_iter().map(|span| Span { ext: ext(span.ext), ..span }));
+    known.spans.sort_by_key(|span| span.start);
+    known.details.extend(more.details);
+    known.dropped += more.dropped;
+}
+
+/// Budget of details where the mode has none: counters and arguments of spans in ring mode live in the ring.
+const DETAILS: u64 = 1 << 20;
+
+const _: () = assert!(node::BLOCK > 2);

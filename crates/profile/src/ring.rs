@@ -1,0 +1,214 @@
+//! The last spans of a thread: slots in a ring, freed in the order in which their spans ended.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::detail::Detail;
+use crate::pool::{CHUNK, Pool};
+use crate::slot::Slot;
+use crate::sync::{AtomicU64, fence, locked};
+use crate::trace::{NONE, Span};
+
+/// A slot that other spans will use again. Its parent is a span number, since the parent's slot may be reused first.
+#[derive(Debug, Default)]
+pub(crate) struct RingSlot {
+    pub(crate) slot: Slot,
+    /// Number of the span among those of its thread; 0 while the slot is unused or written.
+    number: AtomicU64,
+    /// Locked by the owner only for spans that have details, and by readers.
+    detail: Mutex<Option<Box<Detail>>>,
+}
+
+impl RingSlot {
+    fn begin(&self, number: u32, site: u32, parent: u32, ticks: impl Fn() -> u64) {
+        self.number.store(0, Relaxed);
+        fence(Release);
+        self.slot.prepare(site, parent);
+        self.slot.begin(ticks());
+        self.number.store(u64::from(number), Release);
+    }
+
+    /// Makes the slot unused.
+    fn clear(&self) {
+        self.number.store(0, Relaxed);
+        if let Some(detail) = locked(&self.detail).take() {
+            drop(detail);
+        }
+    }
+
+    /// Changes the details of the span.
+    pub(crate) fn detail(&self, change: impl FnOnce(&mut Detail)) {
+        change(locked(&self.detail).get_or_insert_default());
+    }
+
+    /// Number, span and details, all of one span; `None` if the slot is unused or changes at this moment.
+    fn read(&self) -> Option<(u32, Span, Option<Detail>)> {
+        let number = self.number.load(Acquire);
+        let span = self.slot.read()?;
+        let detail = locked(&self.detail).as_deref().cloned();
+        fence(Acquire);
+        (number != 0 && self.number.load(Relaxed) == number).then_some((number as u32, span, detail))
+    }
+}
+
+static POOL: Pool<RingSlot> = Pool::new();
+
+/// The chunks of a lane in ring mode, as its reader sees them.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks(Mutex<Vec<&'static [RingSlot]>>);
+
+impl Chunks {
+    /// The spans in the order in which they began, with parents by index, and their details.
+    pub(crate) fn read(&self) -> (Vec<Span>, Vec<Detail>) {
+        let chunks = locked(&self.0).clone();
+        let mut found: Vec<_> = chunks.iter().flat_map(|chunk| chunk.iter()).filter_map(RingSlot::read).collect();
+        found.sort_unstable_by_key(|(number, span, _)| (span.start, *number));
+        let mut by_number: Vec<(u32, u32)> =
+            found.iter().zip(0..).map(|((number, ..), index)| (*number, index)).collect();
+        by_number.sort_unstable();
+        let index_of = |number: u32| {
+            let at = by_number.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+            by_number.get(at).map(|(_, index)| *index)
+        };
+        let mut details = Vec::new();
+        let spans = found.into_iter().zip(0..).map(|((_, span, detail), index)| {
+            // The parent of an old span may be gone, or unread because it was written at this moment.
+            let parent = index_of(span.parent).filter(|parent| *parent < index).unwrap_or(NONE);
+            let ext = match detail {
+                Some(detail) => {
+                    details.push(detail);
+                    details.len() as u32
+                }
+                None => 0,
+            };
+            Span { parent, ext, ..span }
+        });
+        (spans.collect(), details)
+    }
+
+    /// Gives the chunks back; the owner has ended.
+    pub(crate) fn release(&self) {
+        POOL.give(locked(&self.0).drain(..));
+    }
+}
+
+/// What the owner of a lane knows of its ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    room: usize,
+    free: Vec<&'static RingSlot>,
+    ended: VecDeque<&'static RingSlot>,
+    /// Open spans, number and parent, in the order in which they began.
+    open: Vec<(u32, u32)>,
+    last: u32,
+    /// Innermost open span, or [`NONE`].
+    pub(crate) current: u32,
+}
+
+/// Open spans of one thread in ring mode; more are a leak of guards.
+const MOST_OPEN: usize = 1 << 20;
+
+impl Ring {
+    pub(crate) fn new(spans: u32) -> Self {
+        Self {
+            room: spans as usize,
+            free: Vec::new(),
+            ended: VecDeque::new(),
+            open: Vec::new(),
+            last: 0,
+            current: NONE,
+        }
+    }
+
+    /// Begins a span; returns its slot, its number and its parent. `None` if too many are open.
+    pub(crate) fn begin(
+        &mut self,
+        chunks: &Chunks,
+        site: u32,
+        ticks: impl Fn() -> u64,
+    ) -> Option<(&'static RingSlot, u32, u32)> {
+        if self.open.len() >= MOST_OPEN {
+            return None;
+        }
+        if self.free.is_empty() {
+            let chunk = POOL.take(RingSlot::clear);
+            locked(&chunks.0).push(chunk);
+            self.free.reserve(CHUNK);
+            self.free.extend(chunk);
+        }
+        let slot = self.free.pop()?;
+        // 0 marks unused slots and the largest number stands for no span.
+        self.last = if self.last >= NONE - 1 { 1 } else { self.last + 1 };
+        let (number, parent) = (self.last, self.current);
+        self.open.push((number, parent));
+        self.current = number;
+        slot.begin(number, site, parent, ticks);
+        Some((slot, number, parent))
+    }
+
+    /// Ends a span and frees the oldest one if the ring is full.
+    pub(crate) fn end(&mut self, slot: &'static RingSlot, number: u32, parent: u32, ticks: u64) {
+        slot.slot.end(ticks);
+        if self.is_open_around(number) {
+            self.current = parent;
+        }
+        if let Some(at) = self.open.iter().rposition(|(open, _)| *open == number) {
+            self.open.remove(at);
+        }
+        self.ended.push_back(slot);
+        if self.ended.len() > self.room
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            oldest.clear();
+            self.free.push(oldest);
+        }
+    }
+
+    /// True if `number` is the innermost open span or around it.
+    fn is_open_around(&self, number: u32) -> bool {
+        let mut at = self.current;
+        while at != NONE {
+            if at == number {
+                return true;
+            }
+            let known = self.open.iter().rev().find(|(open, _)| *open == at);
+            at = known.map_or(NONE, |(_, parent)| *parent);
+        }
+        false
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// A slot is reused while a reader looks at it: the reader gets one of the two spans or nothing.
+    #[test]
+    fn loom_a_reused_slot_is_never_mixed() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let slot = Arc::new(RingSlot::default());
+            slot.begin(1, 11, NONE, || 10);
+            slot.slot.end(12);
+            let reader = slot.clone();
+            let read = thread::spawn(move || {
+                let number = reader.number.load(Acquire);
+                let span = reader.slot.read();
+                fence(Acquire);
+                (number != 0 && reader.number.load(Relaxed) == number).then_some((number, span))
+            });
+            slot.begin(2, 22, 1, || 20);
+            match read.join().expect("the reader does not panic") {
+                None => {}
+                Some((1, span)) => assert_eq!(span.map(|span| (span.start, span.end, span.site)), Some((10, 12, 11))),
+                Some((2, span)) => assert_eq!(span.map(|span| (span.start, span.end, span.site)), Some((20, 0, 22))),
+                Some(other) => panic!("an unknown span: {other:?}"),
+            }
+        });
+    }
+}

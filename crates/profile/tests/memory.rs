@@ -1,0 +1,142 @@
+//! What the profiler allocates, and what it says of the allocations of spans, in a program that counts them.
+
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ellwand_profile::alloc::{Counting, counts};
+use ellwand_profile::{Measures, Mode, Options, Profiler, span};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The tests count bytes of the whole process, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn allocated() -> u64 {
+    counts().unwrap().allocated_bytes
+}
+
+fn work(spans: usize) {
+    for round in 0..spans / 4 {
+        let _outer = span!("outer", bytes = 64_u64);
+        drop(span!("first"));
+        drop(span!("second"));
+        if round % 2 == 0 {
+            drop(span!("even"));
+        } else {
+            drop(span!("odd"));
+        }
+    }
+}
+
+#[test]
+fn aggregation_allocates_nothing_after_its_first_spans() {
+    let _turn = turn();
+    let profiler = Profiler::new(Options::new(Mode::Aggregate));
+    let _entered = profiler.enter();
+    work(100);
+    let before = allocated();
+    work(if cfg!(miri) { 1_000 } else { 2_000_000 });
+    // The test harness allocates a little for the results of other tests.
+    let bytes = allocated() - before;
+    assert!(bytes < 64 << 10, "{bytes} bytes allocated by 2 000 000 spans");
+}
+
+#[test]
+fn a_full_ring_allocates_nothing() {
+    let _turn = turn();
+    let profiler = Profiler::new(Options::new(Mode::Ring { spans: 3_000 }));
+    let _entered = profiler.enter();
+    let plain = |spans: usize| (0..spans).for_each(|_| drop(span!("plain")));
+    plain(10_000);
+    let before = allocated();
+    plain(100_000);
+    let bytes = allocated() - before;
+    assert!(bytes < 64 << 10, "{bytes} bytes allocated by 100 000 spans");
+}
+
+#[test]
+fn full_mode_takes_32_bytes_a_span_and_keeps_its_budget() {
+    let _turn = turn();
+    // The first recording creates the pool's first buffers; these are reused, so measure what goes beyond them.
+    let budget = 48 << 20;
+    let profiler = Profiler::new(Options::new(Mode::Full { bytes: budget }));
+    let entered = profiler.enter();
+    (0..600_000).for_each(|_| drop(span!("plain")));
+    let before = allocated();
+    let spans = 400_000;
+    (0..spans).for_each(|_| drop(span!("plain")));
+    let per_span = (allocated() - before) as f64 / f64::from(spans);
+    assert!((31.0..33.5).contains(&per_span), "{per_span} bytes a span");
+    (0..2_000_000).for_each(|_| drop(span!("plain")));
+    drop(entered);
+    let trace = profiler.finish();
+    assert!(trace.spans() <= budget / 32 && trace.spans() > budget / 32 - 2048);
+    assert!(trace.dropped() > 1_000_000);
+}
+
+#[test]
+fn spans_know_their_allocations_and_the_heap_has_a_track() {
+    let _turn = turn();
+    let options = Options { measures: Measures::MEMORY, ..Options::default() };
+    let profiler = Profiler::new(options);
+    let entered = profiler.enter();
+    {
+        let _outer = span!("outer");
+        let kept = black_box(vec![1_u8; 3 << 20]);
+        {
+            let _inner = span!("inner");
+            drop(black_box(vec![1_u8; 1 << 20]));
+        }
+        drop(kept);
+    }
+    drop(entered);
+    let trace = profiler.finish();
+    let lane = &trace.lanes[0];
+    let memory = |index: usize| lane.detail_of(&lane.spans[index]).unwrap().memory.unwrap();
+    let (outer, inner) = (memory(0), memory(1));
+    assert!((1 << 20..(1 << 20) + 50_000).contains(&inner.peak_bytes), "{inner:?}");
+    assert!((4 << 20..(4 << 20) + 100_000).contains(&outer.peak_bytes), "{outer:?}");
+    assert!(outer.allocated_bytes >= 4 << 20 && outer.freed_bytes >= 4 << 20 && outer.allocations >= 2);
+    assert!(inner.allocated_bytes >= 1 << 20 && inner.allocated_bytes < 3 << 20);
+    let heap = trace.tracks.iter().find(|track| track.name == "heap").unwrap();
+    let values: Vec<f64> = heap.points.iter().map(|point| point.1).collect();
+    let (least, most) = values.iter().fold((f64::MAX, 0_f64), |(a, b), value| (a.min(*value), b.max(*value)));
+    assert!(most - least >= f64::from(4 << 20) - 600_000.0, "{least} {most}");
+    assert!(heap.points.is_sorted_by_key(|point| point.0));
+    assert!(heap.points.iter().all(|point| (trace.start..=trace.end).contains(&point.0)));
+}
+
+#[test]
+fn aggregates_sum_allocations_and_processor_time() {
+    let _turn = turn();
+    let measures = Measures::MEMORY.and(Measures::CPU);
+    let profiler = Profiler::new(Options { measures, ..Options::new(Mode::Aggregate) });
+    let entered = profiler.enter();
+    for _ in 0..10 {
+        let _span = span!("box");
+        drop(black_box(Box::new([0_u64; 100])));
+    }
+    drop(entered);
+    let trace = profiler.finish();
+    let sums = &trace.lanes[0].totals[0].sums;
+    let memory = sums.memory.unwrap();
+    assert_eq!((memory.allocations, memory.allocated_bytes, memory.freed_bytes), (10, 8000, 8000));
+    assert_eq!(memory.peak_bytes, 800);
+    assert!(cfg!(miri) || !cfg!(target_os = "linux") || sums.cpu_ns.is_some());
+}
+
+#[test]
+fn blocks_freed_by_another_thread_balance() {
+    let _turn = turn();
+    let before = counts().unwrap();
+    let blocks: Vec<Vec<u8>> = (0..100).map(|_| vec![1_u8; 100_000]).collect();
+    std::thread::spawn(move || drop(blocks)).join().unwrap();
+    let after = counts().unwrap();
+    assert!(after.allocated_bytes - before.allocated_bytes >= 10_000_000);
+    assert!(after.live_bytes.abs_diff(before.live_bytes) < 1_000_000);
+}
