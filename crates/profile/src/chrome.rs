@@ -184,6 +184,7 @@ fn arguments(json: &mut Encoder, detail: &Detail) {
         ("freed_bytes", memory.map(|memory| memory.freed_bytes)),
         ("peak_bytes", memory.map(|memory| memory.peak_bytes)),
         ("rss_bytes", detail.rss_bytes),
+        ("cause", declared(detail.cause.into())),
     ];
     for (name, value) in counts {
         if let Some(value) = value {

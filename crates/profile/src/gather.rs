@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counters::Counters;
-use crate::detail::{MemoryUse, Total};
+use crate::detail::{Detail, MemoryUse, Total};
 use crate::inner::Inner;
 use crate::kind::{Kind, LaneKind};
 use crate::summary::Row;
@@ -57,14 +57,7 @@ impl Gathered {
         self.seen_on(lane);
         let duration = trace.duration_ns(span);
         if let Some(detail) = trace.lanes[lane].detail_of(span) {
-            self.counters = self.counters.plus(detail.counters);
-            if let Some(memory) = detail.memory.filter(|_| outermost) {
-                self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
-            }
-            if let Some(cpu) = detail.cpu_ns.filter(|_| outermost && !span.is_open()) {
-                self.cpu_ns = Some(self.cpu_ns.unwrap_or(0).saturating_add(cpu));
-                self.waiting_ns += (duration - cpu as f64).max(0.0);
-            }
+            self.resources(detail, duration, outermost, !span.is_open());
         }
         if span.is_open() {
             self.open += 1;
@@ -95,6 +88,7 @@ impl Gathered {
         if outermost {
             self.total_ns += total.total_ns;
         }
+        self.resources(&total.sums, total.total_ns, outermost, true);
         let sum = &mut self.aggregated;
         sum.count = sum.count.saturating_add(total.count);
         sum.total_ns += total.total_ns;
@@ -106,6 +100,18 @@ impl Gathered {
         for (power, count) in &total.histogram {
             let bin = sum.bins.entry(*power).or_insert(0);
             *bin = bin.saturating_add(*count);
+        }
+    }
+
+    /// Adds what spans of `ns` nanoseconds used; what includes nested spans counts only for outermost ones.
+    fn resources(&mut self, detail: &Detail, ns: f64, outermost: bool, ended: bool) {
+        self.counters = self.counters.plus(detail.counters);
+        if let Some(memory) = detail.memory.filter(|_| outermost) {
+            self.memory = Some(joined(self.memory.unwrap_or_default(), memory));
+        }
+        if let Some(cpu) = detail.cpu_ns.filter(|_| outermost && ended) {
+            self.cpu_ns = Some(self.cpu_ns.unwrap_or(0).saturating_add(cpu));
+            self.waiting_ns += (ns - cpu as f64).max(0.0);
         }
     }
 

@@ -231,12 +231,12 @@ fn detail(json: &mut Encoder, detail: &Detail) {
     put(json, "bytes", declared(detail.counters.bytes));
     put(json, "items", declared(detail.counters.items));
     put(json, "cpu_ns", detail.cpu_ns);
-    put(json, "cause", declared(detail.cause.into()));
     put(json, "allocations", detail.memory.map(|memory| memory.allocations));
     put(json, "allocated_bytes", detail.memory.map(|memory| memory.allocated_bytes));
     put(json, "freed_bytes", detail.memory.map(|memory| memory.freed_bytes));
     put(json, "peak_bytes", detail.memory.map(|memory| memory.peak_bytes));
     put(json, "rss_bytes", detail.rss_bytes);
+    put(json, "cause", declared(detail.cause.into()));
     if detail.counters.flops != 0.0 {
         json.member(std::mem::take(&mut first), "flops").number(detail.counters.flops);
     }

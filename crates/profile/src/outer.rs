@@ -29,7 +29,7 @@ impl<'a> Outer<'a> {
     pub(crate) fn source(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
         let lane_of = self.trace.lanes.get(lane)?;
         let span = lane_of.spans.get(index)?;
-        // A span that both has a cause and causes others keeps the link to its cause among its details.
+        // A span that caused others has their link, and that of its own cause in its details.
         let cause = lane_of.detail_of(span).map_or(0, |detail| detail.cause);
         let link = if cause != 0 { cause } else { span.corr };
         self.sources.get(&link).copied().filter(|source| link != 0 && *source != (lane, index))

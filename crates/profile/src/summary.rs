@@ -8,7 +8,7 @@ use crate::gather::Gathered;
 use crate::inner::{Inner, outermost};
 use crate::kind::Kind;
 use crate::outer::Outer;
-use crate::trace::{Trace, TraceLane};
+use crate::trace::{NONE, Trace, TraceLane};
 
 /// Totals over a trace. `{}` prints the first rows as a table, `{:#}` all of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,6 +160,11 @@ impl Trace {
                     sum = Some(sum.unwrap_or(0).saturating_add(cpu));
                 }
                 counted.push(around || cpu.is_some());
+            }
+            // Aggregated spans inside kept ones that recorded their CPU time count twice; the recorder keeps no parent.
+            let outer = lane.totals.iter().filter(|total| total.parent == NONE);
+            for cpu in outer.filter_map(|total| total.sums.cpu_ns) {
+                sum = Some(sum.unwrap_or(0).saturating_add(cpu));
             }
         }
         sum.map(|ns| ns as f64)

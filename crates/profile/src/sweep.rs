@@ -204,20 +204,25 @@ impl Sweep {
             let kind = trace.sites.get((site as usize).wrapping_sub(1)).map_or(Kind::Cpu, |site| site.kind);
             Part::of(kind, stream)
         };
-        for part in Part::BY_PRIORITY {
-            let own = |lane: &'_ TraceLane| -> u64 {
+        // What kept spans give up comes first, since it makes room.
+        let order = |negative: bool| Part::BY_PRIORITY.into_iter().map(move |part| (part, negative));
+        for (part, negative) in order(true).chain(order(false)) {
+            let own = |lane: &TraceLane| -> f64 {
                 let mine = lane.totals.iter().filter(|total| part_of(lane, total.site) == Some(part));
-                mine.fold(0, |sum: u64, total| sum.saturating_add(ticks_of(&trace.clock, total.self_ns)))
+                mine.map(|total| total.self_ns).filter(|ns| ns.is_finite()).sum()
             };
-            let most = trace.lanes.iter().map(|lane| (own(lane), lane)).max_by_key(|(ticks, _)| *ticks);
-            let Some((ticks, lane)) = most.filter(|(ticks, _)| *ticks > 0) else { continue };
-            let given = ticks.min(self.parts[Part::Unexplained as usize]);
-            self.parts[Part::Unexplained as usize] -= given;
-            self.parts[part as usize] += given;
+            let most = trace.lanes.iter().map(|lane| (own(lane), lane)).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+            let Some((ns, lane)) = most.filter(|(ns, _)| *ns != 0.0 && (*ns < 0.0) == negative) else { continue };
+            // Negative: that much of the self time of kept spans belongs to aggregated ones inside them.
+            let wanted = ticks_of(&trace.clock, ns.abs());
+            let (from, to) = if ns > 0.0 { (Part::Unexplained, part) } else { (part, Part::Unexplained) };
+            let given = wanted.min(self.parts[from as usize]);
+            self.parts[from as usize] -= given;
+            self.parts[to as usize] += given;
             for total in lane.totals.iter().filter(|total| part_of(lane, total.site) == Some(part)) {
-                let share = ticks_of(&trace.clock, total.self_ns) as f64 / ticks as f64;
+                let ticks = (given as f64 * (total.self_ns / ns).clamp(0.0, 1.0)) as u64;
                 if let Some(exposed) = self.exposed.get_mut(total.site as usize) {
-                    *exposed += (given as f64 * share) as u64;
+                    *exposed = if ns > 0.0 { *exposed + ticks } else { exposed.saturating_sub(ticks) };
                 }
             }
         }

@@ -30,8 +30,8 @@ fn cost(on_ns: f64, empty_ns: f64) -> Option<Cost> {
         counted_ns: 30.0,
         scope_ns: 25.0,
         empty_ns,
-        aggregate_ns: 27.0,
-        ring_ns: 22.0,
+        aggregate_ns: 3.0,
+        ring_ns: 3.0,
     })
 }
 
@@ -54,7 +54,7 @@ fn step() -> Trace {
         memory: Some(memory),
         rss_bytes: Some(1 << 20),
         args: vec![("shape".into(), Value::Text("3x3 <\"".into())), ("warm".into(), Value::Bool(true))],
-        ..Detail::default()
+        cause: 0,
     }];
     Trace {
         name: "server".into(),

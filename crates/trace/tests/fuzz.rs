@@ -184,7 +184,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn damaged_files_never_panic() {
-    fuzz(1_500, 1);
+    fuzz(600, 1);
 }
 
 #[test]

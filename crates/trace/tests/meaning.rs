@@ -97,6 +97,8 @@ fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
             counted_ns: 10.0,
             scope_ns: 10.0,
             empty_ns: 5.0,
+            aggregate_ns: 3.0,
+            ring_ns: 3.0,
         }),
         ..plain((0..10).map(|at| span(1, NONE, 1 + 100 * at, 101 + 100 * at)).collect(), 1001)
     };

@@ -141,12 +141,6 @@ fn a_real_pytorch_trace_is_read_without_loss() {
     let names: Vec<String> =
         trace.summary_by_site().rows.iter().take(12).map(|row| format!("{} {}", row.name(), row.count)).collect();
     insta::assert_snapshot!([lanes, tracks, names, imported.notes.clone()].concat().join("\n"));
-    let whole = ellwand_trace::diff(
-        trace,
-        trace,
-        &ellwand_trace::DiffOptions { root: Some("ProfilerStep".into()), ..Default::default() },
-    );
-    assert!(whole.is_ok() || !trace.lanes.is_empty());
 }
 
 #[test]

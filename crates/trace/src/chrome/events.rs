@@ -306,6 +306,7 @@ impl Events {
             Some(number) => self.links.number('c', &number.to_string()),
             None => 0,
         };
+        let cause = event.args.take_number("cause").map_or(0, |number| self.links.number('c', &number.to_string()));
         let site = self.site(name, kind, place);
         let Some(track) = self.tracks.get_mut(track) else { return };
         let device = kind_is_of_device(kind);
@@ -314,7 +315,11 @@ impl Events {
             track.device = event.args.take_number("device").map(|number| number as i64);
         }
         let mut ext = 0;
-        if let Some(detail) = detail(event) {
+        let mut detail = detail(event);
+        if cause != 0 {
+            detail.get_or_insert_default().cause = cause;
+        }
+        if let Some(detail) = detail {
             if self.details < MOST_DETAILS {
                 self.details += 1;
                 track.details.push(detail);
@@ -362,7 +367,7 @@ fn detail(mut event: Event) -> Option<Detail> {
         peak_bytes: args.take_count("peak_bytes").unwrap_or(0),
     });
     let rss_bytes = args.take_count("rss_bytes");
-    let detail = Detail { counters, cpu_ns, memory, rss_bytes, args: std::mem::take(&mut args.0), cause: 0 };
+    let detail = Detail { counters, cpu_ns, memory, rss_bytes, args: std::mem::take(&mut args.0), ..Detail::default() };
     (detail != Detail::default()).then_some(detail)
 }
 

@@ -144,8 +144,6 @@ pub(crate) struct TotalRow {
     count: u64,
     #[serde(default)]
     open: u64,
-    #[serde(default)]
-    sums: DetailRow,
     total_ns: f64,
     self_ns: f64,
     min_ns: Number,
@@ -154,6 +152,8 @@ pub(crate) struct TotalRow {
     square_ns2: f64,
     #[serde(default)]
     histogram: Vec<(u8, u64)>,
+    #[serde(default)]
+    sums: DetailRow,
 }
 
 #[derive(Deserialize)]

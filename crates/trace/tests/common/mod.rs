@@ -48,6 +48,7 @@ pub(crate) fn step() -> Trace {
         memory: Some(memory),
         rss_bytes: Some(1 << 20),
         args: vec![("shape".into(), Value::Text("3x3 <\"\n".into())), ("n".into(), Value::Int(-3))],
+        cause: 0,
     }];
     main.totals = vec![
         Total {
@@ -73,6 +74,7 @@ pub(crate) fn step() -> Trace {
             square_ns2: 100.0,
             histogram: vec![(3, 1)],
             open: 1,
+            ..Total::default()
         },
     ];
     main.dropped = 2;
@@ -106,6 +108,8 @@ pub(crate) fn step() -> Trace {
             counted_ns: 3.0,
             scope_ns: 3.0,
             empty_ns: 1.0,
+            aggregate_ns: 3.0,
+            ring_ns: 3.0,
         }),
         ..Trace::in_nanoseconds()
     }
