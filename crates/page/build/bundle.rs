@@ -97,7 +97,8 @@ fn parse(path: &Path, text: &str) -> Result<(Module, Imports), String> {
             let mut statement = line.to_string();
             while !statement.ends_with(';') {
                 statement.push(' ');
-                statement.push_str(lines.next().ok_or_else(|| format!("{}: import without end", path.display()))?.trim());
+                statement
+                    .push_str(lines.next().ok_or_else(|| format!("{}: import without end", path.display()))?.trim());
             }
             imports.push(import(&statement).ok_or_else(|| format!("{}: unknown form: {statement}", path.display()))?);
         } else if let Some(rest) = line.strip_prefix("export ") {

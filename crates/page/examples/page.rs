@@ -8,8 +8,10 @@ use ellwand_page::{Document, Extras, profile_page, run_page};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let (from, to) = args.next().zip(args.next()).ok_or("expected a profile (or a report) in JSON and the page to write")?;
-    let baseline = args.next().map(|path| Ok::<_, Box<dyn Error>>(Document::from_json(&fs::read(path)?)?)).transpose()?;
+    let (from, to) =
+        args.next().zip(args.next()).ok_or("expected a profile (or a report) in JSON and the page to write")?;
+    let baseline =
+        args.next().map(|path| Ok::<_, Box<dyn Error>>(Document::from_json(&fs::read(path)?)?)).transpose()?;
     let text = fs::read(&from)?;
     let mut out = BufWriter::new(fs::File::create(to)?);
     match Document::from_json(&text) {

@@ -136,18 +136,24 @@ impl Document {
         known("operation", &entries.operation, self.head.operations.len())?;
         known("lane", &entries.lane, self.head.lanes.len())?;
         if let Some(at) = entries.lane.windows(2).position(|pair| pair.first() > pair.last()) {
-            return Err(damaged(format!("entries.lane[{}] is less than the one before; entries are sorted by lane", at + 1)));
+            return Err(damaged(format!(
+                "entries.lane[{}] is less than the one before; entries are sorted by lane",
+                at + 1
+            )));
         }
         for (at, parent) in entries.parent.iter().enumerate() {
             let before = usize::try_from(*parent).is_ok_and(|parent| {
                 parent < at && entries.lane.get(parent).zip(entries.lane.get(at)).is_some_and(|(a, b)| a == b)
             });
             if *parent != -1 && !before {
-                return Err(damaged(format!("entries.parent[{at}] is {parent}; expected an earlier entry of its lane")));
+                return Err(damaged(format!(
+                    "entries.parent[{at}] is {parent}; expected an earlier entry of its lane"
+                )));
             }
         }
         let details = self.details.len();
-        match entries.detail.iter().position(|detail| usize::try_from(*detail).map_or(*detail != -1, |d| d >= details)) {
+        match entries.detail.iter().position(|detail| usize::try_from(*detail).map_or(*detail != -1, |d| d >= details))
+        {
             Some(at) => Err(damaged(format!("entries.detail[{at}] is {}; there are {details}", entries.detail[at]))),
             None => Ok(()),
         }

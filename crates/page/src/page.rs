@@ -63,7 +63,9 @@ fn write(name: &str, kind: &str, data: &[(&str, Vec<u8>)], out: &mut dyn Write) 
         match slot {
             "title" => out.write_all(escaped(&title).as_bytes())?,
             "kind" => out.write_all(kind.as_bytes())?,
-            "policy" => write!(out, "script-src '{SCRIPT_HASH}' '{CHARTS_HASH}'; style-src '{STYLE_HASH}' '{EMPTY_HASH}'")?,
+            "policy" => {
+                write!(out, "script-src '{SCRIPT_HASH}' '{CHARTS_HASH}'; style-src '{STYLE_HASH}' '{EMPTY_HASH}'")?
+            }
             "style" => out.write_all(STYLE.as_bytes())?,
             "charts" => out.write_all(CHARTS.as_bytes())?,
             "script" => out.write_all(SCRIPT.as_bytes())?,

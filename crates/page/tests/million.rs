@@ -42,8 +42,9 @@ fn million() -> String {
             };
         }
     }
-    let operations: Vec<String> =
-        (0..40).map(|i| format!("{{\"name\":\"operation_{i}\",\"kind\":\"{}\"}}", if i % 9 == 8 { "wait" } else { "cpu" })).collect();
+    let operations: Vec<String> = (0..40)
+        .map(|i| format!("{{\"name\":\"operation_{i}\",\"kind\":\"{}\"}}", if i % 9 == 8 { "wait" } else { "cpu" }))
+        .collect();
     let lanes: Vec<String> = (0..8).map(|i| format!("{{\"name\":\"thread {i}\",\"kind\":\"thread\"}}")).collect();
     format!(
         "{{\"format\":\"ellwand profile\",\"version\":1,\"name\":\"million\",\"wall_ns\":{wall},\"clock\":{{\"kind\":\"tsc\",\"ns_per_tick\":{tick}}},\

@@ -51,7 +51,8 @@ fn over_the_whole_recording_the_page_computes_the_numbers_of_the_file() {
         for (key, cell) in cells.as_object().unwrap() {
             let member = match key.as_str() {
                 "share" => "share_of_wall".to_string(),
-                "total" | "self" | "mean" | "min" | "p50" | "p90" | "p99" | "max" | "std" | "device" | "transfer" | "overhead" => {
+                "total" | "self" | "mean" | "min" | "p50" | "p90" | "p99" | "max" | "std" | "device" | "transfer"
+                | "overhead" => {
                     format!("{key}_ns")
                 }
                 key => key.to_string(),
@@ -91,8 +92,10 @@ fn the_parts_of_the_wall_time_are_those_of_the_file() {
 fn every_view_is_drawn_without_a_complaint_or_a_request() {
     let Some((mut browser, _folder)) = opened("") else { return };
     let pixels = |selector: &str| {
-        format!("(() => {{ const c = document.querySelector('{selector}'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
-             const seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i+1] << 8 | d[i+2]); return seen.size; }})()")
+        format!(
+            "(() => {{ const c = document.querySelector('{selector}'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
+             const seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i+1] << 8 | d[i+2]); return seen.size; }})()"
+        )
     };
     for canvas in [".lanes canvas", ".minimap", "#flame canvas"] {
         // Views out of sight wait.
@@ -101,9 +104,13 @@ fn every_view_is_drawn_without_a_complaint_or_a_request() {
         browser.middle(canvas);
         assert!(browser.eval(&pixels(canvas)).as_u64().unwrap() > 4, "{canvas} is blank");
     }
-    for chart in ["#time figure:nth-child(1) .chart", "#time figure:nth-child(2) .chart", "#time figure:nth-child(3) .chart",
-        "#histogram .chart", "#memory .chart"]
-    {
+    for chart in [
+        "#time figure:nth-child(1) .chart",
+        "#time figure:nth-child(2) .chart",
+        "#time figure:nth-child(3) .chart",
+        "#histogram .chart",
+        "#memory .chart",
+    ] {
         browser.middle(chart);
         browser.wait(&format!("document.querySelector('{chart}').dataset.drawn"));
         assert!(browser.eval(&format!("document.querySelectorAll('{chart} svg path').length")).as_u64().unwrap() > 3);
@@ -118,7 +125,10 @@ fn every_view_is_drawn_without_a_complaint_or_a_request() {
 fn names_with_markup_quotes_and_control_characters_are_text() {
     let Some((mut browser, _folder)) = opened("") else { return };
     assert!(names(&mut browser).contains(&"</script><b>\"quotes\" & 'more'\\n\\x01".to_string()));
-    assert_eq!(browser.eval("document.querySelectorAll('b').length"), browser.eval("document.querySelectorAll('.legend b, .pairs b').length"));
+    assert_eq!(
+        browser.eval("document.querySelectorAll('b').length"),
+        browser.eval("document.querySelectorAll('.legend b, .pairs b').length")
+    );
     assert!(browser.text("document.title").contains("</title><script>alert(1)"));
     assert!(browser.text("document.querySelector('h1').textContent").contains("<script>"));
     let policy = browser.text("document.querySelector('meta[http-equiv]').content");
@@ -145,7 +155,8 @@ fn a_drag_on_the_axis_selects_a_range_and_the_table_follows() {
     let overlap = |span: &&golden::Span| span.duration.is_some_and(|ns| span.start < to && span.start + ns > from);
     let part = |span: &golden::Span| (span.start + span.duration.unwrap_or(0.0)).min(to) - span.start.max(from);
     for operation in [2_usize, 4, 8] {
-        let mine: Vec<&golden::Span> = spans.iter().filter(|span| span.operation == operation).filter(overlap).collect();
+        let mine: Vec<&golden::Span> =
+            spans.iter().filter(|span| span.operation == operation).filter(overlap).collect();
         let cells = &after[operation.to_string()];
         assert_eq!(number(&cells["calls"]), mine.len() as f64);
         let total: f64 = mine.iter().map(|span| part(span)).sum();
@@ -211,7 +222,8 @@ fn the_table_sorts_and_filters() {
     assert_eq!(sorted, expected);
     browser.click("[data-sort=\"calls\"]");
     browser.wait("document.querySelector('th[aria-sort=\"descending\"] [data-sort=calls]')");
-    let shown = browser.eval("[...document.querySelectorAll('td[data-key=\"calls\"]')].map(td => Number(td.dataset.value))");
+    let shown =
+        browser.eval("[...document.querySelectorAll('td[data-key=\"calls\"]')].map(td => Number(td.dataset.value))");
     let calls: Vec<f64> = shown.as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!(calls.len() > 5 && calls.is_sorted_by(|a, b| a >= b), "{calls:?}");
     browser.click("#filter");
@@ -231,13 +243,19 @@ fn flame_graphs_of_every_kind_answer_clicks() {
     let Some((mut browser, folder)) = opened("") else { return };
     for kind in ["order", "sandwich", "left"] {
         browser.click(&format!("#flame [data-value=\"{kind}\"]"));
-        browser.wait(&format!("document.querySelector('#flame [data-value=\"{kind}\"]').getAttribute('aria-pressed') === 'true'"));
+        browser.wait(&format!(
+            "document.querySelector('#flame [data-value=\"{kind}\"]').getAttribute('aria-pressed') === 'true'"
+        ));
     }
     let (left, top, width, height) = browser.rect("#flame canvas");
     assert!(width > 600.0 && height > 60.0, "{width} {height}");
     browser.drag(&[(left + 40.0, top + 30.0)], false);
     browser.wait("document.querySelector('.statistics tr[aria-selected=\"true\"]')");
-    assert!(browser.text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent").contains("request"));
+    assert!(
+        browser
+            .text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent")
+            .contains("request")
+    );
     browser.click("#flame [data-value=\"sandwich\"]");
     browser.wait("!document.querySelector('#flame canvas').hidden");
     // A second profile adds the difference.
@@ -315,9 +333,20 @@ fn a_link_shows_the_view_of_its_sender() {
     browser.wait("!document.getElementById('range').hidden");
     assert!(browser.text("document.getElementById('range').textContent").starts_with("500 µs"));
     assert_eq!(browser.text("document.getElementById('filter').value"), "e");
-    assert_eq!(browser.text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent"), "encode");
-    assert!(browser.eval("Boolean(document.querySelector('th[aria-sort=\"descending\"] [data-sort=calls]'))").as_bool().unwrap());
-    assert_eq!(browser.text("document.querySelector('#flame [data-value=\"sandwich\"]').getAttribute('aria-pressed')"), "true");
+    assert_eq!(
+        browser.text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent"),
+        "encode"
+    );
+    assert!(
+        browser
+            .eval("Boolean(document.querySelector('th[aria-sort=\"descending\"] [data-sort=calls]'))")
+            .as_bool()
+            .unwrap()
+    );
+    assert_eq!(
+        browser.text("document.querySelector('#flame [data-value=\"sandwich\"]').getAttribute('aria-pressed')"),
+        "true"
+    );
     clean(&browser);
 }
 
@@ -328,7 +357,10 @@ fn a_finding_selects_its_evidence() {
     browser.wait("!document.getElementById('range').hidden");
     assert!(browser.text("document.getElementById('range').textContent").starts_with("400 µs"));
     browser.wait("document.querySelector('.statistics tr[aria-selected=\"true\"]')");
-    assert_eq!(browser.text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent"), "synchronize");
+    assert_eq!(
+        browser.text("document.querySelector('.statistics tr[aria-selected=\"true\"] button').textContent"),
+        "synchronize"
+    );
     clean(&browser);
 }
 
@@ -347,7 +379,11 @@ fn views_are_saved_as_csv_markdown_and_svg() {
         assert!(text.starts_with(start) && text.contains(part), "{selector}: {}", text.get(..300).unwrap_or(&text));
         text
     };
-    let csv = save("#statistics [data-export=csv]", "operation,calls,total_ns,self_ns", "\"</script><b>\"\"quotes\"\" & 'more'\n\u{1}\",8,");
+    let csv = save(
+        "#statistics [data-export=csv]",
+        "operation,calls,total_ns,self_ns",
+        "\"</script><b>\"\"quotes\"\" & 'more'\n\u{1}\",8,",
+    );
     assert_eq!(csv.matches("\r\n").count(), golden::computed()["summary"].as_array().unwrap().len() + 1);
     save("#statistics [data-export=markdown]", "| Operation | Calls |", "| encode | 46 |");
     save("#timeline [data-export=svg]", "<svg xmlns=", "worker &quot;1&quot; &lt;i&gt;");

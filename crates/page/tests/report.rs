@@ -20,7 +20,9 @@ fn report() -> Value {
             "judged_by": "time", "time_s": [0.002, 0.002 * ratio], "what_ran": ["avx2", "avx2"], "elapsed_s": 3.0})
     };
     report["comparisons"] = json!([
-        verdict("faster", 0.87, ""), verdict("slower", 1.21, "<script>alert(1)</script>"), verdict("undecided", 1.0, "too few blocks")
+        verdict("faster", 0.87, ""),
+        verdict("slower", 1.21, "<script>alert(1)</script>"),
+        verdict("undecided", 1.0, "too few blocks")
     ]);
     report["views"] = json!([
         {"kind": "parts", "title": "parts of a layer", "parts": [["attention-core", "attention"]], "fused": null},
@@ -52,10 +54,17 @@ fn every_view_of_a_report_is_drawn() {
     for index in 0..charts {
         browser.eval(&format!("document.querySelectorAll('.chart')[{index}].scrollIntoView({{block: 'center'}})"));
         browser.wait(&format!("document.querySelectorAll('.chart')[{index}].dataset.drawn"));
-        assert!(browser.eval(&format!("document.querySelectorAll('.chart')[{index}].querySelectorAll('svg path').length")).as_u64() > Some(3));
+        assert!(
+            browser
+                .eval(&format!("document.querySelectorAll('.chart')[{index}].querySelectorAll('svg path').length"))
+                .as_u64()
+                > Some(3)
+        );
     }
     let text = browser.text("document.body.textContent");
-    for part in ["this machine has no self-check yet", "Largest speed-up", "20.9×", "undecided", "<script>alert(1)</script>"] {
+    for part in
+        ["this machine has no self-check yet", "Largest speed-up", "20.9×", "undecided", "<script>alert(1)</script>"]
+    {
         assert!(text.contains(part), "{part}");
     }
     for word in ["undefined", "NaN", "[object"] {
@@ -91,7 +100,10 @@ fn the_report_of_the_snapshot_with_unsupported_rows_is_drawn() {
     let report: Value = serde_json::from_str(text.splitn(3, "---\n").nth(2).unwrap()).unwrap();
     let Some((mut browser, _folder)) = opened(&report) else { return };
     assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
-    let reasons: Vec<String> = report["workloads"].as_array().unwrap().iter()
+    let reasons: Vec<String> = report["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
         .flat_map(|section| section["rows"].as_array().unwrap())
         .filter_map(|row| row["status"]["reason"].as_str().map(|reason| reason.chars().take(20).collect()))
         .collect();

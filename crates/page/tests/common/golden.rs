@@ -38,7 +38,13 @@ pub(crate) struct Span {
 /// The entries of the golden profile, with their details.
 pub(crate) fn spans() -> (Vec<Span>, Vec<Value>) {
     let (mut spans, mut details): (Vec<Span>, Vec<Value>) = (Vec::new(), Vec::new());
-    let mut add = |operation: usize, lane: usize, parent: i64, start: f64, duration: Option<f64>, link: u32, detail: Option<Value>| {
+    let mut add = |operation: usize,
+                   lane: usize,
+                   parent: i64,
+                   start: f64,
+                   duration: Option<f64>,
+                   link: u32,
+                   detail: Option<Value>| {
         let row = detail.map_or(-1, |detail| {
             details.push(detail);
             details.len() as i64 - 1
@@ -88,7 +94,9 @@ pub(crate) fn document() -> Value {
     let (spans, details) = spans();
     let column = |of: fn(&Span) -> Value| -> Value { spans.iter().map(of).collect() };
     let heap: Vec<(f64, f64)> = (0..60_u32)
-        .map(|i| (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 }))
+        .map(|i| {
+            (f64::from(i) * 33_000.0, 4.0e6 + f64::from((i * 37) % 23) * 3.1e5 + if i == 31 { 9.0e6 } else { 0.0 })
+        })
         .collect();
     let operations: Vec<Value> = OPERATIONS
         .iter()
