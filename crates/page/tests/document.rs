@@ -1,5 +1,7 @@
 //! Reading a profile, and what its page holds, without a browser.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod common;
 
 use std::io::Read;
