@@ -127,9 +127,12 @@ fn varint(mut value: u64, bytes: &mut Vec<u8>) {
     bytes.push(value as u8);
 }
 
+/// A member of a detail.
+type Field = fn(&Detail) -> Option<f64>;
+
 /// Details as one column a field that any of them has; arguments by index, since few have any.
 fn details(details: &[Detail]) -> Value {
-    let fields: [(&str, fn(&Detail) -> Option<f64>); 9] = [
+    let fields: [(&str, Field); 9] = [
         ("bytes", |detail| detail.bytes),
         ("items", |detail| detail.items),
         ("flops", |detail| detail.flops),

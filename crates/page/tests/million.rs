@@ -1,5 +1,7 @@
 //! A million spans: the size of the page, and its times in the browser, which are printed and not judged.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod common;
 
 use std::fmt::Write;

@@ -1,5 +1,7 @@
 //! The page of a profile in a real browser: every view, with mouse and keys, on a golden profile.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod common;
 
 use common::browser::Browser;

@@ -1,6 +1,8 @@
 //! The page of a report in a real browser. The data are what `ellwand report --format json` printed for
 //! `results/cpu/records/zen3-2026-11-23/attention.jsonl.gz`; comparisons and views are added here.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod common;
 
 use std::io::Read;

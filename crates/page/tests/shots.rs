@@ -1,6 +1,8 @@
 //! Pictures of the page, for people: `cargo test -p ellwand-page --test shots -- --ignored`; ELLWAND_SHOTS names the
 //! folder.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
 mod common;
 
 use std::path::PathBuf;

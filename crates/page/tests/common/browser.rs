@@ -148,8 +148,9 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
+    /// The text that an expression gives, with ordinary spaces.
     pub(crate) fn text(&mut self, expression: &str) -> String {
-        self.eval(expression).as_str().unwrap_or_default().to_string()
+        self.eval(expression).as_str().unwrap_or_default().replace('\u{a0}', " ")
     }
 
     /// Waits until an expression is truthy.

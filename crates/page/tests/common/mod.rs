@@ -1,6 +1,7 @@
 //! What the tests of the page share.
 
 #![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which stop at what they do not expect")]
 
 pub(crate) mod browser;
 pub(crate) mod golden;

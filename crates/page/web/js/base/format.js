@@ -1,6 +1,8 @@
 // Numbers as people read them. A missing value is a dash, never zero.
 
 const DASH = "–";
+// Keeps a number and its unit on one line.
+const SPACE = "\u00a0";
 
 export function significant(value, digits = 3) {
   if (!Number.isFinite(value)) return DASH;
@@ -15,7 +17,7 @@ function scaled(value, steps, digits) {
   const size = Math.abs(value);
   // 999.96 with three digits would print as 1000 of the smaller unit.
   const [factor, unit] = steps.find(([factor]) => size >= factor * 0.9995) ?? steps[steps.length - 1];
-  return `${significant(value / factor, digits)} ${unit}`;
+  return `${significant(value / factor, digits)}${SPACE}${unit}`;
 }
 
 const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
@@ -23,17 +25,17 @@ const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "
 const RATES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
 export function time(ns, digits = 3) {
-  if (ns !== null && Math.abs(ns) < 1 && ns !== 0) return `${significant(ns, 2)} ns`;
-  return ns === 0 ? "0 ns" : scaled(ns, TIMES, digits);
+  if (ns !== null && Math.abs(ns) < 1 && ns !== 0) return `${significant(ns, 2)}${SPACE}ns`;
+  return ns === 0 ? `0${SPACE}ns` : scaled(ns, TIMES, digits);
 }
 
 export function bytes(value, digits = 3) {
-  if (value !== null && Math.abs(value) < 1024) return Number.isFinite(value) ? `${Math.round(value)} B` : DASH;
+  if (value !== null && Math.abs(value) < 1024) return Number.isFinite(value) ? `${Math.round(value)}${SPACE}B` : DASH;
   return scaled(value, BYTES, digits);
 }
 
 export function rate(value, unit) {
-  return scaled(value, RATES, 3).trimEnd() + unit;
+  return scaled(value, RATES, 3).trim() + unit;
 }
 
 export function count(value) {
@@ -43,8 +45,8 @@ export function count(value) {
 
 export function percent(share) {
   if (share === null || share === undefined || !Number.isFinite(share)) return DASH;
-  if (share !== 0 && Math.abs(share) < 0.0005) return "< 0.1 %";
-  return `${(share * 100).toFixed(1)} %`;
+  if (share !== 0 && Math.abs(share) < 0.0005) return `<${SPACE}0.1${SPACE}%`;
+  return `${(share * 100).toFixed(1)}${SPACE}%`;
 }
 
 export function ratio(value) {

@@ -24,7 +24,7 @@ export function csv(head, rows) {
 }
 
 export function markdown(head, rows, rightFrom = 1) {
-  const cell = (value) => visible(String(value)).replace(/\|/g, "\\|").replace(/</g, "&lt;");
+  const cell = (value) => visible(String(value)).replace(/\u00a0/g, " ").replace(/\|/g, "\\|").replace(/</g, "&lt;");
   const line = (cells) => `| ${cells.join(" | ")} |`;
   const rule = head.map((_, i) => (i < rightFrom ? "---" : "---:"));
   return [line(head.map(cell)), line(rule), ...rows.map((row) => line(row.map(cell)))].join("\n") + "\n";

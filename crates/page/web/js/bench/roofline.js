@@ -54,7 +54,15 @@ export function roofline(chart, report, section, look) {
       hovertext: x.map(() => `${plain(one.kind)} ${plain(one.level)}, ${threads}<br>${rate(one.value, slope ? "B/s" : "FLOP/s")} (measured)`), hoverinfo: "text", showlegend: false,
     };
   };
-  const labels = [...memory, ...compute].map((one) => {
+  // Ceilings of nearly the same height share the first one's label; the rest is in the tooltips.
+  const taken = [];
+  const free = (one) => {
+    const at = [one.kind === "fma", Math.log10(one.value)];
+    const clear = taken.every(([slope, y]) => slope !== at[0] || Math.abs(y - at[1]) > 0.16);
+    if (clear) taken.push(at);
+    return clear;
+  };
+  const labels = [...memory, ...compute].sort((a, b) => (a.parallelism === "single" ? -1 : 1) - (b.parallelism === "single" ? -1 : 1)).filter(free).map((one) => {
     const slope = one.kind !== "fma";
     const y = slope ? low * one.value : one.value;
     const angle = slope ? { xshift: 6, yshift: 2 } : {};

@@ -1,5 +1,4 @@
 // Round positions on an axis of time.
-import { significant } from "../base/format.js";
 
 export function ticks([from, to], most) {
   const rough = (to - from) / Math.max(1, most);
@@ -15,8 +14,4 @@ export function tickLabel(ns, step, largest) {
   const [factor, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([one]) => largest >= one) ?? [1, "ns"];
   const decimals = Math.max(0, Math.min(9, -Math.floor(Math.log10(step / factor) + 1e-9)));
   return ns === 0 ? "0" : `${(ns / factor).toFixed(decimals)} ${unit}`;
-}
-
-export function short(value) {
-  return significant(value, 3);
 }

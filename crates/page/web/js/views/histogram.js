@@ -7,6 +7,7 @@ import { on, state, update } from "../base/state.js";
 import { bins, extent } from "../calc/histogram.js";
 import { sortedOf, summarize } from "../calc/summary.js";
 import { Chart, chartSvg } from "../draw/plot.js";
+import { tickLabel, ticks } from "../draw/ticks.js";
 
 export function histogramView() {
   const chooser = h("span");
@@ -76,10 +77,15 @@ function bars(sorted, span, name, color) {
 }
 
 function axisOf([low, high]) {
+  if (high / low < 8) {
+    // Less than a decade: round steps as on a linear axis.
+    const { list, step } = ticks([low * 0.9, high * 1.1], 7);
+    return { tickmode: "array", tickvals: list, ticktext: list.map((value) => tickLabel(value, step, high)), range: [Math.log10(low) - 0.03, Math.log10(high) + 0.05] };
+  }
   const [from, to] = [Math.floor(Math.log10(low) - 0.15), Math.ceil(Math.log10(high) + 0.15)];
-  const ticks = [];
-  for (let power = from; power <= to; power++) for (const factor of to - from > 3 ? [1] : [1, 2, 5]) ticks.push(factor * 10 ** power);
-  return { tickmode: "array", tickvals: ticks, ticktext: ticks.map((value) => time(value, 2)), range: [Math.log10(low) - 0.08, Math.log10(high) + 0.12] };
+  const places = [];
+  for (let power = from; power <= to; power++) for (const factor of to - from > 3 ? [1] : [1, 2, 5]) places.push(factor * 10 ** power);
+  return { tickmode: "array", tickvals: places, ticktext: places.map((value) => time(value, 2)), range: [Math.log10(low) - 0.08, Math.log10(high) + 0.12] };
 }
 
 function table(row, before) {

@@ -29,7 +29,8 @@ export async function startProfile(app) {
   const views = [findingsView(), timelineView(), tableView(), chartsView(), flameView(), histogramView(), memoryView(), environmentView()];
   derive("profile range", (keys) => {
     state.summary = summarize(state.profile, state.range ?? [0, state.profile.wall]);
-    if (keys.has("profile")) state.profile.rank = rankOf(state.profile, state.summary);
+    // Colours follow the whole recording, so that a range does not change them.
+    if (keys.has("profile")) state.profile.rank = rankOf(state.profile, state.range ? summarize(state.profile, [0, state.profile.wall]) : state.summary);
     return ["summary"];
   });
   app.append(header(), banner(), h("main", {}, cardsView(), views), rangeBar(), footer());

@@ -122,7 +122,7 @@ function line(row, columns, profile, paint, most) {
   const place = operation.file ? `${operation.file}:${operation.line}` : "";
   const cells = columns.map(([key, , , format]) => {
     const bar = key === "self" && row.self > 0 ? h("i", { class: "bar", style: { width: `${(100 * row.self) / most}%` } }) : null;
-    return h("td", { "data-key": key, "data-value": row[key] ?? "" }, bar, h("span", {}, format(row[key])));
+    return h("td", { "data-key": key, "data-value": row[key] ?? "", class: row[key] === 0 ? "zero" : null }, bar, h("span", {}, format(row[key])));
   });
   return h("tr", { "aria-selected": String(selected), "data-operation": row.operation, onclick: choose },
     h("th", { scope: "row", class: "name", title: `${visible(operation.name.slice(0, 2000))}${place ? `\n${place}` : ""}` },

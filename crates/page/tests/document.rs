@@ -1,0 +1,155 @@
+//! Reading a profile, and what its page holds, without a browser.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
+mod common;
+
+use std::io::Read;
+
+use base64::Engine;
+use common::golden;
+use ellwand_page::{Document, Extras, PageError, profile_page};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+#[path = "../build/bundle.rs"]
+mod bundle;
+
+fn page(document: &Value) -> String {
+    let document = Document::from_json(document.to_string().as_bytes()).unwrap();
+    let mut out = Vec::new();
+    profile_page(&document, &Extras::default(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn bad_profiles_are_refused_with_the_place() {
+    let mut future = golden::document();
+    future["version"] = json!(2);
+    let mut short = golden::document();
+    short["entries"]["start_ns"].as_array_mut().unwrap().pop();
+    let mut forward = golden::document();
+    forward["entries"]["parent"][0] = json!(3);
+    let mut unknown = golden::document();
+    unknown["entries"]["operation"][5] = json!(99);
+    let mut detail = golden::document();
+    detail["entries"]["detail"][2] = json!(-7);
+    let cases = [
+        ("hello".to_string(), "not a profile: expected value at line 1"),
+        ("{\"format\": \"other\"}".to_string(), "\"format\" is \"other\"; expected \"ellwand profile\""),
+        (future.to_string(), "version 2 is newer than this program, which reads versions up to 1"),
+        (short.to_string(), "entries.start_ns has"),
+        (forward.to_string(), "entries.parent[0] is 3; expected an earlier entry of its lane"),
+        (unknown.to_string(), "entries.operation[5] is 99; there are 14"),
+        (detail.to_string(), "entries.detail[2] is -7"),
+    ];
+    for (text, reason) in cases {
+        let error = Document::from_json(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_failing_writer_is_an_error() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let document = Document::from_json(golden::document().to_string().as_bytes()).unwrap();
+    let error = profile_page(&document, &Extras::default(), &mut Full).unwrap_err();
+    assert!(matches!(error, PageError::Write(_)), "{error}");
+}
+
+#[test]
+fn the_same_profile_gives_the_same_bytes_and_its_names_no_markup() {
+    let first = page(&golden::document());
+    assert_eq!(first, page(&golden::document()));
+    let head = first.split("<style>").next().unwrap();
+    assert!(head.contains("golden &lt;/title&gt;&lt;script&gt;alert(1)"), "{head}");
+    // Two data elements, the library, and the page's own script: no name has opened another.
+    assert_eq!(first.matches("<script").count() - first.matches("\"<script").count(), 4);
+    assert!(!head.contains("unsafe"));
+}
+
+#[test]
+fn an_import_of_a_missing_name_and_a_circle_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.js", "import { one } from \"./b.js\";\nexport const two = one;\n");
+    write("b.js", "export const one = 1;\n");
+    let script = bundle::bundle(folder.path(), "a.js").unwrap();
+    assert!(
+        script.contains("const m_b = (() =>") && script.contains("const {one} = m_b;") && !script.contains("import")
+    );
+    write("b.js", "export const other = 1;\n");
+    assert!(bundle::bundle(folder.path(), "a.js").unwrap_err().contains("imports one, which b.js does not export"));
+    write("b.js", "import { two } from \"./a.js\";\nexport const one = two;\n");
+    assert!(bundle::bundle(folder.path(), "a.js").unwrap_err().contains("imports itself"));
+}
+
+/// The payload of the page's own data: the JSON head and the bytes of the columns.
+fn payload(page: &str) -> (Value, Vec<u8>) {
+    let text = page.split("id=\"ellwand-data\">").nth(1).unwrap().split('<').next().unwrap();
+    let packed = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::DeflateDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+    let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+    (serde_json::from_slice(&bytes[4..4 + length]).unwrap(), bytes[4 + length..].to_vec())
+}
+
+fn varints(mut bytes: &[u8]) -> Vec<u64> {
+    let mut values = Vec::new();
+    while let Some(end) = bytes.iter().position(|byte| *byte < 128) {
+        values.push(bytes[..=end].iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 127)));
+        bytes = &bytes[end + 1..];
+    }
+    values
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn times_in_ticks_come_back_as_they_were(
+        ticks in prop::collection::vec((0_u64..1 << 40, prop::option::of(0_u64..1 << 44)), 1..40),
+        ns_per_tick in prop_oneof![Just(1.0), Just(0.5), Just(0.385_208), Just(10.0)],
+    ) {
+        let mut starts: Vec<u64> = ticks.iter().map(|(start, _)| *start).collect();
+        starts.sort_unstable();
+        let ns = |ticks: u64| ticks as f64 * ns_per_tick;
+        let document = json!({
+            "format": "ellwand profile", "version": 1, "clock": {"ns_per_tick": ns_per_tick},
+            "operations": [{"name": "a"}], "lanes": [{"name": "main"}],
+            "entries": {
+                "operation": vec![0; starts.len()], "lane": vec![0; starts.len()],
+                "start_ns": starts.iter().map(|start| ns(*start)).collect::<Vec<_>>(),
+                "duration_ns": ticks.iter().map(|(_, duration)| duration.map(ns)).collect::<Vec<_>>(),
+            },
+        });
+        let (head, bytes) = payload(&page(&document));
+        let quantum = head["quantum_ns"].as_f64().unwrap();
+        let mut at = 0;
+        let mut columns = std::collections::BTreeMap::new();
+        for column in head["columns"].as_array().unwrap() {
+            let length = column[1].as_u64().unwrap() as usize;
+            columns.insert(column[0].as_str().unwrap().to_string(), varints(&bytes[at..at + length]));
+            at += length;
+        }
+        prop_assert_eq!(at, bytes.len());
+        let mut now = 0_i64;
+        for (zigzag, start) in columns["start"].iter().zip(&starts) {
+            now += (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+            prop_assert!((now as f64 * quantum - ns(*start)).abs() < 1e-3);
+        }
+        for (value, (_, duration)) in columns["duration"].iter().zip(&ticks) {
+            match duration {
+                None => prop_assert_eq!(*value, 0),
+                Some(ticks) => prop_assert!(((*value as f64 - 1.0) * quantum - ns(*ticks)).abs() < 1e-3),
+            }
+        }
+    }
+}
