@@ -8,6 +8,8 @@ use crate::trace::{NONE, Trace};
 pub struct Frames {
     /// Duration of each frame in nanoseconds.
     pub wall_ns: Vec<f64>,
+    /// Number of frames that each entry is the mean of: 1, unless frames were pooled.
+    pub sizes: Vec<u32>,
     /// Spans inside frames and spans of other threads that began during one; each after its parent. The self times on
     /// the frames' thread plus the time outside all spans add up to the duration of the frames.
     pub rows: Vec<FrameRow>,
@@ -30,6 +32,13 @@ impl Trace {
     /// Divides the trace by the outermost spans called `name` on the first thread that has any. Skips spans outside all
     /// frames and frames that did not end.
     pub fn frames(&self, name: &str) -> Frames {
+        self.frames_pooled(name, usize::MAX)
+    }
+
+    /// As [`Trace::frames`], but with at most `most` entries per row: consecutive frames are pooled into groups of
+    /// nearly equal number, and each entry is the mean of a group. Bounds the memory, and makes entries of neighbouring
+    /// frames that influence each other nearly independent.
+    pub fn frames_pooled(&self, name: &str, most: usize) -> Frames {
         let is_frame =
             |lane: usize, index: usize| self.lanes[lane].spans.get(index).is_some_and(|span| self.name(span) == name);
         let outermost = |lane: usize, index: usize| {
@@ -38,11 +47,15 @@ impl Trace {
         };
         let home = (0..self.lanes.len()).find(|lane| (0..self.lanes[*lane].spans.len()).any(|i| outermost(*lane, i)));
         let Some(home) = home else {
-            return Frames { wall_ns: Vec::new(), rows: Vec::new() };
+            return Frames { wall_ns: Vec::new(), sizes: Vec::new(), rows: Vec::new() };
         };
         let spans = &self.lanes[home].spans;
         // The spans of a lane are stored in order of their start, so frames do not overlap.
         let frames: Vec<usize> = (0..spans.len()).filter(|index| outermost(home, *index)).collect();
+        let groups = frames.len().min(most.max(1));
+        let group = |frame: usize| frame * groups / frames.len().max(1);
+        let mut sizes = vec![0_u32; groups];
+        (0..frames.len()).for_each(|frame| sizes[group(frame)] += 1);
         // The frame of each span on the home lane; a parent precedes its children.
         let mut own: Vec<Option<usize>> = Vec::with_capacity(spans.len());
         for (index, span) in spans.iter().enumerate() {
@@ -59,17 +72,26 @@ impl Trace {
         let select = |lane: usize, index: usize| {
             if lane == home {
                 let frame = own.get(index).copied().flatten().filter(|_| frames.binary_search(&index).is_err());
-                frame.map(|frame| (frame, false))
+                frame.map(|frame| (group(frame), false))
             } else {
-                at(self.lanes[lane].spans[index].start).map(|frame| (frame, true))
+                at(self.lanes[lane].spans[index].start).map(|frame| (group(frame), true))
             }
         };
-        let rows = self.tree(frames.len(), &select).into_iter().map(|(row, elsewhere, times)| FrameRow {
+        let mean = |times: &[[f64; 2]], which: usize| -> Vec<f64> {
+            times.iter().zip(&sizes).map(|(time, size)| time[which] / f64::from(*size)).collect()
+        };
+        let rows = self.tree(groups, &select).into_iter().map(|(row, elsewhere, times)| FrameRow {
             row,
             inside: !elsewhere,
-            total_ns: times.iter().map(|time| time[0]).collect(),
-            self_ns: times.iter().map(|time| time[1]).collect(),
+            total_ns: mean(&times, 0),
+            self_ns: mean(&times, 1),
         });
-        Frames { wall_ns: frames.iter().map(|frame| self.duration_ns(&spans[*frame])).collect(), rows: rows.collect() }
+        let mut wall_ns = vec![0.0; groups];
+        for (number, frame) in frames.iter().enumerate() {
+            wall_ns[group(number)] += self.duration_ns(&spans[*frame]);
+        }
+        wall_ns.iter_mut().zip(&sizes).for_each(|(ns, size)| *ns /= f64::from(*size));
+        let rows = rows.collect();
+        Frames { wall_ns, sizes, rows }
     }
 }

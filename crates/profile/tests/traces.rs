@@ -115,16 +115,6 @@ fn losses_are_counted() {
 }
 
 #[test]
-fn json_lines_hold_everything() {
-    let mut out = Vec::new();
-    trace().write_json_lines(&mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    insta::assert_snapshot!(text);
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 1 + 4 + 2 + 12);
-}
-
-#[test]
 fn chrome_events_nest_and_name_their_threads() {
     let mut out = Vec::new();
     trace().write_chrome("lattice \"simd\"", &mut out).unwrap();

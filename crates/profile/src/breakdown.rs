@@ -1,0 +1,164 @@
+//! Where the elapsed time went, in parts that add up to it exactly.
+
+use crate::clock::Calibration;
+use crate::kind::Kind;
+use crate::sweep::Sweep;
+use crate::trace::Trace;
+
+/// A part of the elapsed time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// A host thread computes.
+    Cpu,
+    /// A device computes and no host thread works.
+    Device,
+    /// A copy runs, and neither a host thread nor a kernel.
+    Transfer,
+    /// Host threads wait, and no device works.
+    Wait,
+    /// A host thread hands work to a device.
+    Launch,
+    /// A host thread compiles code.
+    Compile,
+    /// A host thread allocates or frees memory.
+    Allocation,
+    /// The profiler works: its own spans, and the estimated cost of all others.
+    Instrumentation,
+    /// No span covers the time.
+    Unexplained,
+}
+
+impl Part {
+    /// Every part, in the order of declaration.
+    pub const ALL: [Self; 9] = [
+        Self::Cpu,
+        Self::Device,
+        Self::Transfer,
+        Self::Wait,
+        Self::Launch,
+        Self::Compile,
+        Self::Allocation,
+        Self::Instrumentation,
+        Self::Unexplained,
+    ];
+
+    /// If several things happen at a time, the first of these gets it.
+    pub(crate) const BY_PRIORITY: [Self; 8] = [
+        Self::Cpu,
+        Self::Compile,
+        Self::Allocation,
+        Self::Launch,
+        Self::Instrumentation,
+        Self::Device,
+        Self::Transfer,
+        Self::Wait,
+    ];
+
+    /// The name in files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Device => "device",
+            Self::Transfer => "transfer",
+            Self::Wait => "wait",
+            Self::Launch => "launch",
+            Self::Compile => "compile",
+            Self::Allocation => "allocation",
+            Self::Instrumentation => "instrumentation",
+            Self::Unexplained => "unexplained",
+        }
+    }
+
+    /// What the part means, in a few words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Cpu => "a host thread computes",
+            Self::Device => "only a device computes",
+            Self::Transfer => "only a copy runs",
+            Self::Wait => "host threads wait, devices are idle",
+            Self::Launch => "a host thread hands work to a device",
+            Self::Compile => "a host thread compiles code",
+            Self::Allocation => "a host thread allocates or frees memory",
+            Self::Instrumentation => "the profiler's own cost",
+            Self::Unexplained => "no span covers the time",
+        }
+    }
+
+    /// The part of a span of `kind`. On a stream, only kernels and copies are work.
+    pub(crate) fn of(kind: Kind, stream: bool) -> Option<Self> {
+        let part = match kind {
+            Kind::Cpu => Self::Cpu,
+            Kind::Wait | Kind::Sync => Self::Wait,
+            Kind::Launch => Self::Launch,
+            Kind::Kernel => Self::Device,
+            Kind::HostToDevice | Kind::DeviceToHost | Kind::DeviceToDevice => Self::Transfer,
+            Kind::Allocation => Self::Allocation,
+            Kind::Compile => Self::Compile,
+            Kind::Instrumentation => Self::Instrumentation,
+        };
+        (!stream || matches!(part, Self::Device | Self::Transfer)).then_some(part)
+    }
+}
+
+/// The elapsed time of a trace in parts. In ticks they add up to it exactly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Breakdown {
+    ticks: [u64; 9],
+    clock: Calibration,
+}
+
+impl Breakdown {
+    /// Ticks of a part.
+    pub fn ticks(&self, part: Part) -> u64 {
+        self.ticks[part as usize]
+    }
+
+    /// Nanoseconds of a part.
+    pub fn ns(&self, part: Part) -> f64 {
+        self.clock.ns(self.ticks(part))
+    }
+
+    /// Elapsed ticks: the sum of all parts.
+    pub fn wall_ticks(&self) -> u64 {
+        self.ticks.iter().sum()
+    }
+
+    /// Elapsed nanoseconds.
+    pub fn wall_ns(&self) -> f64 {
+        self.clock.ns(self.wall_ticks())
+    }
+
+    /// A part of the elapsed time, from 0 to 1; 0 if no time elapsed.
+    pub fn share(&self, part: Part) -> f64 {
+        self.ticks(part) as f64 / self.wall_ticks().max(1) as f64
+    }
+
+    /// Picoseconds of each part, rounded so that they add up to those of the elapsed time.
+    pub(crate) fn picoseconds(&self) -> [(Part, u64); 9] {
+        let mut before = (0_u64, 0_u64);
+        Part::ALL.map(|part| {
+            let ticks = before.0 + self.ticks(part);
+            let now = (self.clock.ns(ticks) * 1e3).round() as u64;
+            let own = now - before.1;
+            before = (ticks, now);
+            (part, own)
+        })
+    }
+}
+
+impl Trace {
+    /// Divides the elapsed time. At each moment the first of these that happens gets the time: a host thread computes,
+    /// compiles, allocates, launches, records; a device computes; a copy runs; a host thread waits. A span that
+    /// recorded its CPU time computes for that share of its self time and waits for the rest.
+    ///
+    /// Aggregated spans have no position: they fill time that no kept span explains, in the same order, for each part
+    /// as much as the lane with the most of it. The cost of spans, if it is known, moves from computing to
+    /// instrumentation.
+    pub fn breakdown(&self) -> Breakdown {
+        self.breakdown_of(&Sweep::over(self))
+    }
+
+    pub(crate) fn breakdown_of(&self, sweep: &Sweep) -> Breakdown {
+        Breakdown { ticks: sweep.parts, clock: self.clock }
+    }
+}

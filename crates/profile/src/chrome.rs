@@ -1,0 +1,205 @@
+//! The Chrome trace-event format, which Perfetto and browsers open.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, Write};
+
+use crate::detail::{Detail, Value};
+use crate::encode::Encoder;
+use crate::kind::{Kind, LaneKind};
+use crate::trace::{Span, Trace};
+
+/// Process number of threads. Activities are process 2, streams of devices have numbers from [`DEVICES`].
+const HOST: u64 = 1;
+const ACTIVITIES: u64 = 2;
+const DEVICES: u64 = 3;
+
+impl Trace {
+    /// Writes the trace in the Chrome trace-event format (JSON). `process` is the name of the process there. Lost spans
+    /// are counted under `otherData`, which Perfetto shows with the trace; aggregated spans have no place in the format
+    /// and are counted there too.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub fn write_chrome(&self, process: &str, out: &mut dyn Write) -> io::Result<()> {
+        let mut json = Encoder::new(out);
+        self.chrome_head(&mut json);
+        meta(&mut json, "process_name", HOST, 0, process, "");
+        let devices = self.devices();
+        for (number, device) in devices.iter().enumerate() {
+            meta(&mut json, "process_name", DEVICES + number as u64, 0, device, ",\n");
+        }
+        let process_of = |kind: &LaneKind| match kind {
+            LaneKind::Thread => HOST,
+            LaneKind::Stream { device } => {
+                DEVICES + devices.iter().position(|known| known == device).unwrap_or(0) as u64
+            }
+        };
+        let linked = self.linked();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            // Threads are numbered from 1, since viewers use 0 for the idle task.
+            let (pid, tid) = (process_of(&lane.kind), number as u64 + 1);
+            meta(&mut json, "thread_name", pid, tid, &lane.name, ",\n");
+            for span in &lane.spans {
+                self.event(&mut json, span, lane.detail_of(span), (pid, tid));
+                if let Some(source) = linked.get(&span.corr) {
+                    self.arrow(&mut json, span, *source == (span.start, number), (pid, tid));
+                }
+            }
+        }
+        for track in &self.tracks {
+            for (ticks, value) in track.points.iter().filter(|(_, value)| value.is_finite()) {
+                json.raw(",\n{\"ph\":\"C\",\"name\":").string(&track.name).raw(",\"pid\":1,\"tid\":0,\"ts\":");
+                micros(&mut json, self.since_start_ns(*ticks));
+                let unit = if track.unit.is_empty() { "value" } else { &track.unit };
+                json.raw(",\"args\":{").member(true, unit).number(*value).raw("}}");
+            }
+        }
+        self.write_activities(&mut json);
+        json.raw("\n]}\n");
+        json.finish()
+    }
+
+    fn chrome_head(&self, json: &mut Encoder) {
+        let aggregated = self.lanes.iter().flat_map(|lane| &lane.totals).map(|total| total.count);
+        json.raw("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"ellwand\",\"clock\":");
+        json.string(self.clock.kind.word());
+        let counts = [
+            ("started_unix_ns", self.started_unix_ns),
+            ("open", self.open()),
+            ("dropped", self.dropped()),
+            ("dropped_details", self.dropped_details()),
+            ("aggregated", aggregated.fold(0, u64::saturating_add)),
+        ];
+        for (name, count) in counts {
+            json.member(false, name).string(&count.to_string());
+        }
+        json.raw("},\n\"traceEvents\":[\n");
+    }
+
+    /// Devices of streams, by name.
+    fn devices(&self) -> Vec<String> {
+        let names = self.lanes.iter().filter_map(|lane| match &lane.kind {
+            LaneKind::Stream { device } => Some(device.clone()),
+            LaneKind::Thread => None,
+        });
+        names.collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// The start and lane of the first span of each link that has several.
+    fn linked(&self) -> HashMap<u32, (u64, usize)> {
+        let mut links: HashMap<u32, ((u64, usize), u32)> = HashMap::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for span in lane.spans.iter().filter(|span| span.corr != 0) {
+                let (first, count) = links.entry(span.corr).or_insert(((span.start, number), 0));
+                *first = (*first).min((span.start, number));
+                *count += 1;
+            }
+        }
+        links.into_iter().filter(|(_, (_, count))| *count > 1).map(|(corr, (first, _))| (corr, first)).collect()
+    }
+
+    fn event(&self, json: &mut Encoder, span: &Span, detail: Option<&Detail>, (pid, tid): (u64, u64)) {
+        if span.is_open() {
+            json.raw(",\n{\"ph\":\"B\"");
+        } else {
+            json.raw(",\n{\"ph\":\"X\",\"dur\":");
+            micros(json, self.duration_ns(span));
+        }
+        let site = self.site(span);
+        json.raw(",\"name\":").string(self.name(span));
+        json.raw(",\"cat\":").string(site.map_or(Kind::Cpu, |site| site.kind).word()).raw(",\"ts\":");
+        micros(json, self.since_start_ns(span.start));
+        json.raw(",\"pid\":").uint(pid).raw(",\"tid\":").uint(tid).raw(",\"args\":{");
+        match site {
+            Some(site) => json.raw("\"at\":").string(&format!("{}:{}", site.file, site.line)),
+            None => json.raw("\"at\":\"?\""),
+        };
+        if span.corr != 0 {
+            json.raw(",\"corr\":").uint(span.corr.into());
+        }
+        if let Some(detail) = detail {
+            arguments(json, detail);
+        }
+        json.raw("}}");
+    }
+
+    fn arrow(&self, json: &mut Encoder, span: &Span, starts: bool, (pid, tid): (u64, u64)) {
+        json.raw(if starts { ",\n{\"ph\":\"s\"" } else { ",\n{\"ph\":\"f\",\"bp\":\"e\"" });
+        json.raw(",\"id\":").uint(span.corr.into()).raw(",\"name\":\"link\",\"cat\":\"link\",\"ts\":");
+        micros(json, self.since_start_ns(span.start));
+        json.raw(",\"pid\":").uint(pid).raw(",\"tid\":").uint(tid).raw("}");
+    }
+
+    /// Writes the device's activities as a separate process, with an arrow from each call to the operation it started.
+    fn write_activities(&self, json: &mut Encoder) {
+        let lanes: BTreeSet<&str> = self.activities.iter().map(|activity| activity.lane.as_str()).collect();
+        let lanes: Vec<&str> = lanes.into_iter().collect();
+        if !lanes.is_empty() {
+            meta(json, "process_name", ACTIVITIES, 0, "device", ",\n");
+        }
+        for (number, lane) in lanes.iter().enumerate() {
+            meta(json, "thread_name", ACTIVITIES, number as u64 + 1, lane, ",\n");
+        }
+        let known: BTreeSet<(u32, bool)> = self.activities.iter().map(|one| (one.corr, one.call)).collect();
+        for activity in &self.activities {
+            let tid = lanes.binary_search(&activity.lane.as_str()).unwrap_or(0) as u64 + 1;
+            let corr = activity.corr;
+            json.raw(",\n{\"ph\":\"X\",\"dur\":");
+            micros(json, activity.ns as f64);
+            json.raw(",\"name\":").string(&activity.name);
+            json.raw(if activity.call { ",\"cat\":\"driver\"" } else { ",\"cat\":\"device\"" }).raw(",\"ts\":");
+            micros(json, activity.start_ns as f64);
+            json.raw(",\"pid\":2,\"tid\":").uint(tid).raw(",\"args\":{\"detail\":").string(&activity.detail);
+            json.raw(",\"corr\":").uint(corr.into()).raw("}}");
+            if corr != 0 && known.contains(&(corr, !activity.call)) {
+                json.raw(if activity.call { ",\n{\"ph\":\"s\"" } else { ",\n{\"ph\":\"f\",\"bp\":\"e\"" });
+                json.raw(",\"id\":").uint(corr.into()).raw(",\"name\":\"launch\",\"cat\":\"launch\",\"ts\":");
+                micros(json, activity.start_ns as f64);
+                json.raw(",\"pid\":2,\"tid\":").uint(tid).raw("}");
+            }
+        }
+    }
+}
+
+/// The format's unit is the microsecond; three decimals keep nanoseconds.
+fn micros(json: &mut Encoder, ns: f64) {
+    json.ns(ns.round() / 1e3);
+}
+
+fn meta(json: &mut Encoder, what: &str, pid: u64, tid: u64, name: &str, before: &str) {
+    json.raw(before).raw("{\"ph\":\"M\",\"name\":").string(what).raw(",\"pid\":").uint(pid);
+    json.raw(",\"tid\":").uint(tid).raw(",\"args\":{\"name\":").string(name).raw("}}");
+}
+
+/// The details of a span as members, each with a comma in front; counters at 0 were not declared and are omitted.
+fn arguments(json: &mut Encoder, detail: &Detail) {
+    let declared = |value: u64| (value > 0).then_some(value);
+    let memory = detail.memory;
+    let counts = [
+        ("bytes", declared(detail.counters.bytes)),
+        ("items", declared(detail.counters.items)),
+        ("cpu_ns", detail.cpu_ns),
+        ("allocations", memory.map(|memory| memory.allocations)),
+        ("allocated_bytes", memory.map(|memory| memory.allocated_bytes)),
+        ("freed_bytes", memory.map(|memory| memory.freed_bytes)),
+        ("peak_bytes", memory.map(|memory| memory.peak_bytes)),
+        ("rss_bytes", detail.rss_bytes),
+    ];
+    for (name, value) in counts {
+        if let Some(value) = value {
+            json.member(false, name).uint(value);
+        }
+    }
+    if detail.counters.flops != 0.0 {
+        json.member(false, "flops").number(detail.counters.flops);
+    }
+    for (name, value) in &detail.args {
+        json.member(false, name);
+        match value {
+            Value::Int(value) => json.int(*value),
+            Value::Float(value) => json.number(*value),
+            Value::Bool(value) => json.raw(if *value { "true" } else { "false" }),
+            Value::Text(value) => json.string(value),
+        };
+    }
+}

@@ -1,0 +1,181 @@
+//! What lies inside each span: its children, the profiler's cost, the device work that it started.
+
+use crate::detail::Total;
+use crate::kind::{Kind, LaneKind};
+use crate::outer::Outer;
+use crate::trace::{NONE, Span, Trace, TraceLane};
+
+/// Facts about the spans of one lane, by index.
+#[derive(Default)]
+pub(crate) struct Inner {
+    /// Ticks covered by children on the same lane.
+    pub(crate) covered: Vec<u64>,
+    /// Children on the same lane.
+    pub(crate) children: Vec<u32>,
+    /// Descendants on the same lane.
+    pub(crate) nested: Vec<u64>,
+    /// Ticks of kernels: the span's own or those that it started. Empty if no lane is a stream.
+    pub(crate) device: Vec<u64>,
+    /// Ticks of copies, in the same way.
+    pub(crate) transfer: Vec<u64>,
+    /// False for a span inside another span of the same operation.
+    pub(crate) outermost: Vec<bool>,
+}
+
+impl Inner {
+    /// Facts for every lane. `outer` finds the calls that started the work of devices.
+    pub(crate) fn of(trace: &Trace, outer: &Outer) -> Vec<Self> {
+        let mut all: Vec<Self> = trace.lanes.iter().map(Self::of_lane).collect();
+        if trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
+            attribute(trace, outer, &mut all);
+        }
+        all
+    }
+
+    fn of_lane(lane: &TraceLane) -> Self {
+        let count = lane.spans.len();
+        let mut inner = Self {
+            covered: vec![0; count],
+            children: vec![0; count],
+            nested: vec![0; count],
+            outermost: outermost(&lane.spans),
+            ..Self::default()
+        };
+        for (index, span) in lane.spans.iter().enumerate().rev() {
+            let nested = inner.nested[index];
+            let parent = span.parent as usize;
+            if parent < index {
+                inner.covered[parent] = inner.covered[parent].saturating_add(span.ticks());
+                inner.children[parent] = inner.children[parent].saturating_add(1);
+                inner.nested[parent] = inner.nested[parent].saturating_add(nested + 1);
+            }
+        }
+        inner
+    }
+}
+
+/// Adds the time of each device operation to the call that started it and to all spans around that call.
+fn attribute(trace: &Trace, outer: &Outer, all: &mut [Inner]) {
+    for (inner, lane) in all.iter_mut().zip(&trace.lanes) {
+        inner.device = vec![0; lane.spans.len()];
+        inner.transfer = vec![0; lane.spans.len()];
+    }
+    for (number, lane) in trace.lanes.iter().enumerate() {
+        for (index, span) in lane.spans.iter().enumerate() {
+            let kind = trace.site(span).map_or(Kind::Cpu, |site| site.kind);
+            let Some(transfer) = device_work(kind) else { continue };
+            let source = outer.source(number, index).filter(|(lane, _)| *lane != number);
+            for (lane, index) in [Some((number, index)), source].into_iter().flatten() {
+                let Some(inner) = all.get_mut(lane) else { continue };
+                let ticks = if transfer { &mut inner.transfer } else { &mut inner.device };
+                if let Some(sum) = ticks.get_mut(index) {
+                    *sum = sum.saturating_add(span.ticks());
+                }
+            }
+        }
+    }
+    for (inner, lane) in all.iter_mut().zip(&trace.lanes).filter(|(_, lane)| lane.kind == LaneKind::Thread) {
+        for ticks in [&mut inner.device, &mut inner.transfer] {
+            for (index, span) in lane.spans.iter().enumerate().rev().filter(|(index, _)| *index > 0) {
+                let parent = span.parent as usize;
+                if parent < index {
+                    ticks[parent] = ticks[parent].saturating_add(ticks[index]);
+                }
+            }
+        }
+    }
+}
+
+/// True for a copy, false for a kernel, `None` for work of the host.
+pub(crate) fn device_work(kind: Kind) -> Option<bool> {
+    match kind {
+        Kind::Kernel => Some(false),
+        Kind::HostToDevice | Kind::DeviceToHost | Kind::DeviceToDevice => Some(true),
+        _ => None,
+    }
+}
+
+/// A node of a forest stored with parents first.
+pub(crate) trait Nested {
+    fn parent(&self) -> u32;
+    fn site(&self) -> u32;
+}
+
+impl Nested for Span {
+    fn parent(&self) -> u32 {
+        self.parent
+    }
+    fn site(&self) -> u32 {
+        self.site
+    }
+}
+
+impl Nested for Total {
+    fn parent(&self) -> u32 {
+        self.parent
+    }
+    fn site(&self) -> u32 {
+        self.site
+    }
+}
+
+/// For each node: true unless a node around it has the same site. Walks with a stack, since the chain of parents of
+/// every node would take quadratic time in deep recursion.
+pub(crate) fn outermost<T: Nested>(nodes: &[T]) -> Vec<bool> {
+    let sites = nodes.iter().map(|node| node.site() as usize + 1).max().unwrap_or(0);
+    // Numbers beyond the number of nodes cannot be those of well-formed sites; they share the last counter.
+    let slot = |node: &T| (node.site() as usize).min(nodes.len());
+    let mut active = vec![0_u32; sites.min(nodes.len() + 1)];
+    let mut on_stack = vec![false; nodes.len()];
+    let mut stack: Vec<usize> = Vec::new();
+    let mut result = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let parent = if node.parent() == NONE { usize::MAX } else { node.parent() as usize };
+        let known = on_stack.get(parent).copied().unwrap_or(false);
+        while let Some(top) = stack.pop_if(|top| *top != parent) {
+            on_stack[top] = false;
+            active[slot(&nodes[top])] -= 1;
+        }
+        if !known && parent < index {
+            let mut chain: Vec<usize> = Vec::new();
+            let mut at = parent;
+            while at < index && chain.last().is_none_or(|inner| at < *inner) {
+                chain.push(at);
+                at = nodes[at].parent() as usize;
+            }
+            for around in chain.into_iter().rev() {
+                on_stack[around] = true;
+                active[slot(&nodes[around])] += 1;
+                stack.push(around);
+            }
+        }
+        let slot = slot(node);
+        result.push(active[slot] == 0);
+        active[slot] += 1;
+        on_stack[index] = true;
+        stack.push(index);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(site: u32, parent: u32) -> Span {
+        Span { start: 1, end: 2, site, parent, corr: 0, ext: 0 }
+    }
+
+    #[test]
+    fn recursion_is_found_also_below_a_parent_that_was_left() {
+        let spans = [span(1, NONE), span(2, 0), span(1, 1), span(2, NONE), span(2, 1), span(1, 4), span(9, 77)];
+        assert_eq!(outermost(&spans), [true, true, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn deep_recursion_takes_linear_time() {
+        let spans: Vec<Span> = (0..200_000).map(|index: u32| span(1, index.wrapping_sub(1))).collect();
+        let found = outermost(&spans);
+        assert_eq!(found.iter().filter(|outer| **outer).count(), 1);
+    }
+}

@@ -1,0 +1,296 @@
+//! The profile as a file: the JSON of `docs/profile-format.md`.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use crate::detail::{Detail, Total, Track, Value};
+use crate::encode::Encoder;
+use crate::kind::LaneKind;
+use crate::summary::Row;
+use crate::sweep::Sweep;
+use crate::trace::{NONE, Span, Trace, TraceLane};
+
+/// The value of `format` in the file.
+pub const FORMAT: &str = "ellwand profile";
+/// Version of the file format.
+pub const VERSION: u32 = 1;
+/// Bottlenecks per order in the file.
+const BOTTLENECKS: usize = 10;
+
+impl Trace {
+    /// Writes the profile with its summary, bottlenecks and breakdown as JSON; the format is described in
+    /// `docs/profile-format.md`.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let trace: Cow<Trace> =
+            if self.activities.is_empty() { Cow::Borrowed(self) } else { Cow::Owned(self.with_activities_as_lanes()) };
+        let mut json = Encoder::new(out);
+        let json_ref = &mut json;
+        trace.head(json_ref);
+        trace.entries(json_ref);
+        json_ref.raw(",\n\"details\":");
+        json_ref.list(trace.lanes.iter().flat_map(|lane| &lane.details), detail);
+        trace.totals(json_ref);
+        json_ref.raw(",\n\"tracks\":");
+        json_ref.list(&trace.tracks, |json, one| track(json, &trace, one));
+        trace.meaning(json_ref);
+        json_ref.raw("}\n");
+        json.finish()
+    }
+
+    fn head(&self, json: &mut Encoder) {
+        json.raw("{\"format\":").string(FORMAT).raw(",\"version\":").uint(VERSION.into());
+        json.raw(",\n\"name\":").string(&self.name).raw(",\"started_unix_ns\":").uint(self.started_unix_ns);
+        json.raw(",\"wall_ns\":").ns(self.wall_ns());
+        json.raw(",\n\"clock\":{\"kind\":").string(self.clock.kind.word());
+        json.raw(",\"ns_per_tick\":").number(self.clock.ns_per_tick);
+        json.raw(",\"relative_error\":").number(self.clock.relative_error).raw("}");
+        json.raw(",\n\"environment\":");
+        members(json, &self.environment);
+        if let Some(cost) = &self.cost {
+            json.raw(",\n\"cost\":{\"span_ns\":").number(cost.on_ns).raw(",\"off_ns\":").number(cost.off_ns);
+            json.raw(",\"empty_ns\":").number(cost.empty_ns).raw("}");
+        }
+        let dropped: u64 = self.lanes.iter().map(|lane| lane.dropped).sum();
+        json.raw(",\n\"losses\":{\"spans\":").uint(dropped).raw(",\"details\":").uint(self.dropped_details());
+        json.raw(",\"ending_threads\":").uint(self.lost).raw(",\"open\":").uint(self.open());
+        json.raw(",\"sampled_out\":").uint(self.sampled_out).raw("}");
+        json.raw(",\n\"operations\":");
+        json.list(&self.sites, |json, site| {
+            json.raw("{\"name\":").string(&site.name).raw(",\"kind\":").string(site.kind.word());
+            json.raw(",\"file\":").string(&site.file).raw(",\"line\":").uint(site.line.into()).raw("}");
+        });
+        json.raw(",\n\"lanes\":");
+        json.list(&self.lanes, lane);
+    }
+
+    /// The spans, one column per field.
+    fn entries(&self, json: &mut Encoder) {
+        let mut first_span = 0_i64;
+        let mut first_detail = 0_i64;
+        let mut offsets = Vec::with_capacity(self.lanes.len());
+        for lane in &self.lanes {
+            offsets.push((first_span, first_detail));
+            first_span += lane.spans.len() as i64;
+            first_detail += lane.details.len() as i64;
+        }
+        type Column<'a> = (&'a str, &'a dyn Fn(&mut Encoder, &TraceLane, usize, (i64, i64), &Span));
+        let columns: [Column; 7] = [
+            ("operation", &|json, _, _, _, span| {
+                json.int(i64::from(span.site) - 1);
+            }),
+            ("lane", &|json, _, lane, _, _| {
+                json.uint(lane as u64);
+            }),
+            ("parent", &|json, _, _, offset, span| {
+                json.int(if span.parent == NONE { -1 } else { offset.0 + i64::from(span.parent) });
+            }),
+            ("start_ns", &|json, _, _, _, span| {
+                json.ns(self.since_start_ns(span.start));
+            }),
+            ("duration_ns", &|json, _, _, _, span| {
+                json.ns(if span.is_open() { f64::NAN } else { self.duration_ns(span) });
+            }),
+            ("link", &|json, _, _, _, span| {
+                json.uint(span.corr.into());
+            }),
+            ("detail", &|json, lane, _, offset, span| {
+                json.int(if lane.detail_of(span).is_some() { offset.1 + i64::from(span.ext) - 1 } else { -1 });
+            }),
+        ];
+        json.raw(",\n\"entries\":{");
+        for (index, (name, write)) in columns.into_iter().enumerate() {
+            json.raw(if index > 0 { ",\n" } else { "\n" }).string(name).raw(":");
+            let all = self.lanes.iter().zip(&offsets).enumerate();
+            let spans = all
+                .flat_map(|(number, (lane, offset))| lane.spans.iter().map(move |span| (lane, number, *offset, span)));
+            json.list(spans, |json, (lane, number, offset, span)| write(json, lane, number, offset, span));
+        }
+        json.raw("}");
+    }
+
+    fn totals(&self, json: &mut Encoder) {
+        json.raw(",\n\"totals\":");
+        let mut offset = 0_i64;
+        let all: Vec<(usize, i64, &Total)> = self
+            .lanes
+            .iter()
+            .enumerate()
+            .flat_map(|(number, lane)| {
+                let first = offset;
+                offset += lane.totals.len() as i64;
+                lane.totals.iter().map(move |total| (number, first, total))
+            })
+            .collect();
+        json.list(all, |json, (lane, first, total)| {
+            let parent = if total.parent == NONE { -1 } else { first + i64::from(total.parent) };
+            json.raw("{\"lane\":").uint(lane as u64).raw(",\"parent\":").int(parent);
+            json.raw(",\"operation\":").int(i64::from(total.site) - 1).raw(",\"count\":").uint(total.count);
+            json.raw(",\"open\":").uint(total.open);
+            let times = [
+                ("total_ns", total.total_ns),
+                ("self_ns", total.self_ns),
+                ("min_ns", total.min_ns),
+                ("max_ns", total.max_ns),
+                ("square_ns2", total.square_ns2),
+            ];
+            for (name, value) in times {
+                json.member(false, name).number(value);
+            }
+            json.raw(",\"histogram\":");
+            json.list(&total.histogram, |json, (power, count)| {
+                json.raw("[").uint((*power).into()).raw(",").uint(*count).raw("]");
+            });
+            json.raw("}");
+        });
+    }
+
+    /// What is computed from the rest.
+    fn meaning(&self, json: &mut Encoder) {
+        let (summary, sweep) = (self.summary_by_site(), Sweep::over(self));
+        json.raw(",\n\"summary\":");
+        json.list(&summary.rows, |json, one| row(json, one, one.share(&summary), one.cpu_share(&summary)));
+        json.raw(",\n\"bottlenecks\":");
+        json.list(self.bottlenecks_of(&summary, &sweep, BOTTLENECKS), |json, one| {
+            json.raw("{\"by\":").string(one.by.word()).raw(",\"operation\":").string(&one.operation);
+            json.raw(",\"ns\":").ns(one.ns).raw(",\"share\":").number(one.share).raw("}");
+        });
+        let parts = self.breakdown_of(&sweep).picoseconds();
+        json.raw(",\n\"breakdown\":{\"wall_ns\":").thousandths(parts.iter().map(|(_, picoseconds)| picoseconds).sum());
+        json.raw(",\"parts\":");
+        json.list(parts.into_iter().filter(|(_, picoseconds)| *picoseconds > 0), |json, (part, picoseconds)| {
+            json.raw("{\"part\":").string(part.word()).raw(",\"ns\":").thousandths(picoseconds).raw("}");
+        });
+        json.raw("},\n\"memory\":");
+        match self.memory_peak() {
+            Some((track, ticks, peak)) => {
+                json.raw("{\"track\":").string(&track.name).raw(",\"peak_bytes\":").number(peak);
+                json.raw(",\"peak_at_ns\":").ns(self.since_start_ns(ticks)).raw("}");
+            }
+            None => {
+                json.raw("null");
+            }
+        }
+    }
+
+    /// The largest value of the track `heap`, or else of the first track in bytes: the track, its time and the value.
+    pub fn memory_peak(&self) -> Option<(&Track, u64, f64)> {
+        let of_bytes = || self.tracks.iter().filter(|track| track.unit == "B" && !track.points.is_empty());
+        let track = of_bytes().find(|track| track.name == "heap").or_else(|| of_bytes().next())?;
+        let known = track.points.iter().filter(|(_, value)| value.is_finite());
+        // The first of equal peaks.
+        let (ticks, peak) = known.rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((track, *ticks, *peak))
+    }
+}
+
+fn lane(json: &mut Encoder, lane: &TraceLane) {
+    json.raw("{\"name\":").string(&lane.name);
+    match &lane.kind {
+        LaneKind::Thread => json.raw(",\"kind\":\"thread\""),
+        LaneKind::Stream { device } => json.raw(",\"kind\":\"stream\",\"device\":").string(device),
+    };
+    for (name, lost) in [("dropped", lane.dropped), ("dropped_details", lane.dropped_details)] {
+        if lost > 0 {
+            json.member(false, name).uint(lost);
+        }
+    }
+    json.raw("}");
+}
+
+/// An object of named values.
+pub(crate) fn members(json: &mut Encoder, values: &[(String, Value)]) {
+    json.raw("{");
+    for (index, (name, value)) in values.iter().enumerate() {
+        json.member(index == 0, name);
+        match value {
+            Value::Int(value) => json.int(*value),
+            Value::Float(value) => json.number(*value),
+            Value::Bool(value) => json.raw(if *value { "true" } else { "false" }),
+            Value::Text(value) => json.string(value),
+        };
+    }
+    json.raw("}");
+}
+
+fn detail(json: &mut Encoder, detail: &Detail) {
+    json.raw("{");
+    let mut first = true;
+    let mut put = |json: &mut Encoder, name: &str, value: Option<u64>| {
+        if let Some(value) = value {
+            json.member(std::mem::take(&mut first), name).uint(value);
+        }
+    };
+    let declared = |value: u64| (value > 0).then_some(value);
+    put(json, "bytes", declared(detail.counters.bytes));
+    put(json, "items", declared(detail.counters.items));
+    put(json, "cpu_ns", detail.cpu_ns);
+    put(json, "allocations", detail.memory.map(|memory| memory.allocations));
+    put(json, "allocated_bytes", detail.memory.map(|memory| memory.allocated_bytes));
+    put(json, "freed_bytes", detail.memory.map(|memory| memory.freed_bytes));
+    put(json, "peak_bytes", detail.memory.map(|memory| memory.peak_bytes));
+    put(json, "rss_bytes", detail.rss_bytes);
+    if detail.counters.flops != 0.0 {
+        json.member(std::mem::take(&mut first), "flops").number(detail.counters.flops);
+    }
+    if !detail.args.is_empty() {
+        json.member(first, "args");
+        members(json, &detail.args);
+    }
+    json.raw("}");
+}
+
+fn track(json: &mut Encoder, trace: &Trace, track: &Track) {
+    json.raw("{\"name\":").string(&track.name).raw(",\"unit\":").string(&track.unit).raw(",\"at_ns\":");
+    json.list(&track.points, |json, (ticks, _)| {
+        json.ns(trace.since_start_ns(*ticks));
+    });
+    json.raw(",\"value\":");
+    json.list(&track.points, |json, (_, value)| {
+        json.number(*value);
+    });
+    json.raw("}");
+}
+
+fn row(json: &mut Encoder, row: &Row, share: f64, cpu_share: Option<f64>) {
+    json.raw("{\"operation\":").string(row.name()).raw(",\"kind\":").string(row.kind.word());
+    json.raw(",\"file\":").string(&row.file).raw(",\"line\":").uint(row.line.into());
+    json.raw(",\"calls\":").uint(row.count).raw(",\"open\":").uint(row.open);
+    json.raw(",\"aggregated\":").uint(row.aggregated).raw(",\"lanes\":").uint(row.lanes as u64);
+    let times = [
+        ("total_ns", Some(row.total_ns)),
+        ("self_ns", Some(row.self_ns)),
+        ("mean_ns", Some(row.mean_ns)),
+        ("min_ns", Some(row.min_ns)),
+        ("max_ns", Some(row.max_ns)),
+        ("std_ns", Some(row.std_ns)),
+        ("p50_ns", Some(row.median_ns)),
+        ("p90_ns", Some(row.p90_ns)),
+        ("p99_ns", Some(row.p99_ns)),
+        ("cpu_ns", row.cpu_ns),
+        ("waiting_ns", row.waiting_ns),
+        ("device_ns", Some(row.device_ns)),
+        ("transfer_ns", Some(row.transfer_ns)),
+        ("overhead_ns", row.overhead_ns),
+        ("corrected_total_ns", row.corrected_total_ns()),
+        ("corrected_self_ns", row.corrected_self_ns()),
+    ];
+    for (name, ns) in times {
+        if let Some(ns) = ns {
+            json.member(false, name).ns(ns);
+        }
+    }
+    for (name, value) in [("share_of_wall", Some(share)), ("share_of_cpu", cpu_share), ("gb_per_s", row.gb_per_s())] {
+        if let Some(value) = value {
+            json.member(false, name).number(value);
+        }
+    }
+    if let Some(memory) = &row.memory {
+        json.raw(",\"allocations\":").uint(memory.allocations);
+        json.raw(",\"allocated_bytes\":").uint(memory.allocated_bytes);
+        json.raw(",\"peak_bytes\":").uint(memory.peak_bytes);
+    }
+    json.raw("}");
+}

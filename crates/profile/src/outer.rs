@@ -1,0 +1,62 @@
+//! The span around each span, across threads.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::trace::{NONE, Trace};
+
+/// Finds the parent of each span: on its own lane, or the span of another lane that it is linked to.
+pub(crate) struct Outer<'a> {
+    trace: &'a Trace,
+    /// The first span of each correlation number: the parent of the others.
+    sources: HashMap<u32, (usize, usize)>,
+}
+
+impl<'a> Outer<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let mut sources: HashMap<u32, (usize, usize)> = HashMap::new();
+        for (number, lane) in trace.lanes.iter().enumerate() {
+            for (index, span) in lane.spans.iter().enumerate().filter(|(_, span)| span.corr != 0) {
+                let known = sources.entry(span.corr).or_insert((number, index));
+                if span.start < trace.lanes[known.0].spans[known.1].start {
+                    *known = (number, index);
+                }
+            }
+        }
+        Self { trace, sources }
+    }
+
+    /// The span that a span is linked to as its cause.
+    pub(crate) fn source(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
+        let span = self.trace.lanes.get(lane)?.spans.get(index)?;
+        // A span that caused others has their link, and that of its own cause in its details.
+        let cause = self.trace.lanes.get(lane)?.detail_of(span).map_or(0, |detail| detail.cause);
+        let link = if cause == 0 { span.corr } else { cause };
+        self.sources.get(&link).copied().filter(|source| link != 0 && *source != (lane, index))
+    }
+
+    /// The parent of a span: on its own thread, or else the span of another thread that it was put under.
+    pub(crate) fn around(&self, lane: usize, index: usize) -> Option<(usize, usize)> {
+        let span = self.trace.lanes.get(lane)?.spans.get(index)?;
+        if span.parent != NONE {
+            return Some((lane, span.parent as usize)).filter(|(_, parent)| *parent < index);
+        }
+        self.source(lane, index)
+    }
+
+    /// The span and its ancestors that have no node yet, outermost first.
+    pub(crate) fn without_node(&self, node_of: &[Vec<Option<u32>>], lane: usize, index: usize) -> Vec<(usize, usize)> {
+        let mut chain = Vec::new();
+        let mut seen = HashSet::new();
+        let mut at = Some((lane, index));
+        while let Some((lane, index)) = at.filter(|(lane, index)| node_of[*lane][*index].is_none()) {
+            // Circular links are a user error; the span that would close the circle becomes an outermost one.
+            if chain.len() > 64 && (seen.is_empty() && chain.contains(&(lane, index)) || !seen.insert((lane, index))) {
+                break;
+            }
+            chain.push((lane, index));
+            at = self.around(lane, index);
+        }
+        chain.reverse();
+        chain
+    }
+}

@@ -1,0 +1,219 @@
+//! Tables for a terminal: a summary, a breakdown, bottlenecks.
+
+use std::fmt;
+
+use crate::bottleneck::Bottleneck;
+use crate::breakdown::{Breakdown, Part};
+use crate::summary::{Row, Summary};
+
+/// Rows that `{}` prints; `{:#}` prints all.
+const FIRST_ROWS: usize = 40;
+/// Columns of the name.
+const NAME_WIDTH: usize = 32;
+
+/// A text for one line of a terminal: control characters and changes of the direction of writing are escaped.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A printable text of at most `width` characters, shortened with an ellipsis.
+pub fn shortened(text: &str, width: usize) -> String {
+    // Longer texts need not be escaped to their end.
+    let start: String = text.chars().take(width + 1).collect();
+    let text = printable(&start);
+    if text.chars().count() <= width {
+        return text;
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// A value in three digits with the largest of the units that is at most the value.
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return "-".to_string();
+    }
+    let unit = units.iter().rev().find(|unit| value.abs() >= unit.0 * 0.9995).or(units.first());
+    let Some((size, name)) = unit else { return value.to_string() };
+    let value = value / size;
+    let decimals = match value.abs() {
+        0.0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {name}")
+}
+
+/// Nanoseconds with a sensible unit, such as `1.23 ms`.
+pub fn time(ns: f64) -> String {
+    if ns.is_finite() && ns.abs() >= 9.9995e14 {
+        return format!("{:.2e} s", ns / 1e9);
+    }
+    scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
+}
+
+/// Bytes with a sensible unit, such as `64.0 MB`.
+pub fn bytes(count: f64) -> String {
+    scaled(count, &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")])
+}
+
+fn count(value: u64) -> String {
+    if value < 100_000 {
+        return value.to_string();
+    }
+    scaled(value as f64, &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")])
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        value if !value.is_finite() => "-".to_string(),
+        value if value.abs() < 9.95 => format!("{value:.1} %"),
+        value if value.abs() < 99_999.5 => format!("{value:.0} %"),
+        value => format!("{value:.0e} %"),
+    }
+}
+
+type Cell = Box<dyn Fn(&Row) -> String>;
+
+fn of(name: &'static str, cell: impl Fn(&Row) -> String + 'static) -> (&'static str, Cell) {
+    (name, Box::new(cell))
+}
+
+/// Columns that every row has.
+fn times(summary: &Summary) -> Vec<(&'static str, Cell)> {
+    let wall_ns = summary.wall_ns;
+    vec![
+        of("calls", |row| format!("{}{}", if row.aggregated > 0 { "~" } else { "" }, count(row.count))),
+        of("total", |row| time(row.total_ns)),
+        of("self", |row| time(row.self_ns)),
+        of("wall", move |row| percent(row.total_ns / wall_ns)),
+        of("mean", |row| time(row.mean_ns)),
+        of("std", |row| time(row.std_ns)),
+        of("min", |row| time(row.min_ns)),
+        of("p50", |row| time(row.median_ns)),
+        of("p90", |row| time(row.p90_ns)),
+        of("p99", |row| time(row.p99_ns)),
+        of("max", |row| time(row.max_ns)),
+    ]
+}
+
+/// Columns that at least one row has a value for.
+fn resources(summary: &Summary) -> Vec<(&'static str, Cell)> {
+    let optional = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
+    let cpu_ns = summary.cpu_ns;
+    let mut columns = Vec::new();
+    let any = |has: fn(&Row) -> bool| summary.rows.iter().any(has);
+    if any(|row| row.cpu_ns.is_some()) {
+        columns.push(of("cpu", move |row| match (row.cpu_ns, cpu_ns) {
+            (Some(own), Some(all)) if all > 0.0 => percent(own / all),
+            _ => "-".to_string(),
+        }));
+        columns.push(of("waiting", move |row| optional(row.waiting_ns)));
+    }
+    if any(|row| row.device_ns > 0.0) {
+        columns.push(of("device", |row| time(row.device_ns)));
+    }
+    if any(|row| row.transfer_ns > 0.0) {
+        columns.push(of("transfer", |row| time(row.transfer_ns)));
+    }
+    if any(|row| row.memory.is_some()) {
+        let of_memory = |name, pick: fn(crate::MemoryUse) -> u64| {
+            of(name, move |row| row.memory.map_or_else(|| "-".to_string(), |memory| bytes(pick(memory) as f64)))
+        };
+        columns.push(of_memory("allocated", |memory| memory.allocated_bytes));
+        columns.push(of_memory("peak", |memory| memory.peak_bytes));
+    }
+    if any(|row| row.counters.bytes > 0) {
+        columns.push(of("GB/s", |row| row.gb_per_s().map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}"))));
+    }
+    if any(|row| row.overhead_ns.is_some()) {
+        columns.push(of("own cost", move |row| optional(row.overhead_ns)));
+    }
+    columns
+}
+
+/// Prints rows of cells; the first column to the left, the others to the right.
+fn print(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for (number, line) in lines.iter().enumerate() {
+        let mut text = String::new();
+        for (index, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            text.push_str(&if index == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") });
+        }
+        f.write_str(text.trim_end())?;
+        if number + 1 < lines.len() {
+            f.write_str("\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// A heading and a line per row, indented by its depth.
+fn lines(rows: &[Row], columns: &[(&'static str, Cell)]) -> Vec<Vec<String>> {
+    let heading = std::iter::once("operation").chain(columns.iter().map(|(name, _)| *name));
+    let mut lines: Vec<Vec<String>> = vec![heading.map(str::to_string).collect()];
+    lines.extend(rows.iter().map(|row| {
+        // Deep rows keep room for the start of their name.
+        let indent = "  ".repeat(row.depth().min(10));
+        let open = if row.open > 0 { format!(" (+{} open)", row.open) } else { String::new() };
+        let name = shortened(row.name(), NAME_WIDTH.saturating_sub(indent.len() + open.len()).max(8));
+        let first = format!("{indent}{name}{open}");
+        std::iter::once(first).chain(columns.iter().map(|(_, cell)| cell(row))).collect()
+    }));
+    lines
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.is_empty() {
+            return write!(f, "no spans in {}", time(self.wall_ns));
+        }
+        let shown = if f.alternate() { self.rows.len() } else { self.rows.len().min(FIRST_ROWS) };
+        let rows = &self.rows[..shown];
+        print(f, &lines(rows, &times(self)))?;
+        let resources = resources(self);
+        if !resources.is_empty() {
+            f.write_str("\n\n")?;
+            print(f, &lines(rows, &resources))?;
+        }
+        if shown < self.rows.len() {
+            write!(f, "\n… and {} more", self.rows.len() - shown)?;
+        }
+        write!(f, "\nelapsed {}", time(self.wall_ns))?;
+        if self.rows.iter().any(|row| row.aggregated > 0) {
+            f.write_str("; ~: spans were aggregated, percentiles are estimates")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = vec![vec!["part".to_string(), "time".to_string(), "share".to_string()]];
+        for part in Part::ALL.into_iter().filter(|part| self.ticks(*part) > 0) {
+            let name = format!("{:<15} {}", part.word(), part.about());
+            lines.push(vec![name, time(self.ns(part)), percent(self.share(part))]);
+        }
+        lines.push(vec!["elapsed".to_string(), time(self.wall_ns()), String::new()]);
+        print(f, &lines)
+    }
+}
+
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, by) = (shortened(&self.operation, NAME_WIDTH), self.by.word());
+        write!(f, "{name:<NAME_WIDTH$}  {by:<7}  {:>8}  {:>7}", time(self.ns), percent(self.share))
+    }
+}

@@ -1,0 +1,126 @@
+//! The calling-context tree of a trace: one node per path of nested operations.
+
+use std::collections::HashMap;
+
+use crate::gather::Gathered;
+use crate::inner::Inner;
+use crate::outer::Outer;
+use crate::summary::{Row, counts};
+use crate::trace::{NONE, Trace};
+
+/// Longest path. Deep recursion would otherwise need memory in the square of its depth for the names alone.
+const DEEPEST: usize = 128;
+
+/// Selects a span (lane, index): its frame, and whether it is on the frames' thread (kept in separate rows). `None`
+/// skips the span; its children move up to its parent.
+pub(crate) type Select<'a> = dyn Fn(usize, usize) -> Option<(usize, bool)> + 'a;
+
+/// A row by path, its flag from [`Select`], and its total and self time per frame.
+pub(crate) type Leaf = (Row, bool, Vec<[f64; 2]>);
+
+struct Node {
+    parent: u32,
+    site: u32,
+    separate: bool,
+    depth: usize,
+    gathered: Gathered,
+}
+
+/// Nodes under construction; children are looked up by parent, site and flag.
+#[derive(Default)]
+struct Nodes {
+    all: Vec<Node>,
+    known: HashMap<(u32, u32, bool), u32>,
+    frames: usize,
+}
+
+impl Nodes {
+    fn child(&mut self, parent: u32, site: u32, separate: bool) -> u32 {
+        let around = self.all.get(parent as usize);
+        let parent = around.filter(|node| node.depth >= DEEPEST).map_or(parent, |node| node.parent);
+        let depth = self.all.get(parent as usize).map_or(1, |node| node.depth + 1);
+        *self.known.entry((parent, site, separate)).or_insert_with(|| {
+            let gathered = Gathered::new(site, self.frames);
+            self.all.push(Node { parent, site, separate, depth, gathered });
+            (self.all.len() - 1) as u32
+        })
+    }
+}
+
+impl Trace {
+    /// Rows by path. With `frames`, times are also collected per frame; aggregated spans have no time and are left out.
+    pub(crate) fn tree(&self, frames: usize, select: &Select) -> Vec<Leaf> {
+        let outer = Outer::of(self);
+        let inner = Inner::of(self, &outer);
+        let mut nodes = Nodes { frames, ..Nodes::default() };
+        let mut node_of: Vec<Vec<Option<u32>>> = self.lanes.iter().map(|lane| vec![None; lane.spans.len()]).collect();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for (index, span) in lane.spans.iter().enumerate() {
+                // A parent may be on a later lane.
+                for (lane, index) in outer.without_node(&node_of, number, index) {
+                    let parent = outer.around(lane, index).and_then(|(lane, index)| node_of[lane][index]);
+                    let parent = parent.unwrap_or(NONE);
+                    node_of[lane][index] = Some(match select(lane, index) {
+                        None => parent,
+                        Some((_, separate)) => nodes.child(parent, self.lanes[lane].spans[index].site, separate),
+                    });
+                }
+                let (Some((frame, _)), Some(node)) = (select(number, index), node_of[number][index]) else { continue };
+                let Some(Node { gathered, depth, .. }) = nodes.all.get_mut(node as usize) else { continue };
+                // At the end of a path a recursive call and its caller share a row.
+                let outermost = *depth < DEEPEST || inner[number].outermost[index];
+                gathered.add(self, &inner[number], (number, index), outermost);
+                if let (Some(time), false) = (gathered.frames.get_mut(frame), span.is_open()) {
+                    time[0] += self.duration_ns(span);
+                    time[1] += self.clock.ns(span.ticks().saturating_sub(inner[number].covered[index]));
+                }
+            }
+        }
+        if frames == 0 {
+            self.add_totals(&mut nodes);
+        }
+        self.rows(nodes)
+    }
+
+    fn add_totals(&self, nodes: &mut Nodes) {
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let (children, nested) = counts(lane);
+            let mut node_of: Vec<u32> = Vec::with_capacity(lane.totals.len());
+            for (index, total) in lane.totals.iter().enumerate() {
+                let parent = node_of.get(total.parent as usize).copied().unwrap_or(NONE);
+                let node = nodes.child(parent, total.site, false);
+                node_of.push(node);
+                if let Some(Node { gathered, .. }) = nodes.all.get_mut(node as usize) {
+                    gathered.add_total(number, total, node != parent, children[index], nested[index]);
+                }
+            }
+        }
+    }
+
+    /// Depth first, siblings by descending total time; with an explicit stack, so that deep nesting cannot overflow ours.
+    fn rows(&self, mut nodes: Nodes) -> Vec<Leaf> {
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (node, Node { parent, .. }) in nodes.all.iter().enumerate() {
+            children.entry(*parent).or_default().push(node as u32);
+        }
+        let total = |node: &u32| nodes.all[*node as usize].gathered.total_ns;
+        for siblings in children.values_mut() {
+            siblings.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        }
+        let mut stack: Vec<(u32, usize)> =
+            children.get(&NONE).into_iter().flatten().rev().map(|node| (*node, 0)).collect();
+        let mut path: Vec<String> = Vec::new();
+        let mut rows = Vec::with_capacity(nodes.all.len());
+        while let Some((number, depth)) = stack.pop() {
+            let Some(node) = nodes.all.get_mut(number as usize) else { continue };
+            let mut gathered = std::mem::take(&mut node.gathered);
+            let name = self.sites.get((node.site as usize).wrapping_sub(1)).map_or("?", |site| &site.name);
+            path.truncate(depth);
+            path.push(name.to_string());
+            stack.extend(children.get(&number).into_iter().flatten().rev().map(|child| (*child, depth + 1)));
+            let times = std::mem::take(&mut gathered.frames);
+            rows.push((gathered.row(self, path.clone()), node.separate, times));
+        }
+        rows
+    }
+}

@@ -1,0 +1,67 @@
+//! Activities of a device as lanes, so that one model serves every reader.
+
+use std::collections::HashMap;
+
+use crate::detail::{Detail, Value};
+use crate::kind::{Kind, LaneKind};
+use crate::trace::{NONE, SiteInfo, Span, Trace, TraceLane};
+
+impl Trace {
+    /// The same trace with its activities as spans: calls of the driver on lanes of threads, operations of the device on
+    /// lanes of streams, linked as before.
+    pub(crate) fn with_activities_as_lanes(&self) -> Self {
+        let mut trace = self.clone();
+        let mut activities = std::mem::take(&mut trace.activities);
+        activities.sort_by_key(|one| (one.start_ns, std::cmp::Reverse(one.ns)));
+        // Numbers of links of spans and of activities are not related.
+        let first_free = trace.lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.corr).max().unwrap_or(0);
+        let mut sites: HashMap<(String, Kind), u32> = HashMap::new();
+        let mut lanes: HashMap<(String, bool), usize> = HashMap::new();
+        for one in activities {
+            let kind = kind(&one.name, one.call);
+            let site = *sites.entry((one.name.clone(), kind)).or_insert_with(|| {
+                trace.sites.push(SiteInfo { name: one.name.clone(), kind, ..SiteInfo::default() });
+                trace.sites.len() as u32
+            });
+            let at = *lanes.entry((one.lane.clone(), one.call)).or_insert_with(|| {
+                let kind = if one.call { LaneKind::Thread } else { LaneKind::Stream { device: "device".to_string() } };
+                trace.lanes.push(TraceLane { name: one.lane.clone(), kind, ..TraceLane::default() });
+                trace.lanes.len() - 1
+            });
+            let (start, end) =
+                (self.ticks_at(one.start_ns), self.ticks_at(one.start_ns.saturating_add_unsigned(one.ns)));
+            let Some(lane) = trace.lanes.get_mut(at) else { continue };
+            let mut ext = 0;
+            if !one.detail.is_empty() {
+                let args = vec![("detail".to_string(), Value::Text(one.detail))];
+                lane.details.push(Detail { args, ..Detail::default() });
+                ext = lane.details.len() as u32;
+            }
+            let corr = if one.corr == 0 { 0 } else { first_free.wrapping_add(one.corr) };
+            lane.spans.push(Span { start, end: end.max(1), site, parent: NONE, corr, ext });
+        }
+        trace
+    }
+
+    /// The tick at `ns` from the start; the first tick for times before that.
+    fn ticks_at(&self, ns: i64) -> u64 {
+        let ticks = (ns.unsigned_abs() as f64 / self.clock.ns_per_tick).round() as u64;
+        if ns < 0 { self.start.saturating_sub(ticks) } else { self.start.saturating_add(ticks) }
+    }
+}
+
+/// What an activity spends its time on, by the names that CUPTI and the CUDA driver use.
+fn kind(name: &str, call: bool) -> Kind {
+    let lower = name.to_ascii_lowercase();
+    let has = |part: &str| lower.contains(part);
+    match call {
+        true if has("synchronize") => Kind::Sync,
+        true if has("alloc") || has("free") => Kind::Allocation,
+        true if has("module") || has("link") => Kind::Compile,
+        true => Kind::Launch,
+        false if has("htod") || has("host to device") => Kind::HostToDevice,
+        false if has("dtoh") || has("device to host") => Kind::DeviceToHost,
+        false if has("dtod") || has("device to device") => Kind::DeviceToDevice,
+        false => Kind::Kernel,
+    }
+}

@@ -1,0 +1,13 @@
+//! Chrome trace events, and the dialect of the PyTorch profiler, as a trace.
+
+mod category;
+mod event;
+mod events;
+mod finish;
+mod links;
+mod nest;
+mod scalar;
+mod tracks;
+
+pub(crate) use events::Events;
+pub(crate) use scalar::{Args, Scalar};

@@ -1,0 +1,206 @@
+//! Values of trace events, which programs write with different types: a process may be a number or a text.
+
+use std::fmt;
+
+use ellwand_profile::Value;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::read::shortened;
+
+/// Arguments kept per event, and characters per argument.
+const MOST_ARGS: usize = 32;
+const MOST_TEXT: usize = 200;
+
+/// A value that is used if it is a number or a text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) enum Scalar {
+    /// Missing, null, an array or an object.
+    #[default]
+    Other,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+}
+
+impl Scalar {
+    /// As a number; texts that hold one count.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            Self::Text(text) => text.trim().parse().ok(),
+            Self::Other | Self::Bool(_) => None,
+        }
+        .filter(|value: &f64| value.is_finite())
+    }
+
+    /// Microseconds as nanoseconds. Whole microseconds since 1970 have more digits in nanoseconds than an `f64`.
+    pub(crate) fn nanos(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(value.saturating_mul(1000)),
+            other => other.number().map(|value| (value * 1e3).round() as i64),
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// As a key of a table: 7 and "7" are the same thread.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Other => String::new(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+
+    pub(crate) fn value(self) -> Option<Value> {
+        match self {
+            Self::Other => None,
+            Self::Bool(value) => Some(Value::Bool(value)),
+            Self::Int(value) => Some(Value::Int(value)),
+            Self::Float(value) => Some(Value::Float(value)),
+            Self::Text(text) => Some(Value::Text(text)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("any value")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Bool(value))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Int(value))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+                Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Float(value))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Text(value.to_string()))
+            }
+            fn visit_string<E>(self, value: String) -> Result<Scalar, E> {
+                Ok(Scalar::Text(value))
+            }
+            fn visit_unit<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar::Other)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Scalar, A::Error> {
+                while values.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Scalar, A::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// The members of an object. Nested values become their JSON text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Args(pub(crate) Vec<(String, Value)>);
+
+impl Args {
+    /// Removes a member and returns its value.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Removes a number.
+    pub(crate) fn take_number(&mut self, name: &str) -> Option<f64> {
+        let at = self.0.iter().position(|(known, value)| known == name && number(value).is_some())?;
+        number(&self.0.remove(at).1)
+    }
+
+    /// Removes a count: a number of at least 0.
+    pub(crate) fn take_count(&mut self, name: &str) -> Option<u64> {
+        self.take_number(name).filter(|value| *value >= 0.0).map(|value| value as u64)
+    }
+}
+
+/// The value as a number.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        Value::Bool(_) | Value::Text(_) => None,
+    }
+}
+
+impl<'de> Deserialize<'de> for Args {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Args;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object of arguments")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Args, A::Error> {
+                let mut args = Vec::new();
+                while let Some(name) = members.next_key::<String>()? {
+                    let value = members.next_value::<serde_json::Value>()?;
+                    if args.len() < MOST_ARGS
+                        && let Some(value) = plain(value)
+                    {
+                        args.push((shortened(&name, MOST_TEXT), value));
+                    }
+                }
+                Ok(Args(args))
+            }
+            // Some programs write a text, an array or null; none of them names its values.
+            fn visit_str<E>(self, _: &str) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_unit<E>(self) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Args, E> {
+                Ok(Args::default())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Args, A::Error> {
+                while values.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Args::default())
+            }
+        }
+        deserializer.deserialize_any(Members)
+    }
+}
+
+fn plain(value: serde_json::Value) -> Option<Value> {
+    use serde_json::Value as Json;
+    match value {
+        Json::Null => None,
+        Json::Bool(value) => Some(Value::Bool(value)),
+        Json::Number(number) => number.as_i64().map(Value::Int).or_else(|| number.as_f64().map(Value::Float)),
+        Json::String(text) => Some(Value::Text(shortened(&text, MOST_TEXT))),
+        nested => Some(Value::Text(shortened(&nested.to_string(), MOST_TEXT))),
+    }
+}

@@ -1,0 +1,245 @@
+//! How two profiles differ: call trees aligned by path, with the uncertainty of every ratio and contributions that add
+//! up to the total change.
+//!
+//! # What an interval covers
+//!
+//! The repetitions of a root operation inside one recording are pooled into at most 64 groups, whose means are the
+//! samples. The interval of a ratio of means is that of Welch with the spread of the groups, on the scale of logarithms.
+//! It covers what varies within each recording. It cannot cover what differs from process to process, such as the
+//! placement of memory: two recordings suggest a change, `ellwand compare` with fresh processes shows one.
+
+mod align;
+mod text;
+mod welch;
+
+use ellwand_profile::Trace;
+use ellwand_stats::Difference;
+use serde::{Serialize, Serializer};
+
+use align::Tree;
+use welch::{Sample, holm};
+
+pub use welch::Ratio;
+
+/// How profiles are compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiffOptions {
+    /// The repeated operation that is compared; `None` chooses the outermost one with the most time that both profiles
+    /// repeat.
+    pub root: Option<String>,
+    /// Ratios within `1 / (1 + rope) ..= 1 + rope` count as the same.
+    pub rope: f64,
+    /// Probability of a wrong verdict on the root, and on any node, if groups are independent.
+    pub alpha: f64,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self { root: None, rope: 0.01, alpha: 0.01 }
+    }
+}
+
+/// One side of a difference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Side {
+    /// Name of the profile.
+    pub name: String,
+    /// Repetitions of the root; 1 if the whole profiles are compared.
+    pub repetitions: u64,
+    /// Mean nanoseconds of a repetition.
+    pub mean_ns: f64,
+}
+
+/// How a node of the call tree changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Node {
+    /// Names from the root to the node.
+    pub path: Vec<String>,
+    /// Mean nanoseconds inside per repetition of the baseline; `None` if the node is new.
+    pub baseline_ns: Option<f64>,
+    /// The same of the candidate; `None` if the node is gone.
+    pub candidate_ns: Option<f64>,
+    /// Candidate over baseline; `None` for new and gone nodes and without repetitions.
+    pub ratio: Option<Ratio>,
+    /// Change of the self time per repetition. Those of all nodes add up to the change of the root.
+    pub contribution_ns: f64,
+    /// Faster and slower mean more than the region of practical equivalence.
+    #[serde(serialize_with = "word")]
+    pub verdict: Difference,
+}
+
+/// Differences of two profiles.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diff {
+    /// The repeated operation that was compared; `None` for the whole profiles.
+    pub root: Option<String>,
+    /// The profile compared with.
+    pub baseline: Side,
+    /// The profile in question.
+    pub candidate: Side,
+    /// Candidate over baseline, for a repetition of the root.
+    pub ratio: Option<Ratio>,
+    /// Change of the mean, in nanoseconds.
+    pub change_ns: f64,
+    /// The verdict on the root.
+    #[serde(serialize_with = "word")]
+    pub verdict: Difference,
+    /// Nodes by descending size of their contribution.
+    pub nodes: Vec<Node>,
+    /// What limits the comparison, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The verdict in one word, as `ellwand compare` prints it.
+pub fn verdict_word(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Faster => "faster",
+        Difference::Slower => "slower",
+        Difference::Same => "same",
+        Difference::Undecided { .. } => "undecided",
+    }
+}
+
+fn word<S: Serializer>(difference: &Difference, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verdict_word(*difference))
+}
+
+/// Why two profiles cannot be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DiffError {
+    /// The requested root is missing.
+    #[error("the {side} has no outermost span called {root:?} that ended; outermost spans are: {known}")]
+    NoRoot {
+        /// `baseline` or `candidate`.
+        side: &'static str,
+        /// The name asked for.
+        root: String,
+        /// Names that could be asked for.
+        known: String,
+    },
+    /// A setting is out of its range.
+    #[error("{name} is {value}; expected {expected}")]
+    Setting {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The accepted range.
+        expected: &'static str,
+    },
+}
+
+/// Compares a candidate with a baseline.
+///
+/// # Errors
+/// The requested root is missing in one of them, or a setting is out of range.
+pub fn diff(baseline: &Trace, candidate: &Trace, options: &DiffOptions) -> Result<Diff, DiffError> {
+    check(options)?;
+    let root = match &options.root {
+        Some(root) => {
+            align::require(baseline, "baseline", root)?;
+            align::require(candidate, "candidate", root)?;
+            Some(root.clone())
+        }
+        None => align::common_root(baseline, candidate),
+    };
+    let trees = [baseline, candidate].map(|trace| Tree::of(trace, root.as_deref()));
+    let mut notes = Vec::new();
+    if root.is_none() {
+        notes.push("no outermost operation is repeated in both profiles, so that nothing is known about the spread: whole profiles are compared, without intervals".to_string());
+    }
+    for (trace, side) in [(baseline, "baseline"), (candidate, "candidate")] {
+        if trace.dropped() > 0 {
+            notes.push(format!("the {side} lost {} spans: its times are lower bounds", trace.dropped()));
+        }
+    }
+    let [a, b] = &trees;
+    let ratio = Ratio::of(&a.repetitions, &b.repetitions, options.alpha);
+    let p = ratio.map(|ratio| ratio.p);
+    let verdict = ratio.map_or(UNKNOWN, |ratio| ratio.verdict(options, p.unwrap_or(1.0)));
+    let side = |trace: &Trace, tree: &Tree| Side {
+        name: trace.name.clone(),
+        repetitions: tree.count,
+        mean_ns: tree.repetitions.mean,
+    };
+    Ok(Diff {
+        baseline: side(baseline, a),
+        candidate: side(candidate, b),
+        change_ns: b.repetitions.mean - a.repetitions.mean,
+        root,
+        ratio,
+        verdict,
+        nodes: nodes(a, b, options),
+        notes,
+    })
+}
+
+const UNKNOWN: Difference = Difference::Undecided { blocks_needed: None };
+
+fn check(options: &DiffOptions) -> Result<(), DiffError> {
+    if !(options.rope >= 0.0 && options.rope.is_finite()) {
+        let expected = "a share of at least 0, such as 0.01";
+        return Err(DiffError::Setting { name: "rope", value: options.rope, expected });
+    }
+    if !(options.alpha > 0.0 && options.alpha < 0.5) {
+        let expected = "a probability between 0 and 0.5";
+        return Err(DiffError::Setting { name: "alpha", value: options.alpha, expected });
+    }
+    Ok(())
+}
+
+fn nodes(a: &Tree, b: &Tree, options: &DiffOptions) -> Vec<Node> {
+    let mut nodes: Vec<Node> = align::paths(a, b)
+        .into_iter()
+        .map(|path| {
+            let (in_a, in_b) = (a.nodes.get(&path), b.nodes.get(&path));
+            let ratio = match (in_a, in_b) {
+                (Some(one), Some(other)) => Ratio::of(&one.total, &other.total, options.alpha),
+                _ => None,
+            };
+            let own = |node: Option<&align::Times>| node.map_or(0.0, |times| times.own_ns);
+            Node {
+                baseline_ns: in_a.map(|times| times.total.mean),
+                candidate_ns: in_b.map(|times| times.total.mean),
+                ratio,
+                contribution_ns: own(in_b) - own(in_a),
+                verdict: UNKNOWN,
+                path,
+            }
+        })
+        .collect();
+    // Many nodes are looked at, so each needs stronger evidence than a single one.
+    let corrected = holm(&nodes.iter().map(|node| node.ratio.map(|ratio| ratio.p)).collect::<Vec<_>>());
+    for (node, p) in nodes.iter_mut().zip(corrected) {
+        if let (Some(ratio), Some(p)) = (&mut node.ratio, p) {
+            node.verdict = ratio.verdict(options, p);
+            ratio.p = p;
+        }
+    }
+    nodes.sort_by(|a, b| b.contribution_ns.abs().total_cmp(&a.contribution_ns.abs()).then_with(|| a.path.cmp(&b.path)));
+    nodes
+}
+
+impl Diff {
+    /// Nodes that only the candidate has.
+    pub fn new_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.baseline_ns.is_none())
+    }
+
+    /// Nodes that only the baseline has.
+    pub fn gone_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.candidate_ns.is_none())
+    }
+
+    /// The differences as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+impl Sample {
+    /// Without spread.
+    fn single(mean: f64) -> Self {
+        Self { mean, error: None, groups: 1 }
+    }
+}

@@ -1,0 +1,98 @@
+//! Differences as a table for a terminal.
+
+use std::fmt;
+
+use ellwand_profile::table::{shortened, time};
+use ellwand_stats::Difference;
+
+use super::{Diff, Node, Ratio, verdict_word};
+
+/// Nodes that `{}` prints; `{:#}` prints all.
+const FIRST: usize = 30;
+/// Columns of the path.
+const WIDTH: usize = 44;
+
+fn signed(ns: f64) -> String {
+    let text = time(ns.abs());
+    if ns < 0.0 { format!("-{text}") } else { format!("+{text}") }
+}
+
+fn ratio(ratio: Option<&Ratio>) -> (String, String) {
+    match ratio {
+        Some(ratio) => (format!("{:.3}x", ratio.ratio), format!("{:.3} to {:.3}", ratio.low, ratio.high)),
+        None => ("-".to_string(), "-".to_string()),
+    }
+}
+
+impl Node {
+    /// The last names of the path, as many as there is room for.
+    fn label(&self) -> String {
+        let mut label = String::new();
+        for name in self.path.iter().rev() {
+            let name = shortened(name, WIDTH);
+            if !label.is_empty() && label.chars().count() + name.chars().count() + 1 > WIDTH - 2 {
+                return format!("…/{label}");
+            }
+            label = if label.is_empty() { name } else { format!("{name}/{label}") };
+        }
+        label
+    }
+
+    fn status(&self) -> &'static str {
+        match (self.baseline_ns, self.candidate_ns) {
+            (None, _) => "new",
+            (_, None) => "gone",
+            _ => verdict_word(self.verdict),
+        }
+    }
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (a, b) = (&self.baseline, &self.candidate);
+        let what = self.root.as_ref().map_or_else(|| "time in spans".to_string(), |root| shortened(root, WIDTH));
+        let (value, interval) = ratio(self.ratio.as_ref());
+        writeln!(
+            f,
+            "{what}: {} -> {} ({}), {value} ({interval}), {} and {} repetitions",
+            time(a.mean_ns),
+            time(b.mean_ns),
+            signed(self.change_ns),
+            a.repetitions,
+            b.repetitions
+        )?;
+        let verdict = match self.verdict {
+            Difference::Undecided { .. } => "undecided".to_string(),
+            // Two recordings are one process each.
+            decided => format!("suggests: {}", verdict_word(decided)),
+        };
+        writeln!(f, "verdict: {verdict}")?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        let shown = if f.alternate() { self.nodes.len() } else { self.nodes.len().min(FIRST) };
+        let paths: Vec<String> = self.nodes.iter().take(shown).map(Node::label).collect();
+        let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).max("path".len());
+        write!(
+            f,
+            "\n{:<width$}  {:>9}  {:>9}  {:>12}  {:>8}  {:>16}  verdict",
+            "path", "baseline", "candidate", "contribution", "ratio", "interval"
+        )?;
+        for (node, path) in self.nodes.iter().zip(&paths) {
+            let ns = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
+            let (value, interval) = ratio(node.ratio.as_ref());
+            write!(
+                f,
+                "\n{path:<width$}  {:>9}  {:>9}  {:>12}  {value:>8}  {interval:>16}  {}",
+                ns(node.baseline_ns),
+                ns(node.candidate_ns),
+                signed(node.contribution_ns),
+                node.status(),
+            )?;
+        }
+        if shown < self.nodes.len() {
+            write!(f, "\n… and {} more", self.nodes.len() - shown)?;
+        }
+        Ok(())
+    }
+}

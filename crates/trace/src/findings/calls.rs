@@ -1,0 +1,117 @@
+//! Rules that compare calls of one operation with each other.
+
+use std::collections::BTreeMap;
+
+use ellwand_profile::Span;
+
+use super::facts::on_host;
+use super::{Confidence, Facts, Finding, Rule, evidence};
+
+pub(super) fn first_call(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (_, name, spans) in facts.sites().filter(|(.., spans)| spans.len() >= 5) {
+        let Some(first) = spans.iter().map(|(_, span)| *span).min_by_key(|span| span.start) else { continue };
+        let all: Vec<f64> = spans.iter().map(|(_, span)| facts.trace.duration_ns(span)).collect();
+        let (Some(median), first_ns) = (ellwand_stats::median(&all), facts.trace.duration_ns(first)) else { continue };
+        let share = (first_ns - median) / facts.wall_ns();
+        if first_ns < 10.0 * median || share < 0.01 {
+            continue;
+        }
+        let numbers = vec![
+            evidence("first call", first_ns, "ns"),
+            evidence("median call", median, "ns"),
+            evidence("calls", spans.len() as f64, ""),
+        ];
+        let mut finding = rule.finding(format!("The first call of {name} is an outlier"), Confidence::High, numbers);
+        finding.saving_upper_bound = Some(share.min(1.0));
+        finding.operations = vec![name.to_string()];
+        finding.ranges = facts.ranges(vec![first]);
+        found.push(finding);
+    }
+    outermost(found)
+}
+
+/// A slow inner call makes all calls around it slow: of findings within one another, the innermost explains the others.
+fn outermost(found: Vec<Finding>) -> Vec<Finding> {
+    let contains = |outer: &Finding, inner: &Finding| match (outer.ranges.first(), inner.ranges.first()) {
+        (Some(a), Some(b)) => a != b && a.0 <= b.0 && b.1 <= a.1,
+        _ => false,
+    };
+    let explained = |one: &Finding| {
+        let saving = one.saving_upper_bound.unwrap_or(0.0);
+        found.iter().any(|other| contains(one, other) && other.saving_upper_bound.unwrap_or(0.0) >= 0.8 * saving)
+    };
+    found.iter().filter(|one| !explained(one)).cloned().collect()
+}
+
+pub(super) fn noisy(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (_, name, spans) in facts.sites().filter(|(.., spans)| spans.len() >= 20) {
+        let first = spans.iter().map(|(_, span)| span.start).min();
+        let rest: Vec<&Span> = spans.iter().map(|(_, span)| *span).filter(|span| Some(span.start) != first).collect();
+        let times: Vec<f64> = rest.iter().map(|span| facts.trace.duration_ns(span)).collect();
+        let total: f64 = times.iter().sum();
+        let (Some(median), Some(p99)) = (ellwand_stats::median(&times), ellwand_stats::quantile(&times, 0.99)) else {
+            continue;
+        };
+        if total < 0.05 * facts.wall_ns() || p99 < 3.0 * median || median <= 0.0 {
+            continue;
+        }
+        let slow = times.iter().map(|ns| (ns - median).max(0.0)).sum::<f64>();
+        let numbers = vec![
+            evidence("99th percentile over median", p99 / median, "x"),
+            evidence("median", median, "ns"),
+            evidence("calls", times.len() as f64, ""),
+        ];
+        let mut finding = rule.finding(format!("Calls of {name} differ much"), Confidence::Medium, numbers);
+        finding.saving_upper_bound = Some((slow / facts.wall_ns()).min(1.0));
+        finding.operations = vec![name.to_string()];
+        finding.ranges = facts.ranges(rest);
+        found.push(finding);
+    }
+    found
+}
+
+pub(super) fn thread_imbalance(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (_, name, spans) in facts.sites() {
+        let mut lanes: BTreeMap<*const ellwand_profile::TraceLane, (f64, &str, Vec<&Span>)> = BTreeMap::new();
+        for (lane, span) in spans.into_iter().filter(|(lane, _)| on_host(lane)) {
+            let own = lanes.entry(std::ptr::from_ref(lane)).or_insert((0.0, &lane.name, Vec::new()));
+            own.0 += facts.trace.duration_ns(span);
+            own.2.push(span);
+        }
+        let mean = lanes.values().map(|own| own.0).sum::<f64>() / lanes.len().max(1) as f64;
+        let Some((most, thread, spans)) = lanes.values().max_by(|a, b| a.0.total_cmp(&b.0)).cloned() else { continue };
+        let share = (most - mean) / facts.wall_ns();
+        if lanes.len() < 2
+            || most < 1.2 * mean
+            || share < 0.05
+            || !overlap(&lanes.into_values().map(|own| own.2).collect::<Vec<_>>())
+        {
+            continue;
+        }
+        let numbers = vec![
+            evidence(format!("busiest thread ({thread})"), most, "ns"),
+            evidence("mean over threads", mean, "ns"),
+            evidence("busiest over mean", most / mean, "x"),
+        ];
+        let mut finding = rule.finding(format!("Threads share {name} unevenly"), Confidence::Medium, numbers);
+        finding.saving_upper_bound = Some(share.min(1.0));
+        finding.operations = vec![name.to_string()];
+        finding.ranges = facts.ranges(spans);
+        found.push(finding);
+    }
+    found
+}
+
+/// True if spans of two threads run at the same time. Threads that take turns do not share work.
+fn overlap(lanes: &[Vec<&Span>]) -> bool {
+    let extent = |spans: &Vec<&Span>| {
+        let (start, end) = (spans.iter().map(|span| span.start).min(), spans.iter().map(|span| span.end).max());
+        Some((start?, end?))
+    };
+    let mut extents: Vec<(u64, u64)> = lanes.iter().filter_map(extent).collect();
+    extents.sort_unstable();
+    extents.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}

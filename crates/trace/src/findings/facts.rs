@@ -1,0 +1,99 @@
+//! What the rules look at: a trace and what is computed from it once.
+
+use std::collections::HashMap;
+
+use ellwand_profile::{Breakdown, Kind, LaneKind, Part, Row, Span, Summary, Trace, TraceLane};
+
+use super::Finding;
+
+/// Ranges named as evidence per finding.
+const MOST_RANGES: usize = 16;
+
+/// What the machine or device can do at most, as measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ceilings {
+    /// Bytes moved per second.
+    pub bytes_per_s: Option<f64>,
+    /// Floating-point operations per second.
+    pub flops_per_s: Option<f64>,
+}
+
+/// A trace with its summary and breakdown.
+pub struct Facts<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// Totals by operation.
+    pub operations: Summary,
+    /// Parts of the elapsed time.
+    pub breakdown: Breakdown,
+    /// Limits of the machine, if they were measured.
+    pub ceilings: Option<Ceilings>,
+    /// Spans by site that ended, as (lane, index), in order of their lanes and starts.
+    by_site: HashMap<u32, Vec<(u32, u32)>>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(trace: &'a Trace, ceilings: Option<Ceilings>) -> Self {
+        let mut by_site: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
+        for (lane, at) in trace.lanes.iter().enumerate() {
+            for (index, span) in at.spans.iter().enumerate().filter(|(_, span)| !span.is_open()) {
+                by_site.entry(span.site).or_default().push((lane as u32, index as u32));
+            }
+        }
+        Self { trace, operations: trace.summary_by_site(), breakdown: trace.breakdown(), ceilings, by_site }
+    }
+
+    pub(super) fn share(&self, part: Part) -> f64 {
+        self.breakdown.share(part)
+    }
+
+    pub(super) fn wall_ns(&self) -> f64 {
+        self.operations.wall_ns.max(f64::MIN_POSITIVE)
+    }
+
+    /// Sites with their spans, in order of the sites.
+    pub(super) fn sites(&self) -> impl Iterator<Item = (u32, &'a str, Vec<(&'a TraceLane, &'a Span)>)> {
+        let mut sites: Vec<u32> = self.by_site.keys().copied().collect();
+        sites.sort_unstable();
+        sites.into_iter().filter_map(|site| {
+            let info = self.trace.sites.get((site as usize).checked_sub(1)?)?;
+            let spans = self.by_site.get(&site)?.iter();
+            let of = |(lane, index): &(u32, u32)| {
+                let lane = self.trace.lanes.get(*lane as usize)?;
+                Some((lane, lane.spans.get(*index as usize)?))
+            };
+            Some((site, info.name.as_str(), spans.filter_map(of).collect()))
+        })
+    }
+
+    /// Rows of operations of these kinds, by descending self time.
+    pub(super) fn of_kind<'b>(&'b self, kinds: &'b [Kind]) -> impl Iterator<Item = &'b Row> {
+        self.operations.rows.iter().filter(|row| kinds.contains(&row.kind))
+    }
+
+    /// Adds the operations of these kinds and their longest spans as places.
+    pub(super) fn located(&self, mut finding: Finding, kinds: &[Kind]) -> Finding {
+        finding.operations = self.of_kind(kinds).take(5).map(|row| row.name().to_string()).collect();
+        let is = |site: u32| {
+            self.trace.sites.get((site as usize).wrapping_sub(1)).is_some_and(|site| kinds.contains(&site.kind))
+        };
+        let spans: Vec<&Span> =
+            self.sites().filter(|(site, ..)| is(*site)).flat_map(|(.., spans)| spans).map(|(_, span)| span).collect();
+        finding.ranges = self.ranges(spans);
+        finding
+    }
+
+    /// The longest of some spans, in order of time.
+    pub(super) fn ranges(&self, mut spans: Vec<&Span>) -> Vec<(f64, f64)> {
+        spans.sort_by_key(|span| std::cmp::Reverse(span.ticks()));
+        spans.truncate(MOST_RANGES);
+        spans.sort_by_key(|span| span.start);
+        let range = |span: &Span| (self.trace.since_start_ns(span.start), self.trace.since_start_ns(span.end));
+        spans.into_iter().map(range).collect()
+    }
+}
+
+/// True on a thread of the host.
+pub(super) fn on_host(lane: &TraceLane) -> bool {
+    lane.kind == LaneKind::Thread
+}

@@ -1,0 +1,91 @@
+//! Rules on the recording itself and on what host threads do.
+
+use ellwand_profile::{By, Kind, Part};
+
+use super::{Confidence, Facts, Finding, Rule, evidence};
+
+pub(super) fn incomplete(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let (lost, details) = (facts.trace.dropped(), facts.trace.dropped_details());
+    if lost == 0 && details == 0 {
+        return Vec::new();
+    }
+    let numbers = [("lost spans", lost), ("kept spans", facts.trace.spans()), ("lost details", details)];
+    let numbers = numbers.into_iter().map(|(name, value)| evidence(name, value as f64, "")).collect();
+    vec![rule.finding("The profile is incomplete", Confidence::High, numbers)]
+}
+
+pub(super) fn own_cost(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let share = facts.share(Part::Instrumentation);
+    if share < 0.05 {
+        return Vec::new();
+    }
+    let numbers = vec![
+        evidence("instrumentation", share, "share"),
+        evidence("spans", facts.operations.rows.iter().map(|row| row.count as f64).sum(), ""),
+    ];
+    let mut finding = rule.finding("The profiler takes much of the time", Confidence::High, numbers);
+    finding.saving_upper_bound = Some(share);
+    let mut rows: Vec<_> = facts.operations.rows.iter().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    finding.operations = rows.into_iter().take(3).map(|row| row.name().to_string()).collect();
+    vec![finding]
+}
+
+pub(super) fn waiting(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let share = facts.share(Part::Wait);
+    if share < 0.2 {
+        return Vec::new();
+    }
+    let mut numbers =
+        vec![evidence("waiting", share, "share"), evidence("waiting", facts.breakdown.ns(Part::Wait), "ns")];
+    let waits = |row: &&ellwand_profile::Row| row.waiting_ns.is_some_and(|ns| ns > 0.0);
+    let known = facts
+        .operations
+        .rows
+        .iter()
+        .filter(waits)
+        .max_by(|a, b| a.waiting_ns.partial_cmp(&b.waiting_ns).unwrap_or(std::cmp::Ordering::Equal));
+    let kinds = [Kind::Wait, Kind::Sync];
+    let mut finding = rule.finding("Host threads wait", Confidence::High, Vec::new());
+    finding = facts.located(finding, &kinds);
+    if let Some(row) = known {
+        numbers.push(evidence(format!("waiting in {}", row.name()), row.waiting_ns.unwrap_or(0.0), "ns"));
+        finding.operations.push(row.name().to_string());
+    }
+    finding.evidence = numbers;
+    finding.saving_upper_bound = Some(share);
+    vec![finding]
+}
+
+pub(super) fn allocation_churn(facts: &Facts, rule: &Rule) -> Vec<Finding> {
+    let share = facts.share(Part::Allocation);
+    let churns = |memory: &ellwand_profile::MemoryUse| {
+        memory.allocations >= 1000 && memory.allocated_bytes / 10 >= memory.peak_bytes.max(1)
+    };
+    // Self time would be better than the order of the rows, but memory is only known with nested spans.
+    let worst = facts
+        .operations
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.memory.filter(churns)?)))
+        .max_by_key(|(_, memory)| memory.allocated_bytes);
+    if share < 0.05 && worst.is_none() {
+        return Vec::new();
+    }
+    let mut numbers = vec![evidence("allocation", share, "share")];
+    if let Some((row, memory)) = worst {
+        numbers.push(evidence(format!("allocations in {}", row.name()), memory.allocations as f64, ""));
+        numbers.push(evidence("allocated", memory.allocated_bytes as f64, "B"));
+        numbers.push(evidence("peak", memory.peak_bytes as f64, "B"));
+    }
+    let confidence = if share >= 0.05 { Confidence::High } else { Confidence::Medium };
+    let mut finding =
+        facts.located(rule.finding("Memory is allocated and freed again", confidence, numbers), &[Kind::Allocation]);
+    finding.operations.extend(worst.map(|(row, _)| row.name().to_string()));
+    finding.saving_upper_bound = (share > 0.0).then_some(share);
+    if finding.operations.is_empty() {
+        let first = facts.trace.bottlenecks(1).into_iter().find(|one| one.by == By::Exposed);
+        finding.operations.extend(first.map(|one| one.operation));
+    }
+    vec![finding]
+}

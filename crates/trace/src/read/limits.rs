@@ -1,0 +1,89 @@
+//! Bounds on what a file can make this program store.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+/// Spans of a profile: at 32 bytes each, 1 GiB. Further spans of a Chrome trace are counted as lost.
+pub const MOST_SPANS: usize = 1 << 25;
+/// Details of a profile. Further ones are counted as lost.
+pub const MOST_DETAILS: usize = 1 << 22;
+/// Points of all tracks of a profile.
+pub const MOST_POINTS: usize = 1 << 24;
+/// Bytes of text, after decompression.
+pub const MOST_TEXT: u64 = 1 << 34;
+
+/// A text of at most `most` characters; longer ones end in an ellipsis.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_string(),
+    }
+}
+
+/// A reader that fails after [`MOST_TEXT`] bytes: a small compressed file can hold an endless text.
+pub(crate) struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R> Limited<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self { inner, left: MOST_TEXT }
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(got as u64).ok_or_else(|| {
+            io::Error::other(format!("its text is longer than {MOST_TEXT} bytes, the most that is read; record less"))
+        })?;
+        Ok(got)
+    }
+}
+
+/// A list that fails beyond [`MOST_SPANS`] values instead of filling the memory.
+pub(crate) struct Column<T>(pub(crate) Vec<T>);
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Column<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Values<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Values<T> {
+            type Value = Column<T>;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an array of numbers")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+                let mut column = Vec::new();
+                while let Some(value) = values.next_element()? {
+                    if column.len() >= MOST_SPANS {
+                        return Err(A::Error::custom(format_args!(
+                            "more than {MOST_SPANS} values, the most that are read"
+                        )));
+                    }
+                    column.push(value);
+                }
+                Ok(Column(column))
+            }
+        }
+        deserializer.deserialize_seq(Values(PhantomData))
+    }
+}
+
+/// A number, or NaN for `null`.
+pub(crate) struct Number(pub(crate) f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<f64>::deserialize(deserializer).map(|value| Self(value.unwrap_or(f64::NAN)))
+    }
+}

@@ -1,0 +1,453 @@
+//! The JSON of `docs/profile-format.md` as a trace.
+
+use std::fmt;
+
+use ellwand_profile::{
+    Calibration, ClockKind, Cost, Counters, Detail, Kind, LaneKind, MemoryUse, NONE, SiteInfo, Span, Total, Trace,
+    TraceLane, Track,
+};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
+
+use super::Problem;
+use super::limits::{Column, MOST_DETAILS, Number};
+use crate::chrome::Args;
+
+#[derive(Default)]
+pub(crate) struct Ours {
+    pub(crate) name: String,
+    pub(crate) started_unix_ns: u64,
+    pub(crate) wall_ns: Option<f64>,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) environment: Args,
+    pub(crate) cost: Option<CostRow>,
+    pub(crate) losses: Losses,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) entries: Entries,
+    details: Vec<Detail>,
+    pub(crate) totals: Vec<TotalRow>,
+    pub(crate) tracks: Vec<TrackRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(default, expecting = "the clock: an object with kind and ns_per_tick")]
+pub(crate) struct Clock {
+    kind: String,
+    ns_per_tick: f64,
+    relative_error: f64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { kind: String::new(), ns_per_tick: 1.0, relative_error: 0.0 }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with span_ns, off_ns and empty_ns")]
+pub(crate) struct CostRow {
+    span_ns: Number,
+    off_ns: Number,
+    empty_ns: Number,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, expecting = "an object of losses")]
+pub(crate) struct Losses {
+    spans: u64,
+    details: u64,
+    ending_threads: u64,
+    sampled_out: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an operation: an object with name, kind, file and line")]
+pub(crate) struct Operation {
+    name: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    line: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a lane: an object with name and kind")]
+pub(crate) struct Lane {
+    name: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    device: String,
+    #[serde(default)]
+    dropped: u64,
+    #[serde(default)]
+    dropped_details: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, expecting = "an object of columns, one per field of a span")]
+pub(crate) struct Entries {
+    operation: Column<i32>,
+    lane: Column<i32>,
+    parent: Column<i32>,
+    start_ns: Column<Number>,
+    duration_ns: Column<Number>,
+    link: Column<u32>,
+    detail: Column<i32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, expecting = "an object of details")]
+struct DetailRow {
+    bytes: u64,
+    items: u64,
+    flops: f64,
+    cpu_ns: Option<u64>,
+    allocations: Option<u64>,
+    allocated_bytes: Option<u64>,
+    freed_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+    rss_bytes: Option<u64>,
+    args: Args,
+}
+
+impl DetailRow {
+    fn detail(self) -> Detail {
+        let known = self.allocations.or(self.allocated_bytes).or(self.freed_bytes).or(self.peak_bytes).is_some();
+        let memory = MemoryUse {
+            allocations: self.allocations.unwrap_or(0),
+            allocated_bytes: self.allocated_bytes.unwrap_or(0),
+            freed_bytes: self.freed_bytes.unwrap_or(0),
+            peak_bytes: self.peak_bytes.unwrap_or(0),
+        };
+        Detail {
+            counters: Counters { bytes: self.bytes, items: self.items, flops: self.flops },
+            cpu_ns: self.cpu_ns,
+            memory: known.then_some(memory),
+            rss_bytes: self.rss_bytes,
+            args: self.args.0,
+            ..Detail::default()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object of totals")]
+pub(crate) struct TotalRow {
+    lane: i64,
+    parent: i64,
+    operation: i64,
+    count: u64,
+    #[serde(default)]
+    open: u64,
+    total_ns: f64,
+    self_ns: f64,
+    min_ns: Number,
+    max_ns: Number,
+    #[serde(default)]
+    square_ns2: f64,
+    #[serde(default)]
+    histogram: Vec<(u8, u64)>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a track: an object with name, unit, at_ns and value")]
+pub(crate) struct TrackRow {
+    name: String,
+    #[serde(default)]
+    unit: String,
+    at_ns: Column<f64>,
+    value: Column<Number>,
+}
+
+/// Reads details one by one, since a list of them as JSON values would need several times their memory.
+pub(crate) struct AllDetails<'a>(&'a mut Vec<Detail>);
+
+impl<'de> DeserializeSeed<'de> for AllDetails<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AllDetails<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an array of details")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        while let Some(row) = rows.next_element::<DetailRow>()? {
+            if self.0.len() < MOST_DETAILS {
+                self.0.push(row.detail());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Converts nanoseconds from the start to ticks of the trace.
+struct Ticks {
+    ns_per_tick: f64,
+    /// The tick of the start: 1 or later, since a span that ends at tick 0 counts as open.
+    start: u64,
+}
+
+impl Ticks {
+    fn at(&self, ns: f64) -> u64 {
+        let ticks = (ns.abs() / self.ns_per_tick).round() as u64;
+        if ns < 0.0 { self.start.saturating_sub(ticks).max(1) } else { self.start.saturating_add(ticks) }
+    }
+}
+
+impl Ours {
+    pub(crate) fn all_details(&mut self) -> AllDetails<'_> {
+        AllDetails(&mut self.details)
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Trace, Problem> {
+        self.entries.check()?;
+        let mut trace = Trace::in_nanoseconds();
+        trace.name = std::mem::take(&mut self.name);
+        trace.environment = std::mem::take(&mut self.environment.0);
+        trace.started_unix_ns = self.started_unix_ns;
+        trace.clock = self.clock()?;
+        trace.lost = self.losses.ending_threads;
+        trace.sampled_out = self.losses.sampled_out;
+        trace.cost = self.cost.take().map(|cost| Cost {
+            clock: trace.clock.kind,
+            off_ns: cost.off_ns.0,
+            on_ns: cost.span_ns.0,
+            counted_ns: f64::NAN,
+            scope_ns: f64::NAN,
+            empty_ns: cost.empty_ns.0,
+            aggregate_ns: f64::NAN,
+            ring_ns: f64::NAN,
+        });
+        trace.sites = self.sites()?;
+        trace.lanes = self.empty_lanes()?;
+        let earliest = self.entries.start_ns.0.iter().fold(0.0_f64, |least, start| least.min(start.0));
+        let before = (-earliest / trace.clock.ns_per_tick).ceil() as u64;
+        let ticks = Ticks { ns_per_tick: trace.clock.ns_per_tick, start: before.saturating_add(1) };
+        trace.start = ticks.start;
+        let last = self.spans(&mut trace, &ticks)?;
+        trace.end = match self.wall_ns {
+            Some(wall) if wall.is_finite() && wall >= 0.0 => ticks.at(wall),
+            Some(wall) => {
+                return Err(Problem::content("wall_ns", format!("it is {wall}; expected a time of at least 0")));
+            }
+            None => last.max(ticks.start),
+        };
+        self.add_totals(&mut trace)?;
+        self.add_tracks(&mut trace, &ticks)?;
+        Ok(trace)
+    }
+
+    fn clock(&self) -> Result<Calibration, Problem> {
+        let default = Clock::default();
+        let clock = self.clock.as_ref().unwrap_or(&default);
+        let ns_per_tick = clock.ns_per_tick;
+        if !(ns_per_tick.is_finite() && ns_per_tick > 1e-6) {
+            let what = format!("it is {ns_per_tick}; expected the length of a tick, more than 0");
+            return Err(Problem::content("clock.ns_per_tick", what));
+        }
+        let kind = if clock.kind == ClockKind::Tsc.word() { ClockKind::Tsc } else { ClockKind::Monotonic };
+        Ok(Calibration { kind, ns_per_tick, relative_error: clock.relative_error })
+    }
+
+    fn sites(&mut self) -> Result<Vec<SiteInfo>, Problem> {
+        let known = |word: &str| if word.is_empty() { Some(Kind::Cpu) } else { Kind::of_word(word) };
+        let site = |(index, Operation { name, kind, file, line }): (usize, Operation)| {
+            let kind = known(&kind).ok_or_else(|| {
+                let words = Kind::ALL.map(Kind::word).join(", ");
+                let kind = super::shortened(&kind, 40);
+                Problem::content(
+                    format!("operations[{index}].kind"),
+                    format!("it is {kind:?}; expected one of {words}"),
+                )
+            })?;
+            Ok(SiteInfo { name, kind, file, line })
+        };
+        std::mem::take(&mut self.operations).into_iter().enumerate().map(site).collect()
+    }
+
+    fn empty_lanes(&mut self) -> Result<Vec<TraceLane>, Problem> {
+        let mut lanes = Vec::with_capacity(self.lanes.len());
+        for (index, lane) in std::mem::take(&mut self.lanes).into_iter().enumerate() {
+            let kind = match lane.kind.as_str() {
+                "" | "thread" => LaneKind::Thread,
+                "stream" => LaneKind::Stream { device: lane.device },
+                other => {
+                    let what = format!("it is {:?}; expected thread or stream", super::shortened(other, 40));
+                    return Err(Problem::content(format!("lanes[{index}].kind"), what));
+                }
+            };
+            let (dropped, dropped_details) = (lane.dropped, lane.dropped_details);
+            lanes.push(TraceLane { name: lane.name, kind, dropped, dropped_details, ..TraceLane::default() });
+        }
+        // Programs that do not know which lane lost spans still report their number.
+        let missing = |all: u64, known: fn(&TraceLane) -> u64, lanes: &[TraceLane]| {
+            all.saturating_sub(lanes.iter().fold(0, |sum: u64, lane| sum.saturating_add(known(lane))))
+        };
+        let spans = missing(self.losses.spans, |lane| lane.dropped, &lanes);
+        let details = missing(self.losses.details, |lane| lane.dropped_details, &lanes);
+        if let Some(first) = lanes.first_mut() {
+            first.dropped = first.dropped.saturating_add(spans);
+            first.dropped_details = first.dropped_details.saturating_add(details);
+        }
+        Ok(lanes)
+    }
+
+    /// Puts the entries on their lanes; returns the tick of the last end.
+    fn spans(&mut self, trace: &mut Trace, ticks: &Ticks) -> Result<u64, Problem> {
+        let entries = std::mem::take(&mut self.entries);
+        let mut details: Vec<Option<Detail>> = std::mem::take(&mut self.details).into_iter().map(Some).collect();
+        let sites = trace.sites.len();
+        // Index of each entry on its lane.
+        let mut local: Vec<u32> = Vec::with_capacity(entries.lane.0.len());
+        let mut last = 0;
+        for index in 0..entries.lane.0.len() {
+            let one = entries.row(index).ok_or_else(|| Problem::content("entries", "columns of different length"))?;
+            let place = |column: &str| format!("entries.{column}[{index}]");
+            let lane = usize::try_from(one.lane).ok().and_then(|lane| trace.lanes.get_mut(lane));
+            let Some(lane) = lane else {
+                let what = format!("it is {}; expected the index of one of the lanes", one.lane);
+                return Err(Problem::content(place("lane"), what));
+            };
+            if usize::try_from(one.operation).map_or(true, |operation| operation >= sites) {
+                let what = format!("it is {}; expected the index of one of the {sites} operations", one.operation);
+                return Err(Problem::content(place("operation"), what));
+            }
+            let parent = match usize::try_from(one.parent) {
+                Err(_) => NONE,
+                Ok(parent) if parent < index && entries.lane.0.get(parent) == Some(&one.lane) => {
+                    local.get(parent).copied().unwrap_or(NONE)
+                }
+                Ok(parent) => {
+                    let what = format!("it is {parent}; expected -1 or the index of an earlier entry on the same lane");
+                    return Err(Problem::content(place("parent"), what));
+                }
+            };
+            if !one.start_ns.is_finite() || one.duration_ns < 0.0 {
+                let what = format!("start {} and duration {}; expected finite times", one.start_ns, one.duration_ns);
+                return Err(Problem::content(place("start_ns"), what));
+            }
+            let start = ticks.at(one.start_ns);
+            let length = (one.duration_ns / ticks.ns_per_tick).round() as u64;
+            let end = if one.duration_ns.is_finite() { start.saturating_add(length) } else { 0 };
+            last = last.max(start).max(end);
+            let wanted = usize::try_from(one.detail).ok();
+            // A detail belongs to one span; the file may share it, the model does not.
+            let detail = wanted.and_then(|at| details.get_mut(at)).and_then(Option::take);
+            lane.dropped_details += u64::from(wanted.is_some() && detail.is_none());
+            let ext = detail.map_or(0, |detail| {
+                lane.details.push(detail);
+                lane.details.len() as u32
+            });
+            local.push(lane.spans.len() as u32);
+            lane.spans.push(Span { start, end, site: one.operation as u32 + 1, parent, corr: one.link, ext });
+        }
+        Ok(last)
+    }
+
+    fn add_totals(&mut self, trace: &mut Trace) -> Result<(), Problem> {
+        let rows = std::mem::take(&mut self.totals);
+        let mut local: Vec<(i64, u32)> = Vec::with_capacity(rows.len());
+        for (index, row) in rows.into_iter().enumerate() {
+            let wrong = |member: &str, value: i64, expected: &str| {
+                Problem::content(format!("totals[{index}].{member}"), format!("it is {value}; expected {expected}"))
+            };
+            let parent = match usize::try_from(row.parent) {
+                Err(_) => NONE,
+                Ok(parent) => match local.get(parent) {
+                    Some((lane, at)) if *lane == row.lane => *at,
+                    _ => return Err(wrong("parent", row.parent, "-1 or the index of an earlier row of the same lane")),
+                },
+            };
+            let site = usize::try_from(row.operation).ok().filter(|site| *site < trace.sites.len());
+            let site = site.ok_or_else(|| wrong("operation", row.operation, "the index of one of the operations"))?;
+            let lane = usize::try_from(row.lane).ok().and_then(|lane| trace.lanes.get_mut(lane));
+            let lane = lane.ok_or_else(|| wrong("lane", row.lane, "the index of one of the lanes"))?;
+            local.push((row.lane, lane.totals.len() as u32));
+            lane.totals.push(Total {
+                parent,
+                site: site as u32 + 1,
+                count: row.count,
+                open: row.open,
+                total_ns: row.total_ns,
+                self_ns: row.self_ns,
+                min_ns: row.min_ns.0,
+                max_ns: row.max_ns.0,
+                square_ns2: row.square_ns2,
+                histogram: row.histogram,
+                ..Total::default()
+            });
+        }
+        Ok(())
+    }
+
+    fn add_tracks(&mut self, trace: &mut Trace, ticks: &Ticks) -> Result<(), Problem> {
+        for (index, row) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
+            let (times, values) = (row.at_ns.0, row.value.0);
+            if times.len() != values.len() {
+                let what = format!("{} times and {} values; expected as many", times.len(), values.len());
+                return Err(Problem::content(format!("tracks[{index}]"), what));
+            }
+            let points = times.into_iter().zip(values).map(|(ns, value)| (ticks.at(ns), value.0)).collect();
+            trace.tracks.push(Track { name: row.name, unit: row.unit, points });
+        }
+        Ok(())
+    }
+}
+
+struct Entry {
+    operation: i32,
+    lane: i32,
+    parent: i32,
+    start_ns: f64,
+    duration_ns: f64,
+    link: u32,
+    detail: i32,
+}
+
+impl Entries {
+    /// Every column has as many values. `link` and `detail` may be missing.
+    fn check(&mut self) -> Result<(), Problem> {
+        let rows = self.operation.0.len();
+        if self.link.0.is_empty() {
+            self.link.0 = vec![0; rows];
+        }
+        if self.detail.0.is_empty() {
+            self.detail.0 = vec![-1; rows];
+        }
+        let columns = [
+            ("lane", self.lane.0.len()),
+            ("parent", self.parent.0.len()),
+            ("start_ns", self.start_ns.0.len()),
+            ("duration_ns", self.duration_ns.0.len()),
+            ("link", self.link.0.len()),
+            ("detail", self.detail.0.len()),
+        ];
+        match columns.into_iter().find(|(_, length)| *length != rows) {
+            None => Ok(()),
+            Some((name, length)) => {
+                let what = format!("{length} values, but entries.operation has {rows}; expected as many");
+                Err(Problem::content(format!("entries.{name}"), what))
+            }
+        }
+    }
+
+    fn row(&self, index: usize) -> Option<Entry> {
+        Some(Entry {
+            operation: *self.operation.0.get(index)?,
+            lane: *self.lane.0.get(index)?,
+            parent: *self.parent.0.get(index)?,
+            start_ns: self.start_ns.0.get(index)?.0,
+            duration_ns: self.duration_ns.0.get(index)?.0,
+            link: *self.link.0.get(index)?,
+            detail: *self.detail.0.get(index)?,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Profiles for other programs.
+
+mod folded;
+mod perfetto;
+mod pprof;
+mod protobuf;
+mod speedscope;
+mod walk;
+
+use std::io::{self, Write};
+
+use ellwand_profile::Trace;
+
+/// A format that profiles are written in.
+pub struct Format {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Extension of files.
+    pub extension: &'static str,
+    /// What it is for, and what it cannot hold.
+    pub about: &'static str,
+    /// Writes a profile.
+    pub write: fn(&Trace, &mut dyn Write) -> io::Result<()>,
+}
+
+/// Every format. To add one, add a row.
+pub const FORMATS: &[Format] = &[
+    Format {
+        name: "json",
+        extension: "json",
+        about: "everything, for `ellwand profile`, `ellwand view` and scripts (docs/profile-format.md)",
+        write: |trace, out| trace.write_json(out),
+    },
+    Format {
+        name: "chrome",
+        extension: "trace.json",
+        about: "Chrome trace events, for chrome://tracing, Perfetto and VizTracer; without aggregated spans",
+        write: |trace, out| trace.write_chrome(&trace.name, out),
+    },
+    Format {
+        name: "perfetto",
+        extension: "pftrace",
+        about: "Perfetto protobuf, for ui.perfetto.dev and trace_processor; without aggregated spans",
+        write: perfetto::write,
+    },
+    Format {
+        name: "speedscope",
+        extension: "speedscope.json",
+        about: "speedscope, for www.speedscope.app; without details and links",
+        write: speedscope::write,
+    },
+    Format {
+        name: "folded",
+        extension: "folded",
+        about: "folded stacks with self times in nanoseconds, for flamegraph.pl and inferno; without times of day",
+        write: folded::write,
+    },
+    Format {
+        name: "pprof",
+        extension: "pb.gz",
+        about: "pprof protobuf, for `go tool pprof` and pprof viewers: calls and self time by stack",
+        write: pprof::write,
+    },
+];
+
+/// The format of a name.
+pub fn format(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}

@@ -1,0 +1,213 @@
+//! Perfetto's protobuf (`perfetto/trace/trace.proto`): a track per lane, slices, links as flows, counters.
+
+use std::io::{self, Write};
+
+use ellwand_profile::{Detail, LaneKind, Trace, TraceLane, Value};
+
+use super::protobuf::Message;
+use super::walk::{Step, walk};
+
+/// Fields of `Trace` and `TracePacket`.
+const PACKET: u32 = 1;
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const INTERNED: u32 = 12;
+const SEQUENCE_FLAGS: u32 = 13;
+const TRACK_DESCRIPTOR: u32 = 60;
+/// Fields of `TrackEvent`.
+const ANNOTATION: u32 = 4;
+const TYPE: u32 = 9;
+const NAME_IID: u32 = 10;
+const TRACK: u32 = 11;
+const VALUE: u32 = 44;
+const FLOW: u32 = 47;
+const CATEGORY_IID: u32 = 3;
+/// Values of `TrackEvent.Type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const COUNTER: u64 = 4;
+
+/// Names are sent once; every event refers to them, so the sequence must be read from its start.
+const CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+/// Bytes after which the buffer goes out.
+const CHUNK: usize = 1 << 18;
+/// Identity of the process; tracks of devices and lanes follow.
+const PROCESS: u64 = 1;
+
+/// Writes the trace. Open spans have no end, as in the recording.
+pub(super) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
+    let mut buffer = Message { bytes: Vec::with_capacity(CHUNK + 4096) };
+    packet(&mut buffer, |packet| {
+        packet.uint(SEQUENCE_FLAGS, CLEARED).message(INTERNED, |interned| names(trace, interned));
+    });
+    packet(&mut buffer, |packet| {
+        packet.message(TRACK_DESCRIPTOR, |track| {
+            track.uint(1, PROCESS).message(3, |process| {
+                let name = if trace.name.is_empty() { "program" } else { &trace.name };
+                process.uint(1, 1).text(6, name);
+            });
+        });
+    });
+    for (number, lane) in trace.lanes.iter().enumerate() {
+        let track = PROCESS + 1 + number as u64;
+        packet(&mut buffer, |packet| descriptor(packet, lane, track, number));
+        events(trace, lane, track, &mut buffer, out)?;
+    }
+    counters(trace, &mut buffer);
+    out.write_all(&buffer.bytes)
+}
+
+/// A packet of the only sequence.
+fn packet(buffer: &mut Message, fill: impl FnOnce(&mut Message)) {
+    buffer.message(PACKET, |packet| {
+        packet.uint(SEQUENCE, 1);
+        fill(packet);
+    });
+}
+
+/// Number of a name: that of its site, with 1 for an unknown one.
+fn name_of(trace: &Trace, site: u32) -> u64 {
+    if site as usize <= trace.sites.len() { u64::from(site) + 1 } else { 1 }
+}
+
+fn names(trace: &Trace, interned: &mut Message) {
+    for kind in ellwand_profile::Kind::ALL {
+        interned.message(1, |category| {
+            category.uint(1, kind as u64 + 1).text(2, kind.word());
+        });
+    }
+    interned.message(2, |name| {
+        name.uint(1, 1).text(2, "?");
+    });
+    for (number, site) in trace.sites.iter().enumerate() {
+        interned.message(2, |name| {
+            name.uint(1, number as u64 + 2).text(2, &site.name);
+        });
+    }
+}
+
+fn descriptor(packet: &mut Message, lane: &TraceLane, track: u64, number: usize) {
+    packet.message(TRACK_DESCRIPTOR, |descriptor| {
+        descriptor.uint(1, track);
+        match &lane.kind {
+            LaneKind::Thread => descriptor.uint(5, PROCESS).message(4, |thread| {
+                thread.uint(1, 1).uint(2, number as u64 + 1).text(5, &lane.name);
+            }),
+            LaneKind::Stream { device } => {
+                let name = if device.is_empty() { lane.name.clone() } else { format!("{device} {}", lane.name) };
+                descriptor.uint(5, PROCESS).text(2, &name)
+            }
+        };
+    });
+}
+
+/// Nanoseconds since the start; times before it become 0, since the format has no negative times.
+fn nanos(trace: &Trace, ticks: u64) -> u64 {
+    trace.since_start_ns(ticks).round() as u64
+}
+
+fn events(trace: &Trace, lane: &TraceLane, track: u64, buffer: &mut Message, out: &mut dyn Write) -> io::Result<()> {
+    let mut open: Vec<bool> = Vec::new();
+    let mut result = Ok(());
+    let (mut event, mut packet) = (Message::default(), Message::default());
+    walk(trace, lane, |ticks, step| {
+        event.bytes.clear();
+        match step {
+            Step::Begin(index) => {
+                let Some(span) = lane.spans.get(index) else { return };
+                open.push(span.is_open());
+                let kind = trace.site(span).map_or(0, |site| site.kind as u64);
+                event.uint(CATEGORY_IID, kind + 1).uint(TYPE, BEGIN);
+                event.uint(NAME_IID, name_of(trace, span.site)).uint(TRACK, track);
+                if span.corr != 0 {
+                    event.fixed64(FLOW, span.corr.into());
+                }
+                if let Some(detail) = lane.detail_of(span) {
+                    annotations(&mut event, detail);
+                }
+            }
+            Step::End if open.pop().unwrap_or(false) => return,
+            Step::End => {
+                event.uint(TYPE, END).uint(TRACK, track);
+            }
+        }
+        packet.bytes.clear();
+        packet.uint(TIMESTAMP, nanos(trace, ticks)).uint(SEQUENCE, 1).uint(SEQUENCE_FLAGS, NEEDS_STATE);
+        packet.block(TRACK_EVENT, &event.bytes);
+        buffer.block(PACKET, &packet.bytes);
+        if buffer.bytes.len() >= CHUNK && result.is_ok() {
+            result = out.write_all(&buffer.bytes);
+            buffer.bytes.clear();
+        }
+    });
+    result
+}
+
+fn annotations(event: &mut Message, detail: &Detail) {
+    let mut put = |name: &str, fill: &dyn Fn(&mut Message)| {
+        event.message(ANNOTATION, |annotation| {
+            annotation.text(10, name);
+            fill(annotation);
+        });
+    };
+    let counters = detail.counters;
+    let declared = |value: u64| (value > 0).then_some(value);
+    let memory = detail.memory;
+    let counts = [
+        ("bytes", declared(counters.bytes)),
+        ("items", declared(counters.items)),
+        ("cpu_ns", detail.cpu_ns),
+        ("allocations", memory.map(|memory| memory.allocations)),
+        ("allocated_bytes", memory.map(|memory| memory.allocated_bytes)),
+        ("peak_bytes", memory.map(|memory| memory.peak_bytes)),
+        ("rss_bytes", detail.rss_bytes),
+    ];
+    for (name, value) in counts {
+        if let Some(value) = value {
+            put(name, &|annotation| {
+                annotation.uint(3, value);
+            });
+        }
+    }
+    if counters.flops != 0.0 {
+        put("flops", &|annotation| {
+            annotation.double(5, counters.flops);
+        });
+    }
+    for (name, value) in &detail.args {
+        put(name, &|annotation| {
+            match value {
+                Value::Bool(value) => annotation.uint(2, u64::from(*value)),
+                Value::Int(value) => annotation.int(4, *value),
+                Value::Float(value) => annotation.double(5, *value),
+                Value::Text(value) => annotation.text(6, value),
+            };
+        });
+    }
+}
+
+fn counters(trace: &Trace, buffer: &mut Message) {
+    for (number, track) in trace.tracks.iter().enumerate() {
+        let uuid = PROCESS + 1 + (trace.lanes.len() + number) as u64;
+        packet(buffer, |packet| {
+            packet.message(TRACK_DESCRIPTOR, |descriptor| {
+                descriptor.uint(1, uuid).uint(5, PROCESS).text(2, &track.name).message(8, |counter| {
+                    match track.unit.as_str() {
+                        "B" => counter.uint(3, 3),
+                        unit => counter.text(6, unit),
+                    };
+                });
+            });
+        });
+        for (ticks, value) in track.points.iter().filter(|(_, value)| value.is_finite()) {
+            packet(buffer, |packet| {
+                packet.uint(TIMESTAMP, nanos(trace, *ticks)).uint(SEQUENCE_FLAGS, NEEDS_STATE);
+                packet.message(TRACK_EVENT, |event| {
+                    event.uint(TYPE, COUNTER).uint(TRACK, uuid).double(VALUE, *value);
+                });
+            });
+        }
+    }
+}

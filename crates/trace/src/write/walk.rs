@@ -1,0 +1,33 @@
+//! The spans of a lane as beginnings and ends in order of time, properly nested: what viewers require.
+
+use ellwand_profile::{Trace, TraceLane};
+
+/// A beginning or an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The span with this index begins.
+    Begin(usize),
+    /// The span begun last and not ended yet ends.
+    End,
+}
+
+/// Calls `step` with ticks and steps. A span that ends after the one around it ends with it; times that go back are
+/// raised. Open spans end at the end of the trace.
+pub(super) fn walk(trace: &Trace, lane: &TraceLane, mut step: impl FnMut(u64, Step)) {
+    let mut now = 0;
+    let mut ends: Vec<u64> = Vec::new();
+    for (index, span) in lane.spans.iter().enumerate() {
+        while let Some(end) = ends.pop_if(|end| *end <= span.start) {
+            now = now.max(end);
+            step(now, Step::End);
+        }
+        now = now.max(span.start);
+        let end = if span.is_open() { trace.end.max(span.start) } else { span.end };
+        ends.push(end.max(now).min(ends.last().copied().unwrap_or(u64::MAX)));
+        step(now, Step::Begin(index));
+    }
+    while let Some(end) = ends.pop() {
+        now = now.max(end);
+        step(now, Step::End);
+    }
+}

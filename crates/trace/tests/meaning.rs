@@ -1,0 +1,307 @@
+//! Findings, routing and differences.
+
+mod common;
+
+use common::{lane, nested_spans, site, span, step, stream};
+use ellwand_profile::{ClockKind, Cost, Counters, Detail, Kind, MemoryUse, NONE, SiteInfo, Span, Trace, TraceLane};
+use ellwand_stats::Difference;
+use ellwand_trace::{
+    Ceilings, DiffError, DiffOptions, Finding, RULES, Routing, RoutingError, Side, Timing, diff, findings, timings,
+    verdict_word,
+};
+use proptest::prelude::*;
+
+fn rules(findings: &[Finding]) -> Vec<&'static str> {
+    findings.iter().map(|finding| finding.rule).collect()
+}
+
+fn of(sites: Vec<SiteInfo>, lanes: Vec<TraceLane>, end: u64) -> Trace {
+    Trace { start: 1, end, sites, lanes, ..Trace::in_nanoseconds() }
+}
+
+/// A trace that a rule reports, for each rule; ticks are nanoseconds.
+fn reported() -> Vec<(&'static str, Trace, Option<Ceilings>)> {
+    let kinds = || {
+        vec![
+            site("step", Kind::Cpu),
+            site("launch", Kind::Launch),
+            site("copy", Kind::HostToDevice),
+            site("gemm", Kind::Kernel),
+            site("sync", Kind::Sync),
+            site("grow", Kind::Allocation),
+            site("lock", Kind::Wait),
+        ]
+    };
+    let plain = |spans: Vec<Span>, end| of(kinds(), vec![lane("main", spans)], end);
+    let launches = of(
+        kinds(),
+        vec![
+            lane(
+                "main",
+                (0..20)
+                    .map(|at| Span { corr: at + 1, ..span(2, NONE, 1 + 100 * u64::from(at), 40 + 100 * u64::from(at)) })
+                    .collect(),
+            ),
+            stream(
+                "s",
+                (0..20)
+                    .map(|at| Span {
+                        corr: at + 1,
+                        ..span(4, NONE, 40 + 100 * u64::from(at), 70 + 100 * u64::from(at))
+                    })
+                    .collect(),
+            ),
+        ],
+        2_001,
+    );
+    let copies = of(kinds(), vec![stream("s", vec![span(3, NONE, 1, 501), span(4, NONE, 501, 1001)])], 1001);
+    let turns = of(
+        kinds(),
+        vec![
+            lane("main", vec![span(1, NONE, 1, 301), span(5, NONE, 301, 1001)]),
+            stream("s", vec![span(4, NONE, 301, 1001)]),
+        ],
+        1001,
+    );
+    let mut churn = plain(vec![Span { ext: 1, ..span(1, NONE, 1, 1001) }], 1001);
+    let memory = MemoryUse { allocations: 5_000, allocated_bytes: 1 << 20, freed_bytes: 1 << 20, peak_bytes: 1 << 10 };
+    churn.lanes[0].details = vec![Detail { memory: Some(memory), ..Detail::default() }];
+    let first = plain(
+        (0..10).map(|at| span(1, NONE, 1 + 2_000 * at, 1 + 2_000 * at + if at == 0 { 1_500 } else { 20 })).collect(),
+        20_001,
+    );
+    let noisy = plain(
+        (0..100).map(|at| span(1, NONE, 1 + 100 * at, 11 + 100 * at + if at % 30 == 7 { 80 } else { 0 })).collect(),
+        10_001,
+    );
+    let threads = of(
+        kinds(),
+        vec![
+            lane("a", vec![span(1, NONE, 1, 1001)]),
+            lane("b", vec![span(1, NONE, 1, 301)]),
+            lane("c", vec![span(1, NONE, 1, 301)]),
+        ],
+        1001,
+    );
+    let counted = |bytes, flops| {
+        let mut trace = plain(vec![Span { ext: 1, ..span(1, NONE, 1, 1001) }], 1001);
+        trace.lanes[0].details = vec![Detail { counters: Counters { bytes, items: 0, flops }, ..Detail::default() }];
+        trace
+    };
+    let limits = Some(Ceilings { bytes_per_s: Some(1e10), flops_per_s: Some(1e11) });
+    let own = Trace {
+        cost: Some(Cost {
+            clock: ClockKind::Tsc,
+            off_ns: 0.0,
+            on_ns: 10.0,
+            counted_ns: 10.0,
+            scope_ns: 10.0,
+            empty_ns: 5.0,
+        }),
+        ..plain((0..10).map(|at| span(1, NONE, 1 + 100 * at, 101 + 100 * at)).collect(), 1001)
+    };
+    vec![
+        ("incomplete", Trace { lost: 3, ..plain(vec![span(1, NONE, 1, 1001)], 1001) }, None),
+        ("own-cost", own, None),
+        ("launch-bound", launches, None),
+        ("transfer-bound", copies, None),
+        ("sync-bound", turns, None),
+        ("waiting", plain(vec![span(1, NONE, 1, 601), span(7, 0, 101, 501)], 601), None),
+        ("allocation-churn", churn, None),
+        ("first-call", first, None),
+        ("noisy", noisy, None),
+        ("thread-imbalance", threads, None),
+        ("bandwidth-bound", counted(9_000, 100.0), limits),
+        ("compute-bound", counted(10, 90_000.0), limits),
+        ("too-small-for-gpu", by_size(), None),
+    ]
+}
+
+/// `encode` by size on both sides: the CPU takes 1 ns an item, the GPU 1000 ns and 0.1 ns an item.
+fn by_size() -> Trace {
+    let (mut host, mut device, mut details, mut now) = (Vec::new(), Vec::new(), Vec::new(), 1);
+    for round in 0..5 {
+        for size in [100_u64, 400, 1_600, 6_400] {
+            for gpu in [false, true] {
+                let length = if gpu { 1_000 + size / 10 } else { size } + round;
+                details.push(Detail { counters: Counters { bytes: 0, items: size, flops: 0.0 }, ..Detail::default() });
+                let (parent, ext) = (host.len() as u32, details.len() as u32);
+                host.push(Span { ext, ..span(1, NONE, now, now + length) });
+                if gpu {
+                    let corr = device.len() as u32 + 1;
+                    host.push(Span { corr, ..span(2, parent, now + 1, now + 10) });
+                    device.push(Span { corr, ..span(4, NONE, now + 20, now + 20 + size / 10) });
+                }
+                now += length + 50;
+            }
+        }
+    }
+    let sites = vec![
+        site("encode", Kind::Cpu),
+        site("launch", Kind::Launch),
+        site("x", Kind::Cpu),
+        site("kernel", Kind::Kernel),
+    ];
+    let main = TraceLane { details, ..lane("main", host) };
+    of(sites, vec![main, stream("s", device)], now)
+}
+
+#[test]
+fn every_rule_reports_its_case_with_numbers_and_a_next_step() {
+    let mut text = Vec::new();
+    for (rule, trace, ceilings) in reported() {
+        let found = findings(&trace, ceilings);
+        let one =
+            found.iter().find(|finding| finding.rule == rule).unwrap_or_else(|| panic!("{rule}: {:?}", rules(&found)));
+        assert!(
+            !one.evidence.is_empty() && one.saving_upper_bound.is_none_or(|share| (0.0..=1.0).contains(&share)),
+            "{one:?}"
+        );
+        text.push(format!("{one}\n  at {:?} {:?}", one.operations, &one.ranges[..one.ranges.len().min(2)]));
+    }
+    insta::assert_snapshot!(text.join("\n\n"));
+    let known: Vec<&str> = reported().iter().map(|case| case.0).collect();
+    assert_eq!(known, RULES.iter().map(|rule| rule.id).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_quiet_profile_has_no_findings() {
+    let spans = (0..50).map(|at| span(1, NONE, 1 + 100 * at, 99 + 100 * at)).collect();
+    let trace = of(vec![site("step", Kind::Cpu)], vec![lane("main", spans)], 5_001);
+    assert_eq!(rules(&findings(&trace, Some(Ceilings { bytes_per_s: Some(1e9), flops_per_s: None }))), [""; 0]);
+    assert_eq!(rules(&findings(&Trace::in_nanoseconds(), None)), [""; 0]);
+}
+
+#[test]
+fn a_routing_table_knows_its_crossover_and_survives_its_file() {
+    let both = timings(&by_size());
+    assert_eq!((both.len(), both[0].cpu.len(), both[0].gpu.len()), (1, 20, 20));
+    let routing = Routing::of(&both[0].operation, &both[0].cpu, &both[0].gpu).unwrap();
+    let crossover = routing.crossover.clone().unwrap();
+    // 1 n = 1000 + 0.1 n at n = 1111.
+    assert!((crossover.size - 1111.0).abs() < 60.0, "{crossover:?}");
+    assert!(crossover.low.unwrap() <= crossover.size && crossover.size <= crossover.high.unwrap(), "{crossover:?}");
+    assert_eq!([1, 1_000, 1_300, 1 << 40].map(|size| routing.side(size)), [Side::Cpu, Side::Cpu, Side::Gpu, Side::Gpu]);
+    assert_eq!(Routing::from_json(&routing.to_json()).unwrap(), routing);
+    insta::assert_snapshot!(routing.to_json());
+    assert!(matches!(Routing::from_json("{\"version\":9}"), Err(RoutingError::Version(9))));
+    assert!(matches!(Routing::from_json("nothing"), Err(RoutingError::Json(_))));
+    let one = [Timing { size: 4, ns: 1.0 }, Timing { size: 8, ns: f64::NAN }];
+    let error = Routing::of("encode", &one, &one).unwrap_err();
+    assert_eq!(error.to_string(), "encode: 1 sizes timed on both CPU and GPU; expected at least 2");
+}
+
+#[test]
+fn a_side_that_always_wins_needs_no_crossover() {
+    let slow: Vec<Timing> = (1..5).map(|size| Timing { size, ns: 100.0 }).collect();
+    let fast: Vec<Timing> = (1..5).map(|size| Timing { size, ns: 1.0 }).collect();
+    for (cpu, gpu, side) in [(&slow, &fast, Side::Gpu), (&fast, &slow, Side::Cpu)] {
+        let routing = Routing::of("x", cpu, gpu).unwrap();
+        assert_eq!((routing.crossover.is_none(), routing.side(1), routing.side(9)), (true, side, side));
+    }
+    // Within the noise, the crossover may be anywhere: the interval has no ends.
+    let noisy = |seed: u64| {
+        (0..40)
+            .map(|at| Timing { size: 10 * (1 + at % 4), ns: 100.0 + ((at * 7 + seed * 13) % 11) as f64 })
+            .collect::<Vec<_>>()
+    };
+    let crossover = (1..9).find_map(|seed| Routing::of("x", &noisy(0), &noisy(seed)).unwrap().crossover).unwrap();
+    assert!(crossover.low.is_none() || crossover.high.is_none(), "{crossover:?}");
+}
+
+/// `steps` repetitions of a step with two parts; `load` takes `load` ns and `solve` `solve` ns, with a small spread.
+fn repeated(steps: u64, load: u64, solve: u64, third: bool) -> Trace {
+    let (mut spans, mut now) = (Vec::new(), 1);
+    for at in 0..steps {
+        let wobble = at * 7 % 5;
+        let parent = spans.len() as u32;
+        let more = if third { 300 } else { 0 };
+        spans.push(span(1, NONE, now, now + load + solve + more + 200 + wobble));
+        spans.push(span(2, parent, now + 50, now + 50 + load));
+        spans.push(span(3, parent, now + 100 + load, now + 100 + load + solve + wobble));
+        if third {
+            spans.push(span(4, parent, now + 110 + load + solve + wobble, now + 410 + load + solve));
+        }
+        now += load + solve + more + 1_000;
+    }
+    let sites = ["step", "load", "solve", "check"].map(|name| site(name, Kind::Cpu)).to_vec();
+    Trace { name: format!("{solve}"), ..of(sites, vec![lane("main", spans)], now) }
+}
+
+#[test]
+fn a_slower_part_is_found_with_its_interval_and_its_contribution() {
+    let result =
+        diff(&repeated(200, 5_000, 10_000, false), &repeated(150, 5_000, 12_000, true), &DiffOptions::default())
+            .unwrap();
+    insta::assert_snapshot!(format!("{result}\n\n{}", result.to_json()));
+    assert_eq!((result.verdict, result.root.as_deref()), (Difference::Slower, Some("step")));
+    assert_eq!(result.new_nodes().map(|node| node.path.join("/")).collect::<Vec<_>>(), ["step/check"]);
+    assert_eq!(result.gone_nodes().count(), 0);
+    let back = diff(&repeated(150, 5_000, 12_000, true), &repeated(200, 5_000, 10_000, false), &DiffOptions::default())
+        .unwrap();
+    assert_eq!((back.verdict, back.gone_nodes().count()), (Difference::Faster, 1));
+}
+
+#[test]
+fn the_same_profile_is_the_same_and_one_repetition_is_undecided() {
+    let same = diff(&repeated(100, 500, 900, false), &repeated(100, 500, 900, false), &DiffOptions::default()).unwrap();
+    assert_eq!(same.verdict, Difference::Same);
+    assert!(same.nodes.iter().all(|node| node.verdict == Difference::Same && node.contribution_ns == 0.0));
+    let once = diff(&repeated(1, 500, 900, false), &repeated(1, 500, 950, false), &DiffOptions::default()).unwrap();
+    assert_eq!((verdict_word(once.verdict), once.root, once.notes.len()), ("undecided", None, 1));
+    assert!((once.change_ns - 50.0).abs() < 1e-9);
+    let empty = diff(&Trace::in_nanoseconds(), &step(), &DiffOptions::default()).unwrap();
+    assert!(empty.new_nodes().count() > 0 && empty.ratio.is_none());
+    assert!(!empty.to_string().is_empty());
+}
+
+#[test]
+fn a_missing_root_or_a_wrong_setting_is_an_error_that_names_it() {
+    let trace = repeated(9, 5, 5, false);
+    let with = |options| diff(&trace, &trace, &options).unwrap_err();
+    let error = with(DiffOptions { root: Some("epoch".into()), ..DiffOptions::default() });
+    assert_eq!(
+        error.to_string(),
+        "the baseline has no outermost span called \"epoch\" that ended; outermost spans are: step"
+    );
+    assert!(matches!(
+        with(DiffOptions { rope: -1.0, ..DiffOptions::default() }),
+        DiffError::Setting { name: "rope", .. }
+    ));
+    assert!(matches!(
+        with(DiffOptions { alpha: 0.9, ..DiffOptions::default() }),
+        DiffError::Setting { name: "alpha", .. }
+    ));
+}
+
+proptest! {
+    #[test]
+    fn contributions_add_up_to_the_change(a in nested_spans(4, 120), b in nested_spans(4, 120), whole in any::<bool>()) {
+        let sites = ["a", "b", "c", "d"].map(|name| site(name, Kind::Cpu)).to_vec();
+        let traces = [a, b].map(|mut spans: Vec<Span>| {
+            if whole {
+                // Without a common root.
+                spans.truncate(1);
+            }
+            let end = spans.iter().map(|span| span.end).max().unwrap_or(1);
+            of(sites.clone(), vec![lane("main", spans)], end)
+        });
+        let result = diff(&traces[0], &traces[1], &DiffOptions::default()).unwrap();
+        let sum: f64 = result.nodes.iter().map(|node| node.contribution_ns).sum();
+        let scale = result.baseline.mean_ns.max(result.candidate.mean_ns).max(1.0);
+        prop_assert!((sum - result.change_ns).abs() < 1e-9 * scale, "{} {}", sum, result.change_ns);
+        for node in &result.nodes {
+            if let Some(ratio) = node.ratio {
+                prop_assert!(ratio.low <= ratio.ratio && ratio.ratio <= ratio.high && (0.0..=1.0).contains(&ratio.p));
+            }
+        }
+    }
+
+    #[test]
+    fn findings_of_any_profile_have_savings_between_none_and_all(trace in common::any_trace()) {
+        for finding in findings(&trace, Some(Ceilings { bytes_per_s: Some(1.0), flops_per_s: Some(1.0) })) {
+            prop_assert!(finding.saving_upper_bound.is_none_or(|share| (0.0..=1.0).contains(&share)), "{:?}", finding);
+            prop_assert!(!finding.to_string().is_empty());
+        }
+    }
+}

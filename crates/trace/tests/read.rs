@@ -1,0 +1,281 @@
+//! Reading profiles: round trips, the dialects of Chrome traces, and files that are damaged or something else.
+
+mod common;
+
+use std::io::Write;
+
+use common::{any_trace, step};
+use ellwand_profile::{Kind, LaneKind, NONE, Part, Trace, TraceLane};
+use ellwand_trace::{Imported, Source, read, read_from};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+
+fn written(trace: &Trace) -> Vec<u8> {
+    let mut out = Vec::new();
+    trace.write_json(&mut out).unwrap();
+    out
+}
+
+fn from_text(text: &str) -> Imported {
+    read_from(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn message(bytes: &[u8]) -> String {
+    read_from(bytes).map(|imported| imported.source).unwrap_err().to_string()
+}
+
+/// Spans by lane as `path start+duration`, in nanoseconds.
+fn spans(trace: &Trace) -> Vec<String> {
+    let row = |lane: &TraceLane, index: usize| {
+        let span = &lane.spans[index];
+        let mut path = vec![trace.name(span).to_string()];
+        let mut at = span.parent;
+        while at != NONE {
+            path.insert(0, trace.name(&lane.spans[at as usize]).to_string());
+            at = lane.spans[at as usize].parent;
+        }
+        let length = if span.is_open() { "open".to_string() } else { trace.duration_ns(span).to_string() };
+        let link = if span.corr == 0 { String::new() } else { format!(" link {}", span.corr) };
+        format!("{}: {} {}+{length}{link}", lane.name, path.join("/"), trace.since_start_ns(span.start))
+    };
+    trace.lanes.iter().flat_map(|lane| (0..lane.spans.len()).map(move |index| row(lane, index))).collect()
+}
+
+#[test]
+fn our_own_file_is_read_back_as_it_was() {
+    let mut trace = step();
+    let imported = read_from(&written(&trace)[..]).unwrap();
+    assert_eq!((imported.source, imported.notes.len()), (Source::Ellwand, 0));
+    let mut back = imported.trace;
+    // The file has neither the origin of the ticks nor two of the costs.
+    assert_eq!((back.start, back.end - back.start), (1, 4_000));
+    for lane in &mut back.lanes {
+        lane.spans.iter_mut().for_each(|span| {
+            span.start += 999;
+            span.end = if span.is_open() { 0 } else { span.end + 999 };
+        });
+    }
+    back.tracks.iter_mut().flat_map(|track| &mut track.points).for_each(|point| point.0 += 999);
+    (back.start, back.end) = (trace.start, trace.end);
+    let cost = back.cost.take().unwrap();
+    assert_eq!((cost.on_ns, cost.off_ns, cost.empty_ns), (2.0, 0.5, 1.0));
+    trace.cost = None;
+    assert_eq!(back, trace);
+}
+
+#[test]
+fn compressed_files_and_byte_order_marks_are_read() {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&written(&step())).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(written(&read_from(&packed[..]).unwrap().trace), written(&step()));
+    let marked = [b"\xef\xbb\xbf\n \n".to_vec(), written(&step())].concat();
+    assert_eq!(read_from(&marked[..]).unwrap().trace.spans(), 11);
+    assert!(message(&packed[..packed.len() / 2]).starts_with("cannot be read: "));
+}
+
+#[test]
+fn a_chrome_export_is_read_back() {
+    let mut out = Vec::new();
+    step().write_chrome("server", &mut out).unwrap();
+    let imported = read_from(&out[..]).unwrap();
+    assert_eq!((imported.source, &imported.notes), (Source::Chrome, &Vec::<String>::new()));
+    let trace = imported.trace;
+    assert_eq!((trace.name.as_str(), trace.started_unix_ns, trace.lost), ("server", 1_795_238_760_000_000_000, 3));
+    let lanes: Vec<(&str, &LaneKind, usize)> =
+        trace.lanes.iter().map(|lane| (lane.name.as_str(), &lane.kind, lane.spans.len())).collect();
+    let device = LaneKind::Stream { device: "cuda:0".into() };
+    assert_eq!(lanes, [("main", &LaneKind::Thread, 7), ("worker", &LaneKind::Thread, 1), ("stream 7", &device, 3)]);
+    assert_eq!(trace.lanes[0].details[0], step().lanes[0].details[0]);
+    assert_eq!(trace.sites[0], step().sites[0]);
+    assert_eq!(trace.tracks[0].points.iter().map(|point| point.1).collect::<Vec<_>>(), [0.0, 4096.0, 64.5]);
+    let expected = step().breakdown();
+    for part in [Part::Device, Part::Transfer, Part::Launch, Part::Wait] {
+        assert_eq!(
+            trace.breakdown().ns(part),
+            expected.ns(part) + if part == Part::Wait { 0.0 } else { 0.0 },
+            "{part:?}"
+        );
+    }
+    assert_eq!(trace.summary_by_site().rows.iter().find(|row| row.name() == "launch").unwrap().device_ns, 600.0);
+}
+
+#[test]
+fn every_phase_of_trace_events_is_understood() {
+    let imported = from_text(include_str!("files/phases.json"));
+    let lines = [spans(&imported.trace), imported.notes.clone()].concat();
+    let tracks =
+        imported.trace.tracks.iter().map(|track| format!("{} [{}] {:?}", track.name, track.unit, track.points));
+    insta::assert_snapshot!(lines.into_iter().chain(tracks).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_pytorch_trace_has_its_streams_steps_links_and_memory() {
+    let imported = from_text(include_str!("files/pytorch-gpu.json"));
+    assert_eq!(imported.source, Source::PyTorch);
+    let trace = &imported.trace;
+    let lanes = trace.lanes.iter().map(|lane| format!("{} {:?}", lane.name, lane.kind));
+    let kinds = trace.sites.iter().map(|site| format!("{}: {}", site.name, site.kind.word()));
+    let facts = trace.environment.iter().map(|(name, value)| format!("{name} = {value:?}"));
+    let tracks = trace.tracks.iter().map(|track| format!("{} [{}] {:?}", track.name, track.unit, track.points));
+    let text: Vec<String> =
+        lanes.chain(spans(trace)).chain(kinds).chain(facts).chain(tracks).chain(imported.notes).collect();
+    insta::assert_snapshot!(format!("{}\n\n{}\n\n{}", text.join("\n"), trace.summary(), trace.breakdown()));
+}
+
+/// Recorded by torch 2 on the CPU: six steps of training a small network, with shapes, memory and Python stacks.
+#[test]
+fn a_real_pytorch_trace_is_read_without_loss() {
+    let imported = read_from(&include_bytes!("files/pytorch-cpu.json.gz")[..]).unwrap();
+    assert_eq!(imported.source, Source::PyTorch);
+    let trace = &imported.trace;
+    // 1522 + 684 + 30 complete events, as counted by Python's json.
+    assert_eq!((trace.spans(), trace.open(), trace.dropped()), (2236, 0, 0));
+    let steps = trace.summary_by_site().rows.into_iter().find(|row| row.name() == "ProfilerStep").unwrap();
+    assert_eq!(steps.count, 6);
+    let lanes: Vec<String> =
+        trace.lanes.iter().map(|lane| format!("{}: {} spans", lane.name, lane.spans.len())).collect();
+    let tracks: Vec<String> =
+        trace.tracks.iter().map(|track| format!("{}: {} points", track.name, track.points.len())).collect();
+    let names: Vec<String> =
+        trace.summary_by_site().rows.iter().take(12).map(|row| format!("{} {}", row.name(), row.count)).collect();
+    insta::assert_snapshot!([lanes, tracks, names, imported.notes.clone()].concat().join("\n"));
+    let whole = ellwand_trace::diff(
+        trace,
+        trace,
+        &ellwand_trace::DiffOptions { root: Some("ProfilerStep".into()), ..Default::default() },
+    );
+    assert!(whole.is_ok() || !trace.lanes.is_empty());
+}
+
+#[test]
+fn an_array_without_its_end_is_read_up_to_there() {
+    let imported = from_text(r#"[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1},"#);
+    assert_eq!((imported.trace.spans(), imported.notes.len()), (1, 1));
+    assert!(imported.notes[0].contains("no end"), "{:?}", imported.notes);
+    assert_eq!(from_text(r#"[{"ph":"X","name":"a","ts":1,"dur":2},null]"#).trace.spans(), 1);
+}
+
+#[test]
+fn files_that_cannot_be_read_say_where_and_why() {
+    let deep_json = format!("{{\"traceEvents\":[{{\"ph\":\"X\",\"ts\":1,\"args\":{}", "{\"a\":".repeat(100_000));
+    let truncated = &written(&step())[..900];
+    let invalid = [&b"{\"format\":\"ellwand profile\",\"name\":\""[..], b"\xff\xfe", b"\"}"].concat();
+    let entries = |columns: &str| {
+        format!(
+            "{{\"format\":\"ellwand profile\",\"version\":1,\"operations\":[{{\"name\":\"a\"}}],\"lanes\":[{{\"name\":\"m\"}}],\"entries\":{{{columns}}}}}"
+        )
+    };
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("empty", Vec::new()),
+        ("only white space", b" \n ".to_vec()),
+        ("a binary file", b"\x0a\x05hello".to_vec()),
+        ("a picture", b"\x89PNG".to_vec()),
+        ("another object", b"{\"a\":1,\"b\":[2]}".to_vec()),
+        ("no members", b"{}".to_vec()),
+        ("a record", b"{\"kind\":\"run\",\"version\":3}\n{\"kind\":\"x\"}".to_vec()),
+        ("speedscope", b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"profiles\":[]}".to_vec()),
+        ("another format", b"{\"format\":\"zip\"}".to_vec()),
+        ("an empty array", b"[]".to_vec()),
+        ("numbers", b"[1,2]".to_vec()),
+        ("a future version", b"{\"format\":\"ellwand profile\",\"version\":2,\"entries\":\"other\"}".to_vec()),
+        ("truncated", truncated.to_vec()),
+        ("invalid UTF-8", invalid),
+        ("deep JSON", deep_json.into_bytes()),
+        ("more after the end", [written(&Trace::in_nanoseconds()), b"{}".to_vec()].concat()),
+        ("columns", entries("\"operation\":[0,0],\"lane\":[0]").into_bytes()),
+        ("lane", entries("\"operation\":[0],\"lane\":[9],\"parent\":[-1],\"start_ns\":[0],\"duration_ns\":[1]").into()),
+        ("operation", entries("\"operation\":[1],\"lane\":[0],\"parent\":[-1],\"start_ns\":[0],\"duration_ns\":[1]").into()),
+        ("parent", entries("\"operation\":[0],\"lane\":[0],\"parent\":[0],\"start_ns\":[0],\"duration_ns\":[1]").into()),
+        ("duration", entries("\"operation\":[0],\"lane\":[0],\"parent\":[-1],\"start_ns\":[0],\"duration_ns\":[-1]").into()),
+        ("text as number", entries("\"operation\":[\"x\"]").into_bytes()),
+        ("kind", b"{\"format\":\"ellwand profile\",\"operations\":[{\"name\":\"a\",\"kind\":\"gpu\"}]}".to_vec()),
+        ("clock", b"{\"format\":\"ellwand profile\",\"clock\":{\"ns_per_tick\":0}}".to_vec()),
+        ("wall", b"{\"format\":\"ellwand profile\",\"wall_ns\":-1}".to_vec()),
+        ("totals", b"{\"format\":\"ellwand profile\",\"totals\":[{\"lane\":0,\"parent\":4,\"operation\":0,\"count\":1,\"total_ns\":1,\"self_ns\":1,\"min_ns\":1,\"max_ns\":1}]}".to_vec()),
+        ("tracks", b"{\"format\":\"ellwand profile\",\"tracks\":[{\"name\":\"heap\",\"at_ns\":[1],\"value\":[]}]}".to_vec()),
+    ];
+    let lines: Vec<String> = cases.iter().map(|(name, bytes)| format!("{name}: {}", message(bytes))).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    assert!(read("/no/such/file.json").unwrap_err().to_string().starts_with("/no/such/file.json: cannot be read"));
+}
+
+#[test]
+fn deep_nesting_and_long_names_are_read() {
+    let events: Vec<String> =
+        (0..100_000).map(|at| format!("{{\"ph\":\"B\",\"name\":\"f\",\"ts\":{at},\"pid\":1,\"tid\":1}}")).collect();
+    let trace = from_text(&format!("[{}]", events.join(","))).trace;
+    assert_eq!((trace.spans(), trace.open()), (100_000, 100_000));
+    assert_eq!(trace.lanes[0].spans[99_999].parent, 99_998);
+    assert!(!trace.summary().to_string().is_empty());
+    let long = "n".repeat(1 << 20);
+    let trace = from_text(&format!("[{{\"ph\":\"X\",\"name\":\"{long}\",\"ts\":0,\"dur\":1}}]")).trace;
+    assert_eq!(trace.sites[0].name.len(), 1 << 20);
+    assert!(trace.summary().to_string().len() < 1000);
+}
+
+/// A text of 1 GB is not built; its reader is asked for a long one.
+#[test]
+fn an_endless_compressed_text_has_a_limit() {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(b"[").unwrap();
+    packed.write_all(&vec![b' '; 1 << 20]).unwrap();
+    assert!(message(&packed.finish().unwrap()).contains("ends too early"));
+}
+
+#[test]
+fn times_before_the_start_and_dates_keep_their_distance() {
+    let trace =
+        from_text(r#"[{"ph":"X","name":"a","ts":-5.5,"dur":2},{"ph":"X","name":"b","ts":1.25,"dur":0.001}]"#).trace;
+    assert_eq!(
+        spans(&trace),
+        ["tasks".to_string(); 0]
+            .into_iter()
+            .chain(["thread: a 0+2000".into(), "thread: b 6750+1".into()])
+            .collect::<Vec<_>>()
+    );
+    let dated = from_text(r#"[{"ph":"X","name":"a","ts":1700000000000001,"dur":2}]"#).trace;
+    assert_eq!(dated.started_unix_ns, 1_700_000_000_000_001_000);
+    let huge =
+        from_text(r#"[{"ph":"X","name":"a","ts":-9e300,"dur":1e300},{"ph":"X","name":"b","ts":9e300,"dur":9e300}]"#)
+            .trace;
+    assert_eq!(huge.spans(), 2);
+    assert!(huge.breakdown().wall_ticks() > 0);
+}
+
+proptest! {
+    #[test]
+    fn any_profile_survives_its_own_file(trace in any_trace()) {
+        let back = read_from(&written(&trace)[..]).unwrap().trace;
+        prop_assert_eq!(&back.lanes, &trace.lanes);
+        prop_assert_eq!(&back.sites, &trace.sites);
+        prop_assert_eq!(back.end - back.start, trace.end - trace.start);
+        prop_assert_eq!(written(&back), written(&trace));
+    }
+
+    #[test]
+    fn any_profile_survives_chrome_but_for_rounding(trace in any_trace()) {
+        let mut out = Vec::new();
+        trace.write_chrome("x", &mut out).unwrap();
+        let spans: u64 = trace.spans();
+        let back = match read_from(&out[..]) {
+            Ok(imported) => imported.trace,
+            Err(error) => { prop_assert_eq!(spans, 0, "{}", error); return Ok(()) }
+        };
+        prop_assert_eq!(back.spans() + back.dropped(), spans);
+        let kinds = |trace: &Trace, kind: Kind| trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| trace.site(span).is_some_and(|site| site.kind == kind)).count();
+        for kind in Kind::ALL {
+            prop_assert_eq!(kinds(&back, kind), kinds(&trace, kind), "{:?}", kind);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_errors_or_profiles_and_never_a_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        let mut bytes = written(&step());
+        let place = at.index(bytes.len());
+        bytes[place] = byte;
+        bytes.truncate(cut.index(bytes.len()).max(bytes.len() / 2));
+        let _ = read_from(&bytes[..]);
+    }
+}

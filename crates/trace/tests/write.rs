@@ -1,0 +1,203 @@
+//! Every format is read back by a reader that is not ours: pprof by the types of its schema, Perfetto by the official
+//! schema in Python, speedscope by its published JSON schema; the two JSON formats by our reader too.
+
+mod common;
+
+use std::io::Read;
+use std::process::Command;
+
+use common::{any_trace, step};
+use ellwand_profile::{NONE, Trace};
+use ellwand_trace::{FORMATS, format, read_from};
+use flate2::read::GzDecoder;
+use pprof::protos::{Message, Profile};
+use proptest::prelude::*;
+
+fn written(name: &str, trace: &Trace) -> Vec<u8> {
+    let mut out = Vec::new();
+    (format(name).unwrap().write)(trace, &mut out).unwrap();
+    out
+}
+
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+    out
+}
+
+/// Stacks from the root with their values, by a reader of the schema.
+fn stacks(profile: &Profile) -> Vec<(String, Vec<i64>)> {
+    let text = |index: i64| profile.string_table[index as usize].as_str();
+    let name = |id: u64| {
+        let location = profile.location.iter().find(|location| location.id == id).unwrap();
+        let function = profile.function.iter().find(|function| function.id == location.line[0].function_id).unwrap();
+        text(function.name)
+    };
+    let stack = |ids: &[u64]| ids.iter().rev().map(|id| name(*id)).collect::<Vec<_>>().join("/");
+    profile.sample.iter().map(|sample| (stack(&sample.location_id), sample.value.clone())).collect()
+}
+
+#[test]
+fn pprof_is_read_by_its_schema() {
+    let profile = Profile::decode(&unpacked(&written("pprof", &step()))[..]).unwrap();
+    assert_eq!(profile.string_table[0], "");
+    let types: Vec<(&str, &str)> = profile
+        .sample_type
+        .iter()
+        .map(|kind| {
+            (profile.string_table[kind.ty as usize].as_str(), profile.string_table[kind.unit as usize].as_str())
+        })
+        .collect();
+    assert_eq!(types, [("calls", "count"), ("time", "nanoseconds")]);
+    assert_eq!((profile.time_nanos, profile.duration_nanos), (1_795_238_760_000_000_000, 2_000));
+    let expected: Vec<(String, Vec<i64>)> = step()
+        .summary()
+        .rows
+        .iter()
+        .filter(|row| row.count > 0)
+        .map(|row| (row.path.join("/"), vec![row.count as i64, row.self_ns.round() as i64]))
+        .collect();
+    assert_eq!(stacks(&profile), expected);
+    assert_eq!(profile.function[0].start_line, 7);
+}
+
+#[test]
+fn speedscope_follows_its_published_schema() {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("files/speedscope-schema.json")).unwrap();
+    let mut compiler = boon::Compiler::new();
+    compiler.add_resource("speedscope.json", schema).unwrap();
+    let mut schemas = boon::Schemas::new();
+    let index = compiler.compile("speedscope.json", &mut schemas).unwrap();
+    for trace in [step(), Trace::in_nanoseconds()] {
+        let text = written("speedscope", &trace);
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        schemas.validate(&value, index).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let mut wrong: serde_json::Value = serde_json::from_slice(&written("speedscope", &step())).unwrap();
+    wrong["profiles"][0]["events"][0]["frame"] = "x".into();
+    assert!(schemas.validate(&wrong, index).is_err(), "the schema rejects what is wrong");
+    insta::assert_snapshot!(String::from_utf8(written("speedscope", &step())).unwrap());
+}
+
+#[test]
+fn folded_stacks_are_one_line_per_path() {
+    let mut trace = step();
+    trace.sites[3].name = "a;b\nc".into();
+    trace.sites[4].name = String::new();
+    insta::assert_snapshot!(String::from_utf8(written("folded", &trace)).unwrap());
+}
+
+/// Needs Python with the package `perfetto`, which brings the schema of the format.
+#[test]
+fn perfetto_is_read_by_its_official_schema() {
+    let python = std::env::var("ELLWAND_PYTHON").unwrap_or_else(|_| "python3".to_string());
+    let ready = Command::new(&python).args(["-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2"]).output();
+    if !ready.is_ok_and(|output| output.status.success()) {
+        assert!(
+            std::env::var("ELLWAND_REQUIRE").map_or(true, |required| !required.contains("perfetto")),
+            "{python} cannot import perfetto; install it with pip install perfetto protobuf"
+        );
+        println!("skipped: {python} has no package perfetto (pip install perfetto protobuf, or set ELLWAND_PYTHON)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("step.pftrace");
+    std::fs::write(&path, written("perfetto", &step())).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/read_perfetto.py");
+    let output = Command::new(&python).arg(script).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn perfetto_has_the_bytes_it_had_when_its_schema_read_it() {
+    let text: Vec<String> = written("perfetto", &step())
+        .chunks(32)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn formats_are_found_by_name_and_write_empty_profiles() {
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    assert_eq!(names, ["json", "chrome", "perfetto", "speedscope", "folded", "pprof"]);
+    assert!(format("xml").is_none());
+    for name in names {
+        written(name, &Trace::in_nanoseconds());
+    }
+}
+
+#[test]
+fn deep_nesting_is_written_in_every_format() {
+    let depth: u32 = 20_000;
+    let spans = (0..depth).map(|at| common::span(1, at.wrapping_sub(1), 1 + u64::from(at), 100_000 - u64::from(at)));
+    let lanes = vec![common::lane("main", spans.collect())];
+    let trace = Trace { start: 1, end: 100_000, lanes, ..step() };
+    for format in FORMATS {
+        assert!(!written(format.name, &trace).is_empty(), "{}", format.name);
+    }
+}
+
+#[test]
+fn a_writer_that_fails_is_an_error() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    for format in FORMATS {
+        assert!((format.write)(&step(), &mut Full).is_err(), "{}", format.name);
+    }
+}
+
+proptest! {
+    #[test]
+    fn evented_profiles_open_and_close_in_order(trace in any_trace()) {
+        let value: serde_json::Value = serde_json::from_slice(&written("speedscope", &trace)).unwrap();
+        let mut begun = 0;
+        for profile in value["profiles"].as_array().unwrap() {
+            let mut open: Vec<u64> = Vec::new();
+            let mut last = f64::NEG_INFINITY;
+            for event in profile["events"].as_array().unwrap() {
+                let (frame, at) = (event["frame"].as_u64().unwrap(), event["at"].as_f64().unwrap());
+                prop_assert!(at >= last);
+                last = at;
+                if event["type"] == "O" { open.push(frame); begun += 1 } else { prop_assert_eq!(open.pop(), Some(frame)) }
+            }
+            prop_assert!(open.is_empty());
+        }
+        prop_assert_eq!(begun, trace.spans());
+    }
+
+    #[test]
+    fn pprof_of_any_profile_has_its_time(trace in any_trace()) {
+        let profile = Profile::decode(&unpacked(&written("pprof", &trace))[..]).unwrap();
+        let calls: i64 = profile.sample.iter().map(|sample| sample.value[0]).sum();
+        prop_assert_eq!(calls as u64, trace.spans());
+        let roots: f64 = trace.lanes.iter().flat_map(|lane| &lane.spans).filter(|span| span.parent == NONE).map(|span| trace.duration_ns(span)).sum();
+        let own: i64 = profile.sample.iter().map(|sample| sample.value[1]).sum();
+        prop_assert!((own as f64 - roots).abs() <= profile.sample.len() as f64, "{} {}", own, roots);
+    }
+
+    #[test]
+    fn folded_stacks_of_any_profile_have_a_stack_and_a_number(trace in any_trace()) {
+        for line in String::from_utf8(written("folded", &trace)).unwrap().lines() {
+            let (stack, number) = line.rsplit_once(' ').unwrap();
+            prop_assert!(!stack.is_empty() && number.parse::<u64>().is_ok(), "{}", line);
+        }
+    }
+
+    #[test]
+    fn json_of_any_profile_is_read_by_any_reader(trace in any_trace()) {
+        for name in ["json", "chrome"] {
+            let bytes = written(name, &trace);
+            serde_json::from_slice::<serde_json::Value>(&bytes).unwrap();
+            prop_assert!(read_from(&bytes[..]).is_ok() || trace.spans() == 0);
+        }
+    }
+}
