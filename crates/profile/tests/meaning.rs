@@ -54,6 +54,7 @@ fn step() -> Trace {
         memory: Some(memory),
         rss_bytes: Some(1 << 20),
         args: vec![("shape".into(), Value::Text("3x3 <\"".into())), ("warm".into(), Value::Bool(true))],
+        ..Detail::default()
     }];
     Trace {
         name: "server".into(),
