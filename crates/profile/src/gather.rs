@@ -65,7 +65,7 @@ impl Gathered {
         }
         self.durations.push(span.ticks());
         self.self_ns += trace.clock.ns(span.ticks().saturating_sub(inner.covered[index]));
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         if trace.lanes[lane].kind == LaneKind::Thread {
             let nested = if outermost { inner.nested[index] } else { 0 };
             self.cost(1, inner.children[index].into(), nested);

@@ -53,7 +53,7 @@ impl Trace {
             json.raw(",\n\"cost\":{\"span_ns\":").number(cost.on_ns).raw(",\"off_ns\":").number(cost.off_ns);
             json.raw(",\"empty_ns\":").number(cost.empty_ns).raw("}");
         }
-        let dropped: u64 = self.lanes.iter().map(|lane| lane.dropped).sum();
+        let dropped = self.lanes.iter().fold(0, |sum: u64, lane| sum.saturating_add(lane.dropped));
         json.raw(",\n\"losses\":{\"spans\":").uint(dropped).raw(",\"details\":").uint(self.dropped_details());
         json.raw(",\"ending_threads\":").uint(self.lost).raw(",\"open\":").uint(self.open());
         json.raw(",\"sampled_out\":").uint(self.sampled_out).raw("}");

@@ -181,11 +181,11 @@ impl Trace {
 
     /// Number of lost spans: the buffer was full or their thread was ending.
     pub fn dropped(&self) -> u64 {
-        self.lost + self.lanes.iter().map(|lane| lane.dropped).sum::<u64>()
+        self.lanes.iter().fold(self.lost, |sum, lane| sum.saturating_add(lane.dropped))
     }
 
     /// Number of spans whose details were lost.
     pub fn dropped_details(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.dropped_details).sum()
+        self.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.dropped_details))
     }
 }

@@ -112,6 +112,7 @@ fn losses_are_counted() {
     let trace = trace();
     assert_eq!((trace.spans(), trace.open(), trace.dropped(), trace.dropped_details()), (12, 1, 4, 0));
     assert_eq!(trace.since_start_ns(990), -5.0);
+    assert_eq!(Trace { lost: u64::MAX, ..trace }.dropped(), u64::MAX, "a damaged file may claim any number");
 }
 
 #[test]

@@ -56,10 +56,10 @@ pub(super) fn transfer_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
 }
 
 pub(super) fn sync_bound(facts: &Facts, rule: &Rule) -> Vec<Finding> {
-    let (mut waits, mut calls) = (0.0, 0);
+    let (mut waits, mut calls) = (0.0, 0_u64);
     for row in facts.of_kind(&[Kind::Sync]) {
         waits += row.self_ns;
-        calls += row.count;
+        calls = calls.saturating_add(row.count);
     }
     let host = facts.share(Part::Cpu) + facts.share(Part::Launch);
     let device = facts.share(Part::Device) + facts.share(Part::Transfer);

@@ -344,7 +344,7 @@ impl Ours {
             let wanted = usize::try_from(one.detail).ok();
             // A detail belongs to one span; the file may share it, the model does not.
             let detail = wanted.and_then(|at| details.get_mut(at)).and_then(Option::take);
-            lane.dropped_details += u64::from(wanted.is_some() && detail.is_none());
+            lane.dropped_details = lane.dropped_details.saturating_add(u64::from(wanted.is_some() && detail.is_none()));
             let ext = detail.map_or(0, |detail| {
                 lane.details.push(detail);
                 lane.details.len() as u32
