@@ -432,3 +432,16 @@ fn deep_nesting_and_long_names_are_shown() {
     assert!(names(&mut browser).iter().all(|name| name.len() < 200));
     clean(&browser);
 }
+
+#[test]
+fn a_print_holds_every_chart() {
+    let Some((mut browser, _folder)) = opened("") else { return };
+    let drawn = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)";
+    // Nobody has scrolled; the page draws the rest while nobody waits.
+    browser.wait(drawn);
+    browser.eval("document.querySelector('[data-sort=name]').click()");
+    let print = browser.call("Page.printToPDF", json!({}));
+    assert!(print["data"].as_str().unwrap().len() > 100_000);
+    assert!(browser.eval(drawn).as_bool().unwrap());
+    clean(&browser);
+}
