@@ -88,7 +88,7 @@ fn a_link_shows_the_view_of_its_sender() {
 fn views_are_saved_as_csv_markdown_and_svg() {
     let Some((mut browser, _folder)) = opened("") else { return };
     browser.eval(
-        "(() => { window.saved = {}; const make = URL.createObjectURL; URL.createObjectURL = blob => { blob.text().then(t => window.last = t); return make(blob); }; \
+        "(() => { window.saved = {}; const make = URL.createObjectURL; URL.createObjectURL = blob => { if (blob.type.match('csv|markdown|svg')) blob.text().then(t => window.last = t); return make(blob); }; \
          HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = true; }; })()",
     );
     let mut save = |selector: &str, start: &str, part: &str| {
