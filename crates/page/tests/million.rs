@@ -69,7 +69,9 @@ fn cpu_ms(browser: &mut Browser) -> f64 {
 
 #[test]
 fn a_million_spans_fit_in_twelve_megabytes_and_are_shown() {
-    let document = Document::from_json(million().as_bytes()).unwrap();
+    let json = million();
+    println!("JSON: {:.1} MB", json.len() as f64 / 1e6);
+    let document = Document::from_json(json.as_bytes()).unwrap();
     assert_eq!(document.spans(), 1_000_000);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("million.html");

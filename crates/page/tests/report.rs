@@ -80,7 +80,7 @@ fn the_table_shows_the_numbers_of_the_report() {
     let report = report();
     let Some((mut browser, _folder)) = opened(&report) else { return };
     browser.eval(
-        "(() => { const make = URL.createObjectURL; URL.createObjectURL = blob => { blob.text().then(t => window.last = t); return make(blob); }; \
+        "(() => { const make = URL.createObjectURL; URL.createObjectURL = blob => { if (blob.type.match('csv|markdown|svg')) blob.text().then(t => window.last = t); return make(blob); }; \
          HTMLAnchorElement.prototype.click = () => {}; document.querySelector('#workload-attention-core [data-export=csv]').click(); })()",
     );
     browser.wait("window.last");

@@ -8,6 +8,7 @@ pub(crate) mod golden;
 
 use std::path::PathBuf;
 
+use browser::Browser;
 use ellwand_page::{Document, Extras, profile_page};
 use serde_json::{Value, json};
 
@@ -31,4 +32,35 @@ pub(crate) fn write_page(folder: &std::path::Path, name: &str, document: &Value,
     let path = folder.join(name);
     profile_page(&document, &extras, &mut std::fs::File::create(&path).unwrap()).unwrap();
     path
+}
+
+/// Opens the golden profile's page; `None` without a browser.
+pub(crate) fn opened(hash: &str) -> Option<(Browser, tempfile::TempDir)> {
+    let mut browser = Browser::start(1280, 900)?;
+    let folder = tempfile::tempdir().unwrap();
+    let page = write_page(folder.path(), "golden.html", &golden::document(), None);
+    browser.open(&page, hash);
+    assert_eq!(browser.text("document.documentElement.dataset.ready"), "yes", "{:#?}", browser.complaints);
+    Some((browser, folder))
+}
+
+/// The raw values of the statistics table by operation's number.
+pub(crate) fn table(browser: &mut Browser) -> Value {
+    browser.eval(
+        "Object.fromEntries([...document.querySelectorAll('.statistics tbody tr')].map(tr => [tr.dataset.operation, \
+         Object.fromEntries([...tr.querySelectorAll('td')].map(td => [td.dataset.key, td.dataset.value]))]))",
+    )
+}
+
+pub(crate) fn names(browser: &mut Browser) -> Vec<String> {
+    let names = browser.eval("[...document.querySelectorAll('.statistics tbody th button')].map(b => b.textContent)");
+    names.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_string()).collect()
+}
+
+pub(crate) fn number(value: &Value) -> f64 {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
+}
+
+pub(crate) fn clean(browser: &Browser) {
+    assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
 }

@@ -10,7 +10,7 @@ const seconds = { type: "log", exponentformat: "none", fixedrange: true };
 export function timeTicks(values) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const [from, to] = [Math.floor(Math.log10(low)) - 1, Math.ceil(Math.log10(high)) + 1];
-  const factors = to - from > 5 ? [1] : [1, 2, 5];
+  const factors = to - from > 5 ? [1] : high / low > 8 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   const ticks = [];
   for (let power = from; power <= to; power++) for (const factor of factors) ticks.push(factor * 10 ** power);
   return { ...seconds, tickmode: "array", tickvals: ticks, ticktext: ticks.map((s) => time(s * 1e9, 2)), range: [Math.log10(low) - 0.1, Math.log10(high) + 0.1] };

@@ -1,6 +1,6 @@
 // What the views of a report share: names of cases, colours of implementations, values of metrics.
 import { dark } from "../base/color.js";
-import { bytes, percent, rate, significant, time } from "../base/format.js";
+import { bytes, percent, rate, ratio, significant, time } from "../base/format.js";
 
 const COLOURS = {
   light: ["#0072b2", "#d97a00", "#008f67", "#b85c95", "#3f9bd1", "#c4521a", "#a89a00", "#5a6572"],
@@ -38,6 +38,7 @@ export function human(value, unit) {
   if (unit === "s") return time(value * 1e9);
   if (unit === "B") return bytes(value);
   if (unit === "1") return percent(value);
+  if (unit === "x") return ratio(value);
   if (unit.endsWith("/s")) return rate(value, unit === "1/s" ? "/s" : unit);
   return `${significant(value, 4)}${unit ? ` ${unit}` : ""}`;
 }

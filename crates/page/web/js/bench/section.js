@@ -97,7 +97,7 @@ function figures(report, section, look, redraws) {
     const one = chart("Roofline", 8);
     add(figure("Roofline", "Lines are ceilings measured on this machine. Bytes and operations are those that the mathematics requires.", one), () => roofline(one, report, section, look));
   }
-  byCase("What it is bound by", "Bars below 100 % in sum leave time that no limit explains.", (one, rows) => bounds(one, rows), (row) => measured(row) && row.diagnosis?.parts?.length > 0);
+  byCase("What it is bound by", "The longest bar is the binding limit; it does not explain the rest up to 100 %.", (one, rows) => bounds(one, rows), (row) => measured(row) && row.diagnosis?.parts?.length > 0);
   return made;
 }
 

@@ -50,8 +50,25 @@ export class Chart {
 
   set(data, layout) {
     waiting.set(this.box, { data, layout: layoutOf(layout) });
-    if (this.drawn && this.box.isConnected) draw(this.box);
+    // What is out of sight waits, so that a new range is shown at once.
+    if (this.drawn && near(this.box)) draw(this.box);
     else watcher.observe(this.box);
+  }
+}
+
+function near(box) {
+  const { top, bottom } = box.getBoundingClientRect();
+  return box.isConnected && bottom > -600 && top < innerHeight + 600;
+}
+
+// Before printing there is no time to wait: draws at once what is not drawn yet, if the library is there.
+export function drawForPrint() {
+  for (const [box, { data, layout }] of waiting) {
+    if (!window.Plotly || !box.isConnected) continue;
+    waiting.delete(box);
+    window.Plotly.react(box, data, layout, CONFIG);
+    box.chart.drawn = true;
+    box.dataset.drawn = "yes";
   }
 }
 

@@ -8,7 +8,7 @@ import { steps } from "../calc/sweep.js";
 import { demo } from "../data/demo.js";
 import { embeddedProfile, readFile } from "../data/load.js";
 import { payload } from "../data/inflate.js";
-import { drawAll } from "../draw/plot.js";
+import { drawAll, drawForPrint } from "../draw/plot.js";
 import { cardsView } from "./cards.js";
 import { chartsView } from "./charts.js";
 import { environmentView } from "./environment.js";
@@ -37,8 +37,10 @@ export async function startProfile(app) {
   keepLink();
   keys();
   drops(app);
-  addEventListener("beforeprint", () => drawAll());
+  addEventListener("beforeprint", drawForPrint);
   show(profile, { other, extras: extras?.head ?? {}, link: true });
+  // The browser's own print command finds every chart drawn.
+  setTimeout(() => idle(() => drawAll()), 1000);
   await new Promise((done) => on("profile", () => setTimeout(done)));
 }
 
