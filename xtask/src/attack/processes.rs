@@ -43,7 +43,7 @@ pub(crate) fn signals(lab: &Lab, coin: &mut Coin) -> Try {
     let child = started(&room, &[args, output].concat())?;
     wait(coin, 800);
     for _ in 0..=coin.below(2) {
-        send(&child, *coin.pick(&["INT", "TERM", "HUP"]))?;
+        send(&child, coin.pick::<&str>(&["INT", "TERM", "HUP"]))?;
         wait(coin, 20);
     }
     let told = room.end(child)?;
