@@ -71,6 +71,8 @@ class Measurement:
     def _line(self) -> str:
         if self.seconds is None:
             return f"{self.status}: {self.reason}"
+        if self.low is None:
+            return f"{human(self.seconds)} (too few samples for an interval)"
         return f"{human(self.seconds)} (95 % interval {human(self.low)} to {human(self.high)})"
 
     def __repr__(self) -> str:
