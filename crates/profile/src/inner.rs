@@ -122,10 +122,12 @@ impl Nested for Total {
 /// For each node: true unless a node around it has the same site. Walks with a stack, since the chain of parents of
 /// every node would take quadratic time in deep recursion.
 pub(crate) fn outermost<T: Nested>(nodes: &[T]) -> Vec<bool> {
-    let sites = nodes.iter().map(|node| node.site() as usize + 1).max().unwrap_or(0);
-    // Numbers beyond the number of nodes cannot be those of well-formed sites; they share the last counter.
-    let slot = |node: &T| (node.site() as usize).min(nodes.len());
-    let mut active = vec![0_u32; sites.min(nodes.len() + 1)];
+    // Damaged files may hold any number, so a counter per site that occurs, not per number.
+    let mut sites: Vec<u32> = nodes.iter().map(Nested::site).collect();
+    sites.sort_unstable();
+    sites.dedup();
+    let slot = |node: &T| sites.binary_search(&node.site()).unwrap_or(0);
+    let mut active = vec![0_u32; sites.len()];
     let mut on_stack = vec![false; nodes.len()];
     let mut stack: Vec<usize> = Vec::new();
     let mut result = Vec::with_capacity(nodes.len());

@@ -15,6 +15,8 @@ pub mod units;
 pub use diagnose::{Change, Class, Confidence, Diagnosis, Evidence, Finding, Lever, Limit, Part, RULES, Rule, place};
 pub use error::ReportError;
 pub use files::{remove_all, standing, write_all};
+#[cfg(feature = "page")]
+pub use formats::html;
 pub use formats::{FORMATS, Format, format};
 pub use model::{
     AlongAxis, AxisInfo, Best, CaseInfo, ComparisonInfo, Growth, MetricInfo, MetricValue, Options, Remark, Report, Row,

@@ -10,6 +10,7 @@ use ellwand_core::InputError;
 use ellwand_page::{Document, Extras};
 use ellwand_profile::{Trace, write_file};
 use ellwand_report::{Options, Report};
+use serde_json::Value;
 
 use super::args::ViewArgs;
 use super::exit::{Exit, Failure, Outcome};
@@ -44,13 +45,14 @@ fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
             return Err(InputError::new("--baseline", "FILE is a record", expected).into());
         }
         let report = Report::from_records(&[records::read("FILE", file)?], &Options::default())?;
-        let model = serde_json::to_value(&report).map_err(anyhow::Error::from)?;
-        ellwand_page::run_page(&model, &mut page).map_err(anyhow::Error::from)?;
+        ellwand_report::html(&report, &mut page)?;
         return Ok(page);
     }
     let trace = read("FILE", file)?;
     let baseline = baseline.map(|path| read("--baseline", path).and_then(|trace| document(&trace))).transpose()?;
-    let findings: Vec<ellwand_page::Finding> = ellwand_trace::findings(&trace, None).iter().map(shown).collect();
+    let findings: Result<Vec<Value>, _> =
+        ellwand_trace::findings(&trace, None).iter().map(serde_json::to_value).collect();
+    let findings = findings.map_err(anyhow::Error::from)?;
     let extras = Extras { findings: &findings, baseline: baseline.as_ref(), ceilings: None };
     ellwand_page::profile_page(&document(&trace)?, &extras, &mut page).map_err(anyhow::Error::from)?;
     Ok(page)
@@ -67,22 +69,6 @@ fn document(trace: &Trace) -> Result<Document, Failure> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
     Ok(Document::from_json(&bytes).map_err(anyhow::Error::from)?)
-}
-
-/// A finding as the page shows it.
-fn shown(finding: &ellwand_trace::Finding) -> ellwand_page::Finding {
-    let evidence = finding.evidence.iter().map(|evidence| (evidence.name.clone(), evidence.quantity()));
-    ellwand_page::Finding {
-        rule: finding.rule.into(),
-        title: finding.title.clone(),
-        evidence: evidence.collect(),
-        threshold: finding.threshold.into(),
-        confidence: finding.confidence.word().into(),
-        saving_upper_bound: finding.saving_upper_bound,
-        next_experiment: finding.next_experiment.into(),
-        operations: finding.operations.clone(),
-        range_ns: finding.ranges.first().copied(),
-    }
 }
 
 /// A new file in the temporary directory, which the browser may still read when this program has ended.

@@ -4,7 +4,14 @@ use std::io::Write;
 
 use crate::{Report, ReportError};
 
-pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
-    let model = serde_json::to_value(report)?;
+/// Writes the page of a report, with the views of its domains.
+///
+/// # Errors
+/// When `out` fails.
+pub fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
+    let mut model = serde_json::to_value(report)?;
+    if let Some(model) = model.as_object_mut() {
+        model.insert("views".into(), serde_json::to_value(&report.views)?);
+    }
     Ok(ellwand_page::run_page(&model, out)?)
 }

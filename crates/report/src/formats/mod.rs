@@ -18,6 +18,8 @@ mod seed_json;
 mod spans;
 mod table;
 
+#[cfg(feature = "page")]
+pub use html::write as html;
 pub(crate) use markdown::with_plots;
 pub(crate) use spans::write_csv as spans_csv;
 
