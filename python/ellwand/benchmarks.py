@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .__main__ import launch
 from ._errors import EllwandError
 
 __all__ = ["run_comprehensive_benchmark"]
@@ -83,7 +83,7 @@ def run_comprehensive_benchmark(
 
 def _run(workload: str, words: list[str]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="ellwand-") as folder:
-        command = [sys.executable, "-m", "ellwand", *words, "--format", "seed-json", "-o", os.path.join(folder, "out")]
+        command = [*launch([], None)[:-1], *words, "--format", "seed-json", "-o", os.path.join(folder, "out")]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         rows: list[dict[str, Any]] = json.loads(done.stdout)

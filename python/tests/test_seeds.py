@@ -1,6 +1,7 @@
 """The interfaces of existing scripts: the lab, the layer benchmark, pytest and notebooks."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -95,6 +96,7 @@ def test_memory(measure):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "ellwand.pytest_plugin", "test_it.py"],
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     assert "takes longer than" in done.stdout and "above the limit of 20 MB" in done.stdout
