@@ -1,4 +1,5 @@
 //! What the profiler allocates, and what it says of the allocations of spans, in a program that counts them.
+#![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,6 +3,7 @@
 //!
 //! The short run is an ordinary test. A long one:
 //! `ELLWAND_FUZZ_CASES=1000000 ELLWAND_FUZZ_SEED=7 cargo test --release -p ellwand-trace --test fuzz -- --ignored`
+#![allow(clippy::print_stdout, reason = "the count of a long run")]
 
 mod common;
 

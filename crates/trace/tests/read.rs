@@ -1,4 +1,5 @@
 //! Reading profiles: round trips, the dialects of Chrome traces, and files that are damaged or something else.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -92,11 +93,7 @@ fn a_chrome_export_is_read_back() {
     assert_eq!(trace.tracks[0].points.iter().map(|point| point.1).collect::<Vec<_>>(), [0.0, 4096.0, 64.5]);
     let expected = step().breakdown();
     for part in [Part::Device, Part::Transfer, Part::Launch, Part::Wait] {
-        assert_eq!(
-            trace.breakdown().ns(part),
-            expected.ns(part) + if part == Part::Wait { 0.0 } else { 0.0 },
-            "{part:?}"
-        );
+        assert_eq!(trace.breakdown().ns(part), expected.ns(part), "{part:?}");
     }
     assert_eq!(trace.summary_by_site().rows.iter().find(|row| row.name() == "launch").unwrap().device_ns, 600.0);
 }
@@ -222,13 +219,7 @@ fn an_endless_compressed_text_has_a_limit() {
 fn times_before_the_start_and_dates_keep_their_distance() {
     let trace =
         from_text(r#"[{"ph":"X","name":"a","ts":-5.5,"dur":2},{"ph":"X","name":"b","ts":1.25,"dur":0.001}]"#).trace;
-    assert_eq!(
-        spans(&trace),
-        ["tasks".to_string(); 0]
-            .into_iter()
-            .chain(["thread: a 0+2000".into(), "thread: b 6750+1".into()])
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(spans(&trace), ["thread: a 0+2000", "thread: b 6750+1"]);
     let dated = from_text(r#"[{"ph":"X","name":"a","ts":1700000000000001,"dur":2}]"#).trace;
     assert_eq!(dated.started_unix_ns, 1_700_000_000_000_001_000);
     let huge =

@@ -1,5 +1,6 @@
 //! Every format is read back by a reader that is not ours: pprof by the types of its schema, Perfetto by the official
 //! schema in Python, speedscope by its published JSON schema; the two JSON formats by our reader too.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

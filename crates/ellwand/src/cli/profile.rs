@@ -95,10 +95,11 @@ fn diff(args: &DiffArgs) -> Outcome {
     let diff = ellwand_trace::diff(&baseline, &candidate, &options)
         .map_err(|error| InputError::new("--root", error.to_string(), "an outermost span of both profiles"))?;
     output::result(|out| -> Result<(), Failure> {
-        Ok(match args.format {
+        match args.format {
             Form::Json => writeln!(out, "{}", diff.to_json())?,
             _ => writeln!(out, "{diff}")?,
-        })
+        }
+        Ok(())
     })?;
     Ok(match (ellwand_trace::verdict_word(diff.verdict), args.fail_on) {
         ("slower", FailOn::Slower | FailOn::Undecided) => Exit::Regression,
