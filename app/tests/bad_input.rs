@@ -269,7 +269,7 @@ fn a_closed_or_full_stderr_is_no_fault() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = here.command(&[&QUICK[..], &["-i", "scalar", "-o", "full"]].concat());
     assert_eq!(command.stderr(full()).output().unwrap().status.code(), Some(0));
-    // An error keeps its code although nobody can be told.
+    // An error keeps its code although its message cannot be printed.
     assert_eq!(here.command(&["list", "latice"]).stderr(full()).output().unwrap().status.code(), Some(2));
     assert!(here.path("closed/report.md").exists() && here.path("full/report.md").exists());
 }

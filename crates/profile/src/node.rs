@@ -252,8 +252,8 @@ const BLOCKS: usize = 1 << 14;
 
 type Block = OnceLock<Box<[Node]>>;
 
-/// Every block of the program. A node is known by its number: block times [`BLOCK`], plus its place. Number 0 is none,
-/// so the first place of the first block stays unused.
+/// Every block of the program. A node is known by its number: block times [`BLOCK`], plus its place. Number 0 means no
+/// node, so the first place of the first block stays unused.
 static TABLE: [Block; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
 /// Blocks that no lane uses, and the number of blocks that exist.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::cost;
 use crate::detail::Value;
 use crate::guard::Guard;
 use crate::local;
 use crate::options::{Mode, Options};
+use crate::own_cost;
 use crate::recording::Recording;
 use crate::session::SessionError;
 use crate::sync::locked;
@@ -106,7 +106,7 @@ impl Profiler {
     pub fn finish(&self) -> Trace {
         let recording = locked(&self.0.recording).take();
         // Before the end: the cost belongs into the trace, and no lock is held while it is measured.
-        cost::measure_once();
+        own_cost::measure_once();
         recording.map_or_else(Trace::in_nanoseconds, |recording| recording.finish())
     }
 

@@ -1,0 +1,85 @@
+//! Measures the cost of a span on this machine.
+
+use std::hint::black_box;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use crate::clock::calibration;
+use crate::cost::{Cost, KNOWN};
+use crate::guard::{Guard, scope};
+use crate::options::{Mode, Options};
+use crate::recording::Recording;
+use crate::site::Site;
+use crate::span;
+use crate::trace::Trace;
+
+const BATCHES: usize = 31;
+const SPANS: usize = 1024;
+
+/// Measures the cost once in this process; an interpreter would take minutes.
+pub(crate) fn measure_once() {
+    if !cfg!(miri) {
+        KNOWN.get_or_init(cost);
+    }
+}
+
+/// Measures the cost of spans in about 15 ms, on this thread and in a separate recording.
+pub fn cost() -> Cost {
+    let full = Mode::Full { bytes: 64 * (3 * BATCHES * SPANS) as u64 };
+    let (on, trace) = in_mode(full, || drop(black_box(span!("cost"))));
+    let (counted, _) = in_mode(full, || drop(black_box(span!("cost, counted", bytes = black_box(64_u64)))));
+    let (scoped, _) = in_mode(full, || scope("cost, scope", || black_box(())));
+    let (aggregate, _) = in_mode(Mode::Aggregate, || drop(black_box(span!("cost"))));
+    let (ring, _) = in_mode(Mode::Ring { spans: SPANS as u32 }, || drop(black_box(span!("cost"))));
+    // The same code with a gate that is never open: other profilers may be recording.
+    static GATE: AtomicU32 = AtomicU32::new(0);
+    static SITE: Site = Site::new("cost, off", file!(), line!());
+    let off = per_iteration(|| drop(black_box(Guard::enter_through(&SITE, &GATE))));
+    let loop_ns = per_iteration(|| black_box(()));
+    let less = |ns: f64| (ns - loop_ns).max(0.0);
+    Cost {
+        clock: calibration().kind,
+        off_ns: less(off),
+        on_ns: less(on),
+        counted_ns: less(counted),
+        scope_ns: less(scoped),
+        empty_ns: median(
+            trace
+                .lanes
+                .iter()
+                .flat_map(|lane| &lane.spans)
+                .filter(|span| trace.name(span) == "cost")
+                .map(|span| trace.duration_ns(span)),
+        ),
+        aggregate_ns: less(aggregate),
+        ring_ns: less(ring),
+    }
+}
+
+/// Nanoseconds per call of `body` while this thread records in `mode`, and the trace.
+fn in_mode(mode: Mode, body: impl FnMut()) -> (f64, Trace) {
+    let Some(recording) = Recording::start(Options::new(mode), false) else {
+        return (f64::NAN, Trace::in_nanoseconds());
+    };
+    let entered = crate::local::enter(Some(&recording));
+    let ns = per_iteration(body);
+    if entered {
+        crate::local::leave(recording.epoch);
+    }
+    (ns, recording.finish())
+}
+
+/// Median nanoseconds per call over batches.
+fn per_iteration(mut body: impl FnMut()) -> f64 {
+    median((0..BATCHES).map(|_| {
+        let start = Instant::now();
+        (0..SPANS).for_each(|_| body());
+        start.elapsed().as_nanos() as f64 / SPANS as f64
+    }))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
