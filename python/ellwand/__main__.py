@@ -19,7 +19,7 @@ From Python:
 
 
 def launch(files: Sequence[str], call: str | None) -> list[str]:
-    """The command that starts a worker with the same registry as this process."""
+    """The command that starts a worker which knows what this process knows."""
     command = [sys.executable]
     if sys.version_info >= (3, 11):
         # The current folder must not hide a package from workers.
@@ -79,7 +79,7 @@ def script() -> None:
     """The entry point of the command."""
     code = main()
     if sys.argv[-1:] == [WORKER]:
-        # A worker has answered; frameworks unload slowly, and some crash while doing so.
+        # A worker has answered; frameworks take long to unload, and some crash on the way.
         os._exit(code)
     sys.exit(code)
 

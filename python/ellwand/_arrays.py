@@ -1,4 +1,4 @@
-"""Arrays of any framework as NumPy arrays, without a copy if possible."""
+"""Arrays of any framework as NumPy arrays, without a copy where that is possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHAPE = "an array, a number, or a dictionary of these"
 
 
 def _torch() -> Any:
-    """PyTorch if it has been imported; never imports it."""
+    """PyTorch if somebody imported it; it is never imported here."""
     return sys.modules.get("torch")
 
 
@@ -32,7 +32,7 @@ def _of_torch(name: str, tensor: Any) -> Any:
     if tensor.layout != torch.strided:
         raise EllwandError(f"{name}: the tensor's layout is {tensor.layout}; expected torch.strided: pass {name}.to_dense()")
     if tensor.dtype == torch.bfloat16:
-        # The bits, as everywhere in Ellwand.
+        # The bits, as every part of Ellwand keeps bf16.
         return tensor.view(torch.uint16).numpy()
     return tensor.numpy()
 
@@ -59,7 +59,7 @@ def borrow(name: str, value: Any) -> Array:
 
 
 def plain(name: str, value: Any) -> Array:
-    """``value`` as a NumPy array in row-major order with a supported element type."""
+    """``value`` as a NumPy array in row-major order whose element type the instrument knows."""
     import numpy as np
 
     array = borrow(name, value)
@@ -70,12 +70,12 @@ def plain(name: str, value: Any) -> Array:
     elif array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         raise EllwandError(f"{name}: its element type is {array.dtype}; expected integers or floats of at most 64 bits")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    # Not ascontiguousarray, which turns a scalar into a vector.
+    # Not ascontiguousarray, which makes a vector of a scalar.
     return np.asarray(native, order="C")
 
 
 def named(value: Any, names: tuple[str, ...]) -> dict[str, Array]:
-    """Outputs by name. A bare array gets the only name."""
+    """Outputs by name. A bare array takes the only name there is."""
     if value is None:
         raise EllwandError(f"it returned None; expected {_SHAPE}")
     if isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def waiter(value: Any) -> Callable[[Any], None] | None:
-    """The function that waits until results of this kind are computed; None if they need no wait."""
+    """The function that waits until results of this kind are computed; None for results that need no waiting."""
     leaves = _leaves(value)
     torch = _torch()
     if any(hasattr(leaf, "block_until_ready") for leaf in leaves):
@@ -117,8 +117,8 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
 
 
 def spoil(value: Any, keep: list[Array]) -> None:
-    """Overwrites writable results that share no memory with ``keep``, so that a function which returns an earlier result
-    gives a wrong answer."""
+    """Overwrites results that can be written to and share no memory with ``keep``: a function that only hands out what it
+    computed before then answers wrong."""
     import numpy as np
 
     torch = _torch()

@@ -29,18 +29,21 @@ class Call:
     """Functions with their arguments, and how their results are compared."""
 
     names: list[str]
-    #: Pickled (functions, positional arguments, keyword arguments): each process, and each arm, gets a copy.
+    #: Pickled (functions, positional arguments, keyword arguments): each process, and each arm, gets its own.
     blob: bytes
     threads: int
     tolerance: tuple[float, float]
     inplace: bool
     path: list[str]
     main: str | None
-    #: The functions and arguments, if they are measured in the caller's process.
+    package: str
+    #: Why the content cannot be pickled.
+    refused: str = ""
+    #: The functions and arguments themselves, if they are measured in the process that has them.
     content: Content | None = None
 
     def fresh(self) -> Content:
-        """Functions with separate copies of their arguments, if possible."""
+        """Functions with arguments that nobody else has, if that is possible."""
         if self.content is None:
             return cast(Content, pickle.loads(self.blob))
         functions, args, kwargs = self.content
@@ -78,7 +81,7 @@ def main_file() -> str | None:
 
 
 def usable_elsewhere(blob: bytes) -> bool:
-    """True if another process can import what the blob names: nothing typed at a prompt."""
+    """Whether another process can find what the blob names: nothing typed at a prompt."""
     return b"__main__" not in blob or main_file() is not None
 
 
@@ -93,7 +96,7 @@ def register_file(path: str) -> None:
 
 
 def register(call: Call) -> None:
-    """Registers the call as the workload ``call`` of this process, with one implementation per function."""
+    """Makes the call the workload ``call`` of this process, with one implementation a function."""
     _registry.WORKLOADS[:], _registry.IMPLEMENTATIONS[:] = rows(call)
 
 
@@ -119,7 +122,7 @@ class _Task:
         self.call = call
 
     def inputs(self, _case: Case, _seed: int) -> dict[str, Any]:
-        # The arguments are pickled, since they need not be arrays.
+        # The arguments travel pickled: they need not be arrays.
         return {}
 
     def reference(self, _case: Case, _inputs: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +168,7 @@ class _Function(_registry.Implementation):
 
 
 def _argument_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with memory that a function could write to."""
+    """The arguments that hold memory which a function could write to."""
     import numpy as np
 
     torch = sys.modules.get("torch")
@@ -181,7 +184,7 @@ def _argument_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str,
 
 
 def flat(result: Any, name: str = "result") -> dict[str, Any]:
-    """A result as named arrays: floats as float64, other objects as their text."""
+    """A result as named arrays: floats as float64, other objects by their text."""
     import numpy as np
 
     if result is None:

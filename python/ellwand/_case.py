@@ -17,7 +17,7 @@ class Case(Mapping[str, Any]):
 
     def __init__(self, workload: str, id: str, params: dict[str, Value]) -> None:
         self.workload = workload
-        #: The same on every machine and in every version.
+        #: The same on every machine, for ever.
         self.id = id
         self._params = params
 

@@ -1,4 +1,4 @@
-"""The exceptions of the package, and other exceptions as text."""
+"""The exceptions of the package, and exceptions of others as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 
 __all__ = ["EllwandError", "InProcessWarning", "Unsupported", "describe"]
 
-#: Number of traceback frames in a row; the last ones are nearest to the cause.
+#: Frames of a traceback that a row keeps: the last ones are nearest to the cause.
 FRAMES = 4
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,7 +28,7 @@ class InProcessWarning(UserWarning):
 def describe(error: BaseException) -> str:
     """The exception in one line, then the last frames of its traceback that are not Ellwand's."""
     name = type(error).__name__
-    # An error of this package is already written for the reader.
+    # An error of our own is written for the reader already.
     head = str(error) if isinstance(error, EllwandError) else f"{name}: {error}" if str(error) else name
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE)]
     lines = [f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line or ''}".rstrip(": ") for f in frames[-FRAMES:]]

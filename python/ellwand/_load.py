@@ -17,10 +17,10 @@ OPTION = "--load"
 
 
 class Stop(BaseException):
-    """Stops a script that is loaded for its functions at the point where it would measure again."""
+    """Ends the execution of a script that is loaded for its functions, where it would measure again."""
 
 
-#: True while a script is loaded for its functions.
+#: Whether a script is being loaded for its functions.
 loading = False
 
 
@@ -55,7 +55,7 @@ def load(path: str) -> None:
     if spec is None or spec.loader is None:
         raise EllwandError(f"{OPTION} {path}: Python cannot load it; expected a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Make modules next to the file importable, as when it is run.
+    # Its neighbours can be imported, as if it were run.
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[name] = module
@@ -65,9 +65,9 @@ def load(path: str) -> None:
         raise EllwandError(f"{OPTION} {path}: it raised {describe(error)}") from error
 
 
-def main_module(path: str) -> None:
-    """Runs a script for its functions, under the name that ``multiprocessing`` gives it, so that a guarded main part does
-    not run. An unguarded one stops where it measures; its functions are defined by then."""
+def main_module(path: str, package: str) -> None:
+    """Runs a script for its functions, under the name that ``multiprocessing`` gives it, so that a guarded main part stays
+    out. An unguarded one ends where it measures: what it measures is defined by then. ``package`` is that of ``python -m``."""
     global loading
     module = types.ModuleType("__mp_main__")
     module.__file__ = path

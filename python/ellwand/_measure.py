@@ -1,4 +1,4 @@
-"""``ellwand.bench`` and ``ellwand.compare``: measure the caller's functions in one line."""
+"""``ellwand.bench`` and ``ellwand.compare``: functions of the caller under the instrument, in one line."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _call_of(
     if len(set(names)) < len(names):
         names = [names[0], f"{names[1]}-2"]
     if threads is None:
-        # Libraries that use all cores by default; NumPy's products show in their CPU time.
+        # These libraries use all cores by default; NumPy's products are noticed by their CPU time.
         threads = _registry.CORES if {"torch", "jax"} & set(sys.modules) else 1
     package = getattr(sys.modules.get("__main__"), "__package__", None) or ""
     call = Call(names, b"", threads, tolerance, inplace, list(sys.path), _call.main_file(), package)
@@ -156,7 +156,7 @@ def _call_of(
 
 
 def _in_workers(call: Call, isolated: bool | None, price: str) -> bool:
-    """True if fresh processes can run the call."""
+    """Whether fresh processes can run the call."""
     if call.blob and _call.usable_elsewhere(call.blob):
         return isolated is not False
     why = "it was typed at a prompt" if call.blob else f"it cannot be pickled ({call.refused})"
@@ -178,7 +178,7 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
 
     command = [*launch([], file)[:-1], *words]
     assert CALL in command
-    # A separate process group: Ctrl-C reaches it only once, through this process.
+    # Its own group: Ctrl-C reaches it once, through us.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -192,7 +192,7 @@ def _command(call: Call, folder: str, words: list[str]) -> str:
             process.kill()
             process.wait()
         raise
-    # 3 to 6 are results: regression, undecided, wrong, nothing measured.
+    # 3 to 6 are verdicts: regression, undecided, wrong, nothing.
     if process.returncode not in (0, 3, 4, 5, 6, 1) or (process.returncode == 1 and not _wrote(folder, out_text)):
         raise EllwandError(f"the measurement ended with code {process.returncode}: {err_text.strip()[-2000:]}")
     return out_text

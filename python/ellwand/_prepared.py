@@ -1,4 +1,4 @@
-"""A prepared implementation: turns the return value of the user's function into what the instrument calls."""
+"""An implementation made ready for one case: from what the user's function returned to what the instrument calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Reading = tuple[str, str, str, str, "float | None", str]
 
 @dataclass
 class Ready:
-    """Called by the Rust half, which times ``run`` and the function that ``waiter`` finds, if any."""
+    """What the Rust half calls; it times ``run`` and, if there is one, the function that ``waiter`` finds."""
 
     run: Callable[[], Any]
     keeps: bool
@@ -43,7 +43,7 @@ def _digest(array: Any) -> bytes:
 
 
 def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
-    """Prepares ``row`` for ``case``. The implementation owns the arrays of ``inputs``."""
+    """Prepares ``row`` for ``case``. The arrays of ``inputs`` are this implementation's own."""
     before = {name: _digest(array) for name, array in inputs.items()}
     made = row.function(case, inputs)
 

@@ -72,7 +72,7 @@ def document(profiler: GPUProfiler, overhead_ms: float) -> dict[str, Any]:
 
 
 def _parent(span: Span, place: dict[int, int]) -> int:
-    """The enclosing span on the same lane; None for a task that another thread started."""
+    """The enclosing span on the same lane; a task that another thread began has none there."""
     parent = span.parent
     if parent is None or parent.profiler is not span.profiler or parent.thread != span.thread:
         return -1

@@ -21,7 +21,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class Record(Sequence[Measurement]):
-    """The measurements of a record. The report computes statistics, as for every other format."""
+    """The measurements of a record. Statistics are computed by the report, as every other format prints them."""
 
     def __init__(self, path: Path, report: dict[str, Any], lines: list[dict[str, Any]]) -> None:
         self.path = path
@@ -42,12 +42,12 @@ class Record(Sequence[Measurement]):
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The machine and its settings."""
+        """The machine."""
         environment: dict[str, Any] = self.report["runs"][0]["environment"]
         return environment
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary per measurement: parameters, status, metrics, readings."""
+        """One flat dictionary a measurement: parameters, status, metrics, readings."""
         return [
             {
                 "workload": m.workload,
@@ -139,7 +139,7 @@ def _measurement(row: dict[str, Any], lines: list[dict[str, Any]]) -> Measuremen
 
 
 def read(path: PathLike) -> Record:
-    """Reads a record: a ``record.jsonl``, or a directory that contains one."""
+    """Reads a record: a ``record.jsonl``, or the directory that holds one."""
     file = Path(path)
     if file.is_dir():
         file = file / "record.jsonl"
@@ -151,6 +151,6 @@ def read(path: PathLike) -> Record:
         try:
             lines.append(json.loads(line))
         except ValueError:
-            # A truncated last line, of a run that was killed; the report skips it too.
+            # The last line of a run that was killed; the report skipped it too.
             continue
     return Record(file, report, lines)

@@ -1,4 +1,4 @@
-"""Workloads and implementations that Python adds to the registry of the command line, as rows."""
+"""What Python adds to the registry of the command line: workloads and implementations, as rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Work = Mapping[str, Union[int, float, str]]
 
 @dataclass
 class Implementation:
-    """One implementation of a workload."""
+    """One way of computing a workload."""
 
     workload: str
     name: str
@@ -39,7 +39,7 @@ class Implementation:
     outputs: tuple[str, ...] = ()
 
     def prepare(self, case: Case, inputs: dict[str, Any]) -> Ready:
-        """Prepares a case; the Rust half calls it in the measuring process."""
+        """Called by the Rust half in the process that measures."""
         from ._threads import limit
 
         limit(self.threads)
@@ -194,7 +194,7 @@ def _add_reference(row: Workload) -> None:
 
 
 def rows() -> tuple[list[Workload], list[Implementation]]:
-    """All rows, after every implementation has the names of its outputs."""
+    """All rows, once every implementation knows the names of its outputs."""
     from ._native import outputs
 
     names = {name: tuple(ports) for name, ports in outputs()}

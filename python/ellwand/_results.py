@@ -1,4 +1,4 @@
-"""Results of measurements and comparisons, as objects that print and display themselves."""
+"""What a measurement and a comparison found, as objects that print and display themselves."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Measurement:
     metrics: Mapping[str, float]
     readings: Mapping[str, float | None]
     warnings: tuple[str, ...] = ()
-    #: Seconds per iteration, one value per sample.
+    #: Seconds an iteration, one value a sample.
     samples: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
-        """True if there is a time."""
+        """Whether there is a time."""
         return self.status == "measured"
 
     @property
@@ -102,11 +102,11 @@ class Comparison:
     ratio: float | None
     low: float | None
     high: float | None
-    #: Relative difference within which times count as the same.
+    #: Share within which times count as the same.
     rope: float
     #: Median times of an iteration: baseline, candidate.
     seconds: tuple[float, float] | None
-    #: Fresh processes per side on which the verdict is based; 0 if both ran in the calling process.
+    #: Fresh processes of each side that the verdict rests on; 0 if both ran in the calling process.
     blocks: int
     elapsed_s: float
     reason: str | None = None
@@ -114,17 +114,17 @@ class Comparison:
 
     @property
     def faster(self) -> bool:
-        """True if the candidate was shown to be faster."""
+        """Whether the candidate was shown to be faster."""
         return self.verdict == "faster"
 
     @property
     def slower(self) -> bool:
-        """True if the candidate was shown to be slower."""
+        """Whether the candidate was shown to be slower."""
         return self.verdict in ("slower", "slower-beside")
 
     @property
     def same(self) -> bool:
-        """True if both were shown to take the same time, within the rope."""
+        """Whether both were shown to take the same time, within the rope."""
         return self.verdict == "same"
 
     def _line(self) -> str:

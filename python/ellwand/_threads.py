@@ -1,4 +1,4 @@
-"""Thread pools of other libraries: sets the declared number of threads, and lets them sleep soon after their work."""
+"""Thread pools of other libraries: as many threads as were declared, asleep soon after their work."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 
 __all__ = ["limit", "tame"]
 
-#: Spins before an OpenMP thread sleeps, about 0.1 ms. By default GNU OpenMP spins for milliseconds, which would slow the
-#: implementation in the next slot; without any spinning, each operator would pay for a wake-up.
+#: Spins before an OpenMP thread sleeps, about 0.1 ms. The default of GNU OpenMP spins for milliseconds, which the implementation
+#: that takes the next slot would pay for; no spinning at all would charge each operator a wake-up.
 SPINS = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
 
 _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def tame() -> None:
-    """Call in a worker before any framework is imported. Keeps values that the user set."""
+    """Called in a worker before any framework is imported. Values that the user set stay."""
     for name, value in SPINS.items():
         os.environ.setdefault(name, value)
 
@@ -38,7 +38,7 @@ def _limit_openblas(threads: int) -> None:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             paths = {line.split()[-1] for line in maps if "openblas" in line and ".so" in line}
     except OSError:
-        # Without /proc the pool keeps the setting of the environment.
+        # Without /proc the pool keeps what the environment says.
         return
     names = [f"{scipy}openblas_set_num_threads{suffix}" for scipy in ("scipy_", "") for suffix in ("64_", "")]
     for path in paths:

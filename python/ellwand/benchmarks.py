@@ -23,7 +23,7 @@ OPERATIONS = {
     "MSELoss": ("mse-loss",),
     "CrossEntropyLoss": ("cross-entropy-loss",),
 }
-#: Names of implementations in such scripts.
+#: Implementations as such scripts name them.
 NAMES = {
     "torch": "PyTorch",
     "torch-compile": "PyTorch (torch.compile)",

@@ -8,7 +8,7 @@ __all__ = ["register"]
 
 
 def measure_cell(line: str, cell: str | None, namespace: dict[str, Any]) -> Any:
-    """Measures a cell (or the rest of the line) in the kernel's process."""
+    """Measures a cell (or the rest of the line) in the kernel's own process."""
     from ._errors import EllwandError
     from ._measure import EFFORTS, bench
 
@@ -22,7 +22,7 @@ def measure_cell(line: str, cell: str | None, namespace: dict[str, Any]) -> Any:
     def cell_body() -> None:
         exec(code, namespace)
 
-    # The cell's names exist only in this process.
+    # The cell's names live in this process alone.
     return bench(cell_body, effort=effort, isolated=False, inplace=True)
 
 

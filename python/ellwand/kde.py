@@ -106,7 +106,7 @@ class ClusterlessDecoder:
     def predict_local(
         self, time: Any, position: Any, time_edges: Any, spike_times: Sequence[Any], spike_features: Sequence[Any]
     ) -> Array:
-        """Log likelihood at the animal's position, [len(time_edges)]."""
+        """Log likelihood at the animal's own position, [len(time_edges)]."""
         electrodes = _electrodes(spike_times, spike_features, ("spike_times", "spike_features"))
         edges = _doubles("time_edges", time_edges)
         return self._native.predict_local(_doubles("time", time), _position("position", position), edges, electrodes)

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 COMPONENTS = ("QKV Projection", "Score Computation", "Softmax", "Weighted Sum", "Output Projection")
-#: Recommendation if a component takes longest.
+#: What helps where a component takes longest.
 ADVICE = {
     "Score Computation": "Use Flash Attention",
     "Softmax": "Use Flash Attention",
@@ -37,7 +37,7 @@ ADVICE = {
     "QKV Projection": "Use a lower precision, or fuse the three projections into one product",
     "Output Projection": "Use a lower precision",
 }
-#: FLOP per byte above which a machine is compute-bound: between those of CPUs (about 10) and GPUs (about 50). An estimate.
+#: FLOP a byte from which a machine computes longer than it reads: between those of CPUs (about 10) and GPUs (about 50). An estimate.
 RIDGE = 20.0
 
 
@@ -69,7 +69,7 @@ def benchmark_function(fn: Callable[..., Any], args: Any = (), warmup: int = 10,
 class AttentionProfile(dict[str, float]):
     """Milliseconds by component; prints as a table with the bottleneck and a recommendation."""
 
-    #: FLOP per byte of each component.
+    #: FLOP a byte of each component.
     intensity: dict[str, float]
     framework: str
 
@@ -96,7 +96,7 @@ class AttentionProfile(dict[str, float]):
 
 
 class Bottleneck(str):
-    """The name of the component that takes longest, with its properties."""
+    """The name of the component that takes longest, with what is known of it."""
 
     time_ms: float
     share: float
@@ -165,7 +165,7 @@ def profile_attention_components(
 
 
 def _intensity(positions: int, d: int, heads: int, seq: int) -> dict[str, float]:
-    """Required FLOP per byte of each component, in float32."""
+    """Required FLOP a byte of each component, in float32."""
 
     def product(flops: float, *values: int) -> float:
         return flops / (4.0 * sum(values))
@@ -181,7 +181,7 @@ def _intensity(positions: int, d: int, heads: int, seq: int) -> dict[str, float]
 
 
 def _components(name: str) -> tuple[dict[str, Callable[..., Any]], Callable[[Any], Any]]:
-    """Product and softmax of a framework, and the conversion of arrays."""
+    """Product and softmax of a framework, and how an array gets there."""
     if name == "torch":
         import torch
 

@@ -33,7 +33,7 @@ def encode(
 
 
 def decode(codes: Codes, *, depth: int | None = None) -> Any:
-    """The array, in its original shape; with ``depth``, from its coarsest levels only."""
+    """The array, in its original shape; with ``depth``, from its coarsest levels alone."""
     return codes.decode(depth)
 
 

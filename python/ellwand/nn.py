@@ -29,7 +29,7 @@ __all__ = [
     "swish",
 ]
 
-#: Bytes of a cache line: outputs aligned to it can use non-temporal stores.
+#: Bytes of a cache line: outputs that start on one can be stored past the caches.
 _LINE = 64
 
 
@@ -44,7 +44,7 @@ def floats(name: str, value: Any) -> Array:
 
 
 def _aligned(shape: tuple[int, ...]) -> Array:
-    """An uninitialised array for a result."""
+    """Room for a result."""
     import numpy as np
 
     count = int(np.prod(shape))
@@ -109,7 +109,7 @@ def residual_layer_norm(x: Any, residual: Any, gamma: Any = None, beta: Any = No
 
 
 def gelu(x: Any, *, approximate: Literal["none", "tanh"] = "none") -> Any:
-    """GELU, x Phi(x); ``approximate="tanh"`` selects the tanh form."""
+    """GELU, x Phi(x); ``approximate="tanh"`` for the form by tanh."""
     return _layer("gelu", x, tanh=_tanh(approximate))
 
 

@@ -33,7 +33,7 @@ __all__ = ["GPUProfiler", "ProfileEntry", "ProfileSummary", "get_profiler"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEVICES = ("cpu", "gpu")
-#: Most spans that a profiler keeps; it counts further ones as lost.
+#: Spans that a profiler keeps; further ones are counted as lost.
 MOST = 1_000_000
 
 _current: contextvars.ContextVar[_Span | None] = contextvars.ContextVar("ellwand_span", default=None)
@@ -78,7 +78,7 @@ class ProfileSummary:
 
 
 class _Span:
-    """An open or finished span, as returned by ``profile``."""
+    """An open or finished span: what ``profile`` returns."""
 
     __slots__ = (
         "args", "backend", "before", "cpu", "cpu_ns", "device", "duration", "events", "failed", "memory",
@@ -116,7 +116,7 @@ class _Span:
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.duration = time.perf_counter_ns() - self.start
-        # CPU time is per thread; a span that ends on another thread has none.
+        # CPU time is a thread's own; a span that ends on another thread has none.
         same = threading.get_ident() == self.thread
         self.cpu_ns = time.thread_time_ns() - self.cpu if same else 0
         self.failed = kind is not None
@@ -130,7 +130,7 @@ class _Span:
 
 
 class _Nothing:
-    """The span of a disabled profiler."""
+    """The span of a profiler that is off."""
 
     def __enter__(self) -> _Nothing:
         return self
@@ -143,7 +143,7 @@ _NOTHING = _Nothing()
 
 
 class _TorchGpu:
-    """CUDA events and memory of PyTorch. Does not wait before a summary is requested."""
+    """CUDA events and memory of PyTorch. Nothing waits until a summary is asked for."""
 
     def __init__(self, torch: Any, device: int) -> None:
         self.cuda, self.device = torch.cuda, device
@@ -190,15 +190,15 @@ class GPUProfiler:
     reset = clear
 
     def enable(self) -> None:
-        """Starts recording."""
+        """Records from now on."""
         self.enabled = True
 
     def disable(self) -> None:
-        """Stops recording; recorded spans stay."""
+        """Records nothing from now on; what was recorded stays."""
         self.enabled = False
 
     def profile(self, operation: str, device: str = "cpu", **args: Any) -> _Span | _Nothing:
-        """A context manager that records one span, with any further arguments."""
+        """A context manager that records one span. Further arguments are kept with it."""
         if not self.enabled:
             return _NOTHING
         if device not in DEVICES and not device.startswith("cuda"):
@@ -234,8 +234,8 @@ class GPUProfiler:
         with self._lock:
             self._lost += 1
 
-    def _backend(self, device: str) -> tuple[str, _TorchGpu | None]:
-        """The computing framework; looks only at frameworks that the program has imported."""
+    def _backend(self) -> tuple[str, _TorchGpu | None]:
+        """Who computes on the GPU: only what the program imported is asked."""
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
             if self._gpu is None:
@@ -243,7 +243,7 @@ class GPUProfiler:
             return "pytorch", self._gpu
         if "cupy" in sys.modules:
             return "cupy", None
-        # Requested but missing: time the span on the host, and mark it so.
+        # Asked for and missing: the span is timed on the host, and says so.
         return "unavailable", None
 
     @property
@@ -291,7 +291,7 @@ class GPUProfiler:
         return list(self.get_summary().values())[:top_n]
 
     def print_summary(self) -> None:
-        """Prints one line per operation."""
+        """Prints a line an operation."""
         summary = self.get_summary()
         total = sum(each.total_time_ms for each in summary.values())
         print(f"{'operation':<28} {'calls':>7} {'total ms':>11} {'mean ms':>10} {'min ms':>10} {'max ms':>10} {'share':>7}")
@@ -347,7 +347,7 @@ def _summary(operation: str, entries: list[ProfileEntry]) -> ProfileSummary:
 
 @functools.cache
 def _overhead_ms() -> float:
-    """Cost of an empty span to its caller, measured once: the median of several."""
+    """What an empty span costs its caller, measured once: the median of a few."""
     probe = GPUProfiler()
     costs = []
     for _ in range(64):

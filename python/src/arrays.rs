@@ -1,4 +1,4 @@
-//! Converts between NumPy arrays and tensors.
+//! Arrays between the two languages: NumPy arrays on one side, tensors on the other.
 
 use ellwand::internals::core::tensor::{Data, Dtype};
 use ellwand::internals::core::{Tensor, Tensors};
@@ -7,14 +7,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Calls a macro with every element type that NumPy and tensors share.
+/// Calls a macro with every element type that both sides know.
 macro_rules! for_each_dtype {
     ($go:ident) => {
         $go!(F32 f32, F64 f64, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64)
     };
 }
 
-/// Copies a tensor to a read-only NumPy array.
+/// A copy as an array that cannot be written to.
 fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let shape = tensor.shape().to_vec();
     macro_rules! make {
@@ -32,7 +32,7 @@ fn to_numpy<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>
     Ok(array)
 }
 
-/// Copies named tensors to a dictionary of arrays.
+/// Named arrays as a dictionary.
 pub(crate) fn to_dict<'py>(py: Python<'py>, tensors: &Tensors) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, tensor) in tensors.iter() {
@@ -41,7 +41,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, tensors: &Tensors) -> PyResult<Bound
     Ok(dict)
 }
 
-/// Copies an array to a tensor. It must be row-major, which the Python half ensures.
+/// A copy of an array that lies in row-major order, which the Python half has seen to.
 fn from_numpy(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let refused = |error: &dyn std::fmt::Display| PyTypeError::new_err(format!("{name}: {error}"));
     macro_rules! take {
@@ -70,7 +70,7 @@ fn from_numpy(name: &str, array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Err(refused(&format!("its element type is {}; expected one of {names}", array.getattr("dtype")?)))
 }
 
-/// Copies a dictionary of arrays to named tensors.
+/// A dictionary of arrays.
 pub(crate) fn from_dict(dict: &Bound<'_, PyAny>) -> PyResult<Tensors> {
     let mut tensors = Tensors::new();
     for (name, array) in dict.cast::<PyDict>()?.iter() {

@@ -1,4 +1,4 @@
-//! Measures in this process: for functions that no other process can import, such as those typed at a prompt.
+//! Measuring in this process: for functions that no other process can find, such as those typed at a prompt.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ fn measure(
     }
 }
 
-/// Runs Python's signal handlers, between slots.
+/// Runs Python's own signal handlers, between slots.
 fn look_for_signals(interrupt: &AtomicBool, raised: &mut Option<PyErr>) {
     if let Err(error) = Python::attach(|py| py.check_signals()) {
         interrupt.store(true, Relaxed);

@@ -31,7 +31,7 @@ ATTENTION = (*PARTS, "attention-core", "attention", "transformer-layer")
 #: Workloads in which the form of attention can be chosen.
 FORMS = ("attention-core", "attention", "transformer-layer")
 
-#: Name, module, required package, workloads, description.
+#: Name, module, package that must be there, workloads, what it is.
 ROWS = (
     ("numpy", "_numpy", "numpy", (*LAYERS, *ATTENTION), "NumPy, one operation after the other"),
     ("torch", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch, eager"),

@@ -28,7 +28,7 @@ class Call:
         return self.function(self.arrays)
 
     def readings(self) -> list[dict[str, Any]]:
-        """Number of compiled programs: more than one per case means a recompilation."""
+        """Programs that the compiler made: more than one for a case is a recompilation."""
         about = "programs that jit made of this function; each is compiled on its first run"
         count = self.function._cache_size()  # type: ignore[attr-defined]
         return [{"id": "compiled-graphs", "title": "compiled graphs", "value": count, "about": about}]
@@ -42,7 +42,7 @@ def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Ca
         cpu = jax.devices("cpu")[0]
     except RuntimeError as error:
         raise Unsupported(f"JAX finds no CPU device: {error}") from error
-    # JAX would silently truncate 64-bit labels to 32 bits.
+    # Labels of 64 bits would be cut to 32 without a word.
     small = {k: np.asarray(v, np.int32) if v.dtype == np.int64 else v for k, v in inputs.items()}
     arrays = {key: jax.device_put(np.array(array), cpu) for key, array in small.items()}
     function = jax.jit(functools.partial(FUNCTIONS[workload], case))

@@ -1,4 +1,4 @@
-"""The layer operations and attention in NumPy, as written without a framework."""
+"""The layer operations and attention in NumPy: what one writes without a framework."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ T = dict[str, Any]
 def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
     """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
     torch.set_num_threads(CORES)
-    # Never restored, since the process measures nothing else.
+    # For as long as the process lives: it measures nothing else.
     torch.inference_mode().__enter__()
     tensors = {key: tensor(array) for key, array in inputs.items()}
     form = {"torch-sdpa": fused, "torch-flash": flash}.get(name, plain)
@@ -53,7 +53,7 @@ class Call:
         return self.function(self.tensors)
 
     def readings(self) -> list[dict[str, Any]]:
-        """Number of compiled graphs: more than one per case means a recompilation."""
+        """Graphs that the compiler made: more than one for a case is a recompilation."""
         if not self.counted:
             return []
         graphs = torch._dynamo.utils.counters["stats"].get("unique_graphs", 0)
@@ -62,7 +62,7 @@ class Call:
 
 
 def tensor(array: Any) -> Any:
-    """A tensor with separate memory; uint16 holds the bits of bf16."""
+    """A copy as a tensor; uint16 holds the bits of bf16."""
     made = torch.from_numpy(np.array(array))
     return made.view(torch.bfloat16) if array.dtype == np.uint16 else made
 
@@ -100,7 +100,7 @@ LAYERS: dict[str, Callable[[Case, T], Any]] = {
 
 
 def _mask(case: Case, t: T, rows: int) -> Any:
-    """The mask to add to scores; None without a mask."""
+    """What is added to scores; None without a mask."""
     if case["mask"] == "causal":
         return torch.full((rows, rows), float("-inf")).triu(1)
     if case["mask"] == "padding":
@@ -160,7 +160,7 @@ def _layer(case: Case, form: Any, t: T) -> Any:
 
 
 def attention(workload: str) -> Callable[[Case, Any, T], Any]:
-    """The function for a part of attention, or for all of it."""
+    """The function of a part of attention, or of all of it."""
     table: dict[str, Callable[[Case, Any, T], Any]] = {
         "attention-qkv": lambda _c, _f, t: F.linear(t["x"], t["w_qkv"], t["b_qkv"]),
         "attention-scores": lambda c, _f, t: scores(c, t, t["q"], t["k"]),

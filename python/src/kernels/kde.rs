@@ -84,7 +84,7 @@ impl PyDecoder {
         self.0.mean_rates()
     }
 
-    /// Returns the log likelihood [time, bin].
+    /// Log likelihood [time, bin].
     #[pyo3(signature = (time_edges, electrodes, block=None, tile=None, memory=None))]
     fn predict<'py>(
         &self,
@@ -106,7 +106,7 @@ impl PyDecoder {
         Ok(PyArray1::from_vec(py, made).reshape(shape)?.into_any())
     }
 
-    /// Returns the log likelihood at the animal's position, [time].
+    /// Log likelihood at the animal's own position, [time].
     fn predict_local<'py>(
         &self,
         py: Python<'py>,

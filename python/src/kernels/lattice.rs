@@ -41,20 +41,20 @@ impl PyCodes {
         PyArray1::from_slice(py, self.0.packed())
     }
 
-    /// 1 for each vector outside the codebook, in the modes `flag` and `retry`.
+    /// 1 for each vector outside the codebook, in the modes flag and retry.
     #[getter]
     fn overload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u8>>> {
         self.0.overload().map(|overload| PyArray1::from_slice(py, overload))
     }
 
-    /// Bytes of the packed codes and their overload flags.
+    /// Bytes of the packed codes and their overload marks.
     #[getter]
     fn nbytes(&self) -> usize {
         let marks = self.0.overload().map_or(0, <[u8]>::len) + self.0.retries().map_or(0, <[u8]>::len);
         self.0.packed().len() + marks
     }
 
-    /// Decodes the array in its original shape; with `depth`, from its coarsest levels only.
+    /// The array, in its original shape; with `depth`, from its coarsest levels alone.
     #[pyo3(signature = (depth=None))]
     fn decode<'py>(&self, py: Python<'py>, depth: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
         let depth = depth.unwrap_or_else(|| self.0.codec().levels());
@@ -62,12 +62,12 @@ impl PyCodes {
         Ok(PyArray1::from_vec(py, values).reshape(self.0.layout().shape().to_vec())?.into_any())
     }
 
-    /// Serialises the codes for a file.
+    /// As bytes for a file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.to_bytes())
     }
 
-    /// Reads codes that `to_bytes` wrote.
+    /// The codes that `to_bytes` wrote.
     #[classmethod]
     fn from_bytes(cls: &Bound<'_, PyType>, data: &[u8]) -> PyResult<Self> {
         Codes::from_bytes(data).map(Self).map_err(raised(cls.py()))
@@ -113,7 +113,7 @@ fn encode(
     py.detach(|| Codes::encode(&codec, method(), values, shape)).map(PyCodes).map_err(raised(py))
 }
 
-/// Returns the dot product of every coded row with a query, in f32.
+/// Products of every coded row with a query in f32.
 #[pyfunction]
 fn dot<'py>(
     py: Python<'py>,

@@ -47,7 +47,7 @@ fn layer(
     py.detach(|| layer.compute(y, sum)).map_err(|error| errors::raise(py, error))
 }
 
-/// Returns the mean of a loss.
+/// The mean of a loss.
 #[pyfunction]
 #[pyo3(signature = (name, x, *, second=None, labels=None))]
 fn loss(

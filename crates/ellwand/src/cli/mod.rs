@@ -70,6 +70,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
 /// As [`run`]; the record states `line` as its command, for a host with options that are not Ellwand's.
 pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
+    ellwand_bench::writer::make_size_limits_errors();
     let command = match args::parse(registry, args) {
         Ok(command) => command,
         Err(error) => {
@@ -117,6 +118,7 @@ fn code(outcome: Outcome) -> i32 {
 /// the protocol go to stderr, where the parent reads them as the last words.
 pub fn worker(registry: &Registry, questions: impl BufRead, answers: impl Write) -> i32 {
     signals::quiet_panics_of_implementations();
+    ellwand_bench::writer::make_size_limits_errors();
     crossing::tell_kernels();
     // The kernels of the self-check live in every program that has a command line.
     let mut all = registry.clone();
