@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use ellwand::internals::core::{DeviceKind, Implementation};
 
 /// Names that are also words of the instrument: units of work, keys of its own, columns, and English.
-const WORDS: &str =
-    "bytes copy elements fill fma k memory passes precision products read readings samples system threads working-memory";
+const WORDS: &str = "bytes copy elements fill fma k memory passes precision products read readings samples system threads working-memory";
 
 #[test]
 fn bench_and_report_name_nothing_of_a_domain() {

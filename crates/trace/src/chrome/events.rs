@@ -50,8 +50,8 @@ pub(crate) struct Track {
 /// Names of processes and threads.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) processes: HashMap<String, String>,
-    pub(crate) labels: HashMap<String, String>,
+    pub(crate) processes: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) threads: HashMap<(String, String), String>,
 }
 
@@ -376,7 +376,7 @@ pub(crate) fn lane_kind(track: &Track, names: &Names) -> LaneKind {
     if !track.stream {
         return LaneKind::Thread;
     }
-    let named = |table: &HashMap<String, String>| table.get(&track.process).filter(|name| !name.is_empty()).cloned();
+    let named = |table: &BTreeMap<String, String>| table.get(&track.process).filter(|name| !name.is_empty()).cloned();
     let label = named(&names.labels).filter(|label| !label.eq_ignore_ascii_case("cpu"));
     let numbered = track.device.map(|number| format!("device {number}"));
     LaneKind::Stream { device: label.or(numbered).or_else(|| named(&names.processes)).unwrap_or_default() }

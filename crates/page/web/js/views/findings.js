@@ -1,7 +1,10 @@
 // Findings of the rules, each with its evidence and a link that selects it.
 import { button, empty, h, replace, section } from "../base/dom.js";
-import { bytes, label, percent, quantity, rate, ratio, time } from "../base/format.js";
+import { bytes, count, label, percent, quantity, rate, ratio, time } from "../base/format.js";
 import { on, state, update } from "../base/state.js";
+
+// Findings that are open when the page is.
+const SHOWN = 3;
 
 export function findingsView() {
   const { element, body } = section("findings", "Findings", null, []);
@@ -14,7 +17,11 @@ function draw(body) {
   if (findings.length === 0) {
     return replace(body, empty("No findings come with this profile. `ellwand profile show FILE` runs the rules; a file opened here is shown without them."));
   }
-  replace(body, h("ol", { class: "findings" }, findings.map(finding)));
+  const list = (some) => h("ol", { class: "findings" }, some.map(finding));
+  const rest = findings.slice(SHOWN);
+  // The timeline should not be far below the first screen.
+  replace(body, list(findings.slice(0, SHOWN)),
+    rest.length > 0 && h("details", { class: "more" }, h("summary", {}, `${rest.length} more`), list(rest)));
 }
 
 function finding(one) {
@@ -33,6 +40,7 @@ function finding(one) {
 
 function amount(value, unit) {
   const formats = { ns: time, B: bytes, share: percent, x: ratio, "B/s": (one) => rate(one, "B/s"), "flop/s": (one) => rate(one, "FLOP/s") };
+  if (!unit && Number.isInteger(value)) return count(value);
   return formats[unit] ? formats[unit](value) : quantity(value, unit);
 }
 
