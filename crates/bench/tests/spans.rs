@@ -136,7 +136,7 @@ fn recordings_hold_components_and_measurements_run_without_spans() {
     let other = Session::start().unwrap();
     assert!(cost().is_some());
     let refused = instrument.spans(&cell, None, &mut |_| {}).unwrap();
-    assert!(matches!(&refused[0].spans.outcome, Outcome::Failed { error } if error.contains("running already")));
+    assert!(matches!(&refused[0].spans.outcome, Outcome::Failed { error } if error.contains("already recording")));
     drop(other);
     let stop = AtomicBool::new(true);
     assert!(bench.instrument(&stop).spans(&cell, None, &mut |_| {}).is_err());
