@@ -2,7 +2,7 @@
 //! it.
 //!
 //! A record file is JSON lines: first a [`Run`], then one [`Measurement`], [`Comparison`] or [`Spans`] per line. Each
-//! line is flushed when it is complete, and ends with a checksum ([`seal`]).
+//! line is flushed when it is complete, and ends with a checksum ([`seal()`]).
 
 use std::borrow::Cow;
 

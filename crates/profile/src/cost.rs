@@ -16,7 +16,7 @@ pub struct Cost {
     pub on_ns: f64,
     /// Nanoseconds per span with counters in full mode.
     pub counted_ns: f64,
-    /// Nanoseconds per [`scope()`] in full mode.
+    /// Nanoseconds per [`scope()`](crate::scope()) in full mode.
     pub scope_ns: f64,
     /// Nanoseconds that an empty span measures: the part of its own cost that a span includes.
     pub empty_ns: f64,

@@ -46,7 +46,7 @@ pub(crate) enum Way {
     Slot,
     /// In its node.
     Node,
-    /// As its thread's table of other spans says ([`Open`](crate::owned::Open)); `kept` one by one or not.
+    /// As its thread's table of other spans says (`Open`); `kept` one by one or not.
     Listed {
         kept: bool,
     },

@@ -106,7 +106,7 @@ impl PyDecoder {
         Ok(PyArray1::from_vec(py, made).reshape(shape)?.into_any())
     }
 
-    /// Log likelihood at the animal's own position, [time].
+    /// Log likelihood at the animal's own position, shape `[time]`.
     fn predict_local<'py>(
         &self,
         py: Python<'py>,

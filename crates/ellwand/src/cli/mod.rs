@@ -67,7 +67,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>, registry
     run_recorded(&args, line, registry)
 }
 
-/// As [`run`]; the record states `line` as its command, for a host with options that are not Ellwand's.
+/// As [`run()`]; the record states `line` as its command, for a host with options that are not Ellwand's.
 pub fn run_recorded(args: &[OsString], line: Vec<String>, registry: &Registry) -> i32 {
     signals::quiet_panics_of_implementations();
     ellwand_bench::writer::make_size_limits_errors();
