@@ -63,6 +63,11 @@ impl Rehearsal {
         told
     }
 
+    /// Removes the results so far: those of a run that fails or is killed would wait beside them.
+    fn forget(&self) {
+        std::fs::remove_dir_all(self.here.path("out")).unwrap();
+    }
+
     fn log(&self) -> String {
         std::fs::read_to_string(self.here.path("log")).unwrap_or_default()
     }
@@ -176,6 +181,7 @@ fn a_kernel_that_hangs_is_a_failed_row_and_the_sweep_goes_on() {
     assert_eq!(fates, ["measured", "failed", "measured"], "{rows:?}");
     // In one process nobody is left to end it but who started it; what was measured before is kept.
     let _ = std::fs::remove_file(rehearsal.here.path("log"));
+    rehearsal.forget();
     let mut child = rehearsal.command(&format!("{cases} --in-process {RUN}")).env(middle.0, middle.1).spawn().unwrap();
     while !rehearsal.log().contains("hang: gelu") {
         assert!(child.try_wait().unwrap().is_none(), "it ended before");
@@ -207,6 +213,7 @@ fn the_other_commands_reach_the_device() {
     }
     let spans = rehearsal.run(&format!("run {gelu} --spans --device cuda:0 --no-plot --overwrite -o out"), &[]);
     assert_eq!(spans.code, Some(0), "{}\n{}", spans.stdout, spans.stderr);
+    rehearsal.forget();
     let short = rehearsal.run(&format!("run {gelu} --in-process {RUN}"), &[("REHEARSAL_MEMORY", "600")]);
     assert_eq!(short.code, Some(1), "{}\n{}", short.stdout, short.stderr);
     assert!(rehearsal.rows()[0].to_string().contains("do not fit into the memory of the device"));

@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 use ellwand::Registry;
 use ellwand::internals::bench::worker::Launch;
 use ellwand::internals::bench::writer;
-use ellwand::internals::core::view::{Implementations, View};
 use ellwand::internals::report::{FORMATS, Options, Report, format};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -32,25 +31,9 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The registry of the program `ellwand`, and what Python adds to it.
 pub(crate) fn registry(workloads: &[Bound<'_, PyAny>], implementations: &[Bound<'_, PyAny>]) -> PyResult<Registry> {
-    let mut registry = built_in();
+    let mut registry = ellwand_cli::registry();
     rows::register(&mut registry, workloads, implementations)?;
     Ok(registry)
-}
-
-fn built_in() -> Registry {
-    let mut registry = ellwand::devices();
-    ellwand_lattice::register(&mut registry);
-    ellwand_nn::register(&mut registry);
-    ellwand_kde::register(&mut registry);
-    ellwand_calibration::register(&mut registry);
-    ellwand_gpu::register(&mut registry);
-    let looks = "reference scalar simd parallel cuda fused blocked naive wgpu memory-efficient,,unfused unfused-parallel \
-                 non-temporal,,,,,gemm matrixmultiply";
-    registry.views.push(View::Implementations(Implementations {
-        looks: looks.split([' ', ',']).map(String::from).collect(),
-        threaded: vec![("parallel".into(), "simd".into())],
-    }));
-    registry
 }
 
 /// Runs a command and returns its exit code. `launch` is the command that starts a worker.
@@ -126,7 +109,7 @@ fn report(py: Python<'_>, paths: Vec<PathBuf>, name: &str) -> PyResult<String> {
 /// Names of the outputs of the built-in workloads at their default cases: a function that returns a bare array needs one.
 #[pyfunction]
 fn outputs() -> Vec<(String, Vec<String>)> {
-    let registry = built_in();
+    let registry = ellwand_cli::registry();
     let of = |workload: &std::sync::Arc<dyn ellwand::internals::core::Workload>| {
         let first = |axis: &ellwand::Axis| Some((axis.name.to_string(), axis.default.first()?.clone()));
         let case = ellwand::Case::new(workload.name(), workload.axes().iter().filter_map(first).collect());

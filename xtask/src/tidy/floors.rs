@@ -24,7 +24,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("ellwand-report", 3),
     ("ellwand", 4),
     ("ellwand-cli", 5),
-    ("ellwand-python", 5),
+    ("ellwand-python", 6),
     ("ellwand-gpu-lab", 5),
     ("example-sort", 5),
     ("example-promise", 5),

@@ -51,26 +51,20 @@ pub struct Evidence {
     pub unit: &'static str,
 }
 
-impl Evidence {
-    /// The value with its unit, for readers.
-    pub fn quantity(&self) -> String {
-        let value = self.value;
-        match self.unit {
-            "ns" => time(value),
-            "B" => bytes(value),
-            "B/s" => format!("{}/s", bytes(value)),
-            "flop/s" => format!("{:.3} Gflop/s", value / 1e9),
-            "share" => format!("{:.1} %", value * 100.0),
-            "x" => format!("{value:.2}x"),
-            _ if value.fract() == 0.0 => format!("{value}"),
-            _ => format!("{value:.1}"),
-        }
-    }
-}
-
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", printable(&self.name), self.quantity())
+        let Self { name, value, unit } = self;
+        let name = printable(name);
+        match *unit {
+            "ns" => write!(f, "{name} {}", time(*value)),
+            "B" => write!(f, "{name} {}", bytes(*value)),
+            "B/s" => write!(f, "{name} {}/s", bytes(*value)),
+            "flop/s" => write!(f, "{name} {:.3} Gflop/s", value / 1e9),
+            "share" => write!(f, "{name} {:.1} %", value * 100.0),
+            "x" => write!(f, "{name} {value:.2}x"),
+            _ if value.fract() == 0.0 => write!(f, "{name} {value}"),
+            _ => write!(f, "{name} {value:.1}"),
+        }
     }
 }
 
