@@ -20,8 +20,8 @@ mod team;
 pub use slices::{for_each_part, for_each_slice};
 pub use team::{for_each_chunk, for_each_chunk_on, most_threads};
 
-/// Runs `work` on a rayon pool of pinned threads, which its parallel iterators use; on rayon's global pool if this pool
-/// cannot be created.
+/// Runs `work` on a rayon pool of pinned threads, which its parallel iterators use; on the calling thread alone if the
+/// system allows no more threads.
 #[cfg(feature = "rayon")]
 pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
@@ -31,8 +31,21 @@ pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     });
     match pool {
         Some(pool) => pool.install(work),
-        None => work(),
+        None => alone(work),
     }
+}
+
+/// Runs `work` on a pool that consists of the calling thread. Rayon's global pool would panic without threads.
+#[cfg(feature = "rayon")]
+fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread_local! {
+        static ALONE: Option<ThreadPool> = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok();
+    }
+    ALONE.with(|pool| match pool {
+        Some(pool) => pool.install(work),
+        // The calling thread belongs to another pool, which then does the work.
+        None => work(),
+    })
 }
 
 /// Number of threads in the pool. Cached, because the system call reads files and takes 27 us, many times a short job.
@@ -98,6 +111,16 @@ mod tests {
             (0..10_000_u64).into_par_iter().sum()
         });
         assert_eq!(sum, 49_995_000);
+    }
+
+    #[test]
+    fn a_thread_alone_does_every_piece_itself() {
+        let me = std::thread::current().id();
+        for _ in 0..2 {
+            let threads: Vec<_> =
+                super::alone(|| (0..100).into_par_iter().map(|_| std::thread::current().id()).collect());
+            assert!(threads.len() == 100 && threads.iter().all(|thread| *thread == me));
+        }
     }
 
     #[cfg(target_os = "linux")]

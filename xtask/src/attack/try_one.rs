@@ -142,6 +142,11 @@ impl Room {
         self.dir.join(name)
     }
 
+    /// The number of this try.
+    pub(crate) fn number(&self) -> usize {
+        self.dir.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Runs another program from here on.
     pub(crate) fn program_is(&mut self, program: &Path) {
         self.program = program.to_path_buf();

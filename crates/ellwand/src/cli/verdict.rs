@@ -89,7 +89,7 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
             2 * decision.blocks.len()
         ),
         Said::BelowResolution(seconds) => format!(
-            "below resolution: both take less than {} an iteration, which cannot be told from nothing, {cost}",
+            "below resolution: both take less than {} an iteration, which is too short to measure, {cost}",
             units::human(seconds, "s")
         ),
         Said::Nothing => String::new(),

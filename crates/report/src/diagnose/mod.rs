@@ -169,14 +169,10 @@ pub const RULES: &[Rule] = &[
         about: "faster than the measured peaks allow (share of the ceiling above 105 %, between two cache levels of that of the faster one): the ceiling or the count of work is at fault",
         apply: ceiling::above,
     },
-    Rule {
-        id: "below-resolution",
-        about: "an iteration is too short to be told from nothing",
-        apply: quality::below_resolution,
-    },
+    Rule { id: "below-resolution", about: "an iteration is too short to measure", apply: quality::below_resolution },
     Rule {
         id: "contended",
-        about: "wall time is at least 1.2 times the CPU time; where that cannot be told, every second sample lost the processor",
+        about: "wall time is at least 1.2 times the CPU time; where that is unknown, every second sample lost the processor",
         apply: quality::contended,
     },
     Rule {

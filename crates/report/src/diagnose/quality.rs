@@ -19,7 +19,7 @@ pub(super) fn below_resolution(report: &Report, rule: &Rule) -> Vec<Finding> {
         let hit = group.worst(0.0, |row| row.resolution_s.filter(|_| row.below_resolution))?;
         let tiny = group.rows.iter().filter(|row| row.below_resolution).count();
         Some(Finding {
-            title: "an iteration is too short to be told from nothing; no time is stated".into(),
+            title: "an iteration is too short to measure; no time is stated".into(),
             evidence: vec![evidence("resolution", hit.value, "s")],
             next_experiment: "let one iteration process more items".into(),
             ..group.finding(rule, Class::Caution, hit.row, (tiny, group.rows.len()))

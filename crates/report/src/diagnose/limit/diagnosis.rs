@@ -117,7 +117,7 @@ impl Diagnosis {
             Limit::Overhead if self.share * CALLS >= 1.0 => {
                 format!("it takes as long as {:.1} empty calls", self.share.recip())
             }
-            Limit::Overhead => "it is too short to be told from nothing".into(),
+            Limit::Overhead => "it is too short to measure".into(),
             Limit::PageFaults if close => "it spends its time on memory fresh from the system".into(),
             Limit::PageFaults => format!("memory fresh from the system takes {} of its time", share()),
             Limit::ThreadWake if close => "waking the threads costs more than the work".into(),
@@ -132,7 +132,7 @@ impl Diagnosis {
             Limit::Launch if self.share * CALLS >= 1.0 => {
                 format!("it takes {} as long as the empty launches alone", human(1.0 / self.share, "x"))
             }
-            Limit::Launch => "it is too short to be told from nothing".into(),
+            Limit::Launch => "it is too short to measure".into(),
             Limit::Transfer if close => "it brings its bytes over the link at close to the measured rate".into(),
             Limit::Transfer => format!("its bytes take {} of the time at the measured rate of the link", share()),
             Limit::AboveCeiling => "the ceiling or the count of required work is at fault".into(),
