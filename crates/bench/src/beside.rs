@@ -15,7 +15,8 @@
 
 use ellwand_core::stats::special::{binomial_upper_tail, student_t_upper_tail};
 use ellwand_core::stats::{
-    Change, Difference, Rule, StatsError, block_value, decide_weighted, evidence, median, quantile, weighted_evidence,
+    Change, Difference, Rule, StatsError, Weighted, block_value, decide_weighted, evidence, median, quantile,
+    weighted_evidence,
 };
 
 use crate::compare::{BASELINE, CANDIDATE};
@@ -97,7 +98,9 @@ impl Beside {
             let suspicious =
                 (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope(), question.level)?;
             let evidence = weighted_evidence(&values, &self.rounds, rule.rope())?.slower.now;
-            let change = decide_weighted(&values, &self.rounds, rule)?;
+            let weighted = |(value, rounds): (&f64, &f64)| Weighted { value: *value, weight: *rounds, bet: *rounds };
+            let blocks: Vec<Weighted> = values.iter().zip(&self.rounds).map(weighted).collect();
+            let change = decide_weighted(&blocks, rule)?;
             sides.push(Side { name: question.name, change, suspicious, evidence });
         }
         Ok(sides)

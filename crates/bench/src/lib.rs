@@ -18,6 +18,8 @@ mod crossing;
 pub mod environment;
 #[cfg(test)]
 mod error_rates;
+#[cfg(test)]
+mod efficiency;
 mod flush;
 pub mod guard;
 pub mod machine;
