@@ -205,13 +205,13 @@ impl Arms<'_> {
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
             Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
-            Rounds::About(rounds) => ((rounds as u64).max(usual), usual, Duration::MAX),
+            Rounds::About(rounds) => ((rounds as u64).max(LONG_ROUNDS), LONG_ROUNDS, Duration::MAX),
         };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let start = Instant::now();
         for round in 0..rounds {
             let late = self.begin.elapsed().as_secs_f64() > end;
-            if round >= enough && start.elapsed() > longest || late && round >= fewest {
+            if round >= enough && start.elapsed() > longest || late && round >= fewest.min(rounds) {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
@@ -234,7 +234,7 @@ impl Arms<'_> {
         // The time ended within a round, so the round does not count.
         let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
         samples.iter_mut().for_each(|samples| samples.truncate(whole));
-        if (whole as u64) < fewest {
+        if (whole as u64) < fewest.min(rounds) {
             return Err(NoDecision::OutOfTime(None));
         }
         let judged = block.all_again()?;

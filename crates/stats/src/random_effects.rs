@@ -1,6 +1,6 @@
 //! Blocks of unequal precision: each scatters by a variance that all processes share, and by that of its own rounds.
 
-use crate::within::Estimate;
+use crate::within::{Estimate, RANKED};
 
 /// Where the scatter of blocks comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,8 +21,11 @@ impl Variances {
         if known.len() < 2 {
             return None;
         }
-        let rounds: f64 = known.iter().map(|(_, _, rounds)| rounds).sum();
-        let within = known.iter().map(|(_, variance, n)| n * n * variance).sum::<f64>() / rounds;
+        // A few rounds do not show their own scatter, and one outlier among them would be all of it.
+        let ranked = |n: f64| n >= RANKED as f64 || known.iter().all(|(_, _, n)| *n < RANKED as f64);
+        let shown = || known.iter().filter(|(_, _, n)| ranked(*n));
+        let rounds: f64 = shown().map(|(_, _, rounds)| rounds).sum();
+        let within = shown().map(|(_, variance, n)| n * n * variance).sum::<f64>() / rounds;
         // By the number of rounds, not by each block's own error: that of six rounds is hardly known.
         let weights: Vec<f64> = known.iter().map(|(_, _, n)| n / within.max(f64::MIN_POSITIVE.sqrt())).collect();
         let all: f64 = weights.iter().sum();

@@ -16,7 +16,7 @@ const PULL: f64 = 1.345;
 /// Steps of the iteration; the error shrinks by a factor of five or more a step.
 const STEPS: usize = 12;
 /// Fewest rounds whose ranks show the scatter of their median.
-const RANKED: usize = 6;
+pub(super) const RANKED: usize = 6;
 /// Huber's estimate must beat the median by this factor on the variance: the estimates of both are noisy.
 const BETTER: f64 = 0.85;
 

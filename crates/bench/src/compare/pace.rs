@@ -14,6 +14,9 @@ pub(super) const FIRST: usize = 2;
 const MOST_ROUNDS: f64 = 1000.0;
 /// A block takes at most this share of the time that is left, so that the processes are not too few.
 const SHARE: f64 = 1.0 / 12.0;
+/// Fewest rounds of a later block, and after how many usual blocks.
+const FEWEST: f64 = 3.0;
+const ENOUGH: f64 = 6.0;
 /// The second block is this many times longer at most.
 const LONGER: f64 = 8.0;
 /// A comparison may end early only after this share of its time: its first blocks say little about the rest.
@@ -75,7 +78,7 @@ impl Pace<'_> {
             return Ok(Next::Block(Rounds::Many));
         }
         let rounds = course.leg(Guess::Likely).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
-        Ok(Next::Block(if rounds > self.spent.usual { Rounds::About(rounds) } else { Rounds::Usual }))
+        Ok(Next::Block(if rounds == self.spent.usual { Rounds::Usual } else { Rounds::About(rounds) }))
     }
 
     /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough.
@@ -116,6 +119,13 @@ impl Pace<'_> {
         let error = self.blocks.first().and_then(|block| block.error).unwrap_or(0.0);
         let factor = (error / fine(self.terms)).powi(2).min(LONGER);
         if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.most())) } else { Rounds::Usual }
+    }
+
+    /// Fewest rounds of the next block. Once the side questions have the slots of six usual blocks, a few rounds do, if it
+    /// is processes that differ.
+    fn fewest(&self, done: f64) -> f64 {
+        let usual = self.spent.usual.max(1.0);
+        if done >= ENOUGH * usual { usual.min(FEWEST) } else { usual }
     }
 
     /// Most rounds of the next block.
@@ -160,7 +170,7 @@ impl Pace<'_> {
             variances,
             start_s: if fixed { each(self.spent.rounds_s, blocks) } else { each(self.spent.start_s, blocks) },
             round_s: if fixed { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
-            rounds: (self.spent.usual.max(1.0), self.most().max(1.0)),
+            rounds: (self.fewest(rounds as f64), self.most().max(1.0)),
         })
     }
 }

@@ -43,9 +43,9 @@ fn decide(noise: &Noise, theta: f64, seed: u64) -> Decided {
         let (rounds, limit) = match ask.rounds {
             Rounds::Usual => (usual, 0.06),
             Rounds::Many => ((8.0 * usual).min(96.0), 0.48),
-            Rounds::About(rounds) => (rounds.floor().max(usual), f64::INFINITY),
+            Rounds::About(rounds) => (rounds.floor().max(3.0), f64::INFINITY),
         };
-        let rounds = rounds.min((limit / cost.round_s).ceil()).max(fewest);
+        let rounds = rounds.min((limit / cost.round_s).ceil()).max(if limit < 1.0 { fewest } else { 3.0 });
         let samples = noise.block(theta, rounds as usize, &mut random);
         if cost.start_s + fewest * cost.round_s > ask.left_s {
             return Err(NoDecision::OutOfTime(None));

@@ -73,6 +73,11 @@ impl Progress {
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
 
+    /// What is shown for cell `index`.
+    pub(super) fn label(&self, index: usize) -> String {
+        self.labels.get(index).cloned().unwrap_or_default()
+    }
+
     /// `done` of `planned` rounds of cell `index`.
     pub(super) fn rounds(&mut self, index: usize, done: u32, planned: u32) {
         if self.last.elapsed() >= Duration::from_millis(500) {

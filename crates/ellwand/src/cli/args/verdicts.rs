@@ -5,7 +5,7 @@ use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
 use super::shared::{Cases, Session};
-use super::values::{FailOn, Form, named, share};
+use super::values::{FailOn, Form, named, seconds, share};
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
@@ -38,7 +38,13 @@ pub(crate) struct CompareArgs {
     /// Region of practical equivalence: smaller differences count as the same
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,
-    /// Largest number of blocks; each runs both sides in fresh processes [default: 32]
+    /// Most time for a case; it ends sooner if it is decided, or if the forecast says that this cannot decide it
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "20s")]
+    pub(crate) time: f64,
+    /// Most time for all cases together
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "5m")]
+    pub(crate) total_time: f64,
+    /// Largest number of blocks; each runs both sides in fresh processes [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) blocks: Option<u32>,
     /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if nothing is decided
