@@ -10,8 +10,8 @@ use crate::random_effects::Variances;
 use crate::special::student_t_upper_quantile;
 use crate::verdict::Rule;
 
-/// The mean at the look is off by about one standard error; an interval that is just narrow enough would fail every
-/// second time.
+/// The mean at the look is off by about one standard error; an interval that is just narrow enough, or evidence that is
+/// just enough (here as a logarithm), would fail every second time.
 const CHANCE: f64 = 0.8;
 
 /// What is known of a comparison under way.
@@ -120,7 +120,8 @@ impl Course<'_> {
         let (beyond, distance) = self.distance(guess);
         let won = |rounds: f64| {
             let relative = distance / self.variances.of_block(rounds).sqrt();
-            self.outlook.with(expected_rates(relative)).ln_capital(look - self.blocks) >= self.needed.ln()
+            let spare = if guess == Guess::Likely { CHANCE } else { 0.0 };
+            self.outlook.with(expected_rates(relative)).ln_capital(look - self.blocks) >= self.needed.ln() + spare
         };
         while beyond && !won(rounds) {
             rounds = (1.25 * rounds).ceil();

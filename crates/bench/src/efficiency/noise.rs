@@ -176,7 +176,8 @@ impl Recorded {
         order.map(|arm| (0..rounds).map(|round| block[arm][(from + round) % length] - 1e9_f64.ln()).collect())
     }
 
-    /// Standard deviations of block medians and of rounds (by MAD), as an oracle would know them.
+    /// Standard deviations of block medians and of rounds (by MAD), as an oracle would know them. A block that is longer
+    /// than its recording repeats its rounds, so the medians scatter as they do, however long the blocks are.
     pub(super) fn deviations(&self) -> [f64; 2] {
         let median = |values: &[f64]| ellwand_core::stats::median(values).unwrap_or(f64::NAN);
         let mad = |values: &[f64]| {
@@ -187,8 +188,6 @@ impl Recorded {
         let medians: Vec<f64> = self.blocks.iter().map(|block| median(&ratios(block))).collect();
         let rounds: Vec<f64> =
             self.blocks.iter().zip(&medians).flat_map(|(block, m)| ratios(block).into_iter().map(move |x| x - m)).collect();
-        let count = rounds.len() as f64 / self.blocks.len() as f64;
-        let round = mad(&rounds);
-        [(mad(&medians).powi(2) - 1.57 * round * round / count).max(1e-8).sqrt(), round]
+        [mad(&medians).max(1e-4), mad(&rounds)]
     }
 }
