@@ -170,17 +170,27 @@ impl Arms<'_> {
         Ok(())
     }
 
+    /// Ends a block that has no slots when its time is up.
+    fn in_time(&self, end: f64) -> Result<(), NoDecision> {
+        if self.begin.elapsed().as_secs_f64() > end { Err(NoDecision::OutOfTime(None)) } else { Ok(()) }
+    }
+
     /// Takes a block; it must end `end` seconds after the comparison began.
     fn take(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds, end: f64) -> Result<(Taken, Vec<Opened>), NoDecision> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
-        let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
+        // A process that does not get ready in time is ended.
+        let left = Duration::try_from_secs_f64(end - self.begin.elapsed().as_secs_f64()).unwrap_or(Duration::MAX);
+        let limits = Limits { open: self.limits.open.min(left), ..self.limits };
+        let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt)?;
+        self.in_time(end)?;
         for (arm, name) in ARMS.into_iter().enumerate() {
             block.state(arm).map_err(|outcome| ended(name, outcome))?;
         }
         let settling = Instant::now();
         self.settle(&mut block, &specs, coin)?;
         let settling = settling.elapsed();
+        self.in_time(end)?;
         let mut slots = [Slot::whole(1, 0); ARMS.len()];
         let mut all = Vec::new();
         for (arm, slot) in slots.iter_mut().enumerate() {

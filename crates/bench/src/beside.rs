@@ -58,10 +58,7 @@ pub(crate) struct Question {
 pub(crate) const QUESTIONS: [Question; 3] = [
     Question { name: "median", statistic: median },
     Question { name: "p90", statistic: |slots| quantile(slots, 0.9) },
-    Question {
-        name: "mean",
-        statistic: |slots| Some(slots.iter().sum::<f64>() / slots.len().max(1) as f64),
-    },
+    Question { name: "mean", statistic: |slots| Some(slots.iter().sum::<f64>() / slots.len().max(1) as f64) },
 ];
 
 /// What the side questions need from the blocks so far.
@@ -94,8 +91,7 @@ impl Beside {
         for (index, question) in QUESTIONS.iter().enumerate() {
             let values: Vec<f64> = self.values.iter().map(|block| block[index]).collect();
             // An excess of slow slots raises the mean.
-            let suspicious =
-                (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope())?;
+            let suspicious = (rare && question.name == "mean") || suspicious(&values, &self.rounds, rule.rope())?;
             let evidence = weighted_evidence(&values, &self.rounds, rule.rope())?.slower.now;
             let weighted = |(value, rounds): (&f64, &f64)| Weighted { value: *value, weight: *rounds, bet: *rounds };
             let blocks: Vec<Weighted> = values.iter().zip(&self.rounds).map(weighted).collect();

@@ -188,7 +188,8 @@ pub enum NoDecision {
         /// Its outcome.
         outcome: Outcome,
     },
-    /// The time was used up before two blocks were done. Two take about this many seconds, if known.
+    /// The time is not enough for two blocks, or for the fewest that can decide: these take about this many seconds, if
+    /// known.
     OutOfTime(Option<f64>),
     /// The statistics rejected the values.
     Stats(StatsError),

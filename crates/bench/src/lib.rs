@@ -15,11 +15,11 @@ pub mod compare;
 mod counters;
 pub mod cpu;
 mod crossing;
+#[cfg(test)]
+mod efficiency;
 pub mod environment;
 #[cfg(test)]
 mod error_rates;
-#[cfg(test)]
-mod efficiency;
 mod flush;
 pub mod guard;
 pub mod machine;

@@ -111,15 +111,15 @@ mod within;
 mod simulation;
 
 pub use blocks::{MeanInterval, best_rounds, block_scatter, block_value, mean_interval};
-pub use course::{Course, Guess, Leg};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
+pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
 pub use evidence::{Capital, Evidence, Outlook, evidence, fewest_blocks, outlook, weighted_evidence};
-pub use random_effects::{Variances, weights};
-pub use within::{Estimate, Statistic, choose};
 pub use forecast::FORECAST_LIMIT;
+pub use random_effects::{Variances, weights};
 pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};
 pub use slope::{Slope, common_slope};
 pub use spending::{LOOKS, MOST_BLOCKS, Spending};
 pub use verdict::{Change, Difference, Rule, Weighted, decide, decide_weighted};
+pub use within::{Estimate, Statistic, choose};

@@ -78,7 +78,8 @@ mod tests {
         noisy.extend([block(0.001, 0.01, 96), block(-0.001, 0.01, 96)]);
         let found = weights(&noisy);
         assert!((found[0] / found[7] - 6.0 / 96.0).abs() < 1e-9, "{found:?}");
-        let mut processes: Vec<Estimate> = (0..6).map(|i| block(if i % 2 == 0 { 0.02 } else { -0.02 }, 0.0004, 6)).collect();
+        let mut processes: Vec<Estimate> =
+            (0..6).map(|i| block(if i % 2 == 0 { 0.02 } else { -0.02 }, 0.0004, 6)).collect();
         processes.extend([block(0.02, 0.0001, 96), block(-0.02, 0.0001, 96)]);
         let found = weights(&processes);
         assert!(found[0] / found[7] > 0.99, "{found:?}");

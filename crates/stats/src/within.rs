@@ -119,7 +119,8 @@ mod tests {
 
     /// Quantiles of a normal distribution with deviation 1 %, in a mixed order.
     fn normal(n: usize) -> Vec<f64> {
-        let quantile = |i: usize| crate::special::student_t_upper_quantile(1.0 - (i as f64 + 0.5) / n as f64, 1e6).unwrap();
+        let quantile =
+            |i: usize| crate::special::student_t_upper_quantile(1.0 - (i as f64 + 0.5) / n as f64, 1e6).unwrap();
         (0..n).map(|i| 0.01 * quantile((7 * i) % n)).collect()
     }
 
@@ -132,7 +133,8 @@ mod tests {
         assert!((huber.error.unwrap() / 0.001_026 - 1.0).abs() < 0.05, "{huber:?}");
         assert_eq!(choose(&[[median, huber]; 3]), Statistic::Huber);
         // Half of the rounds agree within a hundredth of the rest.
-        let peaked: Vec<f64> = normal(100).iter().enumerate().map(|(i, x)| if i % 2 == 0 { x / 100.0 } else { *x }).collect();
+        let peaked: Vec<f64> =
+            normal(100).iter().enumerate().map(|(i, x)| if i % 2 == 0 { x / 100.0 } else { *x }).collect();
         assert_eq!(choose(&[errors(&peaked)]), Statistic::Median);
     }
 

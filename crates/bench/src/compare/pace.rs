@@ -14,9 +14,11 @@ pub(super) const FIRST: usize = 2;
 const MOST_ROUNDS: f64 = 1000.0;
 /// A block takes at most this share of the time that is left, so that the processes are not too few.
 const SHARE: f64 = 1.0 / 12.0;
-/// Fewest rounds of a later block, and after how many usual blocks.
+/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks.
 const FEWEST: f64 = 3.0;
-const ENOUGH: f64 = 6.0;
+/// Blocks until the first look. Together they take at most the share of the time after which it may end early, so that
+/// there is an interval by then.
+const SIX: usize = 6;
 /// The second block is this many times longer at most.
 const LONGER: f64 = 8.0;
 /// A comparison may end early only after this share of its time: its first blocks say little about the rest.
@@ -71,7 +73,7 @@ impl Pace<'_> {
         }
         let course = self.course()?;
         let gone_s = self.spent.gone_s + self.block_s();
-        if gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
+        if self.blocks.len() >= SIX && gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
             return Ok(Next::End);
         }
         if decision.is_some_and(|decision| decision.suspicious(self.terms.rule.rope())) {
@@ -107,7 +109,7 @@ impl Pace<'_> {
     }
 
     /// Seconds until the next look at which anything can be decided.
-    fn soonest_s(&self) -> f64 {
+    pub(super) fn soonest_s(&self) -> f64 {
         let looks = self.terms.rule.spending().looks();
         let next = looks.iter().copied().find(|look| *look > self.blocks.len()).unwrap_or(self.blocks.len());
         (next - self.blocks.len()) as f64 * self.block_s()
@@ -125,7 +127,7 @@ impl Pace<'_> {
     /// is processes that differ.
     fn fewest(&self, done: f64) -> f64 {
         let usual = self.spent.usual.max(1.0);
-        if done >= ENOUGH * usual { usual.min(FEWEST) } else { usual }
+        if done >= SIX as f64 * usual { usual.min(FEWEST) } else { usual }
     }
 
     /// Most rounds of the next block.
@@ -133,7 +135,8 @@ impl Pace<'_> {
         let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
         let round_s = self.spent.rounds_s / rounds.max(1) as f64;
         let left_s = self.terms.budget_s - self.spent.gone_s;
-        (SHARE * left_s / round_s).min(MOST_ROUNDS).max(self.spent.usual)
+        let first = if self.blocks.len() < SIX { EARLY / SIX as f64 } else { SHARE };
+        (first.min(SHARE) * left_s / round_s).min(MOST_ROUNDS).max(self.spent.usual)
     }
 
     fn course(&self) -> Result<Course<'_>, StatsError> {
@@ -147,10 +150,10 @@ impl Pace<'_> {
         // Blocks that all agree do so within the resolution of the clock.
         let k = values.len() as f64;
         // A few blocks cannot tell processes from rounds. To take too few rounds costs more than to take too many.
-        let between = if variances.within > 0.0 { variances.between * (k - 1.0) / (k + 3.0) } else { variances.between };
+        let between =
+            if variances.within > 0.0 { variances.between * (k - 1.0) / (k + 3.0) } else { variances.between };
         let variances = Variances { between: between.max(1e-10), ..variances };
-        let weights: Vec<f64> =
-            self.blocks.iter().map(|block| 1.0 / variances.of_block(block.rounds as f64)).collect();
+        let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_block(block.rounds as f64)).collect();
         let information: f64 = weights.iter().sum();
         let mean = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum::<f64>() / information;
         let toward: Vec<f64> = values.iter().map(|value| value * mean.signum()).collect();

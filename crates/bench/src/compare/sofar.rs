@@ -2,8 +2,7 @@
 
 use ellwand_core::record::{Basis, Sample};
 use ellwand_core::stats::{
-    Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median,
-    weighted_evidence, weights,
+    Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -93,7 +92,7 @@ impl Sofar<'_> {
     fn end(&self, end: End) -> Result<Decision, NoDecision> {
         if self.blocks.len() < 2 {
             let known = !self.blocks.is_empty();
-            return Err(NoDecision::OutOfTime(known.then(|| 2.0 * self.spent.gone_s)));
+            return Err(NoDecision::OutOfTime(known.then(|| self.spent.gone_s + self.pace().soonest_s())));
         }
         self.decide(end)
     }
@@ -230,4 +229,3 @@ fn span_ns(basis: Basis, sample: &Sample) -> f64 {
     };
     basis.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
 }
-

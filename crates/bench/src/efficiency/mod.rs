@@ -54,9 +54,13 @@ fn decide(noise: &Noise, theta: f64, seed: u64) -> Decided {
         timed += rounds * cost.timed_s;
         let spent = Spent { start_s: cost.start_s, rounds_s: rounds * cost.round_s, gone_s: seconds, usual };
         Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent })
-    })
-    .unwrap();
-    Decided { call: decision.call, seconds, timed: timed / seconds, blocks: decision.blocks.len() as f64 }
+    });
+    let (call, blocks) = match decision {
+        Ok(decision) => (decision.call, decision.blocks.len()),
+        Err(NoDecision::OutOfTime(_)) => (Call::As(Difference::Undecided { blocks_needed: None }), 1),
+        Err(error) => unreachable!("{error:?}"),
+    };
+    Decided { call, seconds, timed: timed / seconds, blocks: blocks as f64 }
 }
 
 /// The figures of one cell of the table.
@@ -111,7 +115,8 @@ fn table_of_the_mixed_model() {
                     }
                     let noise = Noise::Model { process, round, shape, iteration_s };
                     for theta in [0.0, 0.02_f64.ln_1p(), 0.05_f64.ln_1p()] {
-                        let name = format!("{iteration_s:.0e} s, {:.2} % {:.1} % {shape:?}", 100.0 * process, 100.0 * round);
+                        let name =
+                            format!("{iteration_s:.0e} s, {:.2} % {:.1} % {shape:?}", 100.0 * process, 100.0 * round);
                         cell(&name, &noise, [process, round], theta, width, decisions);
                     }
                 }

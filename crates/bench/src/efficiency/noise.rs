@@ -42,7 +42,12 @@ pub(super) const SHAPES: [Shape; 4] = [Shape::Gaussian, Shape::Lognormal, Shape:
 #[derive(Debug, Clone)]
 pub(super) enum Noise {
     /// Standard deviation of the log ratio of two processes and of a round, and the seconds of an iteration.
-    Model { process: f64, round: f64, shape: Shape, iteration_s: f64 },
+    Model {
+        process: f64,
+        round: f64,
+        shape: Shape,
+        iteration_s: f64,
+    },
     Recorded(Recorded),
 }
 
@@ -184,10 +189,15 @@ impl Recorded {
             let middle = median(values);
             1.4826 * median(&values.iter().map(|x| (x - middle).abs()).collect::<Vec<f64>>())
         };
-        let ratios = |block: &[Vec<f64>; 3]| -> Vec<f64> { block[2].iter().zip(&block[0]).map(|(c, b)| c - b).collect() };
+        let ratios =
+            |block: &[Vec<f64>; 3]| -> Vec<f64> { block[2].iter().zip(&block[0]).map(|(c, b)| c - b).collect() };
         let medians: Vec<f64> = self.blocks.iter().map(|block| median(&ratios(block))).collect();
-        let rounds: Vec<f64> =
-            self.blocks.iter().zip(&medians).flat_map(|(block, m)| ratios(block).into_iter().map(move |x| x - m)).collect();
+        let rounds: Vec<f64> = self
+            .blocks
+            .iter()
+            .zip(&medians)
+            .flat_map(|(block, m)| ratios(block).into_iter().map(move |x| x - m))
+            .collect();
         [mad(&medians).max(1e-4), mad(&rounds)]
     }
 }

@@ -17,7 +17,9 @@ const FIRST: f64 = 400.0;
 pub(super) fn width(alpha: f64) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut farthest: Vec<f64> = (0..40_000)
-        .map(|_| path(&mut random).iter().enumerate().map(|(k, off)| off.abs() * information(k).sqrt()).fold(0.0, f64::max))
+        .map(|_| {
+            path(&mut random).iter().enumerate().map(|(k, off)| off.abs() * information(k).sqrt()).fold(0.0, f64::max)
+        })
         .collect();
     farthest.sort_by(f64::total_cmp);
     farthest[(farthest.len() as f64 * (1.0 - alpha)) as usize]

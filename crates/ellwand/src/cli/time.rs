@@ -52,8 +52,9 @@ fn share(case_s: f64, left_s: f64, cases: usize) -> f64 {
 /// What a result excludes although it is undecided.
 pub(super) fn excluded(change: &Change) -> String {
     match excluded_above(change) {
-        Some(above) => format!("no difference above {}, at 99 %", percent(above)),
-        None => "nothing is excluded yet".into(),
+        Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", percent(above)),
+        Some(above) if above < 9.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
+        _ => "nothing is excluded yet".into(),
     }
 }
 
@@ -74,11 +75,15 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
         End::Planned => "all planned blocks were taken",
     };
     let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
-    let region = coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));
+    let region =
+        coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));
     match decision.needed_s.filter(|seconds| *seconds < 86_400.0) {
         Some(seconds) => {
             let time = human((1.2 * seconds).max(1.2 * decision.elapsed_s));
-            format!("{ended}; about {time} needed (--time {}), or a smaller case or a quieter machine{region}", time.replace(' ', ""))
+            format!(
+                "{ended}; about {time} needed (--time {}), or a smaller case or a quieter machine{region}",
+                time.replace(' ', "")
+            )
         }
         None => format!("{ended}; more time would hardly decide it{region}"),
     }
@@ -91,8 +96,12 @@ fn digits(share: f64) -> String {
 
 /// Why there is no decision at all.
 pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
-    let needed = needed_s.map_or_else(String::new, |seconds| format!("; two take about {}", human(seconds)));
-    format!("{} are not enough for two blocks of fresh processes{needed}; give it more --time, or choose a smaller case", human(budget_s))
+    let time = human(1.2 * needed_s.unwrap_or(8.0 * budget_s)).replace(' ', "");
+    let fewest = needed_s.map_or_else(String::new, |seconds| format!(", which take about {}", human(seconds)));
+    format!(
+        "{} are not enough for the fewest blocks of fresh processes that can decide{fewest}; give it --time {time}, or choose a smaller case",
+        human(budget_s)
+    )
 }
 
 /// A time as `--time` takes it.
@@ -125,14 +134,18 @@ mod tests {
         };
         assert_eq!(of(0.99, 1.0204), "no difference above 2.1 %, at 99 %");
         assert_eq!(of(0.8, 1.02), "no difference above 25 %, at 99 %");
+        assert_eq!(of(0.4, 1.02), "no difference above 2.5x, at 99 %");
+        assert_eq!(of(0.001, 1.02), "nothing is excluded yet");
         assert_eq!(of(0.0, f64::INFINITY), "nothing is excluded yet");
     }
 
     #[test]
     fn times_read_as_they_are_given() {
-        for (seconds, expected) in [(0.42, "0.5 s"), (20.0, "20 s"), (119.2, "120 s"), (300.0, "5 min"), (9000.0, "3 h")] {
+        for (seconds, expected) in
+            [(0.42, "0.5 s"), (20.0, "20 s"), (119.2, "120 s"), (300.0, "5 min"), (9000.0, "3 h")]
+        {
             assert_eq!(human(seconds), expected);
         }
-        assert!(too_little(2.0, Some(7.0)).contains("two take about 7.0 s"));
+        assert!(too_little(20.0, Some(30.0)).contains("which take about 30 s; give it --time 36s"));
     }
 }

@@ -128,7 +128,9 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, expected) in [("20s", 20.0), ("20", 20.0), ("1.5 s", 1.5), ("500ms", 0.5), ("5m", 300.0), ("1h", 3600.0)] {
+        for (text, expected) in
+            [("20s", 20.0), ("20", 20.0), ("1.5 s", 1.5), ("500ms", 0.5), ("5m", 300.0), ("1h", 3600.0)]
+        {
             assert_eq!(seconds(text), Ok(expected), "{text}");
         }
         for text in ["", "0", "-5s", "0s", "soon", "20 parsecs", "nan", "inf", "1e9", "s", "10ms", "25h"] {

@@ -145,7 +145,9 @@ fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &Certificate, int
         output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not kept"));
     } else if let Some(planned) = certificate.planned {
         let kept = if chosen { "not kept: it is about a choice of trials" } else { "kept for what was decided" };
-        output::note(&format!("the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"));
+        output::note(&format!(
+            "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
+        ));
     }
     if !interrupted && !chosen && decisions > 0 {
         output::cache("selfcheck", here, certificate);
