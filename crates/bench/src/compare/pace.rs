@@ -6,7 +6,7 @@
 
 use ellwand_core::stats::{Change, Course, Difference, Estimate, Guess, StatsError, Variances, mean_interval, outlook};
 
-use super::{Decision, Spent, Terms};
+use super::{Spent, Terms};
 
 /// Blocks that show what scatters.
 pub(super) const FIRST: usize = 2;
@@ -62,8 +62,8 @@ pub(super) struct Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// The next block, after a look that gave `decision`, or between looks.
-    pub(super) fn next(&self, decision: Option<&Decision>) -> Result<Next, StatsError> {
+    /// The next block; `suspicious` if a side question was so at the last look.
+    pub(super) fn next(&self, suspicious: bool) -> Result<Next, StatsError> {
         let left_s = self.terms.budget_s - self.spent.gone_s;
         if self.soonest_s() > left_s {
             return Ok(Next::End);
@@ -76,7 +76,7 @@ impl Pace<'_> {
         if self.blocks.len() >= SIX && gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
             return Ok(Next::End);
         }
-        if decision.is_some_and(|decision| decision.suspicious(self.terms.rule.rope())) {
+        if suspicious {
             return Ok(Next::Block(Rounds::Many));
         }
         let rounds = course.leg(Guess::Likely).map_or_else(|| course.best_rounds(), |leg| leg.rounds);

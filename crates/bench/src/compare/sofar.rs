@@ -60,7 +60,7 @@ pub(crate) fn over_blocks(
     };
     let looks = terms.rule.spending().looks();
     let most = looks.last().copied().unwrap_or(0);
-    let mut rounds = Rounds::Usual;
+    let (mut rounds, mut suspicious) = (Rounds::Usual, false);
     loop {
         let left_s = terms.budget_s - sofar.spent.gone_s;
         match take(&mut coin, Ask { rounds, left_s }) {
@@ -69,13 +69,14 @@ pub(crate) fn over_blocks(
         }
         let look = looks.contains(&sofar.blocks.len());
         let decision = if look { Some(sofar.decide(End::Planned)?) } else { None };
-        if let Some(decision) = decision.as_ref()
-            && (sofar.blocks.len() >= most || decision.stands(terms.bar()))
-        {
-            return Ok(decision.clone());
+        if let Some(decision) = decision {
+            if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
+                return Ok(decision);
+            }
+            suspicious = decision.suspicious(terms.rule.rope());
         }
         let pace = sofar.pace();
-        match pace.next(decision.as_ref())? {
+        match pace.next(suspicious)? {
             Next::Block(next) => rounds = next,
             Next::End => return sofar.end(End::Hopeless),
         }

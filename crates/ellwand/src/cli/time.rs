@@ -9,6 +9,10 @@ use ellwand_core::stats::Change;
 use super::args::CompareArgs;
 use super::verdict::percent;
 
+/// The usual time of a case and of all, in seconds.
+const CASE_S: f64 = 20.0;
+const TOTAL_S: f64 = 300.0;
+
 /// The time of all cases.
 pub(super) struct Clock {
     begin: Instant,
@@ -20,7 +24,9 @@ pub(super) struct Clock {
 impl Clock {
     /// Starts the time for `cases` cases.
     pub(super) fn start(args: &CompareArgs, cases: usize) -> Self {
-        Self { begin: Instant::now(), case_s: args.time, total_s: args.total_time, cases }
+        let case_s = args.time.unwrap_or(CASE_S);
+        let total_s = args.total_time.unwrap_or(TOTAL_S.max(case_s));
+        Self { begin: Instant::now(), case_s, total_s, cases }
     }
 
     /// What the user may expect, before the first case.
@@ -105,7 +111,7 @@ pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
 }
 
 /// A time as `--time` takes it.
-fn human(seconds: f64) -> String {
+pub(super) fn human(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{:.1} s", (s * 10.0).ceil() / 10.0),
         s if s < 120.0 => format!("{:.0} s", s.ceil()),

@@ -142,11 +142,8 @@ fn moments(decision: &Decision, name: &str) -> String {
 
 /// What keeps the same fastest times from being called the same, and what would decide it.
 fn unsettled(decision: &Decision, name: &str, candidate: &str) -> String {
-    let done = decision.blocks.len();
-    // Where the question itself is all but answered, half as many blocks again are worth a try.
-    let more = more(&side_change(decision, name)).unwrap_or(done / 2).max(1);
-    let moments = moments(decision, name);
-    format!("but the slow moments of {candidate} are not settled: {moments}; --blocks {} would tell more", done + more)
+    let (moments, time) = (moments(decision, name), time::human(3.0 * decision.elapsed_s).replace(' ', ""));
+    format!("but the slow moments of {candidate} are not settled: {moments}; more time (--time {time}) may settle them")
 }
 
 /// Notes to a verdict, in sentences.
