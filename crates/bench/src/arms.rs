@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
 use crate::compare::{
-    ARMS, BASELINE, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Taken, Terms, over_blocks,
+    ARMS, Ask, BASELINE, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent, Taken, Terms, over_blocks,
 };
 use crate::sample::Slot;
 use crate::settings::SLOT_NS;
@@ -72,8 +72,8 @@ pub struct Sides {
     pub parallelism: [Parallelism; 2],
 }
 
-/// Compares two implementations until the verdict is final or the blocks are used up. Calls `on_block` with the number
-/// of finished blocks and the maximum.
+/// Compares two implementations until the verdict is final or the time is used up. Calls `on_block` after every block
+/// with the seconds since the beginning and those that the comparison is expected to take in all.
 ///
 /// # Errors
 /// See [`NoDecision`]; all workers have ended by then.
@@ -81,11 +81,12 @@ pub fn compare(
     sides: &Sides,
     terms: &Terms,
     interrupt: &AtomicBool,
-    on_block: &mut dyn FnMut(usize, usize),
+    on_block: &mut dyn FnMut(f64, f64),
 ) -> Result<Decision, NoDecision> {
     let mut arms = Arms {
         sides,
         known: Known::default(),
+        begin: Instant::now(),
         start_s: START_S,
         blocks: 0,
         limits: terms.limits,
@@ -94,7 +95,7 @@ pub fn compare(
         readings: Default::default(),
         settling: Default::default(),
     };
-    let mut decision = over_blocks(terms, on_block, &mut |coin, rounds| arms.block(coin, rounds))?;
+    let mut decision = over_blocks(terms, on_block, &mut |coin, ask| arms.block(coin, ask))?;
     decision.what_ran = arms.what_ran;
     decision.readings = arms.readings;
     decision.settling = arms.settling;
@@ -104,6 +105,8 @@ pub fn compare(
 struct Arms<'a> {
     sides: &'a Sides,
     known: Known,
+    /// When the comparison began.
+    begin: Instant,
     /// Mean time to start and end the processes of a block so far, in seconds.
     start_s: f64,
     blocks: u32,
@@ -118,8 +121,9 @@ impl Arms<'_> {
     /// Takes the next block that counts. Without settling curves, the first block shows whether both sides have
     /// comparable slot shapes; if not, it is discarded and both get new shapes. The decision depends on the speed ratio
     /// but not on which side is the candidate, so the coin stays fair.
-    fn block(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds) -> Result<Taken, NoDecision> {
-        let (taken, opened) = self.take(coin, wanted)?;
+    fn block(&mut self, coin: &mut ChaCha8Rng, ask: Ask) -> Result<Taken, NoDecision> {
+        let end = self.begin.elapsed().as_secs_f64() + ask.left_s;
+        let (taken, opened) = self.take(coin, ask.rounds, end)?;
         if self.blocks > 1 || self.settling.iter().any(Option::is_some) {
             return Ok(taken);
         }
@@ -129,7 +133,7 @@ impl Arms<'_> {
         });
         let Some(alike) = shapes::alike(seen, SLOT_NS) else { return Ok(taken) };
         self.keep(alike);
-        Ok(self.take(coin, wanted)?.0)
+        Ok(self.take(coin, ask.rounds, end)?.0)
     }
 
     /// Sets the slot shapes of both sides for the following blocks.
@@ -166,16 +170,27 @@ impl Arms<'_> {
         Ok(())
     }
 
-    fn take(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds) -> Result<(Taken, Vec<Opened>), NoDecision> {
+    /// Ends a block that has no slots when its time is up.
+    fn in_time(&self, end: f64) -> Result<(), NoDecision> {
+        if self.begin.elapsed().as_secs_f64() > end { Err(NoDecision::OutOfTime(None)) } else { Ok(()) }
+    }
+
+    /// Takes a block; it must end `end` seconds after the comparison began.
+    fn take(&mut self, coin: &mut ChaCha8Rng, wanted: Rounds, end: f64) -> Result<(Taken, Vec<Opened>), NoDecision> {
         let begin = Instant::now();
         let specs = [self.sides.baseline.clone(), self.sides.candidate.clone(), self.sides.baseline.clone()];
-        let mut block = Block::open(&specs, &mut self.known, self.limits, coin, self.interrupt)?;
+        // A process that does not get ready in time is ended.
+        let left = Duration::try_from_secs_f64(end - self.begin.elapsed().as_secs_f64()).unwrap_or(Duration::MAX);
+        let limits = Limits { open: self.limits.open.min(left), ..self.limits };
+        let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt)?;
+        self.in_time(end)?;
         for (arm, name) in ARMS.into_iter().enumerate() {
             block.state(arm).map_err(|outcome| ended(name, outcome))?;
         }
         let settling = Instant::now();
         self.settle(&mut block, &specs, coin)?;
         let settling = settling.elapsed();
+        self.in_time(end)?;
         let mut slots = [Slot::whole(1, 0); ARMS.len()];
         let mut all = Vec::new();
         for (arm, slot) in slots.iter_mut().enumerate() {
@@ -200,17 +215,21 @@ impl Arms<'_> {
         let (rounds, enough, longest) = match wanted {
             Rounds::Usual => (usual, ENOUGH_ROUNDS, LONG_BLOCK),
             Rounds::Many => (many, LONGER * ENOUGH_ROUNDS, LONGEST_BLOCK),
-            Rounds::About(rounds) => ((rounds as u64).clamp(usual, many), ENOUGH_ROUNDS, LONGEST_BLOCK),
+            Rounds::About(rounds) => ((rounds as u64).max(LONG_ROUNDS), LONG_ROUNDS, Duration::MAX),
         };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
         let start = Instant::now();
         for round in 0..rounds {
-            if round >= enough && start.elapsed() > longest {
+            let late = self.begin.elapsed().as_secs_f64() > end;
+            if round >= enough && start.elapsed() > longest || late && round >= fewest.min(rounds) {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
+                if self.begin.elapsed().as_secs_f64() > end {
+                    break;
+                }
                 // Long runs are few, so the last one also serves for the final check.
                 let judged = long && round + 1 == rounds;
                 match block.slot(arm, judged)? {
@@ -222,6 +241,12 @@ impl Arms<'_> {
             }
         }
         let in_rounds = start.elapsed();
+        // The time ended within a round, so the round does not count.
+        let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
+        samples.iter_mut().for_each(|samples| samples.truncate(whole));
+        if (whole as u64) < fewest.min(rounds) {
+            return Err(NoDecision::OutOfTime(None));
+        }
         let judged = block.all_again()?;
         if let Some(gone) = judged.iter().position(Option::is_none) {
             return Err(now_ended(&block, gone, ARMS[gone]));
@@ -231,10 +256,12 @@ impl Arms<'_> {
             self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
         }
         block.close();
-        let spent_s = [begin.elapsed() - in_rounds - settling, in_rounds].map(|time| time.as_secs_f64());
+        let [start_s, rounds_s, gone_s] =
+            [begin.elapsed() - in_rounds - settling, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
         self.blocks += 1;
-        self.start_s += (spent_s[0] - self.start_s) / f64::from(self.blocks);
-        Ok((Taken { samples, basis: Choice::BySamples(self.sides.parallelism), spent_s }, all))
+        self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
+        let spent = Spent { start_s, rounds_s, gone_s, usual: usual as f64 };
+        Ok((Taken { samples, basis: Choice::BySamples(self.sides.parallelism), spent }, all))
     }
 }
 

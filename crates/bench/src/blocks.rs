@@ -2,6 +2,8 @@
 //! take slots in turn, and each answer is checked again at the end. The blocks of an implementation become one
 //! measurement.
 
+use std::time::Instant;
+
 use ellwand_core::case::Case;
 use ellwand_core::error::InputError;
 use ellwand_core::record::{Basis, Measurement, Outcome, Sample, Settling};
@@ -28,9 +30,15 @@ pub struct Blocks<'a> {
     pub blocks: u32,
     /// Time limits for answers.
     pub limits: Limits,
+    /// Seconds after which a cell takes no further process, and no further round if each implementation has a sample.
+    pub budget_s: f64,
     /// Arrays given by the user, as named on the command line; the workers read them.
     pub given: Vec<String>,
 }
+
+/// An implementation is slow if one of its slots takes more than this share of the time for the cell. It is measured once:
+/// in one process, one slot.
+const SLOW: f64 = 1.0 / 30.0;
 
 /// The state of one implementation across blocks.
 #[derive(Default)]
@@ -42,6 +50,10 @@ struct Row {
     /// True if slots of its last process still started slow although the settling time was known.
     unsettled: bool,
     ended: Option<Outcome>,
+    /// True if it is measured only once.
+    slow: bool,
+    /// Processes measured.
+    processes: u32,
 }
 
 impl Blocks<'_> {
@@ -56,15 +68,20 @@ impl Blocks<'_> {
         };
         let mut coin = ChaCha8Rng::seed_from_u64(self.instrument.seed ^ case.digest().rotate_left(17));
         let mut rows: Vec<Row> = cell.implementations.iter().map(|_| Row::default()).collect();
+        let begin = Instant::now();
         for block in 0..self.blocks {
-            let taking: Vec<usize> = (0..rows.len()).filter(|index| rows[*index].ended.is_none()).collect();
-            if taking.is_empty() {
+            let gone_s = begin.elapsed().as_secs_f64();
+            // Not if the next process would end after the time.
+            let late = gone_s + gone_s / f64::from(block.max(1)) > self.budget_s;
+            let takes = |row: &Row| row.ended.is_none() && !(row.slow && block > 0);
+            let taking: Vec<usize> = (0..rows.len()).filter(|index| takes(&rows[*index])).collect();
+            if taking.is_empty() || late && block > 0 {
                 break;
             }
             if let Some(first) = taking.first() {
                 on_event(Event::Checking(&cell.implementations[*first].name));
             }
-            self.one(block, cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
+            self.one((block, begin), cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
         }
         Ok(cell.implementations.iter().zip(rows).map(|(of, row)| self.finish(cell, &case, of, row)).collect())
     }
@@ -97,7 +114,7 @@ impl Blocks<'_> {
     #[allow(clippy::too_many_arguments)]
     fn one(
         &self,
-        block: u32,
+        (block, begin): (u32, Instant),
         cell: &Cell,
         taking: &[usize],
         rows: &mut [Row],
@@ -110,7 +127,9 @@ impl Blocks<'_> {
         open.settle(&specs, known, coin, self.instrument.settings.slot_min_ns)?;
         let shares: Vec<Option<u32>> = (0..taking.len())
             .map(|arm| {
-                open.state(arm).ok().map(|opened| self.instrument.share(opened.slot).div_ceil(self.blocks.max(1)))
+                let opened = open.state(arm).ok()?;
+                let share = self.instrument.share(opened.slot).div_ceil(self.blocks.max(1));
+                Some(if self.is_slow(opened) { 1 } else { share })
             })
             .collect();
         let planned = shares.iter().flatten().copied().max().unwrap_or(0);
@@ -130,7 +149,8 @@ impl Blocks<'_> {
                 alive().map(|(taken, _)| taken.iter().map(|sample| Basis::Fastest.seconds(sample)).collect()).collect();
             let overtime = overtime(alive(), &self.instrument.settings, self.blocks);
             let progress = Progress { rounds: round + 1, planned, seconds: &seconds, overtime };
-            if seconds.is_empty() || stopped(&progress).is_some() {
+            let late = begin.elapsed().as_secs_f64() > self.budget_s && seconds.iter().all(|taken| !taken.is_empty());
+            if seconds.is_empty() || late || stopped(&progress).is_some() {
                 break;
             }
         }
@@ -140,6 +160,8 @@ impl Blocks<'_> {
             match (open.state(arm), judged) {
                 (Ok(opened), Some(judged)) => {
                     row.samples.append(&mut samples[arm]);
+                    row.slow = self.is_slow(opened);
+                    row.processes += 1;
                     row.opened.get_or_insert_with(|| opened.clone());
                     row.settling = known.settling.get(&specs[arm].key()).cloned();
                     row.unsettled = judged.unsettled;
@@ -157,6 +179,10 @@ impl Blocks<'_> {
         }
         open.close();
         Ok(())
+    }
+
+    fn is_slow(&self, opened: &Opened) -> bool {
+        opened.slot.cost_ns as f64 * 1e-9 > SLOW * self.budget_s
     }
 
     /// Notes the block in a failure that only some processes hit.
@@ -207,6 +233,10 @@ impl Blocks<'_> {
         }
         measurement.warnings.extend(crate::sample::remarks(&row.samples));
         measurement.warnings.extend((row.unsettled && self.blocks > 1).then(|| settle::UNSETTLED.to_string()));
+        if row.processes < self.blocks {
+            let why = if row.slow { "it is slow" } else { "the time for the case was up" };
+            measurement.warnings.push(format!("{why}: measured in {} of {} processes", row.processes, self.blocks));
+        }
         measurement.sampled(row.samples);
         measurement.settling = row.settling;
         measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ellwand_core::device::{CpuScope, Device};
 use ellwand_core::record::{Outcome, Sample};
@@ -16,7 +16,7 @@ use ellwand_core::verdict::Verdict;
 use rand::seq::SliceRandom;
 
 use crate::check::plain;
-use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Taken, Terms, over_blocks};
+use crate::compare::{ARMS, Basis, Choice, Decision, NoDecision, Spent, Taken, Terms, over_blocks};
 use crate::cpu::{Cpu, children_cpu_ns};
 use crate::guard::Guard;
 
@@ -34,26 +34,33 @@ pub fn compare(
     same_output: bool,
     terms: &Terms,
     interrupt: &AtomicBool,
-    on_block: &mut dyn FnMut(usize, usize),
+    on_block: &mut dyn FnMut(f64, f64),
 ) -> Result<Decision, NoDecision> {
     let arms = [commands[0], commands[1], commands[0]];
     // Both commands join the guard's group, so anything that they leave running is killed with it.
     let guard = Guard::start().map_err(|error| failed(0, format!("sh could not be started: {error}")))?;
     let runner = Runner { guard: &guard, limit: terms.limits.open, interrupt };
     runner.judged(commands, same_output)?;
-    let decision = over_blocks(terms, on_block, &mut |coin, _| {
+    let begin = Instant::now();
+    let decision = over_blocks(terms, on_block, &mut |coin, ask| {
+        let start = Instant::now();
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for round in 0..RUNS {
             let mut order: Vec<usize> = (0..arms.len()).collect();
             order.shuffle(coin);
             for (position, arm) in order.into_iter().enumerate() {
+                if start.elapsed().as_secs_f64() > ask.left_s {
+                    return Err(NoDecision::OutOfTime(None));
+                }
                 let sample = runner.timed(arms[arm]);
                 check(interrupt)?;
                 let sample = sample.map_err(|error| failed(arm, error))?;
                 samples[arm].push(Sample { round: round as u32, position: position as u32, ..sample });
             }
         }
-        Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent_s: [0.0; 2] })
+        let [rounds_s, gone_s] = [start.elapsed(), begin.elapsed()].map(|time| time.as_secs_f64());
+        let spent = Spent { start_s: 0.0, rounds_s, gone_s, usual: RUNS as f64 };
+        Ok(Taken { samples, basis: Choice::Fixed(Basis::Shortest, Basis::Wall), spent })
     })?;
     if same_output {
         runner.judged(commands, same_output)?;

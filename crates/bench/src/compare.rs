@@ -7,33 +7,27 @@
 //! The second copy of the baseline is a live control. If it differs from the first, the machine or the program is too
 //! unstable for any verdict, and the verdict is withheld.
 
-use std::time::Instant;
+mod pace;
+mod sofar;
 
 use ellwand_core::implementation::Parallelism;
 use ellwand_core::reading::Reading;
 pub use ellwand_core::record::Basis;
 use ellwand_core::record::{Outcome, Sample, Settling};
-use ellwand_core::stats::{
-    Change, Difference, LOOKS, Rule, StatsError, best_rounds, block_scatter, block_value, decide, evidence,
-    mean_interval, median,
-};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use ellwand_core::stats::{Change, Difference, LOOKS, Rule, StatsError};
 
-use crate::beside::{self, Beside, QUESTIONS, Side};
-use crate::cpu::clock_step_ns;
+use crate::beside::{self, QUESTIONS, Side};
 use crate::measure::Interrupted;
 use crate::worker::Limits;
+
+pub(crate) use pace::{Ask, Rounds};
+pub(crate) use sofar::over_blocks;
 
 pub(crate) const BASELINE: usize = 0;
 pub(crate) const CANDIDATE: usize = 1;
 pub(crate) const CONTROL: usize = 2;
 /// Names of the arms in messages.
 pub(crate) const ARMS: [&str; 3] = ["the baseline", "the candidate", "the second copy of the baseline"];
-
-/// Resolution of a device clock, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime
-/// API, `cudaEventElapsedTime`).
-const DEVICE_STEP_NS: f64 = 500.0;
 
 /// The rules of a comparison, fixed before its first block.
 #[derive(Debug, Clone)]
@@ -48,6 +42,8 @@ pub struct Terms {
     pub coin: u64,
     /// Number of cases in the report, including this one.
     cases: usize,
+    /// Seconds that a decision may take; infinite for no limit.
+    pub budget_s: f64,
 }
 
 impl Terms {
@@ -60,7 +56,7 @@ impl Terms {
         let looks = looks(most);
         let rule = Rule::new(rope, alpha, &looks)?;
         let side_rule = Rule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
-        Ok(Self { rule, side_rule, limits, coin, cases: 1 })
+        Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY })
     }
 
     /// These terms for one of `cases` in a report. A difference is called only if its evidence survives e-BH over all
@@ -68,6 +64,12 @@ impl Terms {
     #[must_use]
     pub fn among(self, cases: usize) -> Self {
         Self { cases: cases.max(1), ..self }
+    }
+
+    /// These terms with at most `seconds` for the decision.
+    #[must_use]
+    pub fn within(self, seconds: f64) -> Self {
+        Self { budget_s: seconds, ..self }
     }
 
     /// The e-value needed for a final call (`stats::ebh` with a single discovery among the cases). A single case needs
@@ -89,15 +91,6 @@ fn looks(most: Option<usize>) -> Vec<usize> {
     looks
 }
 
-/// Time spanned by the reading that a slot's time comes from, in nanoseconds; covers several iterations.
-fn span_ns(basis: Basis, sample: &Sample) -> f64 {
-    let parts = match basis {
-        Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
-        _ => 1,
-    };
-    basis.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
-}
-
 /// The values of one block: natural logarithms of candidate over baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockValue {
@@ -111,6 +104,21 @@ pub struct BlockValue {
     pub p90: f64,
     /// Ratio of the mean slots.
     pub mean: f64,
+    /// Weight of the block in the interval of the ratio.
+    pub weight: f64,
+    /// Factor on the bet on its sign.
+    pub bet: f64,
+}
+
+/// Why a comparison ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    /// The answer is final, or all planned blocks were taken.
+    Planned,
+    /// The time was used up.
+    Budget,
+    /// The forecast was that the time would not be enough.
+    Hopeless,
 }
 
 /// The overall answer of a comparison.
@@ -162,6 +170,10 @@ pub struct Decision {
     pub samples: [Vec<Sample>; 3],
     /// Duration of the comparison, in seconds.
     pub elapsed_s: f64,
+    /// Why it ended there.
+    pub end: End,
+    /// Forecast of the seconds that a decision takes in all, if nothing is decided; infinite if no time is enough.
+    pub needed_s: Option<f64>,
 }
 
 /// Why a comparison has no decision.
@@ -176,6 +188,9 @@ pub enum NoDecision {
         /// Its outcome.
         outcome: Outcome,
     },
+    /// The time is not enough for two blocks, or for the fewest that can decide: these take about this many seconds, if
+    /// known.
+    OutOfTime(Option<f64>),
     /// The statistics rejected the values.
     Stats(StatsError),
 }
@@ -198,8 +213,21 @@ pub(crate) struct Taken {
     pub(crate) samples: [Vec<Sample>; 3],
     /// How to choose the judged times; the same in every block.
     pub(crate) basis: Choice,
-    /// Seconds outside the rounds (starting, checking and ending processes), and in them; zeros if not measured.
-    pub(crate) spent_s: [f64; 2],
+    /// What the block cost.
+    pub(crate) spent: Spent,
+}
+
+/// What a block cost, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent {
+    /// Starting, checking and ending the processes; 0 if blocks have a fixed number of rounds.
+    pub(crate) start_s: f64,
+    /// All rounds.
+    pub(crate) rounds_s: f64,
+    /// Since the comparison began.
+    pub(crate) gone_s: f64,
+    /// Rounds of a block of usual length.
+    pub(crate) usual: f64,
 }
 
 /// How the judged times are chosen.
@@ -222,77 +250,6 @@ impl Choice {
     }
 }
 
-/// How many rounds the next block should have.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Rounds {
-    /// Enough that slots take about as long as starting the processes on a quiet machine.
-    Usual,
-    /// Many, to catch rare events.
-    Many,
-    /// About this many, because the rounds scatter.
-    About(f64),
-}
-
-/// The state carried from block to block.
-struct Sofar {
-    /// Which times are judged, by the main question and by the side questions.
-    basis: (Basis, Basis),
-    blocks: Vec<BlockValue>,
-    beside: Beside,
-    samples: [Vec<Sample>; 3],
-    times: [Vec<f64>; 2],
-    disturbed: [u64; 2],
-    /// For each block with enough rounds, how much its value scatters because of them ([`block_scatter`]), and their
-    /// number.
-    scatter: Vec<(f64, f64)>,
-    /// Seconds outside the rounds of all blocks, in them, and the number of rounds.
-    spent_s: [f64; 2],
-    rounds: usize,
-}
-
-/// Take more rounds only if the best number exceeds the mean so far by more than this factor.
-const WORTH: f64 = 1.5;
-
-/// Decides over the blocks that `take` provides until the verdict is final or the blocks are used up. `take` receives
-/// the number of rounds wanted: more if a slow mode is suspected, or if blocks scatter because their rounds do.
-pub(crate) fn over_blocks(
-    terms: &Terms,
-    on_block: &mut dyn FnMut(usize, usize),
-    take: &mut dyn FnMut(&mut ChaCha8Rng, Rounds) -> Result<Taken, NoDecision>,
-) -> Result<Decision, NoDecision> {
-    let start = Instant::now();
-    let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
-    let mut sofar = Sofar {
-        basis: (Basis::Wall, Basis::Wall),
-        blocks: Vec::new(),
-        beside: Beside::default(),
-        samples: Default::default(),
-        times: Default::default(),
-        disturbed: [0; 2],
-        scatter: Vec::new(),
-        spent_s: [0.0; 2],
-        rounds: 0,
-    };
-    let looks = terms.rule.spending().looks();
-    let most = looks.last().copied().unwrap_or(0);
-    let mut rounds = Rounds::Usual;
-    loop {
-        sofar.add(&take(&mut coin, rounds)?)?;
-        on_block(sofar.blocks.len(), most);
-        if looks.contains(&sofar.blocks.len()) {
-            let decision = sofar.decide(terms, start.elapsed().as_secs_f64())?;
-            if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
-                return Ok(decision);
-            }
-            rounds = if decision.suspicious(terms.rule.rope()) {
-                Rounds::Many
-            } else {
-                sofar.worth(&decision.change, terms.rule.rope())
-            };
-        }
-    }
-}
-
 impl Decision {
     /// True if more blocks would not change the answer, given that a difference needs evidence of `bar`.
     fn stands(&self, bar: f64) -> bool {
@@ -309,119 +266,6 @@ impl Decision {
     /// not rounds.
     fn suspicious(&self, rope: f64) -> bool {
         self.change.ratio <= 1.0 + rope && self.sides.iter().any(|side| side.suspicious)
-    }
-}
-
-impl Sofar {
-    /// Chooses the number of rounds that decides soonest. More rounds help while nothing is decided and blocks scatter
-    /// more because of their own rounds (neighbours competing for memory) than between processes, given what each
-    /// costs. The choice may depend on earlier blocks: given them, the sign of the next block is still a fair coin.
-    fn worth(&self, change: &Change, rope: f64) -> Rounds {
-        // A ratio already beyond the region only lacks evidence, which comes from blocks, not rounds.
-        let shown = change.low > 1.0 + rope || change.high < 1.0 / (1.0 + rope);
-        if !matches!(change.difference, Difference::Undecided { .. }) || shown || self.scatter.is_empty() {
-            return Rounds::Usual;
-        }
-        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
-        let blocks = main.len() as f64;
-        // Any confidence level will do: only the standard deviation is used.
-        let all = mean_interval(&main, 0.99).map_or(f64::NAN, |interval| interval.sd.powi(2));
-        let count = self.scatter.len() as f64;
-        let of_rounds = self.scatter.iter().map(|(scatter, _)| scatter * scatter).sum::<f64>() / count;
-        let within = self.scatter.iter().map(|(scatter, rounds)| scatter * scatter * rounds).sum::<f64>() / count;
-        let [start, each] = [self.spent_s[0] / blocks, self.spent_s[1] / self.rounds.max(1) as f64];
-        match best_rounds(within, all - of_rounds, start, each) {
-            Some(best) if best > WORTH * self.rounds as f64 / blocks => Rounds::About(best),
-            _ => Rounds::Usual,
-        }
-    }
-
-    fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
-        let Taken { samples, basis, spent_s } = taken;
-        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        self.rounds += samples[BASELINE].len();
-        self.spent_s = [self.spent_s[0] + spent_s[0], self.spent_s[1] + spent_s[1]];
-        for (kept, samples) in self.samples.iter_mut().zip(samples) {
-            kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
-        }
-        let basis = basis.of(&self.samples);
-        if basis == self.basis {
-            self.value(samples)?;
-        } else {
-            // The basis changed: recompute all blocks on the new one.
-            self.basis = basis;
-            (self.blocks, self.beside, self.times, self.scatter) = Default::default();
-            for block in 0..=block {
-                let of = |samples: &Vec<Sample>| samples.iter().filter(|s| s.block == block).copied().collect();
-                let samples: [Vec<Sample>; 3] = self.samples.each_ref().map(of);
-                self.value(&samples)?;
-            }
-        }
-        for sample in samples.iter().flatten() {
-            self.disturbed[0] += u64::from(sample.switches.is_some_and(|switches| switches > 0));
-            self.disturbed[1] += 1;
-        }
-        Ok(())
-    }
-
-    /// Computes the values of one block.
-    fn value(&mut self, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
-        let (basis, beside) = self.basis;
-        let main = samples.each_ref().map(|samples| basis.values(samples));
-        let slots = samples.each_ref().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect());
-        let [median, p90, mean] = self.beside.add(&slots)?;
-        self.blocks.push(BlockValue {
-            main: block_value(&main[BASELINE], &main[CANDIDATE])?,
-            control: block_value(&main[BASELINE], &main[CONTROL])?,
-            median,
-            p90,
-            mean,
-        });
-        let scatter = block_scatter(&main[BASELINE], &main[CANDIDATE]);
-        self.scatter.extend(scatter.map(|scatter| (scatter, main[BASELINE].len() as f64)));
-        for (times, samples) in self.times.iter_mut().zip(samples) {
-            times.extend(samples.iter().map(|sample| basis.seconds(sample)));
-        }
-        Ok(())
-    }
-
-    /// A time of a few clock steps is known only to one step, with the same bias in every block: the fastest of several
-    /// parts nearly always starts and ends where rounding favours it.
-    fn grain(&self) -> f64 {
-        let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
-        let grains = self.samples.iter().filter_map(|samples| {
-            let grains: Vec<f64> =
-                samples.iter().map(|sample| step_of(sample) / span_ns(self.basis.0, sample).max(1.0)).collect();
-            median(&grains)
-        });
-        grains.fold(0.0, f64::max)
-    }
-
-    fn decide(&self, terms: &Terms, elapsed_s: f64) -> Result<Decision, NoDecision> {
-        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
-        let control: Vec<f64> = self.blocks.iter().map(|block| block.control).collect();
-        let grain = self.grain();
-        let change = decide(&main, &terms.rule)?.known_to(grain, &terms.rule);
-        let control = decide(&control, &terms.rule)?.known_to(grain, &terms.rule);
-        let sides = self.beside.answers(&terms.side_rule)?;
-        Ok(Decision {
-            call: call(&change, &control, &sides, terms.rule.rope()),
-            change,
-            control,
-            side_evidence: beside::all_evidence(&sides),
-            sides,
-            basis: self.basis.0,
-            seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
-            evidence: evidence(&main, terms.rule.rope())?.either(),
-            grain,
-            blocks: self.blocks.clone(),
-            disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
-            what_ran: Default::default(),
-            readings: Default::default(),
-            settling: Default::default(),
-            samples: self.samples.clone(),
-            elapsed_s,
-        })
     }
 }
 

@@ -15,6 +15,8 @@ pub mod compare;
 mod counters;
 pub mod cpu;
 mod crossing;
+#[cfg(test)]
+mod efficiency;
 pub mod environment;
 #[cfg(test)]
 mod error_rates;

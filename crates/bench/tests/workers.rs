@@ -179,7 +179,8 @@ fn measure(
         resolutions: Default::default(),
     };
     let limits = Limits { open: Duration::from_secs(20), slot: Duration::from_secs(1) };
-    let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, given: Vec::new() };
+    let budget_s = f64::INFINITY;
+    let blocks = Blocks { instrument: &instrument, launch, blocks: 3, limits, budget_s, given: Vec::new() };
     blocks.measure(&cell(&registry, implementations), on_event)
 }
 

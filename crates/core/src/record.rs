@@ -29,7 +29,7 @@ mod spans;
 
 pub use basis::{Basis, LONG_RUN_S, cpu_is_time};
 pub use certificate::{Certificate, Planted, SlowMode};
-pub use comparison::{Arm, BlockValues, Comparison, Ended};
+pub use comparison::{Arm, BlockValues, Comparison, Ended, Spending};
 pub use read::{Record, RecordError, line, parse};
 pub use seal::seal;
 pub use settling::Settling;

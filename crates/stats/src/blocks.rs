@@ -18,7 +18,7 @@ pub fn block_value(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsErro
 }
 
 /// ln(candidate / baseline) of every round.
-fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsError> {
+pub(super) fn log_ratios(baseline: &[f64], candidate: &[f64]) -> Result<Vec<f64>, StatsError> {
     if baseline.len() != candidate.len() {
         return Err(StatsError::Unpaired { baseline: baseline.len(), candidate: candidate.len() });
     }

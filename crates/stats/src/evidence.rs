@@ -166,12 +166,17 @@ impl Wager {
 
 /// Extrapolation of the capital of one direction.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outlook {
+pub struct Outlook {
     ln_stakes: [f64; STAKES.len()],
     rates: [f64; STAKES.len()],
 }
 
 impl Outlook {
+    /// The same capital with other expected gains.
+    pub(super) fn with(self, rates: [f64; STAKES.len()]) -> Self {
+        Self { rates, ..self }
+    }
+
     /// Logarithm of the capital after `more` blocks.
     pub(super) fn ln_capital(&self, more: usize) -> f64 {
         let mut ahead = self.ln_stakes;
@@ -180,6 +185,32 @@ impl Outlook {
         }
         ln_mean_exp(ahead)
     }
+}
+
+/// What the bets on `values`, scaled by `weights`, have won for a candidate slower than the region of practical
+/// equivalence `rope`, as a start for a forecast.
+///
+/// # Errors
+/// As [`evidence()`].
+pub fn outlook(values: &[f64], weights: &[f64], rope: f64) -> Result<Outlook, StatsError> {
+    let shift = shift(rope)?;
+    check_finite("block", values)?;
+    let mut wager = Wager::new();
+    for (value, weight) in values.iter().zip(weights) {
+        wager.bet(weight * (value - shift));
+    }
+    Ok(wager.outlook())
+}
+
+/// The expected gain of each stake per block, for normal blocks whose mean is `relative` standard deviations beyond the
+/// edge of the region.
+pub(super) fn expected_rates(relative: f64) -> [f64; STAKES.len()] {
+    // Thirteen equally likely standard normal values.
+    const NORMAL: [f64; 13] =
+        [-1.769, -1.198, -0.869, -0.615, -0.396, -0.194, 0.0, 0.194, 0.396, 0.615, 0.869, 1.198, 1.769];
+    let values = NORMAL.map(|z| relative + z);
+    let scale = median(&values.map(f64::abs)).unwrap_or(1.0);
+    STAKES.map(|(_, stake)| values.iter().map(|value| ln_factor(stake * value / scale)).sum::<f64>() / 13.0)
 }
 
 /// ln(1 + tanh x) = ln 2 - ln(1 + exp(-2x)), without overflow.

@@ -93,27 +93,33 @@
 
 mod blocks;
 mod clopper_pearson;
+mod course;
 mod describe;
 pub mod ebh;
 mod error;
 mod evidence;
 mod forecast;
+mod random_effects;
 mod signflip;
 mod slope;
 pub mod special;
 mod spending;
 mod verdict;
+mod within;
 
 #[cfg(test)]
 mod simulation;
 
 pub use blocks::{MeanInterval, best_rounds, block_scatter, block_value, mean_interval};
 pub use clopper_pearson::{proportion_interval, proportion_lower_bound, proportion_upper_bound};
+pub use course::{Course, Guess, Leg};
 pub use describe::{Summary, entropy_bits, geometric_mean, median, median_interval, quantile, summary};
 pub use error::StatsError;
-pub use evidence::{Capital, Evidence, evidence, fewest_blocks, weighted_evidence};
+pub use evidence::{Capital, Evidence, Outlook, evidence, fewest_blocks, outlook, weighted_evidence};
 pub use forecast::FORECAST_LIMIT;
+pub use random_effects::{Variances, weights};
 pub use signflip::{MOST_FLIPPED, SignFlip, sign_flip};
 pub use slope::{Slope, common_slope};
 pub use spending::{LOOKS, MOST_BLOCKS, Spending};
-pub use verdict::{Change, Difference, Rule, decide, decide_weighted};
+pub use verdict::{Change, Difference, Rule, Weighted, decide, decide_weighted};
+pub use within::{Estimate, Statistic, choose};

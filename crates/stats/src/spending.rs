@@ -1,16 +1,19 @@
 //! Alpha spending (Lan and DeMets 1983): several looks at a comparison without more false positives.
 //!
 //! The numbers of blocks after which a comparison may stop are fixed in advance. The looks at up to n of N blocks spend
-//! a share f(n/N) of alpha, with the Pocock-like function f(t) = ln(1 + (e - 1) t) of Lan and DeMets. It spends early,
-//! because early verdicts are worth most. The interval at look k may miss with probability a_k = alpha (f(t_k) -
-//! f(t_(k-1))). By Bonferroni's inequality all intervals of a comparison hold together with probability at least 1 -
-//! alpha, under any dependence between looks. Exact group-sequential bounds would be slightly narrower but assume joint
-//! normality.
+//! a share f(n) / f(N) of alpha, with f(n) = n / (n + 24). It spends early, because early verdicts are worth most, and
+//! keeps half for the looks beyond 24 blocks, which processes that differ by several per cent need. The interval at look
+//! k may miss with probability a_k = alpha (f(n_k) - f(n_(k-1))) / f(N). By Bonferroni's inequality all intervals of a
+//! comparison hold together with probability at least 1 - alpha, under any dependence between looks. Exact
+//! group-sequential bounds would be slightly narrower but assume joint normality.
 
 use crate::error::{StatsError, check_inside};
 
 /// The default looks, in blocks.
-pub const LOOKS: [usize; 6] = [6, 8, 12, 16, 24, 32];
+pub const LOOKS: [usize; 17] = [6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256];
+
+/// Blocks after which half of what an endless comparison may spend is spent.
+const HALF: f64 = 24.0;
 
 /// Largest number of blocks of a plan.
 pub const MOST_BLOCKS: usize = 4096;
@@ -20,6 +23,16 @@ pub const MOST_BLOCKS: usize = 4096;
 pub struct Spending {
     looks: Vec<usize>,
     alpha: f64,
+    curve: Curve,
+}
+
+/// How fast alpha is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Curve {
+    /// n / (n + 24).
+    Hyperbolic,
+    /// ln(1 + (e - 1) n / N), the Pocock-like function of Lan and DeMets, for up to 32 blocks.
+    Pocock,
 }
 
 impl Spending {
@@ -35,7 +48,13 @@ impl Spending {
         if !ascending || !in_range {
             return Err(StatsError::Looks { looks: looks.to_vec(), limit: MOST_BLOCKS });
         }
-        Ok(Self { looks: looks.to_vec(), alpha })
+        Ok(Self { looks: looks.to_vec(), alpha, curve: Curve::Hyperbolic })
+    }
+
+    /// The same looks under the spending function of records that name none.
+    #[must_use]
+    pub fn of_old_records(self) -> Self {
+        Self { curve: Curve::Pocock, ..self }
     }
 
     /// The planned numbers of blocks.
@@ -53,11 +72,17 @@ impl Spending {
     /// # Errors
     /// If no look is planned there.
     pub fn at(&self, blocks: usize) -> Result<f64, StatsError> {
-        let Some(look) = self.looks.iter().position(|n| *n == blocks) else {
+        if !self.looks.contains(&blocks) {
             return Err(StatsError::Unplanned { blocks, looks: self.looks.clone() });
-        };
-        let before = look.checked_sub(1).map_or(0.0, |previous| self.spent(self.looks[previous]));
-        Ok(self.spent(blocks) - before)
+        }
+        Ok(self.cut(blocks))
+    }
+
+    /// The error probability of a look at `blocks` blocks: a planned one, or the last one of a comparison that ended
+    /// between two looks, for a reason other than its values.
+    pub fn cut(&self, blocks: usize) -> f64 {
+        let before = self.looks.iter().copied().rfind(|n| *n < blocks);
+        self.spent(blocks) - before.map_or(0.0, |before| self.spent(before))
     }
 
     /// The last planned look at or below `blocks`, where an interrupted comparison is decided.
@@ -67,9 +92,11 @@ impl Spending {
 
     /// The alpha spent up to and including the look at `blocks`.
     fn spent(&self, blocks: usize) -> f64 {
-        let last = self.looks[self.looks.len() - 1];
-        let t = blocks as f64 / last as f64;
-        self.alpha * ((std::f64::consts::E - 1.0) * t).ln_1p()
+        let (n, last) = (blocks as f64, self.looks[self.looks.len() - 1] as f64);
+        match self.curve {
+            Curve::Hyperbolic => self.alpha * n / (n + HALF) * (last + HALF) / last,
+            Curve::Pocock => self.alpha * ((std::f64::consts::E - 1.0) * n / last).ln_1p(),
+        }
     }
 }
 
@@ -81,11 +108,13 @@ mod tests {
     #[test]
     fn the_usual_looks_spend_what_the_formula_says() {
         let plan = Spending::new(&LOOKS, 0.01).unwrap();
-        // ln(1 + 1.718282 n / 32) at n = 6, 8, 12, 16, 24, 32, and its increments.
-        let expected = [0.279_280, 0.078_094, 0.139_975, 0.122_766, 0.207_874, 0.172_011];
+        // n / (n + 24) over 256 / 280, and its increments.
+        let expected = [0.218_750, 0.054_688, 0.048_254, 0.042_892, 0.072_917, 0.059_659];
         for (n, share) in LOOKS.into_iter().zip(expected) {
             assert!((plan.at(n).unwrap() / 0.01 - share).abs() < 2e-6, "{n}: {}", plan.at(n).unwrap());
         }
+        // Between two looks: what has been spent since the last one.
+        assert!((plan.cut(7) / 0.01 - (7.0 / 31.0 - 0.2) * 280.0 / 256.0).abs() < 1e-9);
         assert_eq!(Spending::new(&[7], 0.01).unwrap().at(7).unwrap(), 0.01);
     }
 

@@ -29,6 +29,12 @@ impl Rule {
         Ok(Self { rope, spending: Spending::new(looks, alpha)? })
     }
 
+    /// This rule with the spending function of records that name none.
+    #[must_use]
+    pub fn of_old_records(self) -> Self {
+        Self { spending: self.spending.of_old_records(), ..self }
+    }
+
     /// The region of practical equivalence, as a share (0.01 for 1 %).
     pub fn rope(&self) -> f64 {
         self.rope
@@ -126,22 +132,35 @@ pub fn decide(blocks: &[f64], rule: &Rule) -> Result<Change, StatsError> {
     change(blocks, rule, &interval, &evidence(blocks, rule.rope)?)
 }
 
-/// As [`decide`], for blocks of unequal precision, such as blocks with different numbers of rounds. A weight may depend
-/// only on earlier blocks and on properties that do not change if the sides swap names (such as the total time of the
-/// block). The scale of the weights does not matter.
+/// A block of a comparison whose blocks differ in precision, such as blocks with different numbers of rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weighted {
+    /// Logarithm of candidate over baseline.
+    pub value: f64,
+    /// Weight in the interval, up to a common factor.
+    pub weight: f64,
+    /// Factor on the bet on its sign. It may depend only on earlier blocks and on properties that do not change if the
+    /// sides swap names (such as the scatter of its rounds or the total time of the block).
+    pub bet: f64,
+}
+
+/// As [`decide`], for blocks of unequal precision, at a planned look or where the comparison ended for a reason other
+/// than its values.
 ///
 /// # Errors
-/// As [`decide`]; there must be as many weights as blocks, all positive and finite.
-pub fn decide_weighted(blocks: &[f64], weights: &[f64], rule: &Rule) -> Result<Change, StatsError> {
-    if weights.len() != blocks.len() {
-        return Err(StatsError::TooFew { what: "weights", got: weights.len(), needed: blocks.len() });
+/// Fewer than two blocks; a value that is not finite; a weight that is not positive, a bet that is negative.
+pub fn decide_weighted(blocks: &[Weighted], rule: &Rule) -> Result<Change, StatsError> {
+    let of = |what: fn(&Weighted) -> f64| blocks.iter().map(what).collect::<Vec<f64>>();
+    let (values, weights, bets) = (of(|block| block.value), of(|block| block.weight), of(|block| block.bet));
+    for (what, factors, zero) in [("weight", &weights, false), ("bet", &bets, true)] {
+        let fits = |factor: &f64| factor.is_finite() && (*factor > 0.0 || zero && *factor == 0.0);
+        if let Some(index) = factors.iter().position(|factor| !fits(factor)) {
+            let expected = if zero { "a finite factor of at least 0" } else { "a positive, finite weight" };
+            return Err(StatsError::Value { what, index, value: factors[index], expected });
+        }
     }
-    if let Some(index) = weights.iter().position(|weight| !(weight.is_finite() && *weight > 0.0)) {
-        let expected = "a positive, finite weight";
-        return Err(StatsError::Value { what: "weight", index, value: weights[index], expected });
-    }
-    let interval = weighted_interval_missing(blocks, weights, rule.spending.at(blocks.len())?)?;
-    change(blocks, rule, &interval, &weighted_evidence(blocks, weights, rule.rope)?)
+    let interval = weighted_interval_missing(&values, &weights, rule.spending.cut(blocks.len()))?;
+    change(&values, rule, &interval, &weighted_evidence(&values, &bets, rule.rope)?)
 }
 
 fn change(blocks: &[f64], rule: &Rule, interval: &MeanInterval, evidence: &Evidence) -> Result<Change, StatsError> {
@@ -213,21 +232,23 @@ mod tests {
         let noisy = [0.15, -0.12, 0.18, 0.10, 0.09, 0.13];
         let blocks = [&noisy[..], &STEADY[..], &STEADY[..], &STEADY[..2]].concat();
         let weights = |heavy: f64| [&[1.0; 6][..], &[heavy; 18][..]].concat();
-        let even = decide_weighted(&blocks, &weights(1.0), &rule).unwrap();
+        let decided = |values: &[f64], weights: &[f64]| {
+            let block = |(value, weight): (&f64, &f64)| Weighted { value: *value, weight: *weight, bet: *weight };
+            decide_weighted(&values.iter().zip(weights).map(block).collect::<Vec<Weighted>>(), &rule)
+        };
+        let even = decided(&blocks, &weights(1.0)).unwrap();
         assert!(matches!(even.difference, Difference::Undecided { .. }), "{even:?}");
         let plain = decide(&blocks, &rule).unwrap();
         assert!((even.low / plain.low - 1.0).abs() < 1e-12 && even.difference == plain.difference);
-        let weighted = decide_weighted(&blocks, &weights(30.0), &rule).unwrap();
+        let weighted = decided(&blocks, &weights(30.0)).unwrap();
         assert_eq!(weighted.difference, Difference::Slower, "{weighted:?}");
         assert!((weighted.ratio - 0.03_f64.exp()).abs() < 0.001);
-        let mirrored =
-            decide_weighted(&blocks.iter().map(|d| -d).collect::<Vec<f64>>(), &weights(300.0), &rule).unwrap();
+        let mirrored = decided(&blocks.iter().map(|d| -d).collect::<Vec<f64>>(), &weights(300.0)).unwrap();
         assert_eq!(mirrored.difference, Difference::Faster, "and their scale does not matter");
-        assert_eq!(decide_weighted(&[0.0; 6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &rule).unwrap().high, 1.0);
-        assert!(decide_weighted(&blocks, &[1.0; 3], &rule).is_err());
+        assert_eq!(decided(&[0.0; 6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap().high, 1.0);
         let mut broken = weights(2.0);
         broken[4] = 0.0;
-        assert!(matches!(decide_weighted(&blocks, &broken, &rule), Err(StatsError::Value { index: 4, .. })));
+        assert!(matches!(decided(&blocks, &broken), Err(StatsError::Value { index: 4, .. })));
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use ellwand_core::record::Sample;
+
 use super::*;
 
 #[test]
@@ -6,8 +8,8 @@ fn looks_end_where_they_are_told_to() {
     assert_eq!(looks(Some(2)), [2]);
     assert_eq!(looks(Some(6)), [6]);
     assert_eq!(looks(Some(9)), [6, 8, 9]);
-    assert_eq!(looks(Some(32)), LOOKS);
-    assert_eq!(looks(Some(80)), [6, 8, 12, 16, 24, 32, 42, 56, 74, 80]);
+    assert_eq!(looks(Some(32)), [6, 8, 12, 16, 24, 32]);
+    assert_eq!(looks(Some(400)), [6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 341, 400]);
 }
 
 fn samples(seconds: &[f64]) -> Vec<Sample> {
@@ -32,7 +34,11 @@ fn decided_among(cases: usize, baseline: &[f64], candidate: &[f64], control: &[f
     let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().among(cases);
     let samples = [samples(baseline), samples(candidate), samples(control)];
     over_blocks(&terms, &mut |_, _| {}, &mut |_, _| {
-        Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(basis, Basis::Cpu), spent_s: [0.0; 2] })
+        Ok(Taken {
+            samples: samples.clone(),
+            basis: Choice::Fixed(basis, Basis::Cpu),
+            spent: Spent { usual: 3.0, ..Spent::default() },
+        })
     })
     .unwrap()
 }
@@ -89,9 +95,13 @@ fn blocks_are_longer_only_for_what_the_main_question_does_not_show() {
         let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap();
         let samples = [samples(&[1e-4; 4]), samples(candidate), samples(&[1e-4; 4])];
         let mut heard = Vec::new();
-        over_blocks(&terms, &mut |_, _| {}, &mut |_, rounds| {
-            heard.push(rounds);
-            Ok(Taken { samples: samples.clone(), basis: Choice::Fixed(Basis::Fastest, Basis::Cpu), spent_s: [0.0; 2] })
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+            heard.push(ask.rounds);
+            Ok(Taken {
+                samples: samples.clone(),
+                basis: Choice::Fixed(Basis::Fastest, Basis::Cpu),
+                spent: Spent { usual: 3.0, ..Spent::default() },
+            })
         })
         .unwrap();
         heard
@@ -108,8 +118,8 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
     let heard = |rounds: f64, processes: f64, start: f64| {
         let terms = Terms::new(0.01, 0.01, Some(12), Limits::default(), 1).unwrap();
         let (mut heard, mut block) = (Vec::new(), 0);
-        over_blocks(&terms, &mut |_, _| {}, &mut |_, wanted| {
-            heard.push(wanted);
+        over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+            heard.push(ask.rounds);
             block += 1;
             let off = processes * [-1.0, 1.0, 0.5, -0.5, 0.8, -0.8][block % 6];
             // The same times in all arms except for `off`, in another order, so the side questions find nothing.
@@ -118,8 +128,8 @@ fn blocks_are_longer_where_it_is_their_rounds_that_scatter() {
                 (0..12).map(|round| 1e-4 * (off + rounds * at(round)).exp()).collect()
             };
             let samples = [samples(&slots(0.0, 5)), samples(&slots(off, 7)), samples(&slots(0.0, 11))];
-            let spent_s = [1e-3 * start, 1e-3 * 12.0];
-            Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent_s })
+            let spent = Spent { start_s: 1e-3 * start, rounds_s: 1e-3 * 12.0, gone_s: 0.0, usual: 12.0 };
+            Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
         })
         .unwrap();
         heard
@@ -141,4 +151,67 @@ fn one_slow_slot_in_four_is_found_beside_the_same_fastest_time() {
     assert!((decision.change.ratio - 1.0).abs() < 1e-9);
     let other = decided(&[1e-4, 1e-4, 1e-4, 2e-4], &[1e-4; 4], &[1e-4; 4], Basis::Fastest);
     assert_eq!(other.call, Call::As(Difference::Same));
+}
+
+/// Blocks of `rounds` rounds with this scatter between rounds and between processes; ends by its own clock.
+fn timed(budget_s: f64, rounds: f64, processes: f64, round_s: f64) -> (Result<Decision, NoDecision>, f64) {
+    let terms = Terms::new(0.01, 0.01, None, Limits::default(), 1).unwrap().within(budget_s);
+    let (mut gone_s, mut block) = (0.0, 0_usize);
+    let decided = over_blocks(&terms, &mut |_, _| {}, &mut |_, ask| {
+        let count = match ask.rounds {
+            Rounds::Usual => 12,
+            Rounds::Many => 96,
+            Rounds::About(rounds) => rounds as usize,
+        };
+        let block_s = 0.02 + round_s * count as f64;
+        if block_s > ask.left_s {
+            return Err(NoDecision::OutOfTime(None));
+        }
+        block += 1;
+        gone_s += block_s;
+        // Low-discrepancy values: every block has the same scatter of rounds, none has the same order.
+        let spread = |i: usize| 2.0 * (0.618_034 * i as f64).fract() - 1.0;
+        let slots = |stride: usize, off: f64| -> Vec<f64> {
+            (0..count).map(|round| 1e-4 * (off + rounds * spread(stride * round + 7 * block)).exp()).collect()
+        };
+        let samples = [slots(5, 0.0), slots(7, processes * spread(block)), slots(11, 0.0)].map(|slots| samples(&slots));
+        let spent = Spent { start_s: 0.02, rounds_s: block_s - 0.02, gone_s, usual: 12.0 };
+        Ok(Taken { samples, basis: Choice::Fixed(Basis::Fastest, Basis::Fastest), spent })
+    });
+    (decided, gone_s)
+}
+
+#[test]
+fn what_the_time_cannot_decide_ends_within_a_quarter_and_says_what_would() {
+    let (decided, gone_s) = timed(20.0, 0.0, 0.5, 0.002);
+    let decision = decided.unwrap();
+    assert_eq!(decision.end, End::Hopeless);
+    assert!(matches!(decision.call, Call::As(Difference::Undecided { .. })), "{:?}", decision.call);
+    assert!((0.2 * 20.0..0.26 * 20.0).contains(&gone_s), "{gone_s}");
+    assert!(decision.needed_s.unwrap() > 100.0, "{:?}", decision.needed_s);
+    assert!(decision.change.low > 0.5 && decision.change.high < 2.0, "large differences are excluded");
+}
+
+#[test]
+fn the_time_is_never_exceeded() {
+    for budget_s in [0.05, 0.3, 1.0, 3.0] {
+        for rounds in [0.0, 0.03, 0.3] {
+            let (decided, gone_s) = timed(budget_s, rounds, 0.004, 0.002);
+            assert!(gone_s <= budget_s, "{budget_s} {rounds}: {gone_s}");
+            assert!(!matches!(decided, Err(NoDecision::Stats(_))));
+        }
+    }
+    // Six blocks do not fit: the first one shows it.
+    let (decided, gone_s) = timed(1.0, 0.0, 0.0, 0.05);
+    assert!(gone_s < 0.7, "{gone_s}");
+    assert!(matches!(decided, Err(NoDecision::OutOfTime(Some(needed_s))) if needed_s > 3.0), "{decided:?}");
+}
+
+#[test]
+fn processes_that_differ_by_two_per_cent_are_the_same_after_many_blocks() {
+    let (decided, gone_s) = timed(20.0, 0.003, 0.03, 0.002);
+    let decision = decided.unwrap();
+    assert_eq!(decision.call, Call::As(Difference::Same));
+    assert!(decision.blocks.len() > 32, "{}", decision.blocks.len());
+    assert!(gone_s < 4.0, "later blocks are short: {gone_s}");
 }

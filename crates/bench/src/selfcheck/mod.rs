@@ -174,6 +174,21 @@ impl Certificate {
         found.max_by(|a, b| a.abs().total_cmp(&b.abs()))
     }
 
+    /// What this machine sees of each kernel: the smallest planted difference of which at least 95 % was found, with the
+    /// median seconds of a decision; `None` if it missed more of every one. Kernels without decisions are left out.
+    pub fn sight(&self) -> Vec<(String, Option<(i64, f64)>)> {
+        let planted = |row: &&Row| row.candidate == SLOWED && row.decisions > 0;
+        let mut sight: BTreeMap<String, Option<(i64, f64)>> = BTreeMap::new();
+        for row in self.rows.iter().filter(planted) {
+            let best = sight.entry(row.workload.clone()).or_default();
+            let seen = row.slower as f64 >= 0.95 * row.decisions as f64;
+            if seen && best.is_none_or(|(percent, _)| row.percent < percent) {
+                *best = Some((row.percent, row.seconds[0]));
+            }
+        }
+        sight.into_iter().collect()
+    }
+
     /// Total number of decisions taken.
     pub fn decisions(&self) -> u64 {
         self.rows.iter().map(|row| row.decisions + row.failed).sum()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Basis, Outcome, Sample, Settling, samples};
 use crate::reading::Reading;
-use crate::stats::{Change, Rule, StatsError, decide};
+use crate::stats::{Change, Rule, StatsError, Weighted, decide, decide_weighted};
 
 /// Baseline against candidate at one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Comparison {
     pub alpha: f64,
     /// Planned numbers of blocks after which the comparison may stop.
     pub looks: Vec<usize>,
+    /// How the looks share the probability of a wrong verdict.
+    #[serde(default, skip_serializing_if = "Spending::is_default")]
+    pub spending: Spending,
     /// Description of the time that was compared; empty if no time was compared.
     pub judged_by: String,
     /// The time that was compared; missing in older records.
@@ -47,6 +50,24 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Elapsed time of the comparison in seconds.
     pub elapsed_s: f64,
+}
+
+/// How the looks of a comparison share the probability of a wrong verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spending {
+    /// The function of records that name none: ln(1 + (e - 1) n / N).
+    #[default]
+    Pocock,
+    /// n / (n + 24).
+    Hyperbolic,
+}
+
+impl Spending {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -91,6 +112,21 @@ pub struct BlockValues {
     pub p90: f64,
     /// Ratio of the mean slots.
     pub mean: f64,
+    /// Weight of the block in the interval; 1 in older records.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub weight: f64,
+    /// Factor on the bet on the sign of `main`; 1 in older records.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub bet: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
 }
 
 impl Comparison {
@@ -103,8 +139,13 @@ impl Comparison {
         if self.blocks.is_empty() {
             return Ok(None);
         }
-        let main: Vec<f64> = self.blocks.iter().map(|block| block.main).collect();
         let rule = Rule::new(self.rope, self.alpha, &self.looks)?;
-        Ok(Some(decide(&main, &rule)?.known_to(self.grain, &rule)))
+        if self.spending == Spending::Pocock {
+            let (main, rule) = (self.blocks.iter().map(|block| block.main), rule.of_old_records());
+            return Ok(Some(decide(&main.collect::<Vec<f64>>(), &rule)?.known_to(self.grain, &rule)));
+        }
+        let block = |b: &BlockValues| Weighted { value: b.main, weight: b.weight, bet: b.bet };
+        let blocks: Vec<Weighted> = self.blocks.iter().map(block).collect();
+        Ok(Some(decide_weighted(&blocks, &rule)?.known_to(self.grain, &rule)))
     }
 }

@@ -78,6 +78,7 @@ mod tests {
         let full = json!({ "ellwand": "0.1.0", "revision": "abc", "machine": "m", "started_unix_ms": 7, "load": [1.0, null],
             "slot_cost_ns": null, "rope": 0.01, "alpha": 0.01, "rows": rows });
         let full: Full = serde_json::from_value(full).unwrap();
+        assert_eq!(full.sight(), [("w".to_string(), Some((2, 0.0)))]);
         let short = short(&full);
         assert_eq!((short.decisions, short.false_alarms), (400, 2));
         let planted: Vec<_> = short.planted.iter().map(|p| (p.percent, p.decisions, p.slower)).collect();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ellwand_bench::compare::NoDecision;
 use ellwand_bench::{Effort, arms, commands, resolutions};
+use ellwand_core::record::Outcome as Fate;
 use ellwand_core::{InputError, Registry};
 
 use super::args::{CompareArgs, Form};
@@ -13,7 +14,8 @@ use super::exit::{Exit, Failure, Outcome};
 use super::keeping::Keeper;
 use super::progress::Progress;
 use super::rows::{self, Decided, Row, Said};
-use super::{ci, output, records, signals, verdict};
+use super::time::{self, Clock};
+use super::{certificate, ci, output, records, signals, verdict};
 
 pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>) -> Outcome {
     refuse_cold(args)?;
@@ -43,6 +45,11 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
     };
     let printed = print(args, &rows, &judged, &unmatched);
     unmatched.iter().for_each(|budget| output::note(&format!("note: budget unmatched: {}", budget.line())));
+    if certificate::kept(&ellwand_bench::environment::detect()).is_none() {
+        output::note(
+            "note: no self-check yet; `ellwand selfcheck --quick` (1 min) counts false alarms on this machine",
+        );
+    }
     if args.command && !args.same_output && rows.iter().any(|row| row.result.is_ok()) {
         output::note("note: what the commands print was not compared; --same-output does that");
     }
@@ -115,10 +122,17 @@ fn measure(
     let cases: Vec<String> = contests.iter().map(|contest| contest.case.clone()).collect();
     let mut progress = Progress::named(&cases);
     let mut rows = Vec::new();
+    let clock = Clock::start(args, cases.len());
+    output::note(&clock.sentence());
     for (index, contest) in contests.into_iter().enumerate() {
         progress.cell(index, &contest.case);
+        let name = progress.label(index);
         let terms = rows::terms(args.rope, args.blocks, args.session.limits())?.among(cases.len());
-        let mut on_block = |done: usize, most: usize| progress.rounds(index, done as u32, most as u32);
+        let terms = terms.within(clock.of_case(index));
+        let mut on_block = |gone_s: f64, whole_s: f64| {
+            let ahead_s = whole_s - gone_s + clock.after(index, whole_s);
+            progress.ahead(&format!("{name}, {:.0} s at most", terms.budget_s.ceil()), ahead_s);
+        };
         let result = match &contest.what {
             What::Workers(sides) => arms::compare(sides, &terms, interrupt, &mut on_block),
             What::Commands([a, b]) => commands::compare([a, b], args.same_output, &terms, interrupt, &mut on_block),
@@ -127,6 +141,9 @@ fn measure(
             Ok(decision) => Ok(decision),
             Err(NoDecision::Ended { arm, outcome }) => Err((arm, outcome)),
             Err(NoDecision::Interrupted) => break,
+            Err(NoDecision::OutOfTime(needed_s)) => {
+                Err(("the comparison", Fate::Unsupported { why: time::too_little(terms.budget_s, needed_s) }))
+            }
             Err(NoDecision::Stats(error)) => return Err(anyhow::Error::from(error).into()),
         };
         let row = row(contest, result, limits, resolution_ns);

@@ -5,7 +5,7 @@ use std::path::Path;
 use ellwand_bench::compare::{Decision, Terms};
 use ellwand_bench::{Writer, arms, writer};
 use ellwand_core::Registry;
-use ellwand_core::record::{Arm, BlockValues, Comparison, Ended};
+use ellwand_core::record::{Arm, BlockValues, Comparison, Ended, Spending};
 use ellwand_report::{Options, PlotNames};
 
 use super::args::CompareArgs;
@@ -69,6 +69,7 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
         rope: terms.rule.rope(),
         alpha: terms.rule.spending().alpha(),
         looks: terms.rule.spending().looks().to_vec(),
+        spending: Spending::Hyperbolic,
         judged_by: String::new(),
         basis: None,
         verdict: verdict::said(row.said).into(),
@@ -90,7 +91,15 @@ fn comparison(row: &Row, terms: &Terms) -> Comparison {
             blocks: decision
                 .blocks
                 .iter()
-                .map(|b| BlockValues { main: b.main, control: b.control, median: b.median, p90: b.p90, mean: b.mean })
+                .map(|b| BlockValues {
+                    main: b.main,
+                    control: b.control,
+                    median: b.median,
+                    p90: b.p90,
+                    mean: b.mean,
+                    weight: b.weight,
+                    bet: b.bet,
+                })
                 .collect(),
             grain: decision.grain,
             notes: verdict::notes(row, decision),

@@ -34,6 +34,7 @@ mod signals;
 mod spans;
 mod stage;
 mod standing;
+mod time;
 mod verdict;
 #[cfg(feature = "page")]
 mod view;

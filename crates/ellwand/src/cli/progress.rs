@@ -4,6 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use ellwand_bench::Plan;
+use ellwand_core::record::{Basis, Measurement};
+use ellwand_core::stats::median;
+use ellwand_report::units;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::eta::{Eta, Load};
@@ -21,6 +24,8 @@ pub(super) struct Progress {
     last: Instant,
 }
 
+/// Someone who has waited this long wants to see what there is.
+const WAITING: Duration = Duration::from_secs(5);
 /// Steps of the bar.
 const PARTS: u64 = 1000;
 
@@ -73,6 +78,21 @@ impl Progress {
         self.bar.set_message(self.labels.get(index).map_or_else(|| name.to_string(), Clone::clone));
     }
 
+    /// What is shown for cell `index`.
+    pub(super) fn label(&self, index: usize) -> String {
+        self.labels.get(index).cloned().unwrap_or_default()
+    }
+
+    /// A line about a finished cell where no bar is drawn, if all takes long enough that someone waits for it.
+    pub(super) fn finished(&self, index: usize, measurements: &[Measurement]) {
+        let gone = self.begin.elapsed();
+        if self.bar.is_hidden() && gone > WAITING {
+            let (label, left) = (self.label(index), self.eta.left(index + 1).clamp(0.0, 86_400.0));
+            let left = HumanDuration(Duration::from_secs_f64(left.ceil()));
+            super::output::note(&format!("{label}: {}; about {left} to go", times(measurements)));
+        }
+    }
+
     /// `done` of `planned` rounds of cell `index`.
     pub(super) fn rounds(&mut self, index: usize, done: u32, planned: u32) {
         if self.last.elapsed() >= Duration::from_millis(500) {
@@ -113,6 +133,19 @@ impl Progress {
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Median times of the implementations of a cell.
+fn times(measurements: &[Measurement]) -> String {
+    let time = |one: &Measurement| {
+        let basis = one.basis.unwrap_or(Basis::Wall).of_slots();
+        let seconds: Vec<f64> = one.samples.iter().map(|sample| basis.seconds(sample)).collect();
+        match median(&seconds) {
+            Some(seconds) => format!("{} {}", one.implementation, units::human(seconds, "s")),
+            None => format!("{} {}", one.implementation, one.outcome.word()),
+        }
+    };
+    measurements.iter().map(time).collect::<Vec<String>>().join(", ")
 }
 
 fn loads(plan: &Plan) -> Vec<Load> {

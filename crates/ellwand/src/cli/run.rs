@@ -118,6 +118,7 @@ fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Rec
         launch: Launch::this_program(),
         blocks,
         limits: args.session.limits(),
+        budget_s: args.time,
         given: args.input.clone(),
     });
     // Starting a worker process takes some hundredths of a second.
@@ -145,6 +146,7 @@ fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Rec
             break;
         };
         record.add(&measurements)?;
+        progress.finished(index, &measurements);
     }
     progress.finish();
     Ok(interrupted)

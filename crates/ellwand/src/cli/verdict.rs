@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::budgets::Verdict;
 use super::rows::{Row, Said};
+use super::time;
 
 /// One line a case, with its notes below; then one a budget.
 pub(super) fn write_lines(rows: &[Row], budgets: &[Verdict], rope: f64, out: &mut dyn Write) -> io::Result<()> {
@@ -115,8 +116,9 @@ fn called(
             format!("{candidate} is {} faster than {baseline} ({bounds}), {cost}", times(1.0 / change.ratio))
         }
         Difference::Same => format!("same within {}: {takes}, {cost}", percent(rope)),
-        Difference::Undecided { blocks_needed } => {
-            format!("undecided: {takes}, {cost}; {}", needed(decision, blocks_needed))
+        Difference::Undecided { .. } => {
+            let (excluded, needed) = (time::excluded(change), time::needed(decision, rope));
+            format!("undecided: {excluded}: {takes}, {cost}; {needed}")
         }
     }
 }
@@ -140,23 +142,8 @@ fn moments(decision: &Decision, name: &str) -> String {
 
 /// What keeps the same fastest times from being called the same, and what would decide it.
 fn unsettled(decision: &Decision, name: &str, candidate: &str) -> String {
-    let done = decision.blocks.len();
-    // Where the question itself is all but answered, half as many blocks again are worth a try.
-    let more = more(&side_change(decision, name)).unwrap_or(done / 2).max(1);
-    let moments = moments(decision, name);
-    format!("but the slow moments of {candidate} are not settled: {moments}; --blocks {} would tell more", done + more)
-}
-
-fn needed(decision: &Decision, blocks: Option<usize>) -> String {
-    let Some(more) = blocks else { return "more blocks would hardly decide it".into() };
-    let done = decision.blocks.len();
-    let seconds = decision.elapsed_s / done.max(1) as f64;
-    format!(
-        "about {more} more blocks ({:.1} s) needed: --blocks {} ({:.1} s)",
-        more as f64 * seconds,
-        done + more,
-        (done + more) as f64 * seconds
-    )
+    let (moments, time) = (moments(decision, name), time::human(3.0 * decision.elapsed_s).replace(' ', ""));
+    format!("but the slow moments of {candidate} are not settled: {moments}; more time (--time {time}) may settle them")
 }
 
 /// Notes to a verdict, in sentences.
@@ -247,6 +234,8 @@ fn as_json(row: &Row, rope: f64) -> Value {
             "disturbed": decision.disturbed,
             "what_ran": decision.what_ran,
             "elapsed_s": decision.elapsed_s,
+            "excluded_above": time::excluded_above(&decision.change),
+            "needed_s": decision.needed_s,
         }),
     };
     let [baseline, candidate] = &row.names;

@@ -2,7 +2,7 @@
 //! comparisons in the record.
 
 use ellwand_core::record::{Basis, BlockValues, Comparison, Record};
-use ellwand_core::stats::{ebh, evidence, median, weighted_evidence};
+use ellwand_core::stats::{ebh, median, weighted_evidence};
 use serde::Serialize;
 
 use crate::units::clean;
@@ -78,8 +78,8 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
 
 /// E-value of the main question: a difference in either direction.
 fn support(comparison: &Comparison) -> Option<f64> {
-    let main: Vec<f64> = comparison.blocks.iter().map(|block| block.main).collect();
-    if main.is_empty() { None } else { evidence(&main, comparison.rope).ok().map(|found| found.either()) }
+    let (main, bets): (Vec<f64>, Vec<f64>) = comparison.blocks.iter().map(|block| (block.main, block.bet)).unzip();
+    if main.is_empty() { None } else { weighted_evidence(&main, &bets, comparison.rope).ok().map(|e| e.either()) }
 }
 
 /// E-value of the side questions (median, 90th percentile, mean): the mean of their e-values for "slower".

@@ -11,7 +11,7 @@ use ellwand_bench::settings::Effort;
 use ellwand_core::Caches;
 
 use super::shared::{Chosen, Reports, Session};
-use super::values::{FailOn, Form, RunFormat, directory, named};
+use super::values::{FailOn, Form, RunFormat, directory, named, seconds};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -28,6 +28,9 @@ pub(crate) struct RunArgs {
     /// How long to measure each case
     #[arg(long, value_name = "EFFORT", value_parser = named(Effort::NAMES), default_value = "normal")]
     pub(crate) effort: Effort,
+    /// Most time for a case; then no further process is started. Implementations that are slow for it are measured once
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1m", conflicts_with_all = ["once", "spans", "in_process"])]
+    pub(crate) time: f64,
     /// cold: flush the caches of the device before every slot of one iteration
     #[arg(long, value_name = "STATE", value_parser = named(Caches::NAMES), default_value = "warm")]
     pub(crate) caches: Caches,

@@ -177,7 +177,7 @@ mod tests {
         for line in [
             "list",
             "list double other --format json",
-            "run double -o out --format junit --no-plot --config b.toml --fail-on never --effort quick --caches cold --baseline simd --overwrite --blocks 3 --time-limit 9 --no-ceilings --input x=y --size tiny -i a,b --device cpu,cuda:1 --seed 3 --count 1,2",
+            "run double -o out --format junit --no-plot --config b.toml --fail-on never --effort quick --caches cold --baseline simd --overwrite --blocks 3 --time 30s --time-limit 9 --no-ceilings --input x=y --size tiny -i a,b --device cpu,cuda:1 --seed 3 --count 1,2",
             "run double --resume --in-process",
             "run double --once",
             "run double --spans",
@@ -185,7 +185,7 @@ mod tests {
             "check",
             "check double --format json --size tiny -i a --device cpu --seed 3 --count 2",
             "report a b --format markdown --baseline simd --output out --overwrite --no-plot",
-            "compare a b --across-machines --rope 2 --blocks 8 --fail-on slower --config c -o out --overwrite --format github --time-limit 4 --size tiny --device cpu --seed 3 --count 2 --caches warm",
+            "compare a b --across-machines --rope 2 --blocks 8 --time 5s --total-time 2m --fail-on slower --config c -o out --overwrite --format github --time-limit 4 --size tiny --device cpu --seed 3 --count 2 --caches warm",
             "compare a b --workload double -i x,y",
             "compare --command a b --same-output",
             "compare --baseline HEAD --workload double",

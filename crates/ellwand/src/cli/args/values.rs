@@ -96,6 +96,22 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A duration as seconds: `20s`, `500ms`, `2m`, `1h`, or a number of seconds.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let factor = match text[number.len()..].trim() {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    match number.parse::<f64>().map(|number| number * factor) {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a time from 100ms to 24h, such as 20s or 5m".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +123,18 @@ mod tests {
         }
         for text in ["", "much", "-1", "101", "nan", "inf"] {
             assert!(share(text).unwrap_err().contains("per cent"), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in
+            [("20s", 20.0), ("20", 20.0), ("1.5 s", 1.5), ("500ms", 0.5), ("5m", 300.0), ("1h", 3600.0)]
+        {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["", "0", "-5s", "0s", "soon", "20 parsecs", "nan", "inf", "1e9", "s", "10ms", "25h"] {
+            assert!(seconds(text).unwrap_err().contains("20s"), "{text}");
         }
     }
 

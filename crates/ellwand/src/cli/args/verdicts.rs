@@ -5,7 +5,7 @@ use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
 use super::shared::{Cases, Session};
-use super::values::{FailOn, Form, named, share};
+use super::values::{FailOn, Form, named, seconds, share};
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
@@ -38,7 +38,14 @@ pub(crate) struct CompareArgs {
     /// Region of practical equivalence: smaller differences count as the same
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,
-    /// Largest number of blocks; each runs both sides in fresh processes [default: 32]
+    /// Most time for a case; it ends sooner if it is decided, or if the forecast says that this cannot decide it
+    /// [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) time: Option<f64>,
+    /// Most time for all cases together [default: 5m, or --time if that is more]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) total_time: Option<f64>,
+    /// Largest number of blocks; each runs both sides in fresh processes [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) blocks: Option<u32>,
     /// slower: exit with code 3 if the candidate is slower or exceeds a budget; undecided: also with 4 if nothing is decided
@@ -76,6 +83,8 @@ impl CompareArgs {
     pub(crate) fn flag_of_measuring(&self) -> Option<&'static str> {
         let given = [
             ("--blocks", self.blocks.is_some()),
+            ("--time", self.time.is_some()),
+            ("--total-time", self.total_time.is_some()),
             ("--seed", self.cases.seed.is_some()),
             ("--time-limit", self.session.time_limit.is_some()),
             ("--overwrite", self.session.overwrite),

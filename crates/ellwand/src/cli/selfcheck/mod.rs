@@ -24,6 +24,8 @@ use super::{output, signals};
 /// How long the decisions of a full and of a quick self-check may take, in seconds.
 const FULL_S: u64 = 450;
 const QUICK_S: u64 = 120;
+/// Seconds that one decision may take, as in `compare`.
+const DECISION_S: f64 = 20.0;
 /// So many false alarms are no bad luck any more.
 const TOO_MANY: u64 = 3;
 
@@ -78,7 +80,7 @@ fn decide(
     ahead: &mut Ahead<'_>,
     certificate: &mut Certificate,
 ) -> Result<End, Failure> {
-    let terms = || terms(args.rope, None, Limits::default());
+    let terms = || terms(args.rope, None, Limits::default()).map(|terms| terms.within(DECISION_S));
     // Terms cannot fail later on when they do not fail now.
     terms()?;
     let (begin, budget) = (Instant::now(), budget(args));
@@ -134,20 +136,20 @@ fn print(args: &SelfcheckArgs, certificate: &Certificate) -> Result<(), Failure>
     output::result(|out| table::write(certificate, out))
 }
 
-/// Keeps the certificate for the runs to come, unless it was interrupted, says less than a quick one, or is about a choice of
-/// trials.
+/// Keeps the certificate for the runs to come, unless it was interrupted or is about a choice of trials. One that ran out
+/// of time counts what it decided.
 fn keep(args: &SelfcheckArgs, here: &Environment, certificate: &Certificate, interrupted: bool) {
-    let partial = certificate.planned.is_some();
-    let chosen = args.long || args.only.is_some();
-    let least = selfcheck::trials(true, false);
-    let enough = certificate.rows.iter().zip(&least).all(|(row, least)| row.decisions >= u64::from(least.decisions));
-    if interrupted || (partial && (chosen || !enough)) {
-        let why = if interrupted { "interrupted" } else { "the budget is used up" };
+    let decisions = certificate.decisions();
+    let chosen = args.long || args.only.is_some() || args.decisions.is_some();
+    if interrupted {
+        output::note(&format!("interrupted: {decisions} decisions were taken; this certificate is not kept"));
+    } else if let Some(planned) = certificate.planned {
+        let kept = if chosen { "not kept: it is about a choice of trials" } else { "kept for what was decided" };
         output::note(&format!(
-            "{why}: {} decisions were taken; this partial certificate is not kept",
-            certificate.decisions()
+            "the budget is used up after {decisions} of {planned} decisions; this certificate is {kept}"
         ));
-    } else if !chosen && args.decisions.is_none() {
+    }
+    if !interrupted && !chosen && decisions > 0 {
         output::cache("selfcheck", here, certificate);
     }
 }

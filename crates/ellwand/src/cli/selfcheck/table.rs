@@ -58,6 +58,15 @@ fn took(decisions: u64, [median, p90]: [f64; 2]) -> String {
     if decisions > 0 { format!("{median:>6.2} {p90:>7.2}") } else { String::new() }
 }
 
+/// What is seen of a kernel, in words.
+fn seen((workload, found): &(String, Option<(i64, f64)>)) -> String {
+    let kernel = workload.trim_start_matches("selfcheck-");
+    match found {
+        Some((percent, seconds)) => format!("{kernel} +{percent} % in {seconds:.1} s"),
+        None => format!("{kernel} not reliably"),
+    }
+}
+
 fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Result<()> {
     let unknown = || "unavailable".to_string();
     let (alarms, trials, bound) = certificate.false_alarms();
@@ -70,6 +79,10 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
             bound.map_or_else(unknown, percent),
             percent(certificate.rope)
         )?;
+    }
+    let sight = certificate.sight();
+    if !sight.is_empty() {
+        writeln!(out, "this machine sees: {}", sight.iter().map(seen).collect::<Vec<String>>().join("; "))?;
     }
     let (found, planted) = certificate.slow_modes();
     if planted > 0 {
@@ -117,7 +130,13 @@ fn write_summary(certificate: &Certificate, out: &mut dyn Write) -> std::io::Res
 
 #[cfg(test)]
 mod tests {
-    use super::took;
+    use super::{seen, took};
+
+    #[test]
+    fn a_kernel_that_is_not_judged_is_named() {
+        assert_eq!(seen(&("selfcheck-l2".into(), Some((2, 0.31)))), "l2 +2 % in 0.3 s");
+        assert_eq!(seen(&("selfcheck-dram".into(), None)), "dram not reliably");
+    }
 
     #[test]
     fn a_row_without_decisions_has_no_times() {

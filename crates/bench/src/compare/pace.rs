@@ -1,0 +1,184 @@
+//! The pace of a comparison: the length of the next block, and whether the time that is left can decide anything.
+//!
+//! The first two blocks show what scatters; their length depends on nothing that changes if the sides swap names. Later
+//! blocks have the length that leads to a decision soonest ([`Course`]). The choice may depend on earlier blocks: given
+//! them, the sign of the next block is still a fair coin.
+
+use ellwand_core::stats::{Change, Course, Difference, Estimate, Guess, StatsError, Variances, mean_interval, outlook};
+
+use super::{Spent, Terms};
+
+/// Blocks that show what scatters.
+pub(super) const FIRST: usize = 2;
+/// Most rounds of a block: beyond that another process says more, and sorting them takes longer than measuring.
+const MOST_ROUNDS: f64 = 1000.0;
+/// A block takes at most this share of the time that is left, so that the processes are not too few.
+const SHARE: f64 = 1.0 / 12.0;
+/// Fewest rounds of a later block, once the side questions have the slots of six usual blocks.
+const FEWEST: f64 = 3.0;
+/// Blocks until the first look. Together they take at most the share of the time after which it may end early, so that
+/// there is an interval by then.
+const SIX: usize = 6;
+/// The second block is this many times longer at most.
+const LONGER: f64 = 8.0;
+/// A comparison may end early only after this share of its time: its first blocks say little about the rest.
+const EARLY: f64 = 0.25;
+
+/// What the next block is asked to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ask {
+    /// Its length.
+    pub(crate) rounds: Rounds,
+    /// Seconds until it must have ended.
+    pub(crate) left_s: f64,
+}
+
+/// How many rounds the next block should have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rounds {
+    /// Enough that slots take about as long as starting the processes on a quiet machine.
+    Usual,
+    /// Many, to catch rare events.
+    Many,
+    /// About this many, because the rounds scatter.
+    About(f64),
+}
+
+/// What happens after a block.
+pub(super) enum Next {
+    Block(Rounds),
+    /// The time cannot decide it.
+    End,
+}
+
+/// What the pace is chosen from.
+pub(super) struct Pace<'a> {
+    pub(super) terms: &'a Terms,
+    pub(super) blocks: &'a [Estimate],
+    /// Factors on the bets of the blocks.
+    pub(super) bets: &'a [f64],
+    /// The sum over all blocks; `gone_s` and `usual` as of the last one.
+    pub(super) spent: Spent,
+}
+
+impl Pace<'_> {
+    /// The next block; `suspicious` if a side question was so at the last look.
+    pub(super) fn next(&self, suspicious: bool) -> Result<Next, StatsError> {
+        let left_s = self.terms.budget_s - self.spent.gone_s;
+        if self.soonest_s() > left_s {
+            return Ok(Next::End);
+        }
+        if self.blocks.len() < FIRST {
+            return Ok(Next::Block(self.second()));
+        }
+        let course = self.course()?;
+        let gone_s = self.spent.gone_s + self.block_s();
+        if self.blocks.len() >= SIX && gone_s > EARLY * self.terms.budget_s && course.seconds(Guess::Lucky) > left_s {
+            return Ok(Next::End);
+        }
+        if suspicious {
+            return Ok(Next::Block(Rounds::Many));
+        }
+        let rounds = course.leg(Guess::Likely).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
+        Ok(Next::Block(if rounds == self.spent.usual { Rounds::Usual } else { Rounds::About(rounds) }))
+    }
+
+    /// Seconds that a decision takes in all, if later blocks are like those so far; infinite if no time is enough.
+    pub(super) fn needed_s(&self, change: &Change) -> Result<Option<f64>, StatsError> {
+        if !matches!(change.difference, Difference::Undecided { .. }) || self.blocks.len() < FIRST {
+            return Ok(None);
+        }
+        let seconds = self.course()?.seconds(Guess::Likely).max(self.soonest_s());
+        Ok(Some(self.spent.gone_s + seconds))
+    }
+
+    /// Seconds that the whole comparison is expected to take, at most its budget.
+    pub(super) fn whole_s(&self) -> f64 {
+        let ahead = match self.course() {
+            Ok(course) if self.blocks.len() >= FIRST => course.seconds(Guess::Likely),
+            _ => self.soonest_s(),
+        };
+        (self.spent.gone_s + ahead).min(self.terms.budget_s)
+    }
+
+    /// Seconds of a block of usual length.
+    pub(super) fn block_s(&self) -> f64 {
+        let blocks = self.blocks.len().max(1) as f64;
+        let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
+        self.spent.start_s / blocks + self.spent.usual * self.spent.rounds_s / rounds.max(1) as f64
+    }
+
+    /// Seconds until the next look at which anything can be decided.
+    pub(super) fn soonest_s(&self) -> f64 {
+        let looks = self.terms.rule.spending().looks();
+        let next = looks.iter().copied().find(|look| *look > self.blocks.len()).unwrap_or(self.blocks.len());
+        (next - self.blocks.len()) as f64 * self.block_s()
+    }
+
+    /// The second block is longer if the first does not know its own value to half of the region of equivalence. Its own
+    /// scatter is the same if the sides swap names.
+    fn second(&self) -> Rounds {
+        let error = self.blocks.first().and_then(|block| block.error).unwrap_or(0.0);
+        let factor = (error / fine(self.terms)).powi(2).min(LONGER);
+        if factor > 1.0 { Rounds::About((factor * self.spent.usual).min(self.most())) } else { Rounds::Usual }
+    }
+
+    /// Fewest rounds of the next block. Once the side questions have the slots of six usual blocks, a few rounds do, if it
+    /// is processes that differ.
+    fn fewest(&self, done: f64) -> f64 {
+        let usual = self.spent.usual.max(1.0);
+        if done >= SIX as f64 * usual { usual.min(FEWEST) } else { usual }
+    }
+
+    /// Most rounds of the next block.
+    fn most(&self) -> f64 {
+        let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
+        let round_s = self.spent.rounds_s / rounds.max(1) as f64;
+        let left_s = self.terms.budget_s - self.spent.gone_s;
+        let first = if self.blocks.len() < SIX { EARLY / SIX as f64 } else { SHARE };
+        (first.min(SHARE) * left_s / round_s).min(MOST_ROUNDS).max(self.spent.usual)
+    }
+
+    fn course(&self) -> Result<Course<'_>, StatsError> {
+        let values: Vec<f64> = self.blocks.iter().map(|block| block.value).collect();
+        // Any confidence level will do: only the standard deviation is used.
+        let all = || mean_interval(&values, 0.99).map(|interval| interval.sd.powi(2));
+        let variances = match Variances::of(self.blocks) {
+            Some(known) => known,
+            None => Variances { between: all()?, within: 0.0 },
+        };
+        // Blocks that all agree do so within the resolution of the clock.
+        let k = values.len() as f64;
+        // A few blocks cannot tell processes from rounds. To take too few rounds costs more than to take too many.
+        let between =
+            if variances.within > 0.0 { variances.between * (k - 1.0) / (k + 3.0) } else { variances.between };
+        let variances = Variances { between: between.max(1e-10), ..variances };
+        let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_block(block.rounds as f64)).collect();
+        let information: f64 = weights.iter().sum();
+        let mean = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum::<f64>() / information;
+        let toward: Vec<f64> = values.iter().map(|value| value * mean.signum()).collect();
+        let blocks = self.blocks.len() as f64;
+        let rounds: usize = self.blocks.iter().map(|block| block.rounds).sum();
+        // Commands have a fixed number of runs a block, and all of its time is that of the block.
+        let fixed = self.spent.start_s == 0.0;
+        let each = |seconds: f64, count: f64| (seconds / count).max(1e-9);
+        Ok(Course {
+            rule: &self.terms.rule,
+            // The evidence for a report is the mean over both directions.
+            needed: self.terms.rule.evidence_needed().max(2.0 * self.terms.bar()),
+            blocks: self.blocks.len(),
+            mean,
+            information,
+            outlook: outlook(&toward, self.bets, self.terms.rule.rope())?,
+            variances,
+            start_s: if fixed { each(self.spent.rounds_s, blocks) } else { each(self.spent.start_s, blocks) },
+            round_s: if fixed { 1e-9 } else { each(self.spent.rounds_s, rounds as f64) },
+            rounds: (self.fewest(rounds as f64), self.most().max(1.0)),
+        })
+    }
+}
+
+/// Half of the region of equivalence, or of 1 %: blocks that are known to this are as good as each other.
+pub(super) fn fine(terms: &Terms) -> f64 {
+    0.5 * terms.rule.rope().max(0.01)
+}

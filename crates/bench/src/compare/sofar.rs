@@ -1,0 +1,232 @@
+//! What a comparison knows after its blocks so far, and the loop over them.
+
+use ellwand_core::record::{Basis, Sample};
+use ellwand_core::stats::{
+    Estimate, Statistic, StatsError, Variances, Weighted, choose, decide_weighted, median, weighted_evidence, weights,
+};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::pace::{FIRST, Next, Pace, fine};
+use super::{
+    Ask, BASELINE, BlockValue, CANDIDATE, CONTROL, Decision, End, NoDecision, Rounds, Spent, Taken, Terms, call,
+};
+use crate::beside::{self, Beside};
+use crate::cpu::clock_step_ns;
+
+/// Resolution of a device clock, in nanoseconds: "a resolution of approximately one half microsecond" (CUDA Runtime
+/// API, `cudaEventElapsedTime`).
+const DEVICE_STEP_NS: f64 = 500.0;
+
+/// The state carried from block to block.
+struct Sofar<'a> {
+    terms: &'a Terms,
+    /// Which times are judged, by the main question and by the side questions.
+    basis: (Basis, Basis),
+    /// How the rounds of a block become its value.
+    statistic: Statistic,
+    /// The values of the blocks, by that statistic.
+    main: Vec<Estimate>,
+    /// Factors on the bets, fixed when a block is added.
+    bets: Vec<f64>,
+    blocks: Vec<BlockValue>,
+    beside: Beside,
+    samples: [Vec<Sample>; 3],
+    times: [Vec<f64>; 2],
+    disturbed: [u64; 2],
+    spent: Spent,
+}
+
+/// Decides over the blocks that `take` provides until the verdict is final, the blocks or the time are used up, or the
+/// forecast says that the time cannot decide it.
+pub(crate) fn over_blocks(
+    terms: &Terms,
+    on_block: &mut dyn FnMut(f64, f64),
+    take: &mut dyn FnMut(&mut ChaCha8Rng, Ask) -> Result<Taken, NoDecision>,
+) -> Result<Decision, NoDecision> {
+    let mut coin = ChaCha8Rng::seed_from_u64(terms.coin);
+    let mut sofar = Sofar {
+        terms,
+        basis: (Basis::Wall, Basis::Wall),
+        statistic: Statistic::default(),
+        main: Vec::new(),
+        bets: Vec::new(),
+        blocks: Vec::new(),
+        beside: Beside::default(),
+        samples: Default::default(),
+        times: Default::default(),
+        disturbed: [0; 2],
+        spent: Spent::default(),
+    };
+    let looks = terms.rule.spending().looks();
+    let most = looks.last().copied().unwrap_or(0);
+    let (mut rounds, mut suspicious) = (Rounds::Usual, false);
+    loop {
+        let left_s = terms.budget_s - sofar.spent.gone_s;
+        match take(&mut coin, Ask { rounds, left_s }) {
+            Err(NoDecision::OutOfTime(_)) => return sofar.end(End::Budget),
+            taken => sofar.add(&taken?)?,
+        }
+        let look = looks.contains(&sofar.blocks.len());
+        let decision = if look { Some(sofar.decide(End::Planned)?) } else { None };
+        if let Some(decision) = decision {
+            if sofar.blocks.len() >= most || decision.stands(terms.bar()) {
+                return Ok(decision);
+            }
+            suspicious = decision.suspicious(terms.rule.rope());
+        }
+        let pace = sofar.pace();
+        match pace.next(suspicious)? {
+            Next::Block(next) => rounds = next,
+            Next::End => return sofar.end(End::Hopeless),
+        }
+        on_block(sofar.spent.gone_s, pace.whole_s());
+    }
+}
+
+impl Sofar<'_> {
+    fn pace(&self) -> Pace<'_> {
+        Pace { terms: self.terms, blocks: &self.main, bets: &self.bets, spent: self.spent }
+    }
+
+    /// The answer when the time ends between two looks.
+    fn end(&self, end: End) -> Result<Decision, NoDecision> {
+        if self.blocks.len() < 2 {
+            let known = !self.blocks.is_empty();
+            return Err(NoDecision::OutOfTime(known.then(|| self.spent.gone_s + self.pace().soonest_s())));
+        }
+        self.decide(end)
+    }
+
+    fn add(&mut self, taken: &Taken) -> Result<(), NoDecision> {
+        let Taken { samples, basis, spent } = taken;
+        let block = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        let [start_s, rounds_s] = [self.spent.start_s + spent.start_s, self.spent.rounds_s + spent.rounds_s];
+        self.spent = Spent { start_s, rounds_s, ..*spent };
+        for (kept, samples) in self.samples.iter_mut().zip(samples) {
+            kept.extend(samples.iter().map(|sample| Sample { block, ..*sample }));
+        }
+        let basis = basis.of(&self.samples);
+        if basis == self.basis {
+            self.value(samples)?;
+        } else {
+            self.basis = basis;
+            self.again()?;
+        }
+        if self.blocks.len() == FIRST {
+            let of = |block: u32| {
+                let samples = self.block(block);
+                let main = samples.each_ref().map(|samples| self.basis.0.values(samples));
+                let by = |statistic: Statistic| statistic.of_block(&main[BASELINE], &main[CANDIDATE]);
+                Ok::<_, StatsError>([by(Statistic::Median)?, by(Statistic::Huber)?])
+            };
+            let statistic = choose(&(0..FIRST as u32).map(of).collect::<Result<Vec<_>, _>>()?);
+            if statistic != self.statistic {
+                self.statistic = statistic;
+                self.again()?;
+            }
+        }
+        for sample in samples.iter().flatten() {
+            self.disturbed[0] += u64::from(sample.switches.is_some_and(|switches| switches > 0));
+            self.disturbed[1] += 1;
+        }
+        Ok(())
+    }
+
+    /// The samples of one block.
+    fn block(&self, block: u32) -> [Vec<Sample>; 3] {
+        self.samples.each_ref().map(|samples| samples.iter().filter(|s| s.block == block).copied().collect())
+    }
+
+    /// Computes all blocks again, after the times or the statistic have changed.
+    fn again(&mut self) -> Result<(), NoDecision> {
+        let blocks = self.samples[BASELINE].last().map_or(0, |sample| sample.block + 1);
+        (self.blocks, self.main, self.bets, self.beside, self.times) = Default::default();
+        (0..blocks).try_for_each(|block| self.value(&self.block(block)))
+    }
+
+    /// Computes the values of one block.
+    fn value(&mut self, samples: &[Vec<Sample>; 3]) -> Result<(), NoDecision> {
+        let (basis, beside) = self.basis;
+        let main = samples.each_ref().map(|samples| basis.values(samples));
+        let slots = samples.each_ref().map(|samples| samples.iter().map(|sample| beside.seconds(sample)).collect());
+        let [median, p90, mean] = self.beside.add(&slots)?;
+        let of = |arm: usize| self.statistic.of_block(&main[BASELINE], &main[arm]);
+        let (value, control) = (of(CANDIDATE)?, of(CONTROL)?);
+        let bet = self.bet(&value);
+        self.bets.push(bet);
+        self.main.push(value);
+        self.blocks.push(BlockValue { main: value.value, control: control.value, median, p90, mean, weight: 1.0, bet });
+        for (times, samples) in self.times.iter_mut().zip(samples) {
+            times.extend(samples.iter().map(|sample| basis.seconds(sample)));
+        }
+        Ok(())
+    }
+
+    /// The factor on the bet on a block: bets are on values in units of their expected deviation, where that exceeds
+    /// what matters. It depends on earlier blocks and on the scatter of this block's rounds, which is the same if the
+    /// sides swap names. The first blocks are bet on only if their rounds know the value well enough.
+    fn bet(&self, block: &Estimate) -> f64 {
+        let fine = fine(self.terms);
+        if self.main.len() < FIRST {
+            return f64::from(u8::from(block.error.is_none_or(|error| error <= fine)));
+        }
+        Variances::of(&self.main).map_or(1.0, |known| fine / known.of_block(block.rounds as f64).sqrt().max(fine))
+    }
+
+    /// A time of a few clock steps is known only to one step, with the same bias in every block: the fastest of several
+    /// parts nearly always starts and ends where rounding favours it.
+    fn grain(&self) -> f64 {
+        let step_of = |sample: &Sample| if sample.device_ns.is_some() { DEVICE_STEP_NS } else { clock_step_ns() };
+        let grains = self.samples.iter().filter_map(|samples| {
+            let grains: Vec<f64> =
+                samples.iter().map(|sample| step_of(sample) / span_ns(self.basis.0, sample).max(1.0)).collect();
+            median(&grains)
+        });
+        grains.fold(0.0, f64::max)
+    }
+
+    fn decide(&self, end: End) -> Result<Decision, NoDecision> {
+        let rule = &self.terms.rule;
+        let weights = weights(&self.main);
+        let blocks: Vec<BlockValue> =
+            self.blocks.iter().zip(&weights).map(|(block, weight)| BlockValue { weight: *weight, ..*block }).collect();
+        let of = |value: fn(&BlockValue) -> f64| -> Vec<Weighted> {
+            blocks.iter().map(|b| Weighted { value: value(b), weight: b.weight, bet: b.bet }).collect()
+        };
+        let grain = self.grain();
+        let change = decide_weighted(&of(|block| block.main), rule)?.known_to(grain, rule);
+        let control = decide_weighted(&of(|block| block.control), rule)?.known_to(grain, rule);
+        let sides = self.beside.answers(&self.terms.side_rule)?;
+        let values: Vec<f64> = blocks.iter().map(|block| block.main).collect();
+        Ok(Decision {
+            call: call(&change, &control, &sides, rule.rope()),
+            needed_s: self.pace().needed_s(&change)?,
+            change,
+            control,
+            side_evidence: beside::all_evidence(&sides),
+            sides,
+            basis: self.basis.0,
+            seconds: [0, 1].map(|side| median(&self.times[side]).unwrap_or(f64::NAN)),
+            evidence: weighted_evidence(&values, &self.bets, rule.rope())?.either(),
+            grain,
+            blocks,
+            disturbed: self.disturbed[0] as f64 / self.disturbed[1].max(1) as f64,
+            what_ran: Default::default(),
+            readings: Default::default(),
+            settling: Default::default(),
+            samples: self.samples.clone(),
+            elapsed_s: self.spent.gone_s,
+            end,
+        })
+    }
+}
+
+/// Time spanned by the reading that a slot's time comes from, in nanoseconds; covers several iterations.
+fn span_ns(basis: Basis, sample: &Sample) -> f64 {
+    let parts = match basis {
+        Basis::Fastest if sample.fastest_ns.is_some() => sample.parts.unwrap_or(1).max(1),
+        _ => 1,
+    };
+    basis.seconds(sample) * 1e9 * sample.iterations as f64 / parts as f64
+}

@@ -1,0 +1,157 @@
+//! The time of a comparison: what each case may take, what a result still excludes when it ended undecided, and what
+//! would decide it.
+
+use std::time::Instant;
+
+use ellwand_bench::compare::{Decision, End};
+use ellwand_core::stats::Change;
+
+use super::args::CompareArgs;
+use super::verdict::percent;
+
+/// The usual time of a case and of all, in seconds.
+const CASE_S: f64 = 20.0;
+const TOTAL_S: f64 = 300.0;
+
+/// The time of all cases.
+pub(super) struct Clock {
+    begin: Instant,
+    case_s: f64,
+    total_s: f64,
+    cases: usize,
+}
+
+impl Clock {
+    /// Starts the time for `cases` cases.
+    pub(super) fn start(args: &CompareArgs, cases: usize) -> Self {
+        let case_s = args.time.unwrap_or(CASE_S);
+        let total_s = args.total_time.unwrap_or(TOTAL_S.max(case_s));
+        Self { begin: Instant::now(), case_s, total_s, cases }
+    }
+
+    /// What the user may expect, before the first case.
+    pub(super) fn sentence(&self) -> String {
+        let (case, all) = (human(self.case_s), self.total_s.min(self.case_s * self.cases as f64));
+        match self.cases {
+            1 => format!("at most {} (--time)", human(all)),
+            n => format!("{n} cases, at most {case} each (--time) and {} in all (--total-time)", human(all)),
+        }
+    }
+
+    /// The seconds that case `index` may take: its own, or its share of what is left for all.
+    pub(super) fn of_case(&self, index: usize) -> f64 {
+        share(self.case_s, self.total_s - self.begin.elapsed().as_secs_f64(), self.cases - index)
+    }
+
+    /// Seconds of the cases after `index`, if each takes as long as this one.
+    pub(super) fn after(&self, index: usize, case_s: f64) -> f64 {
+        let later = (self.cases - index - 1) as f64 * case_s;
+        later.min((self.total_s - self.begin.elapsed().as_secs_f64()).max(0.0))
+    }
+}
+
+/// A case of `cases` that are left gets its own time, or an equal share of what is left for all.
+fn share(case_s: f64, left_s: f64, cases: usize) -> f64 {
+    case_s.min(left_s / cases.max(1) as f64).max(0.0)
+}
+
+/// What a result excludes although it is undecided.
+pub(super) fn excluded(change: &Change) -> String {
+    match excluded_above(change) {
+        Some(above) if above < 1.0 => format!("no difference above {}, at 99 %", percent(above)),
+        Some(above) if above < 9.0 => format!("no difference above {:.1}x, at 99 %", 1.0 + above),
+        _ => "nothing is excluded yet".into(),
+    }
+}
+
+/// The largest difference that the interval holds, as a share, either way; `None` if it is unbounded.
+pub(super) fn excluded_above(change: &Change) -> Option<f64> {
+    let above = change.high.max(1.0 / change.low) - 1.0;
+    // To two digits, rounded up.
+    let unit = 10.0_f64.powf(above.log10().floor() - 1.0);
+    let above = (above / unit).ceil() * unit;
+    above.is_finite().then_some(above)
+}
+
+/// Why an undecided comparison ended, and what would decide it.
+pub(super) fn needed(decision: &Decision, rope: f64) -> String {
+    let ended = match decision.end {
+        End::Hopeless => "it ended early, because its time could not decide it",
+        End::Budget => "its time was up",
+        End::Planned => "all planned blocks were taken",
+    };
+    let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
+    let region =
+        coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));
+    match decision.needed_s.filter(|seconds| *seconds < 86_400.0) {
+        Some(seconds) => {
+            let time = human((1.2 * seconds).max(1.2 * decision.elapsed_s));
+            format!(
+                "{ended}; about {time} needed (--time {}), or a smaller case or a quieter machine{region}",
+                time.replace(' ', "")
+            )
+        }
+        None => format!("{ended}; more time would hardly decide it{region}"),
+    }
+}
+
+/// A share as per cent without its unit, for `--rope`.
+fn digits(share: f64) -> String {
+    percent(share).trim_end_matches(" %").to_string()
+}
+
+/// Why there is no decision at all.
+pub(super) fn too_little(budget_s: f64, needed_s: Option<f64>) -> String {
+    let time = human(1.2 * needed_s.unwrap_or(8.0 * budget_s)).replace(' ', "");
+    let fewest = needed_s.map_or_else(String::new, |seconds| format!(", which take about {}", human(seconds)));
+    format!(
+        "{} are not enough for the fewest blocks of fresh processes that can decide{fewest}; give it --time {time}, or choose a smaller case",
+        human(budget_s)
+    )
+}
+
+/// A time as `--time` takes it.
+pub(super) fn human(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{:.1} s", (s * 10.0).ceil() / 10.0),
+        s if s < 120.0 => format!("{:.0} s", s.ceil()),
+        s if s < 7200.0 => format!("{:.0} min", (s / 60.0).ceil()),
+        s => format!("{:.0} h", (s / 3600.0).ceil()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ellwand_core::stats::Difference;
+
+    #[test]
+    fn cases_share_what_is_left() {
+        assert_eq!(share(20.0, 300.0, 6), 20.0);
+        assert_eq!(share(20.0, 300.0, 30), 10.0);
+        assert_eq!(share(20.0, 12.0, 1), 12.0);
+        assert_eq!(share(20.0, -1.0, 2), 0.0);
+    }
+
+    #[test]
+    fn an_open_result_still_excludes_large_differences() {
+        let of = |low: f64, high: f64| {
+            excluded(&Change { ratio: 1.0, low, high, difference: Difference::Undecided { blocks_needed: None } })
+        };
+        assert_eq!(of(0.99, 1.0204), "no difference above 2.1 %, at 99 %");
+        assert_eq!(of(0.8, 1.02), "no difference above 25 %, at 99 %");
+        assert_eq!(of(0.4, 1.02), "no difference above 2.5x, at 99 %");
+        assert_eq!(of(0.001, 1.02), "nothing is excluded yet");
+        assert_eq!(of(0.0, f64::INFINITY), "nothing is excluded yet");
+    }
+
+    #[test]
+    fn times_read_as_they_are_given() {
+        for (seconds, expected) in
+            [(0.42, "0.5 s"), (20.0, "20 s"), (119.2, "120 s"), (300.0, "5 min"), (9000.0, "3 h")]
+        {
+            assert_eq!(human(seconds), expected);
+        }
+        assert!(too_little(20.0, Some(30.0)).contains("which take about 30 s; give it --time 36s"));
+    }
+}
