@@ -7,6 +7,7 @@ use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
+use crate::host::Place;
 use crate::node::{Node, Recent};
 use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
@@ -19,7 +20,7 @@ thread_local! {
     /// [`GENERATION`](recording::GENERATION) at the time of the last look, 0 for none.
     static SEEN: Cell<u32> = const { Cell::new(0) };
     static RECENT: Recent = const { Recent::new() };
-    static OWNER: RefCell<Owner> = const { RefCell::new(Owner { owned: Vec::new(), active: None, entered: Vec::new() }) };
+    static OWNER: RefCell<Owner> = const { RefCell::new(Owner::new()) };
 }
 
 /// Everything of a thread that needs a destructor.
@@ -29,6 +30,10 @@ struct Owner {
     active: Option<usize>,
     /// Recordings of the scopes around, innermost last.
     entered: Vec<Option<Arc<Recording>>>,
+    /// The recording of spans outside any scope if no recording serves the whole process.
+    home: Option<Arc<Recording>>,
+    /// Name for the lanes of this thread, if the standard library knows none.
+    name: Option<String>,
 }
 
 impl Drop for Owner {
@@ -41,6 +46,10 @@ impl Drop for Owner {
 }
 
 impl Owner {
+    const fn new() -> Self {
+        Self { owned: Vec::new(), active: None, entered: Vec::new(), home: None, name: None }
+    }
+
     /// Moves the state of the hot path to its lane.
     fn store(&mut self) {
         if let Some(owned) = self.active.take().and_then(|active| self.owned.get(active)) {
@@ -68,7 +77,7 @@ impl Owner {
     fn target(&self) -> Option<Arc<Recording>> {
         match self.entered.last() {
             Some(entered) => entered.clone(),
-            None => recording::of_process(),
+            None => recording::of_process().or_else(|| self.home.clone()),
         }
     }
 
@@ -86,7 +95,7 @@ impl Owner {
         let known = self.owned.iter().position(|owned| owned.recording.epoch == recording.epoch);
         let index = known.or_else(|| {
             let thread = std::thread::current();
-            match recording.join(thread.name()) {
+            match recording.join(self.name.as_deref().or(thread.name())) {
                 Some((lane, position)) => {
                     self.owned.push(Owned::new(lane, position, recording));
                     Some(self.owned.len() - 1)
@@ -148,6 +157,17 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
         }
         let begun = begin_slow(site, generation);
         Guard::new(begun.way(), hot.epoch.get(), begun.number)
+    })
+}
+
+/// Starts a span if this thread writes to the recording `epoch`.
+#[inline]
+pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Option<Guard> {
+    HOT.with(|hot| {
+        if SEEN.get() != generation {
+            owner(|owner, _| owner.resolve(generation));
+        }
+        (hot.epoch.get() == epoch && hot.path.get() != Path::Off).then(|| begin(site, generation))
     })
 }
 
@@ -271,10 +291,7 @@ pub(crate) fn current_link(issue: impl FnOnce() -> u32) -> u32 {
 
 /// True if spans of this thread go to `recording` already.
 fn goes_to(owner: &Owner, recording: &Recording) -> bool {
-    match owner.entered.last() {
-        Some(entered) => entered.as_ref().is_some_and(|entered| entered.epoch == recording.epoch),
-        None => recording::of_process().is_some_and(|process| process.epoch == recording.epoch),
-    }
+    owner.target().is_some_and(|target| target.epoch == recording.epoch)
 }
 
 /// Sends the spans of this thread to `recording`, or nowhere. Returns true if [`leave`] must follow.
@@ -299,4 +316,41 @@ pub(crate) fn leave(epoch: u32) {
             SEEN.set(0);
         }
     });
+}
+
+/// Reads the state of the hot path.
+pub(crate) fn with_hot<R>(body: impl FnOnce(&Hot) -> R) -> R {
+    HOT.with(body)
+}
+
+/// The innermost open span of this thread.
+pub(crate) fn place() -> Place {
+    with_hot(|hot| Place { epoch: hot.epoch.get(), current: hot.current.get(), node: hot.node.get() })
+}
+
+/// Makes a span the innermost one of this thread.
+pub(crate) fn resume(place: Place) {
+    let is_here = with_hot(|hot| hot.epoch.get() == place.epoch && hot.path.get() == Path::Full);
+    if is_here {
+        with_hot(|hot| hot.current.set(place.current));
+        return;
+    }
+    owner(|owner, hot| {
+        if let Some(owned) = owner.lane(place.epoch) {
+            owned.resume(hot, place);
+        }
+    });
+}
+
+/// Makes a recording the one of spans of this thread outside any scope.
+pub(crate) fn settle(recording: &Arc<Recording>) {
+    owner(|owner, _| {
+        owner.home = Some(recording.clone());
+        SEEN.set(0);
+    });
+}
+
+/// Names the lanes that this thread joins from now on.
+pub(crate) fn name_thread(name: &str) {
+    owner(|owner, _| owner.name = Some(name.to_string()));
 }

@@ -7,6 +7,7 @@ use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::{Detail, Value};
 use crate::guard::{Guard, Way};
+use crate::host::Place;
 use crate::kind::Kind;
 use crate::lane::{Fact, Lane};
 use crate::measure::Baseline;
@@ -296,6 +297,18 @@ impl Owned {
                 hot.node.set(self.node_of(hot, parent));
             }
         }
+    }
+
+    /// Makes another span the innermost one. A place from before the overflow has a span, but not its node.
+    pub(crate) fn resume(&mut self, hot: &Hot, place: Place) {
+        hot.current.set(place.current);
+        let has_node = place.node != 0 && place.node != hot.root.get();
+        let node = match self.position.is_overflowed && !has_node {
+            true => self.node_of(hot, place.current),
+            false if has_node => place.node,
+            false => hot.root.get(),
+        };
+        hot.node.set(node);
     }
 
     fn finish_measuring(&mut self, target: Target, baseline: Baseline) {

@@ -37,6 +37,8 @@ mod standing;
 mod verdict;
 #[cfg(feature = "page")]
 mod view;
+#[cfg(feature = "page")]
+pub use view::profile_page;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
