@@ -47,6 +47,53 @@ impl Place {
     }
 }
 
+/// What [`close`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// The innermost span was one of this site, and has ended.
+    Closed,
+    /// No span is open in this recording.
+    Nothing,
+    /// Look among the guards that the host keeps, then at [`close_any`].
+    Unknown,
+}
+
+/// Starts a span without a guard: [`close`] ends it. False if this thread writes elsewhere, measures, aggregates or holds
+/// guards ([`hold`]); a guard then does it ([`Guard::enter_in`]).
+#[inline]
+pub fn open(recording: u32, site: &'static Site) -> bool {
+    match GENERATION.load(Relaxed) {
+        0 => false,
+        generation => local::open(recording, site, generation),
+    }
+}
+
+/// Ends the innermost span if it is one of `site`.
+#[inline]
+pub fn close(recording: u32, site: &'static Site) -> Closing {
+    local::close(recording, site)
+}
+
+/// Ends the innermost open span of `site` that [`open`] began; false if there is none. Open spans inside it, such as those
+/// of a generator that waits, remain open.
+pub fn close_any(recording: u32, site: &'static Site) -> bool {
+    local::close_any(recording, site)
+}
+
+/// Runs `body` on the innermost open span of `site` that [`open`] began.
+pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
+    if let Some(guard) = local::guard_of(recording, site) {
+        body(&guard);
+        // The span goes on.
+        std::mem::forget(guard);
+    }
+}
+
+/// Says how many guards this thread keeps: while there is one, [`open`] and [`close`] leave spans to the host.
+pub fn hold(guards: u32) {
+    local::with_hot(|hot| hot.held.set(guards));
+}
+
 /// The site of a name known at run time. Spans with the same name are one operation; its location is the first that used
 /// the name. Beyond 16384 names, spans share the operation `(more names)`.
 pub fn site(name: &str, file: &str, line: u32) -> &'static Site {

@@ -1,24 +1,23 @@
 //! The thread's side of recording: where its spans go, and the two fast paths.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
-use crate::host::Place;
+use crate::host::{Closing, Place};
 use crate::node::{Node, Recent};
 use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
 use crate::slot::Slot;
+use crate::trace::NONE;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
-    /// [`GENERATION`](recording::GENERATION) at the time of the last look, 0 for none.
-    static SEEN: Cell<u32> = const { Cell::new(0) };
     static RECENT: Recent = const { Recent::new() };
     static OWNER: RefCell<Owner> = const { RefCell::new(Owner::new()) };
 }
@@ -39,7 +38,7 @@ struct Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.store();
-        SEEN.set(0);
+        HOT.with(|hot| hot.seen.set(0));
         HOT.with(|hot| hot.set(&Hot::new()));
         self.owned.drain(..).for_each(Owned::park);
     }
@@ -85,7 +84,7 @@ impl Owner {
     #[cold]
     fn resolve(&mut self, generation: u32) {
         self.store();
-        SEEN.set(generation);
+        HOT.with(|hot| hot.seen.set(generation));
         for at in (0..self.owned.len()).rev() {
             if self.owned.get(at).is_some_and(|owned| owned.recording.is_read()) {
                 self.owned.swap_remove(at).release();
@@ -125,7 +124,7 @@ impl Owner {
         if self.active != Some(index) {
             self.load(index);
             // The next span looks again where it belongs.
-            SEEN.set(0);
+            HOT.with(|hot| hot.seen.set(0));
         }
         self.owned.get_mut(index)
     }
@@ -142,7 +141,7 @@ fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
     HOT.with(|hot| {
-        if SEEN.get() == generation {
+        if hot.seen.get() == generation {
             if hot.path.get() == Path::Full
                 && let Some(slot) = hot.slots.get().get(hot.at.get())
             {
@@ -164,11 +163,75 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
 #[inline]
 pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Option<Guard> {
     HOT.with(|hot| {
-        if SEEN.get() != generation {
+        if hot.seen.get() != generation {
             owner(|owner, _| owner.resolve(generation));
         }
         (hot.epoch.get() == epoch && hot.path.get() != Path::Off).then(|| begin(site, generation))
     })
+}
+
+/// Starts a span that [`close`] ends, if this thread writes to the recording `epoch` and its fast path is free.
+#[inline]
+pub(crate) fn open(epoch: u32, site: &'static Site, generation: u32) -> bool {
+    HOT.with(|hot| {
+        let is_free = hot.epoch.get() == epoch && hot.path.get() == Path::Full && hot.held.get() == 0;
+        if !is_free || hot.seen.get() != generation {
+            return false;
+        }
+        let Some(slot) = hot.slots.get().get(hot.at.get()).or_else(|| next_slot(hot)) else { return false };
+        let at = hot.at.get();
+        let index = hot.base.get().wrapping_add(at as u32);
+        hot.at.set(at + 1);
+        slot.prepare(site.id(), hot.current.replace(index));
+        slot.begin(ticks());
+        true
+    })
+}
+
+/// The next slot, in a new chunk; `None` if the budget is used up.
+#[cold]
+fn next_slot(hot: &Hot) -> Option<&'static Slot> {
+    owner(|owner, hot| owner.current().map(|owned| owned.more_room(hot)));
+    if hot.path.get() == Path::Full { hot.slots.get().get(hot.at.get()) } else { None }
+}
+
+/// Ends the innermost span if it is one of `site`.
+#[inline]
+pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
+    HOT.with(|hot| {
+        let is_here = hot.epoch.get() == epoch;
+        if hot.held.get() == 0 && (!is_here || hot.current.get() == NONE && hot.path.get() == Path::Full) {
+            return Closing::Nothing;
+        }
+        if is_here && hot.path.get() == Path::Full && hot.held.get() == 0 && !hot.tangled.get() {
+            let at = hot.current.get().wrapping_sub(hot.base.get());
+            if let Some(slot) = hot.slots.get().get(at as usize)
+                && slot.site() == site.id()
+            {
+                slot.end(ticks());
+                hot.current.set(slot.parent());
+                return Closing::Closed;
+            }
+        }
+        Closing::Unknown
+    })
+}
+
+/// Ends the innermost open span of `site`; false if there is none.
+#[cold]
+pub(crate) fn close_any(epoch: u32, site: &'static Site) -> bool {
+    let now = ticks();
+    owner(|owner, hot| owner.lane(epoch).is_some_and(|owned| owned.close(hot, site.id(), now))).unwrap_or(false)
+}
+
+/// A guard of the innermost open span of `site`, which must be forgotten.
+pub(crate) fn guard_of(epoch: u32, site: &'static Site) -> Option<Guard> {
+    owner(|owner, hot| {
+        let owned = owner.lane(epoch)?;
+        let (slot, index) = owned.open_of(hot, site.id())?;
+        Some(Guard::of_slot(slot, epoch, index, slot.parent()))
+    })
+    .flatten()
 }
 
 #[inline]
@@ -196,7 +259,7 @@ fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64)
 #[cold]
 fn begin_slow(site: &'static Site, generation: u32) -> Begun {
     let begun = owner(|owner, hot| {
-        if SEEN.get() != generation {
+        if hot.seen.get() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
@@ -301,7 +364,7 @@ pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
             return false;
         }
         owner.entered.push(recording.cloned());
-        SEEN.set(0);
+        HOT.with(|hot| hot.seen.set(0));
         true
     });
     entered.unwrap_or(false)
@@ -313,7 +376,7 @@ pub(crate) fn leave(epoch: u32) {
         let of = |entered: &Option<Arc<Recording>>| entered.as_ref().map_or(0, |recording| recording.epoch);
         if let Some(at) = owner.entered.iter().rposition(|entered| of(entered) == epoch) {
             owner.entered.remove(at);
-            SEEN.set(0);
+            HOT.with(|hot| hot.seen.set(0));
         }
     });
 }
@@ -346,7 +409,7 @@ pub(crate) fn resume(place: Place) {
 pub(crate) fn settle(recording: &Arc<Recording>) {
     owner(|owner, _| {
         owner.home = Some(recording.clone());
-        SEEN.set(0);
+        HOT.with(|hot| hot.seen.set(0));
     });
 }
 

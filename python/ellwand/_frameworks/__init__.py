@@ -13,7 +13,7 @@ from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES, implementation
 
-__all__ = ["ATTENTION", "LAYERS", "register"]
+__all__ = ["ATTENTION", "GRADIENTS", "KDE", "LAYERS", "register"]
 
 LAYERS = (
     "layer-norm",
@@ -28,17 +28,19 @@ LAYERS = (
 )
 PARTS = ("attention-qkv", "attention-scores", "attention-softmax", "attention-weighted-sum", "attention-output")
 ATTENTION = (*PARTS, "attention-core", "attention", "transformer-layer")
+GRADIENTS = tuple(f"{name}-backward" for name in ("layer-norm", "gelu", "swish", "mse-loss", "cross-entropy-loss"))
+KDE = ("kde-fit", "kde-predict")
 #: Workloads in which the form of attention can be chosen.
 FORMS = ("attention-core", "attention", "transformer-layer")
 
 #: Name, module, package that must be there, workloads, what it is.
 ROWS = (
-    ("numpy", "_numpy", "numpy", (*LAYERS, *ATTENTION), "NumPy, one operation after the other"),
-    ("torch", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch, eager"),
-    ("torch-compile", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch under torch.compile"),
+    ("numpy", "_numpy", "numpy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION), "NumPy, one operation after the other"),
+    ("torch", "_torch", "torch", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE), "PyTorch, eager"),
+    ("torch-compile", "_torch", "torch", (*LAYERS, "matmul", *ATTENTION), "PyTorch under torch.compile"),
     ("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
     ("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
-    ("jax", "_jax", "jax", (*LAYERS, *ATTENTION), "JAX under jit"),
+    ("jax", "_jax", "jax", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE), "JAX under jit"),
 )
 
 

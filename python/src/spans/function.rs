@@ -37,24 +37,19 @@ impl ProfiledFunction {
         if !this.shared.is_enabled() {
             return function.call(args, kwargs);
         }
-        if open::has_tasks() {
-            // Another task may have been the last one that recorded.
-            let key = slf.as_ptr() as usize;
-            open::begin(py, &this.shared, this.site, key, |_| ());
-            let result = function.call(args, kwargs);
-            open::end(py, key, |guard| {
-                if let Err(error) = &result {
-                    failed(guard, error.get_type(py).as_any());
-                }
-            });
-            return result;
+        let key = slf.as_ptr() as usize;
+        if !open::begin_here(py, &this.shared, this.site, None) {
+            // Only tasks that have an open span matter: this one ends before another task runs.
+            open::begin_elsewhere(py, &this.shared, this.site, (key, open::task(py)), None);
         }
-        let begun = open::begin_here(py, &this.shared, this.site);
         let result = function.call(args, kwargs);
-        if let Err(error) = &result {
-            failed(&begun.guard, error.get_type(py).as_any());
+        match &result {
+            Ok(_) => open::end(py, &this.shared, this.site, key, None),
+            Err(error) => {
+                let kind = error.get_type(py);
+                open::end(py, &this.shared, this.site, key, Some(&|guard| failed(guard, &kind)));
+            }
         }
-        drop(begun);
         result
     }
 

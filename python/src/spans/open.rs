@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use ellwand::profile::host::Place;
+use ellwand::profile::host::{self, Closing, Place};
 use ellwand::profile::{Guard, Link, Scope, Site};
 use pyo3::prelude::*;
 
@@ -18,21 +18,18 @@ pub(super) struct Begun {
     pub(super) _scope: Option<Scope>,
 }
 
+/// An open span that the recorder's fast path does not end.
 struct Open {
     /// Address of the object that will end the span.
     key: usize,
     /// The task that began it, 0 for none.
     task: usize,
-    of_task: Option<OfTask>,
-    begun: Begun,
-}
-
-/// What a span of a task needs besides.
-struct OfTask {
     recording: u32,
+    /// The place inside it.
     inside: Place,
-    /// The span that tasks created by this one had as their parent before.
+    /// The parent of tasks that its task created before.
     cause: Option<Link>,
+    begun: Begun,
 }
 
 /// Open spans, innermost last. Those that a thread leaves open when it ends remain open in the profile.
@@ -53,116 +50,126 @@ thread_local! {
 }
 
 fn stack<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
-    STACK.try_with(|stack| stack.try_borrow_mut().ok().map(|mut stack| body(&mut stack.0))).ok().flatten()
+    let run = |stack: &RefCell<Stack>| {
+        let mut stack = stack.try_borrow_mut().ok()?;
+        let result = body(&mut stack.0);
+        host::hold(stack.0.len() as u32);
+        Some(result)
+    };
+    STACK.try_with(run).ok().flatten()
 }
 
 /// True if a task of this thread has an open span, so that the recorder's state may be that of another task.
-#[inline]
-pub(super) fn has_tasks() -> bool {
+fn has_tasks() -> bool {
     TASKS.get() != 0
 }
 
+/// The task that runs on this thread, if any of its tasks has an open span; otherwise 0.
+pub(super) fn task(py: Python<'_>) -> usize {
+    if has_tasks() { tasks::current(py) } else { 0 }
+}
+
+/// What is done with a span at its beginning or end.
+pub(super) type Edit<'a> = Option<&'a dyn Fn(&Guard)>;
+
 /// Begins a span for the object with address `key`, which ends it by [`end`].
 #[inline]
-pub(super) fn begin(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: impl FnOnce(&Guard)) {
+pub(super) fn begin(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
     let task = if tasks::are_possible(py) { tasks::current(py) } else { 0 };
-    if task != 0 || has_tasks() {
-        return begin_in_task(py, shared, site, (key, task), edit);
+    if task != 0 || !begin_here(py, shared, site, edit) {
+        begin_elsewhere(py, shared, site, (key, task), edit);
     }
-    let begun = begin_here(py, shared, site);
-    edit(&begun.guard);
-    stack(|stack| stack.push(Open { key, task, of_task: None, begun }));
 }
 
-/// Begins a span that ends before any other task runs.
+/// Begins a span by the recorder's fast path, if it is free.
 #[inline]
-pub(super) fn begin_here(py: Python<'_>, shared: &Shared, site: &'static Site) -> Begun {
-    let begun = shared.begin(py, site);
-    if tasks::are_linked()
-        && let Some(link) = tasks::cause(py)
-    {
-        // Has an effect on outermost spans only, such as those of a thread that runs in the context of a task.
-        begun.guard.under(link);
+pub(super) fn begin_here(py: Python<'_>, shared: &Shared, site: &'static Site, edit: Edit<'_>) -> bool {
+    let is_open = host::open(shared.recording(), site);
+    if is_open && (edit.is_some() || tasks::are_linked()) {
+        let cause = tasks::cause(py);
+        host::edit(shared.recording(), site, |guard| {
+            // Has an effect on outermost spans only, such as those of a thread that runs in the context of a task.
+            cause.into_iter().for_each(|cause| guard.under(cause));
+            edit.iter().for_each(|edit| edit(guard));
+        });
     }
-    begun
+    is_open
 }
 
+/// Begins a span by any rule.
 #[cold]
-fn begin_in_task(
+pub(super) fn begin_elsewhere(
     py: Python<'_>,
     shared: &Shared,
     site: &'static Site,
     (key, task): (usize, usize),
-    edit: impl FnOnce(&Guard),
+    edit: Edit<'_>,
 ) {
-    let recording = shared.recording();
-    let around = stack(|stack| {
-        let of_task = stack.iter().filter(|open| open.task == task).filter_map(|open| open.of_task.as_ref());
-        of_task.filter(|of_task| of_task.recording == recording).next_back().map(|of_task| of_task.inside)
-    });
-    let inherited = tasks::cause(py);
-    let cause = match around.flatten() {
-        Some(place) => {
-            place.resume();
-            None
-        }
-        // The first span of its task.
-        None if has_tasks() => {
-            let base = BASE.get();
-            base.iter().for_each(|base| base.resume());
-            let cause = inherited.or_else(|| base.filter(|base| !base.is_outside()).map(|_| Link::current()));
-            Place::outside(recording).resume();
-            cause
-        }
-        None => {
-            BASE.set(Some(Place::here()));
-            inherited
-        }
-    };
-    let begun = shared.begin(py, site);
-    if let Some(cause) = cause {
-        begun.guard.under(cause);
+    if task == 0 && shared.settle(py) && begin_here(py, shared, site, edit) {
+        return;
     }
-    edit(&begun.guard);
+    let inherited = tasks::cause(py);
+    let cause = if task != 0 || has_tasks() { go_to(task, shared.recording(), inherited) } else { inherited };
+    let begun = shared.begin(py, site);
+    cause.into_iter().for_each(|cause| begun.guard.under(cause));
+    edit.iter().for_each(|edit| edit(&begun.guard));
     if task != 0 {
         TASKS.set(TASKS.get() + 1);
         tasks::set_cause(py, Some(begun.guard.link()));
     }
-    let of_task = Some(OfTask { recording: shared.recording(), inside: Place::here(), cause: inherited });
-    stack(|stack| stack.push(Open { key, task, of_task, begun }));
+    let (recording, inside) = (shared.recording(), Place::here());
+    stack(|stack| stack.push(Open { key, task, recording, inside, cause: inherited, begun }));
+}
+
+/// Moves the thread to the innermost span of a task. The first span of a task has none; returns its parent.
+fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
+    let around = stack(|stack| {
+        let known = stack.iter().rfind(|open| open.task == task && open.recording == recording);
+        known.map(|open| open.inside)
+    });
+    if let Some(place) = around.flatten() {
+        place.resume();
+        return None;
+    }
+    if !has_tasks() {
+        // Nothing else takes turns with it yet, so that it nests in what is open.
+        BASE.set(Some(Place::here()));
+        return inherited;
+    }
+    let base = BASE.get();
+    base.iter().for_each(|base| base.resume());
+    let cause = inherited.or_else(|| base.filter(|base| !base.is_outside()).map(|_| Link::current()));
+    Place::outside(recording).resume();
+    cause
 }
 
 /// Ends the innermost span that the object with address `key` began in this task; without effect if there is none.
 #[inline]
-pub(super) fn end(py: Python<'_>, key: usize, edit: impl FnOnce(&Guard)) {
-    let last = match has_tasks() {
-        true => None,
-        false => stack(|stack| stack.pop_if(|open| open.key == key)).flatten(),
-    };
-    match last {
-        Some(open) => {
-            edit(&open.begun.guard);
-            drop(open.begun);
-        }
-        None => end_elsewhere(py, key, edit),
+pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
+    if edit.is_some() || host::close(shared.recording(), site) == Closing::Unknown {
+        end_elsewhere(py, shared, site, key, edit);
     }
 }
 
 #[cold]
-fn end_elsewhere(py: Python<'_>, key: usize, edit: impl FnOnce(&Guard)) {
-    let task = if has_tasks() { tasks::current(py) } else { 0 };
+fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
+    let task = task(py);
     let found = stack(|stack| {
         let at = stack.iter().rposition(|open| open.key == key && open.task == task)?;
         Some(stack.remove(at))
     });
-    let Some(Open { of_task, begun, .. }) = found.flatten() else { return };
-    if let Some(of_task) = &of_task {
-        of_task.inside.resume();
+    let Some(Open { inside, cause, begun, .. }) = found.flatten() else {
+        edit.iter().for_each(|edit| host::edit(shared.recording(), site, edit));
+        host::close_any(shared.recording(), site);
+        return;
+    };
+    if has_tasks() {
+        inside.resume();
     }
-    edit(&begun.guard);
+    edit.iter().for_each(|edit| edit(&begun.guard));
     drop(begun);
     if task != 0 {
-        tasks::set_cause(py, of_task.and_then(|of_task| of_task.cause));
+        tasks::set_cause(py, cause);
         TASKS.set(TASKS.get() - 1);
         if !has_tasks()
             && let Some(base) = BASE.take()
@@ -173,13 +180,22 @@ fn end_elsewhere(py: Python<'_>, key: usize, edit: impl FnOnce(&Guard)) {
 }
 
 /// Runs `body` on the innermost span of this task that the object with address `key` began.
-pub(super) fn with_open<R>(py: Python<'_>, key: usize, body: impl FnOnce(&Guard) -> R) -> Option<R> {
-    let task = if has_tasks() { tasks::current(py) } else { 0 };
-    let found = |stack: &mut Vec<Open>| {
+pub(super) fn with_open(
+    py: Python<'_>,
+    shared: &Shared,
+    site: &'static Site,
+    key: usize,
+    mut body: impl FnMut(&Guard),
+) {
+    let task = task(py);
+    let found = stack(|stack| {
         let open = stack.iter().rfind(|open| open.key == key && open.task == task)?;
-        Some(body(&open.begun.guard))
-    };
-    stack(found).flatten()
+        body(&open.begun.guard);
+        Some(())
+    });
+    if found.flatten().is_none() {
+        host::edit(shared.recording(), site, body);
+    }
 }
 
 /// Forgets all open spans, in the child of a fork: they belong to the parent.

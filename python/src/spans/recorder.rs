@@ -54,34 +54,29 @@ impl Shared {
         self.number.load(Relaxed)
     }
 
-    /// Starts a span on this thread.
-    #[inline]
-    pub(super) fn begin(&self, py: Python<'_>, site: &'static Site) -> Begun {
-        match Guard::enter_in(self.recording(), site) {
-            Some(guard) => Begun { guard, _scope: None },
-            None => self.begin_elsewhere(py, site),
-        }
-    }
-
-    /// Starts a span while this thread records for nobody or for another profiler.
-    #[cold]
-    fn begin_elsewhere(&self, py: Python<'_>, site: &'static Site) -> Begun {
+    /// Makes this the profiler of the thread if nothing else is open there. Starts with its first span.
+    pub(super) fn settle(&self, py: Python<'_>) -> bool {
         if !NAMED.replace(true)
             && let Some(name) = thread_name(py)
         {
             host::name_thread(&name);
         }
         let profiler = self.profiler();
-        let number = self.recording();
-        if Place::here().is_outside() {
+        let is_free = Place::here().is_outside();
+        if is_free {
             profiler.settle();
-            if let Some(guard) = Guard::enter_in(number, site) {
-                return Begun { guard, _scope: None };
-            }
         }
-        let scope = profiler.enter();
-        let guard = Guard::enter_in(number, site).unwrap_or_default();
-        Begun { guard, _scope: Some(scope) }
+        is_free
+    }
+
+    /// Starts a span with a guard.
+    pub(super) fn begin(&self, py: Python<'_>, site: &'static Site) -> Begun {
+        let here = || Guard::enter_in(self.recording(), site);
+        if let Some(guard) = here().or_else(|| self.settle(py).then(here).flatten()) {
+            return Begun { guard, _scope: None };
+        }
+        let scope = self.profiler().enter();
+        Begun { guard: here().unwrap_or_default(), _scope: Some(scope) }
     }
 
     /// The profiler, which starts with its first span.

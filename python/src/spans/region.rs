@@ -85,21 +85,21 @@ impl Region {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
         let this = slf.get();
         if this.shared.is_enabled() {
-            open::begin(slf.py(), &this.shared, this.site, key(slf), |guard| {
-                if let Some(extra) = &this.extra {
-                    extra.add_to(guard);
-                }
-            });
+            let (shared, site) = (&this.shared, this.site);
+            match &this.extra {
+                None => open::begin(slf.py(), shared, site, key(slf), None),
+                Some(extra) => open::begin(slf.py(), shared, site, key(slf), Some(&|guard| extra.add_to(guard))),
+            }
         }
         slf.clone()
     }
 
     fn __exit__(slf: &Bound<'_, Self>, kind: &Bound<'_, PyAny>, _error: &Bound<'_, PyAny>, _trace: &Bound<'_, PyAny>) {
-        open::end(slf.py(), key(slf), |guard| {
-            if !kind.is_none() {
-                failed(guard, kind);
-            }
-        });
+        let this = slf.get();
+        match kind.is_none() {
+            true => open::end(slf.py(), &this.shared, this.site, key(slf), None),
+            false => open::end(slf.py(), &this.shared, this.site, key(slf), Some(&|guard| failed(guard, kind))),
+        }
     }
 
     /// Adds arguments to the open span; the numbers ``bytes``, ``flops`` and ``items`` add to its work.
@@ -107,13 +107,18 @@ impl Region {
     fn add(slf: &Bound<'_, Self>, args: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         if let Some(args) = args {
             let extra = Extra::of(args)?;
-            open::with_open(slf.py(), key(slf), |guard| extra.add_to(guard));
+            let this = slf.get();
+            open::with_open(slf.py(), &this.shared, this.site, key(slf), |guard| extra.add_to(guard));
         }
         Ok(())
     }
 
     /// Marks the open span as the cause of work elsewhere.
     fn _link(slf: &Bound<'_, Self>) -> Option<Cause> {
-        open::with_open(slf.py(), key(slf), |guard| guard.is_kept().then(|| Cause(guard.link()))).flatten()
+        let (this, mut cause) = (slf.get(), None);
+        open::with_open(slf.py(), &this.shared, this.site, key(slf), |guard| {
+            cause = guard.is_kept().then(|| Cause(guard.link()));
+        });
+        cause
     }
 }
