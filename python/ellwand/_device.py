@@ -36,7 +36,8 @@ class TorchGpu:
     def ns(self, event: Any) -> int:
         """The time of an event on the device's clock; waits for it."""
         event.synchronize()
-        return ORIGIN + round(self.first.elapsed_time(event) * 1e6)
+        ms: float = self.first.elapsed_time(event)
+        return ORIGIN + round(ms * 1e6)
 
     def pair(self, recorder: type[Recorder]) -> tuple[int, int, int]:
         """One moment on both clocks."""

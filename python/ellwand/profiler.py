@@ -25,11 +25,18 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ._device import DeviceSpan, TorchGpu
 from ._errors import EllwandError
 from ._native import Profile, Recorder, Region
+
+if TYPE_CHECKING:
+
+    def span(operation: str) -> Region:
+        """A span of the program's profiler: ``with span("load"): ...``"""
+        ...
+
 
 __all__ = ["GPUProfiler", "ProfileEntry", "ProfileSummary", "get_profiler", "span"]
 
@@ -315,9 +322,11 @@ def get_profiler(enabled: bool = True, device_id: int = 0) -> GPUProfiler:
         return _global
 
 
-def span(operation: str, **args: Any) -> Region | DeviceSpan:
-    """A span of the program's profiler: ``with span("load"): ...``"""
-    return get_profiler().profile(operation, **args)
+def __getattr__(name: str) -> Any:
+    # A method of the profiler of the whole program, so that a call costs no more than that.
+    if name == "span":
+        return get_profiler().span
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _after_fork() -> None:

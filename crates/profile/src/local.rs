@@ -171,11 +171,13 @@ pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Opti
 }
 
 /// Starts a span that [`close`] ends, if this thread writes to the recording `epoch` and its fast path is free.
-#[inline]
+// Not inlined into other crates, where what it calls would not be.
 pub(crate) fn open(epoch: u32, site: &'static Site, generation: u32) -> bool {
     HOT.with(|hot| {
-        let is_free = hot.epoch.get() == epoch && hot.path.get() == Path::Full && hot.held.get() == 0;
-        if !is_free || hot.seen.get() != generation {
+        if hot.seen.get() != generation {
+            owner(|owner, _| owner.resolve(generation));
+        }
+        if hot.epoch.get() != epoch || hot.path.get() != Path::Full || hot.held.get() != 0 {
             return false;
         }
         let Some(slot) = hot.slots.get().get(hot.at.get()).or_else(|| next_slot(hot)) else { return false };
@@ -196,7 +198,6 @@ fn next_slot(hot: &Hot) -> Option<&'static Slot> {
 }
 
 /// Ends the innermost span if it is one of `site`.
-#[inline]
 pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
     HOT.with(|hot| {
         let is_here = hot.epoch.get() == epoch;

@@ -48,6 +48,7 @@ impl Slot {
         self.end.store(ticks, Release);
     }
 
+    #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.end.load(Relaxed) == 0
     }
@@ -57,10 +58,12 @@ impl Slot {
         self.start.store(0, Relaxed);
     }
 
+    #[inline]
     pub(crate) fn site(&self) -> u32 {
         unpair(self.place.load(Relaxed)).0
     }
 
+    #[inline]
     pub(crate) fn parent(&self) -> u32 {
         unpair(self.place.load(Relaxed)).1
     }

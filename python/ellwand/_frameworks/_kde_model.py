@@ -43,8 +43,9 @@ class Recording:
         self.track = inputs["position"].reshape(self.samples, -1)
         dims = self.track.shape[1]
         self.grid = inputs["grid"].reshape(-1, dims)
-        self.position_std = np.broadcast_to(inputs.get("position_std", np.sqrt(12.5)), (dims,)).astype(np.float64)
-        self.edges = inputs.get("time_edges")
+        spread: Any = inputs.get("position_std", np.sqrt(12.5))
+        self.position_std = np.broadcast_to(spread, (dims,)).astype(np.float64)
+        self.edges: Any = inputs.get("time_edges")
         widths = inputs.get("waveform_std", np.float64(24.0))
         features = [int(n) for n in inputs["n_features"]]
         encoding = self._spikes(inputs, "enc", features)
@@ -88,4 +89,4 @@ class Recording:
 
     def log_scale(self, electrode: Electrode) -> float:
         """ln of the constants of a mark's rate."""
-        return -np.log(self.samples) + log_norm(electrode.waveform_std) + log_norm(self.position_std)
+        return float(-np.log(self.samples)) + log_norm(electrode.waveform_std) + log_norm(self.position_std)

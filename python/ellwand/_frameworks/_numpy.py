@@ -11,6 +11,7 @@ import numpy as np
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES
+from . import LATTICE
 
 T = dict[str, Any]
 
@@ -21,6 +22,10 @@ def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Ca
         raise Unsupported("NumPy has no bf16")
     if case.get("form") == "exact":
         raise Unsupported("NumPy has no error function; --form tanh needs none")
+    if workload in LATTICE:
+        from . import _lattice
+
+        return _lattice.prepare(_lattice.NumpyArrays(), workload, case, inputs)
     call: Any = functools.partial(FUNCTIONS[workload], case, inputs)
     call.what_ran = f"numpy {np.__version__}, matrix products on {CORES} threads"
     return call  # type: ignore[no-any-return]

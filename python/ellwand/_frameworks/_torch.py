@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES
+from . import LATTICE
 
 T = dict[str, Any]
 
@@ -27,6 +28,11 @@ def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Cal
         return gradient(workload, case, {key: tensor(array) for key, array in inputs.items()}, what)
     # For as long as the process lives: it measures nothing else.
     torch.inference_mode().__enter__()
+    if workload in LATTICE:
+        from . import _lattice
+        from ._torch_lattice import TorchArrays
+
+        return _lattice.prepare(TorchArrays(), workload, case, inputs)
     if workload.startswith("kde-"):
         from . import _torch_kde
 

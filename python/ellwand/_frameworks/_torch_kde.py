@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +25,9 @@ class Fit:
     def __init__(self, recording: Recording, dtype: Any) -> None:
         self.recording = recording
         self.rates = recording.mean_rates()
-        self.norm = float(torch.tensor(log_norm(recording.position_std)).exp())
-        as_tensor = lambda array: torch.tensor(array, dtype=dtype)  # noqa: E731
-        self.grid, self.track = as_tensor(recording.grid), as_tensor(recording.track)
-        self.positions = [as_tensor(electrode.positions) for electrode in recording.electrodes]
+        self.norm = math.exp(log_norm(recording.position_std))
+        self.grid, self.track = (torch.tensor(array, dtype=dtype) for array in (recording.grid, recording.track))
+        self.positions = [torch.tensor(electrode.positions, dtype=dtype) for electrode in recording.electrodes]
 
     def density(self, positions: Any) -> Any:
         """Mean at every bin of the kernels centred on ``positions``."""

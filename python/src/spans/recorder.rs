@@ -200,11 +200,17 @@ impl Recorder {
         if let Some(args) = args.filter(|args| !args.is_empty()) {
             return Ok(this.region(operation, caller(py)?, Some(Extra::of(args)?))?.into_any());
         }
-        let regions = this.regions.bind(py);
+        slf.get().span(operation)
+    }
+
+    /// ``profile`` without arguments: the cheapest call, and its object may be kept and used again.
+    fn span<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let py = operation.py();
+        let regions = self.regions.bind(py);
         if let Some(known) = regions.get_item(operation)? {
             return Ok(known);
         }
-        let region = this.region(operation, caller(py)?, None)?.into_any();
+        let region = self.region(operation, caller(py)?, None)?.into_any();
         if regions.len() < KEPT {
             regions.set_item(operation, &region)?;
         }
