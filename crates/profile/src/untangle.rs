@@ -69,7 +69,13 @@ mod tests {
 
     fn lane(spans: Vec<Span>) -> TraceLane {
         let detail = |bytes: u64| Detail { rss_bytes: Some(bytes), ..Detail::default() };
-        TraceLane { name: "main".into(), spans, details: vec![detail(10), detail(20)], dropped: 3, ..TraceLane::default() }
+        TraceLane {
+            name: "main".into(),
+            spans,
+            details: vec![detail(10), detail(20)],
+            dropped: 3,
+            ..TraceLane::default()
+        }
     }
 
     #[test]
@@ -95,7 +101,8 @@ mod tests {
         let first = [span(1, 10, NONE, 0), span(3, 4, 0, 1), span(11, 12, NONE, 0), span(11, 12, 2, 0)];
         assert_eq!(lanes[0].spans, first);
         assert_eq!(lanes[1].spans, [span(2, 0, NONE, 1), span(5, 6, 0, 0)]);
-        let resident = |lane: &TraceLane, index: usize| lane.detail_of(&lane.spans[index]).and_then(|detail| detail.rss_bytes);
+        let resident =
+            |lane: &TraceLane, index: usize| lane.detail_of(&lane.spans[index]).and_then(|detail| detail.rss_bytes);
         assert_eq!((resident(&lanes[0], 1), resident(&lanes[1], 0)), (Some(10), Some(20)));
         assert_eq!((lanes[0].dropped, lanes[1].dropped), (3, 0));
     }

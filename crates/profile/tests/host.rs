@@ -1,7 +1,7 @@
 //! Spans as the interpreter of another language records them.
 
-use ellwand_profile::host::{self, Place};
-use ellwand_profile::{Guard, LaneKind, Mode, NONE, Options, Profiler, Trace, span};
+use ellwand_profile::host::{self, Closing, Place};
+use ellwand_profile::{Guard, LaneKind, Mode, NONE, Options, Profiler, ROOM_NAME, Trace, span};
 
 fn profiler(spans: u64) -> Profiler {
     Profiler::new(Options::new(Mode::Full { bytes: 32 * spans }))
@@ -116,11 +116,43 @@ fn tasks_keep_their_parents_when_the_budget_is_used_up() {
     let small = profiler(3);
     take_turns(&small);
     let trace = small.finish();
-    let mut rows: Vec<(String, u64)> =
-        trace.summary().rows.iter().map(|row| (row.path.join("/"), row.count)).collect();
+    let mut rows: Vec<(String, u64)> = trace.summary().rows.iter().map(|row| (row.path.join("/"), row.count)).collect();
     rows.sort();
     let inside = |name: &str| rows.iter().find(|(path, _)| path.ends_with(name)).unwrap().0.clone();
     assert_eq!((inside("inside a"), inside("inside b")), ("a/inside a".to_string(), "b/inside b".to_string()));
     assert_eq!(inside("inside main"), "main/inside main");
     assert_eq!(trace.lanes.iter().map(|lane| lane.dropped).sum::<u64>(), 3);
+}
+
+#[test]
+fn spans_without_guards_end_by_their_site_in_any_order() {
+    let profiler = profiler(10_000);
+    profiler.settle();
+    let number = profiler.recording_number();
+    let [a, b, inside] = ["a", "b", "inside b"].map(|name| host::site(name, "script.py", 1));
+    assert_eq!(host::close(number, a), Closing::Nothing, "nothing is open yet");
+    assert!(host::open(number, a) && host::open(number, b));
+    host::edit(number, b, |guard| guard.arg("n", 7));
+    assert_eq!(host::close(number, a), Closing::Unknown, "b is the innermost one");
+    assert!(host::close_any(number, a) && !host::close_any(number, a));
+    assert!(host::open(number, inside));
+    assert_eq!(host::close(number, inside), Closing::Unknown, "a span around may have ended");
+    assert!(host::close_any(number, inside));
+    assert!(host::close_any(number, b));
+    assert!(host::open(number, b) && host::close(number, b) == Closing::Closed);
+    host::hold(1);
+    assert!(!host::open(number, b) && host::close(number, b) == Closing::Unknown, "a guard is kept");
+    host::hold(0);
+    // More than a chunk.
+    for _ in 0..3000 {
+        assert!(host::open(number, a) && host::close(number, a) == Closing::Closed);
+    }
+    let trace = profiler.finish();
+    let spans: Vec<_> = spans(&trace).into_iter().filter(|(_, name, _)| name != ROOM_NAME).collect();
+    let lane = trace.lanes[0].name.as_str();
+    let expected = [row(lane, "a", None), row(lane, "b", Some("a")), row(lane, "inside b", Some("b"))];
+    assert_eq!((&spans[..3], spans.len()), (&expected[..], 3004));
+    assert_eq!((trace.open(), trace.dropped()), (0, 0));
+    assert_eq!(trace.lanes[0].detail_of(&trace.lanes[0].spans[1]).unwrap().args.len(), 1);
+    assert!(!host::open(number, a), "the recording has finished");
 }
