@@ -36,7 +36,8 @@ impl Place {
 
     /// True if no span is around.
     pub fn is_outside(self) -> bool {
-        self.current == NONE && (self.node == 0 || local::with_hot(|hot| self.node == hot.root.get()))
+        let is_root = self.node == 0 || local::with_hot(|hot| self.node == hot.root.get());
+        self.epoch == 0 || self.current == NONE && is_root
     }
 
     /// Goes there, if the thread still has that recording.

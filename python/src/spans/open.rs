@@ -153,12 +153,16 @@ pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usi
 
 #[cold]
 fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
-    let task = task(py);
+    let here = task(py);
     let found = stack(|stack| {
-        let at = stack.iter().rposition(|open| open.key == key && open.task == task)?;
+        let known = |task: Option<usize>| {
+            stack.iter().rposition(|open| open.key == key && task.is_none_or(|task| open.task == task))
+        };
+        // What an asynchronous generator leaves open, another task may close.
+        let at = known(Some(here)).or_else(|| known(None))?;
         Some(stack.remove(at))
     });
-    let Some(Open { inside, cause, begun, .. }) = found.flatten() else {
+    let Some(Open { task, inside, cause, begun, .. }) = found.flatten() else {
         edit.iter().for_each(|edit| host::edit(shared.recording(), site, edit));
         host::close_any(shared.recording(), site);
         return;
@@ -169,7 +173,9 @@ fn end_elsewhere(py: Python<'_>, shared: &Shared, site: &'static Site, key: usiz
     edit.iter().for_each(|edit| edit(&begun.guard));
     drop(begun);
     if task != 0 {
-        tasks::set_cause(py, cause);
+        if task == here {
+            tasks::set_cause(py, cause);
+        }
         TASKS.set(TASKS.get() - 1);
         if !has_tasks()
             && let Some(base) = BASE.take()
