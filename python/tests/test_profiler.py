@@ -388,3 +388,37 @@ def test_the_global_profiler_is_one():
     with span("of the program"):
         pass
     assert "of the program" in get_profiler().get_summary()
+
+
+def test_clear_inside_a_span_leaves_the_thread_as_it_was():
+    profiler = GPUProfiler()
+    with profiler.profile("cleared"):
+        profiler.clear()
+        with profiler.profile("inside"):
+            pass
+    with profiler.profile("after"):
+        pass
+    assert parents(profiler.document())[1] == {"inside": None, "after": None}
+
+
+def test_an_asynchronous_generator_that_another_task_closes_ends_its_span():
+    profiler = GPUProfiler()
+
+    async def numbers():
+        with profiler.profile("generator"):
+            yield 1
+            yield 2
+
+    async def first(source):
+        return await source.__anext__()
+
+    async def program():
+        source = numbers()
+        await asyncio.create_task(first(source))
+        await asyncio.create_task(source.aclose())
+
+    asyncio.run(program())
+    with profiler.profile("after"):
+        pass
+    assert parents(profiler.document())[1] == {"generator": None, "after": None}
+    assert all(entry.duration_ms > 0 for entry in profiler.entries)
