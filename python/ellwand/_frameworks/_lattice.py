@@ -27,7 +27,18 @@ class NumpyArrays:
     """What the quantizer needs of an array library; see ``TorchArrays``."""
 
     what = f"numpy {np.__version__}"
-    floor, rint, where, clip = (staticmethod(function) for function in (np.floor, np.rint, np.where, np.clip))
+
+    def floor(self, x: Any) -> Any:
+        return np.floor(x)
+
+    def rint(self, x: Any) -> Any:
+        return np.rint(x)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return np.where(condition, a, b)
+
+    def clip(self, x: Any, least: float, most: float) -> Any:
+        return np.clip(x, least, most)
 
     def array(self, values: Any, dtype: str) -> Any:
         return np.array(values, dtype)

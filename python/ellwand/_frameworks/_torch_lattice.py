@@ -14,8 +14,19 @@ class TorchArrays:
     """What the quantizer needs of an array library; see ``NumpyArrays``."""
 
     what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
-    # `round` rounds halves to even, like `rint`.
-    floor, rint, where, clip = (staticmethod(f) for f in (torch.floor, torch.round, torch.where, torch.clamp))
+
+    def floor(self, x: Any) -> Any:
+        return torch.floor(x)
+
+    def rint(self, x: Any) -> Any:
+        # Halves to even.
+        return torch.round(x)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return torch.where(condition, a, b)
+
+    def clip(self, x: Any, least: float, most: float) -> Any:
+        return torch.clamp(x, least, most)
 
     def array(self, values: Any, dtype: str) -> Any:
         return torch.from_numpy(np.array(values, dtype))
