@@ -10,6 +10,7 @@ mod host;
 mod kernels;
 mod prepared;
 mod rows;
+mod spans;
 
 use pyo3::prelude::*;
 
@@ -19,5 +20,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     host::add(module)?;
     here::add(module)?;
-    kernels::add(module)
+    kernels::add(module)?;
+    spans::add(module)
 }

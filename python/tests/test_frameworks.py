@@ -5,15 +5,42 @@ from conftest import needs_jax, needs_torch
 
 from ellwand import _frameworks
 
-WORKLOADS = [*_frameworks.LAYERS, *_frameworks.ATTENTION]
+WORKLOADS = [*_frameworks.LAYERS, *_frameworks.GRADIENTS, "matmul", *_frameworks.ATTENTION]
 
 
 @needs_torch
 @needs_jax
 def test_all_of_them_agree_with_the_reference(run):
     names = "torch,jax,numpy"
-    done = run("check", *WORKLOADS, "-i", names, "--size", "tiny")
+    # The tanh form of JAX's GELU loses more digits in its gradient than the tolerance allows.
+    done = run("check", *WORKLOADS, "-i", names, "--size", "tiny", "--form", "exact")
     assert done.code == 0, done.out + done.err
+
+
+@needs_torch
+@needs_jax
+def test_the_decoder_agrees_with_its_reference(run):
+    words = ["--size", "tiny", "--data", "structured", "--dims", "1,2"]
+    done = run("check", "kde-fit", "kde-predict", "-i", "torch,jax", *words)
+    assert done.code == 0 and "wrong" not in done.out.replace(" 0 wrong", ""), done.out + done.err
+    done = run("check", "kde-fit", "kde-predict", "-i", "torch", "--precision", "f64", *words)
+    assert done.code == 0, done.out + done.err
+
+
+@needs_torch
+@pytest.mark.parametrize("lattice", ["Z2", "D4", "E8"])
+def test_the_quantizer_gives_the_bits_of_its_reference(run, lattice):
+    tasks = ["lattice-encode", "lattice-decode", "lattice-quantize"]
+    words = ["--batch", "500", "--lattice", lattice, "--q", "3,8", "--overload", "none,flag"]
+    done = run("check", *tasks, "-i", "torch,numpy", *words)
+    assert done.code == 0 and "24 right" in done.out, done.out + done.err
+    done = run("check", "lattice-encode", "-i", "numpy", "--batch", "5", "--overload", "retry")
+    assert "neither centre nor retry" in done.out
+
+
+def test_what_needs_a_gpu_is_unsupported_with_the_reason(run):
+    done = run("check", "gelu", "-i", "triton,cupy", "--size", "tiny")
+    assert done.out.count("unsupported  ") == 4 and "CUDA" in done.out, done.out + done.err
 
 
 @needs_torch

@@ -1,15 +1,29 @@
 """``ellwand.profiler``: the interface of the seed, and the project's file."""
 
 import asyncio
+import html
+import inspect
 import json
 import os
+import pickle
+import sys
 import threading
 import time
+import types
 
+import numpy as np
 import pytest
 
 import ellwand
 from ellwand.profiler import GPUProfiler, ProfileEntry, ProfileSummary, get_profiler
+
+module_profiler = GPUProfiler()
+
+
+@module_profiler.profile_function()
+def triple(x):
+    return 3 * x
+
 
 
 def test_spans_have_every_field_and_summaries_add_up():
@@ -99,7 +113,7 @@ def test_the_file_is_a_profile_of_the_project(tmp_path):
     assert entries["start_ns"] == sorted(entries["start_ns"])
     assert document["losses"]["open"] == 1
     detail = document["details"][entries["detail"][1]]
-    assert detail["bytes"] == 4096 and detail["cpu_ns"] >= 0
+    assert detail["bytes"] == 4096
     outer = next(row for row in document["summary"] if row["operation"] == "outer")
     assert outer["self_ns"] < outer["total_ns"]
     assert document["gpu_profiler"]["summary"]["inner"]["call_count"] == 1
@@ -129,11 +143,218 @@ def test_threads_have_lanes_and_tasks_do_not_mix():
         thread.start()
         thread.join()
     asyncio.run(both())
+    lanes, parent = parents(profiler.document())
+    assert parent == {"main": None, "thread": None, "a": None, "a inner": "a", "b": None, "b inner": "b"}
+    assert lanes["main"] == lanes["a"] == "MainThread" and lanes["b"] == lanes["b inner"] == "MainThread (2)"
+    assert lanes["thread"].startswith("Thread-")
+
+
+def parents(document):
+    """The lane and the parent of each span by name; the span of another lane that caused it is its parent too."""
+    entries, details = document["entries"], document["details"]
+    names = [document["operations"][o]["name"] for o in entries["operation"]]
+    sources = {}
+    for at in sorted(range(len(names)), key=lambda at: entries["start_ns"][at]):
+        sources.setdefault(entries["link"][at], names[at])
+    found = {}
+    for at, name in enumerate(names):
+        own, detail = entries["link"][at], entries["detail"][at]
+        link = details[detail].get("cause", 0) if detail >= 0 else 0
+        link = link or (own if sources[own] != name else 0)
+        up = entries["parent"][at]
+        found[name] = names[up] if up >= 0 else sources[link] if link else None
+    lanes = {name: document["lanes"][lane]["name"] for name, lane in zip(names, entries["lane"])}
+    return lanes, found
+
+
+def test_tasks_have_the_span_that_created_them_as_their_parent():
+    profiler = GPUProfiler()
+
+    @profiler.profile_function()
+    def compute():
+        with profiler.profile("step"):
+            pass
+
+    @profiler.profile_function(operation="fetch")
+    async def fetch(name):
+        with profiler.profile(name):
+            await asyncio.sleep(0.001)
+            compute()
+            await asyncio.to_thread(lambda: profiler.profile(name + " thread").__enter__().__exit__(None, None, None))
+
+    async def program():
+        with profiler.profile("request"):
+            await asyncio.gather(fetch("x"), asyncio.create_task(fetch("y")))
+        with profiler.profile("after"):
+            pass
+
+    with profiler.profile("outer"):
+        asyncio.run(program())
+    with profiler.profile("last"):
+        pass
+    _, parent = parents(profiler.document())
+    assert parent["request"] == parent["after"] == "outer" and parent["outer"] is parent["last"] is None
+    assert parent["fetch"] == "request" and parent["x"] == parent["y"] == "fetch"
+    assert parent["x thread"] == "x" and parent["y thread"] == "y"
+    assert parent["step"].endswith("compute") and parent["test_tasks_have_the_span_that_created_them_as_their_parent.<locals>.compute"] in "xy"
+    assert all(entry.duration_ms > 0 for entry in profiler.entries if entry.operation != "step")
+
+
+def test_python_and_rust_spans_are_one_tree():
+    rng = np.random.default_rng(0)
+    time_, position = np.linspace(0, 10, 200), rng.random((200, 1)) * 100
+    spikes = np.sort(rng.random(30)) * 10, rng.standard_normal((30, 2))
+    profiler = GPUProfiler()
+    with profiler.profile("fit"):
+        ellwand.kde.ClusterlessDecoder(time_, position, np.arange(0.0, 100.0, 5.0), [spikes[0]], [spikes[1]])
+    _, parent = parents(profiler.document())
+    assert parent["encoding positions"] == "fit"
+
+
+def test_generators_may_end_in_any_order():
+    profiler = GPUProfiler()
+
+    def steps(name):
+        with profiler.profile(name):
+            yield
+            yield
+
+    a, b = steps("a"), steps("b")
+    next(a), next(b)
+    a.close()
+    with profiler.profile("inside b"):
+        pass
+    b.close()
+    with profiler.profile("after"):
+        pass
+    _, parent = parents(profiler.document())
+    assert parent == {"a": None, "b": "a", "inside b": "b", "after": None}
+    assert profiler.document()["losses"]["open"] == 0
+
+
+def test_two_profilers_keep_their_spans():
+    one, two = GPUProfiler(), GPUProfiler()
+    with one.profile("a"):
+        with two.profile("b"):
+            with one.profile("c"):
+                pass
+        with one.profile("d"):
+            pass
+    assert parents(one.document())[1] == {"a": None, "c": "a", "d": "a"} and [e.operation for e in two.entries] == ["b"]
+
+
+def test_an_exception_is_kept_with_its_span():
+    profiler = GPUProfiler()
+
+    @profiler.profile_function()
+    def fails():
+        raise KeyError("x")
+
+    with pytest.raises(KeyError), profiler.profile("around"):
+        fails()
+    errors = [span["args"].get("error") for span in profiler.snapshot().spans()]
+    assert errors == ["KeyError", "KeyError"]
+
+
+def test_a_profiled_function_is_a_method_and_travels_by_name():
+    class Model:
+        @module_profiler.profile_function(operation="forward")
+        def forward(self, x, *, scale=1):
+            return x * scale
+
+    before = len(module_profiler.entries)
+    assert Model().forward(3, scale=2) == 6 and list(map(Model().forward, [1])) == [1]
+    assert len(module_profiler.entries) == before + 2 and str(inspect.signature(Model.forward)) == "(self, x, *, scale=1)"
+    assert pickle.loads(pickle.dumps(triple)) is triple and triple(2) == 6
+
+
+def test_cpu_time_is_measured_if_asked_for():
+    profiler = GPUProfiler(measure=["cpu"])
+    with profiler.profile("sleep"):
+        time.sleep(0.02)
+    with profiler.profile("work"):
+        until = time.thread_time() + 0.01
+        while time.thread_time() < until:
+            pass
+    sleep, work = profiler.entries
+    assert work.cpu_time_ms >= 10 and sleep.cpu_time_ms < 20 <= sleep.duration_ms
+    with pytest.raises(ellwand.EllwandError, match='"gpu" is unknown'):
+        GPUProfiler(measure=["gpu"])
+
+
+def test_threads_record_at_once_and_keep_their_spans_when_they_end():
+    profiler = GPUProfiler()
+
+    def work(number):
+        for _ in range(3000):
+            with profiler.profile(f"outer {number}"), profiler.profile("inner"):
+                pass
+        profiler.profile("left open").__enter__()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    summary = profiler.get_summary()
+    assert summary["inner"].call_count == 12000 and all(summary[f"outer {n}"].call_count == 3000 for n in range(4))
+    assert profiler.document()["losses"]["open"] == 4
+
+
+def test_the_page_is_offline_and_shows_in_a_notebook(tmp_path, monkeypatch):
+    profiler = GPUProfiler()
+    with profiler.profile("<script>op"):
+        pass
+    profiler.export_html(tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html") and "<script>op" not in page
+    shown = profiler._repr_html_()
+    assert shown.startswith("<iframe srcdoc=\"") and "<!doctype" in html.unescape(shown.split('"')[1]).lower()
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert opened == [] and os.path.exists(path := profiler.view()) and opened == [f"file://{path}"]
+    with pytest.raises(ellwand.EllwandError, match="cannot write"):
+        profiler.export_html(tmp_path / "no" / "p.html")
+
+
+class FakeCuda:
+    """Events of a device whose clock is the host's."""
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = time.perf_counter()
+
+        def synchronize(self):
+            pass
+
+        def elapsed_time(self, end):
+            return (end.at - self.at) * 1e3
+
+    is_available = staticmethod(lambda: True)
+    reset_peak_memory_stats = staticmethod(lambda _: None)
+    max_memory_allocated = staticmethod(lambda _: 6_000_000)
+
+
+def test_work_of_a_device_is_linked_to_its_span(monkeypatch):
+    cuda = FakeCuda()
+    sizes = iter([1e6, 5e6])
+    cuda.memory_allocated = lambda _: next(sizes)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    profiler = GPUProfiler()
+    with profiler.profile("step"):
+        with profiler.profile("kernel", device="gpu"):
+            time.sleep(0.005)
+    kernel = next(entry for entry in profiler.entries if entry.operation == "kernel")
+    assert (kernel.device, kernel.backend) == ("gpu", "pytorch") and 5 <= kernel.gpu_time_ms <= kernel.duration_ms
+    assert (kernel.memory_allocated_mb, kernel.memory_peak_mb) == (4, 6)
+    summary = profiler.get_summary()
+    assert summary["kernel"].total_gpu_time_ms == pytest.approx(kernel.gpu_time_ms) == summary["step"].total_gpu_time_ms
+    assert summary["kernel"].avg_memory_mb == 4
     document = profiler.document()
-    assert len(document["lanes"]) == 2
-    names = [document["operations"][o]["name"] for o in document["entries"]["operation"]]
-    parents = dict(zip(names, document["entries"]["parent"]))
-    assert names[parents["a inner"]] == "a" and names[parents["b inner"]] == "b" and parents["thread"] == -1
+    assert [lane["kind"] for lane in document["lanes"]] == ["thread", "stream"]
 
 
 def test_a_child_begins_with_no_spans():
@@ -152,13 +373,52 @@ def test_a_child_begins_with_no_spans():
 
 
 def test_what_does_not_fit_is_counted():
-    profiler = GPUProfiler()
-    profiler.max_entries = 2
+    profiler = GPUProfiler(max_entries=2)
     for _ in range(5):
         with profiler.profile("op"):
             pass
     assert len(profiler.entries) == 2 and profiler.document()["losses"]["spans"] == 3
+    assert profiler.get_summary()["op"].call_count == 5, "further spans are aggregated"
 
 
 def test_the_global_profiler_is_one():
     assert get_profiler() is get_profiler(enabled=False)
+    from ellwand.profiler import span
+
+    with span("of the program"):
+        pass
+    assert "of the program" in get_profiler().get_summary()
+
+
+def test_clear_inside_a_span_leaves_the_thread_as_it_was():
+    profiler = GPUProfiler()
+    with profiler.profile("cleared"):
+        profiler.clear()
+        with profiler.profile("inside"):
+            pass
+    with profiler.profile("after"):
+        pass
+    assert parents(profiler.document())[1] == {"inside": None, "after": None}
+
+
+def test_an_asynchronous_generator_that_another_task_closes_ends_its_span():
+    profiler = GPUProfiler()
+
+    async def numbers():
+        with profiler.profile("generator"):
+            yield 1
+            yield 2
+
+    async def first(source):
+        return await source.__anext__()
+
+    async def program():
+        source = numbers()
+        await asyncio.create_task(first(source))
+        await asyncio.create_task(source.aclose())
+
+    asyncio.run(program())
+    with profiler.profile("after"):
+        pass
+    assert parents(profiler.document())[1] == {"generator": None, "after": None}
+    assert all(entry.duration_ms > 0 for entry in profiler.entries)

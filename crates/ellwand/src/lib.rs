@@ -59,6 +59,8 @@ pub fn devices() -> Registry {
 
 /// The crates that this one stands on, for programs that need more than it names. They change from version to version.
 pub mod internals {
+    #[cfg(feature = "page")]
+    pub use crate::cli::profile_page;
     pub use crate::cli::worker;
     pub use ellwand_bench as bench;
     pub use ellwand_core as core;

@@ -40,6 +40,7 @@ mod frames;
 mod gather;
 mod guard;
 mod heap;
+pub mod host;
 mod inner;
 mod json;
 mod kind;
@@ -73,6 +74,7 @@ pub mod task;
 mod trace;
 mod tree;
 mod unify;
+mod untangle;
 
 pub use activity::Activity;
 pub use bottleneck::{Bottleneck, By};

@@ -1,25 +1,25 @@
 //! The thread's side of recording: where its spans go, and the two fast paths.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
+use crate::host::{Closing, Place};
 use crate::node::{Node, Recent};
 use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
 use crate::slot::Slot;
+use crate::trace::NONE;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
-    /// [`GENERATION`](recording::GENERATION) at the time of the last look, 0 for none.
-    static SEEN: Cell<u32> = const { Cell::new(0) };
     static RECENT: Recent = const { Recent::new() };
-    static OWNER: RefCell<Owner> = const { RefCell::new(Owner { owned: Vec::new(), active: None, entered: Vec::new() }) };
+    static OWNER: RefCell<Owner> = const { RefCell::new(Owner::new()) };
 }
 
 /// Everything of a thread that needs a destructor.
@@ -29,18 +29,26 @@ struct Owner {
     active: Option<usize>,
     /// Recordings of the scopes around, innermost last.
     entered: Vec<Option<Arc<Recording>>>,
+    /// The recording of spans outside any scope if no recording serves the whole process.
+    home: Option<Arc<Recording>>,
+    /// Name for the lanes of this thread, if the standard library knows none.
+    name: Option<String>,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
         self.store();
-        SEEN.set(0);
+        HOT.with(|hot| hot.seen.set(0));
         HOT.with(|hot| hot.set(&Hot::new()));
         self.owned.drain(..).for_each(Owned::park);
     }
 }
 
 impl Owner {
+    const fn new() -> Self {
+        Self { owned: Vec::new(), active: None, entered: Vec::new(), home: None, name: None }
+    }
+
     /// Moves the state of the hot path to its lane.
     fn store(&mut self) {
         if let Some(owned) = self.active.take().and_then(|active| self.owned.get(active)) {
@@ -68,7 +76,7 @@ impl Owner {
     fn target(&self) -> Option<Arc<Recording>> {
         match self.entered.last() {
             Some(entered) => entered.clone(),
-            None => recording::of_process(),
+            None => recording::of_process().or_else(|| self.home.clone()),
         }
     }
 
@@ -76,7 +84,7 @@ impl Owner {
     #[cold]
     fn resolve(&mut self, generation: u32) {
         self.store();
-        SEEN.set(generation);
+        HOT.with(|hot| hot.seen.set(generation));
         for at in (0..self.owned.len()).rev() {
             if self.owned.get(at).is_some_and(|owned| owned.recording.is_read()) {
                 self.owned.swap_remove(at).release();
@@ -86,7 +94,7 @@ impl Owner {
         let known = self.owned.iter().position(|owned| owned.recording.epoch == recording.epoch);
         let index = known.or_else(|| {
             let thread = std::thread::current();
-            match recording.join(thread.name()) {
+            match recording.join(self.name.as_deref().or(thread.name())) {
                 Some((lane, position)) => {
                     self.owned.push(Owned::new(lane, position, recording));
                     Some(self.owned.len() - 1)
@@ -116,7 +124,7 @@ impl Owner {
         if self.active != Some(index) {
             self.load(index);
             // The next span looks again where it belongs.
-            SEEN.set(0);
+            HOT.with(|hot| hot.seen.set(0));
         }
         self.owned.get_mut(index)
     }
@@ -133,7 +141,7 @@ fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
 #[inline]
 pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
     HOT.with(|hot| {
-        if SEEN.get() == generation {
+        if hot.seen.get() == generation {
             if hot.path.get() == Path::Full
                 && let Some(slot) = hot.slots.get().get(hot.at.get())
             {
@@ -149,6 +157,82 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
         let begun = begin_slow(site, generation);
         Guard::new(begun.way(), hot.epoch.get(), begun.number)
     })
+}
+
+/// Starts a span if this thread writes to the recording `epoch`.
+#[inline]
+pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Option<Guard> {
+    HOT.with(|hot| {
+        if hot.seen.get() != generation {
+            owner(|owner, _| owner.resolve(generation));
+        }
+        (hot.epoch.get() == epoch && hot.path.get() != Path::Off).then(|| begin(site, generation))
+    })
+}
+
+/// Starts a span that [`close`] ends, if this thread writes to the recording `epoch` and its fast path is free.
+// Not inlined into other crates, where what it calls would not be.
+pub(crate) fn open(epoch: u32, site: &'static Site, generation: u32) -> bool {
+    HOT.with(|hot| {
+        if hot.seen.get() != generation {
+            owner(|owner, _| owner.resolve(generation));
+        }
+        if hot.epoch.get() != epoch || hot.path.get() != Path::Full || hot.held.get() != 0 {
+            return false;
+        }
+        let Some(slot) = hot.slots.get().get(hot.at.get()).or_else(|| next_slot(hot)) else { return false };
+        let at = hot.at.get();
+        let index = hot.base.get().wrapping_add(at as u32);
+        hot.at.set(at + 1);
+        slot.prepare(site.id(), hot.current.replace(index));
+        slot.begin(ticks());
+        true
+    })
+}
+
+/// The next slot, in a new chunk; `None` if the budget is used up.
+#[cold]
+fn next_slot(hot: &Hot) -> Option<&'static Slot> {
+    owner(|owner, hot| owner.current().map(|owned| owned.more_room(hot)));
+    if hot.path.get() == Path::Full { hot.slots.get().get(hot.at.get()) } else { None }
+}
+
+/// Ends the innermost span if it is one of `site`.
+pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
+    HOT.with(|hot| {
+        let is_here = hot.epoch.get() == epoch;
+        if hot.held.get() == 0 && (!is_here || hot.current.get() == NONE && hot.path.get() == Path::Full) {
+            return Closing::Nothing;
+        }
+        if is_here && hot.path.get() == Path::Full && hot.held.get() == 0 && !hot.tangled.get() {
+            let at = hot.current.get().wrapping_sub(hot.base.get());
+            if let Some(slot) = hot.slots.get().get(at as usize)
+                && slot.site() == site.id()
+            {
+                slot.end(ticks());
+                hot.current.set(slot.parent());
+                return Closing::Closed;
+            }
+        }
+        Closing::Unknown
+    })
+}
+
+/// Ends the innermost open span of `site`; false if there is none.
+#[cold]
+pub(crate) fn close_any(epoch: u32, site: &'static Site) -> bool {
+    let now = ticks();
+    owner(|owner, hot| owner.lane(epoch).is_some_and(|owned| owned.close(hot, site.id(), now))).unwrap_or(false)
+}
+
+/// A guard of the innermost open span of `site`, which must be forgotten.
+pub(crate) fn guard_of(epoch: u32, site: &'static Site) -> Option<Guard> {
+    owner(|owner, hot| {
+        let owned = owner.lane(epoch)?;
+        let (slot, index) = owned.open_of(hot, site.id())?;
+        Some(Guard::of_slot(slot, epoch, index, slot.parent()))
+    })
+    .flatten()
 }
 
 #[inline]
@@ -176,7 +260,7 @@ fn begin_in_node(hot: &Hot, site: &'static Site) -> (Option<&'static Node>, u64)
 #[cold]
 fn begin_slow(site: &'static Site, generation: u32) -> Begun {
     let begun = owner(|owner, hot| {
-        if SEEN.get() != generation {
+        if hot.seen.get() != generation {
             owner.resolve(generation);
         }
         owner.current().map(|owned| owned.begin(hot, site))
@@ -271,10 +355,7 @@ pub(crate) fn current_link(issue: impl FnOnce() -> u32) -> u32 {
 
 /// True if spans of this thread go to `recording` already.
 fn goes_to(owner: &Owner, recording: &Recording) -> bool {
-    match owner.entered.last() {
-        Some(entered) => entered.as_ref().is_some_and(|entered| entered.epoch == recording.epoch),
-        None => recording::of_process().is_some_and(|process| process.epoch == recording.epoch),
-    }
+    owner.target().is_some_and(|target| target.epoch == recording.epoch)
 }
 
 /// Sends the spans of this thread to `recording`, or nowhere. Returns true if [`leave`] must follow.
@@ -284,7 +365,7 @@ pub(crate) fn enter(recording: Option<&Arc<Recording>>) -> bool {
             return false;
         }
         owner.entered.push(recording.cloned());
-        SEEN.set(0);
+        HOT.with(|hot| hot.seen.set(0));
         true
     });
     entered.unwrap_or(false)
@@ -296,7 +377,44 @@ pub(crate) fn leave(epoch: u32) {
         let of = |entered: &Option<Arc<Recording>>| entered.as_ref().map_or(0, |recording| recording.epoch);
         if let Some(at) = owner.entered.iter().rposition(|entered| of(entered) == epoch) {
             owner.entered.remove(at);
-            SEEN.set(0);
+            HOT.with(|hot| hot.seen.set(0));
         }
     });
+}
+
+/// Reads the state of the hot path.
+pub(crate) fn with_hot<R>(body: impl FnOnce(&Hot) -> R) -> R {
+    HOT.with(body)
+}
+
+/// The innermost open span of this thread.
+pub(crate) fn place() -> Place {
+    with_hot(|hot| Place { epoch: hot.epoch.get(), current: hot.current.get(), node: hot.node.get() })
+}
+
+/// Makes a span the innermost one of this thread.
+pub(crate) fn resume(place: Place) {
+    let is_here = with_hot(|hot| hot.epoch.get() == place.epoch && hot.path.get() == Path::Full);
+    if is_here {
+        with_hot(|hot| hot.current.set(place.current));
+        return;
+    }
+    owner(|owner, hot| {
+        if let Some(owned) = owner.lane(place.epoch) {
+            owned.resume(hot, place);
+        }
+    });
+}
+
+/// Makes a recording the one of spans of this thread outside any scope.
+pub(crate) fn settle(recording: &Arc<Recording>) {
+    owner(|owner, _| {
+        owner.home = Some(recording.clone());
+        HOT.with(|hot| hot.seen.set(0));
+    });
+}
+
+/// Names the lanes that this thread joins from now on.
+pub(crate) fn name_thread(name: &str) {
+    owner(|owner, _| owner.name = Some(name.to_string()));
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::sync::{Mutex, OnceLock};
 
@@ -57,22 +57,47 @@ pub(crate) fn site(name: &str, place: &'static Location<'static>) -> &'static Si
     own.unwrap_or_else(|| look_up(&name, place))
 }
 
+/// The site of `name` for a host that remembers it.
+pub(crate) fn site_at(name: &str, file: &str, line: u32) -> &'static Site {
+    registered(&shortened(name), || (label(file), line)).unwrap_or(&OTHERS)
+}
+
 #[cold]
 fn look_up(name: &str, place: &'static Location<'static>) -> &'static Site {
-    let mut names = locked(NAMES.get_or_init(Mutex::default));
-    let site = match names.get(name) {
-        Some(site) => *site,
-        None if names.len() >= MOST => return &OTHERS,
-        None => {
-            let name: &'static str = String::leak(name.to_string());
-            let site: &'static Site = Box::leak(Box::new(Site::new(name, place.file(), place.line())));
-            names.insert(name.to_string(), site);
-            site
-        }
-    };
-    drop(names);
+    let Some(site) = registered(name, || (place.file(), place.line())) else { return &OTHERS };
     let _ = OWN.try_with(|own| own.try_borrow_mut().map(|mut own| own.insert(name.to_string(), site)));
     site
+}
+
+/// The site of `name`, made on its first use; `None` if there are too many.
+fn registered(name: &str, place: impl FnOnce() -> (&'static str, u32)) -> Option<&'static Site> {
+    let mut names = locked(NAMES.get_or_init(Mutex::default));
+    if let Some(site) = names.get(name) {
+        return Some(*site);
+    }
+    if names.len() >= MOST {
+        return None;
+    }
+    let (file, line) = place();
+    let site: &'static Site = Box::leak(Box::new(Site::new(String::leak(name.to_string()), file, line)));
+    names.insert(name.to_string(), site);
+    Some(site)
+}
+
+/// A text that is kept for the rest of the program, once.
+pub(crate) fn label(text: &str) -> &'static str {
+    static LABELS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let text = shortened(text);
+    let mut labels = locked(&LABELS);
+    if let Some(known) = labels.get(text.as_ref()) {
+        return known;
+    }
+    if labels.len() >= MOST {
+        return OTHERS.name;
+    }
+    let kept: &'static str = String::leak(text.into_owned());
+    labels.insert(kept);
+    kept
 }
 
 #[cfg(test)]

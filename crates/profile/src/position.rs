@@ -23,6 +23,10 @@ pub(crate) enum Path {
 /// memory access.
 #[derive(Debug, Clone)]
 pub(crate) struct Hot {
+    /// Of the thread, not of a recording: the generation at the time of the last look, 0 for none.
+    pub(crate) seen: Cell<u32>,
+    /// Of the thread: open spans that a host keeps guards of.
+    pub(crate) held: Cell<u32>,
     /// The recording; 0 for none.
     pub(crate) epoch: Cell<u32>,
     pub(crate) path: Cell<Path>,
@@ -34,6 +38,8 @@ pub(crate) struct Hot {
     pub(crate) base: Cell<u32>,
     /// Innermost open span by index, or [`NONE`].
     pub(crate) current: Cell<u32>,
+    /// True if a span around it may have ended.
+    pub(crate) tangled: Cell<bool>,
     /// Innermost node, and the root of the tree.
     pub(crate) node: Cell<u32>,
     pub(crate) root: Cell<u32>,
@@ -43,6 +49,8 @@ pub(crate) struct Hot {
 impl Hot {
     pub(crate) const fn new() -> Self {
         Self {
+            seen: Cell::new(0),
+            held: Cell::new(0),
             epoch: Cell::new(0),
             path: Cell::new(Path::Off),
             skipping: Cell::new(false),
@@ -50,13 +58,14 @@ impl Hot {
             at: Cell::new(0),
             base: Cell::new(0),
             current: Cell::new(NONE),
+            tangled: Cell::new(false),
             node: Cell::new(0),
             root: Cell::new(0),
             ns_per_tick: Cell::new(0.0),
         }
     }
 
-    /// Takes over all values of `other`.
+    /// Takes over all values of a recording.
     pub(crate) fn set(&self, other: &Self) {
         self.epoch.set(other.epoch.get());
         self.path.set(other.path.get());
@@ -65,6 +74,7 @@ impl Hot {
         self.at.set(other.at.get());
         self.base.set(other.base.get());
         self.current.set(other.current.get());
+        self.tangled.set(other.tangled.get());
         self.node.set(other.node.get());
         self.root.set(other.root.get());
         self.ns_per_tick.set(other.ns_per_tick.get());

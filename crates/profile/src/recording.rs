@@ -16,6 +16,7 @@ use crate::ring::Ring;
 use crate::site;
 use crate::sync::locked;
 use crate::trace::{SiteInfo, Span, Trace, TraceLane};
+use crate::untangle::untangled;
 
 /// Changes whenever a recording starts, stops or changes its rules; 0 while none records. Every span reads it first.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -252,7 +253,7 @@ impl Recording {
         }
         let mut environment = environment::facts(&self.options, self.pid);
         environment.extend(locked(&self.facts).iter().cloned());
-        let threads = lanes.iter().map(|lane| lane.read(&clock, self.options.mode));
+        let threads = lanes.iter().flat_map(|lane| untangled(lane.read(&clock, self.options.mode)));
         let streams = locked(&self.streams).clone();
         Trace {
             name: environment::name(&self.options),

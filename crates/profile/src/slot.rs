@@ -48,15 +48,22 @@ impl Slot {
         self.end.store(ticks, Release);
     }
 
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.end.load(Relaxed) == 0
+    }
+
     /// Marks the slot as unused.
     pub(crate) fn clear(&self) {
         self.start.store(0, Relaxed);
     }
 
+    #[inline]
     pub(crate) fn site(&self) -> u32 {
         unpair(self.place.load(Relaxed)).0
     }
 
+    #[inline]
     pub(crate) fn parent(&self) -> u32 {
         unpair(self.place.load(Relaxed)).1
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import functools
 import importlib
 import importlib.util
@@ -13,7 +14,7 @@ from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES, implementation
 
-__all__ = ["ATTENTION", "LAYERS", "register"]
+__all__ = ["ATTENTION", "GRADIENTS", "KDE", "LATTICE", "LAYERS", "register"]
 
 LAYERS = (
     "layer-norm",
@@ -28,17 +29,22 @@ LAYERS = (
 )
 PARTS = ("attention-qkv", "attention-scores", "attention-softmax", "attention-weighted-sum", "attention-output")
 ATTENTION = (*PARTS, "attention-core", "attention", "transformer-layer")
+GRADIENTS = tuple(f"{name}-backward" for name in ("layer-norm", "gelu", "swish", "mse-loss", "cross-entropy-loss"))
+KDE = ("kde-fit", "kde-predict")
+LATTICE = ("lattice-encode", "lattice-decode", "lattice-quantize")
 #: Workloads in which the form of attention can be chosen.
 FORMS = ("attention-core", "attention", "transformer-layer")
 
-#: Name, module, package that must be there, workloads, what it is.
+#: Name, module (None if it computes on GPUs only), package that must be there, workloads, what it is.
 ROWS = (
-    ("numpy", "_numpy", "numpy", (*LAYERS, *ATTENTION), "NumPy, one operation after the other"),
-    ("torch", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch, eager"),
-    ("torch-compile", "_torch", "torch", (*LAYERS, *ATTENTION), "PyTorch under torch.compile"),
+    ("numpy", "_numpy", "numpy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *LATTICE), "NumPy, one operation after the other"),
+    ("torch", "_torch", "torch", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE, *LATTICE), "PyTorch, eager"),
+    ("torch-compile", "_torch", "torch", (*LAYERS, "matmul", *ATTENTION), "PyTorch under torch.compile"),
     ("torch-sdpa", "_torch", "torch", FORMS, "PyTorch's scaled_dot_product_attention"),
     ("torch-flash", "_torch", "torch", FORMS, "the same with its flash backend alone"),
-    ("jax", "_jax", "jax", (*LAYERS, *ATTENTION), "JAX under jit"),
+    ("triton", None, "triton", (*LAYERS, *ATTENTION), "Triton kernels"),
+    ("cupy", None, "cupy", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE, *LATTICE), "CuPy"),
+    ("jax", "_jax", "jax", (*LAYERS, *GRADIENTS, "matmul", *ATTENTION, *KDE), "JAX under jit"),
 )
 
 
@@ -51,6 +57,16 @@ def prepare(name: str, module: str, workload: str, case: Case, inputs: dict[str,
         raise Unsupported(f"{package} is installed but cannot be imported: {type(error).__name__}: {error}") from error
     made: Callable[[], Any] = framework.prepare(name, workload, case, inputs)
     return made
+
+
+def _needs_cuda(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
+    if not _has_cuda():
+        raise Unsupported(f"{package} needs a CUDA device; the driver (libcuda) was not found")
+    raise Unsupported(f"{package}: work on a CUDA stream of Python cannot be timed yet; `cuda` runs the same task")
+
+
+def _has_cuda() -> bool:
+    return ctypes.util.find_library("cuda") is not None
 
 
 def _missing(package: str, _case: Case, _inputs: dict[str, Any]) -> Any:
@@ -69,6 +85,10 @@ def register(words: Sequence[str] | None = None) -> None:
         installed = importlib.util.find_spec(package) is not None
         about = about if installed else f"{about} (not installed)"
         for workload in workloads:
-            function = functools.partial(prepare, name, module, workload)
-            function = function if installed else functools.partial(_missing, package)
+            if module is None:
+                function = functools.partial(_needs_cuda, package)
+            elif installed:
+                function = functools.partial(prepare, name, module, workload)
+            else:
+                function = functools.partial(_missing, package)
             implementation(workload, name, threads=CORES, about=about)(function)

@@ -1,4 +1,4 @@
-"""The layer operations and attention in JAX."""
+"""The layer operations, their gradients, attention, matrix products and the clusterless decoder in JAX."""
 
 from __future__ import annotations
 
@@ -42,12 +42,21 @@ def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Ca
         cpu = jax.devices("cpu")[0]
     except RuntimeError as error:
         raise Unsupported(f"JAX finds no CPU device: {error}") from error
+    if workload.startswith("kde-"):
+        from ._jax_kde import prepare as prepare_kde
+
+        return prepare_kde(workload, case, inputs, functools.partial(compiled, cpu))
     # Labels of 64 bits would be cut to 32 without a word.
     small = {k: np.asarray(v, np.int32) if v.dtype == np.int64 else v for k, v in inputs.items()}
-    arrays = {key: jax.device_put(np.array(array), cpu) for key, array in small.items()}
-    function = jax.jit(functools.partial(FUNCTIONS[workload], case))
-    jax.block_until_ready(function(arrays))
-    return Call(function, arrays)
+    return compiled(cpu, functools.partial(FUNCTIONS[workload], case), small)
+
+
+def compiled(device: Any, function: Callable[[T], Any], inputs: T) -> Call:
+    """A call of the function under jit on copies of the inputs."""
+    arrays = {key: jax.device_put(np.array(array), device) for key, array in inputs.items()}
+    jitted = jax.jit(function)
+    jax.block_until_ready(jitted(arrays))
+    return Call(jitted, arrays)
 
 
 def _norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
@@ -113,6 +122,21 @@ def _layer(case: Case, t: T) -> Any:
     return x + jax.nn.gelu(hidden, approximate=True) @ t["w_down"].T + t["b_down"]
 
 
+def _gradient(forward: str, upstream: str, *names: str) -> Callable[[Case, T], Any]:
+    """The gradient of a layer by ``jax.vjp``: its forward pass is computed again, as ours does."""
+
+    def run(case: Case, t: T) -> Any:
+        def layer(*args: Any) -> Any:
+            return FUNCTIONS[forward](case, {**t, "beta": jnp.zeros(()), **dict(zip(names, args))})
+
+        whole = {"gamma": jnp.ones(t["x"].shape[-1]), "beta": jnp.zeros(t["x"].shape[-1]), **t}
+        y, pull = jax.vjp(layer, *(whole[name] for name in names))
+        given = jnp.broadcast_to(t.get(upstream, jnp.ones((), y.dtype)), y.shape)
+        return {f"d{name}": gradient for name, gradient in zip(names, pull(given))}
+
+    return run
+
+
 FUNCTIONS: dict[str, Callable[[Case, T], Any]] = {
     "layer-norm": lambda case, t: _norm(t["x"], t["gamma"], t["beta"], case["eps"]),
     "gelu": lambda case, t: _gelu(case, t["x"]),
@@ -123,6 +147,12 @@ FUNCTIONS: dict[str, Callable[[Case, T], Any]] = {
     "bias-gelu": lambda case, t: _gelu(case, t["x"] + t["bias"]),
     "residual-layer-norm": _residual,
     "swiglu": lambda _, t: jax.nn.silu(t["x"]) * t["up"],
+    "matmul": lambda case, t: t["a"] @ (t["b"].T if case["transposed"] else t["b"]),
+    "layer-norm-backward": _gradient("layer-norm", "dy", "x", "gamma", "beta"),
+    "gelu-backward": _gradient("gelu", "dy", "x"),
+    "swish-backward": _gradient("swish", "dy", "x"),
+    "mse-loss-backward": _gradient("mse-loss", "dloss", "x"),
+    "cross-entropy-loss-backward": _gradient("cross-entropy-loss", "dloss", "x"),
     "attention-qkv": lambda _, t: t["x"] @ t["w_qkv"].T + t["b_qkv"],
     "attention-scores": lambda case, t: _scores(case, t, t["q"], t["k"]),
     "attention-softmax": lambda case, t: jax.nn.softmax(_masked(case, t, t["scores"]), axis=-1),

@@ -1,4 +1,4 @@
-"""The layer operations and attention in NumPy: what one writes without a framework."""
+"""The layer operations, their gradients, attention and matrix products in NumPy: what one writes without a framework."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES
+from . import LATTICE
 
 T = dict[str, Any]
 
@@ -21,6 +22,10 @@ def prepare(_name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Ca
         raise Unsupported("NumPy has no bf16")
     if case.get("form") == "exact":
         raise Unsupported("NumPy has no error function; --form tanh needs none")
+    if workload in LATTICE:
+        from . import _lattice
+
+        return _lattice.prepare(_lattice.NumpyArrays(), workload, case, inputs)
     call: Any = functools.partial(FUNCTIONS[workload], case, inputs)
     call.what_ran = f"numpy {np.__version__}, matrix products on {CORES} threads"
     return call  # type: ignore[no-any-return]
@@ -100,6 +105,44 @@ def _layer(case: Case, t: T) -> Any:
     return x + _gelu(hidden) @ t["w_down"].T + t["b_down"]
 
 
+def _product(case: Case, t: T) -> Any:
+    return t["a"] @ (t["b"].T if case["transposed"] else t["b"])
+
+
+def _norm_gradient(case: Case, t: T) -> Any:
+    x, dy = t["x"], t["dy"]
+    centred = x - x.mean(-1, keepdims=True)
+    scale = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + np.float32(case["eps"]))
+    unit = centred * scale
+    inner = dy * t.get("gamma", np.float32(1))
+    dx = scale * (inner - inner.mean(-1, keepdims=True) - unit * (inner * unit).mean(-1, keepdims=True))
+    rows = tuple(range(x.ndim - 1))
+    return {"dx": dx, "dgamma": (dy * unit).sum(rows), "dbeta": dy.sum(rows)}
+
+
+def _gelu_gradient(x: Any) -> Any:
+    root = np.float32((2 / np.pi) ** 0.5)
+    t = np.tanh(root * (x + np.float32(0.044715) * x * x * x))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + np.float32(3 * 0.044715) * x * x)
+
+
+def _swish_gradient(x: Any) -> Any:
+    s = 1 / (1 + np.exp(-x))
+    return s * (1 + x * (1 - s))
+
+
+def _upstream(case: Case, t: T, count: int) -> Any:
+    return t.get("dloss", np.float32(1)) / np.float32(count if case["reduction"] == "mean" else 1)
+
+
+def _cross_entropy_gradient(case: Case, t: T) -> Any:
+    dx = _softmax(t["x"])
+    labels = t["labels"][..., None]
+    np.put_along_axis(dx, labels, np.take_along_axis(dx, labels, -1) - 1, -1)
+    upstream = _upstream(case, t, t["labels"].size)
+    return dx * (upstream[..., None] if np.ndim(upstream) else upstream)
+
+
 FUNCTIONS: dict[str, Callable[[Case, T], Any]] = {
     "layer-norm": lambda case, t: _norm(t["x"], t["gamma"], t["beta"], case["eps"]),
     "gelu": lambda _, t: _gelu(t["x"]),
@@ -110,6 +153,12 @@ FUNCTIONS: dict[str, Callable[[Case, T], Any]] = {
     "bias-gelu": lambda _, t: _gelu(t["x"] + t["bias"]),
     "residual-layer-norm": _residual,
     "swiglu": lambda _, t: _swish(t["x"]) * t["up"],
+    "matmul": _product,
+    "layer-norm-backward": _norm_gradient,
+    "gelu-backward": lambda _, t: t["dy"] * _gelu_gradient(t["x"]),
+    "swish-backward": lambda _, t: t["dy"] * _swish_gradient(t["x"]),
+    "mse-loss-backward": lambda case, t: 2 * (t["x"] - t["target"]) * _upstream(case, t, t["x"].size),
+    "cross-entropy-loss-backward": _cross_entropy_gradient,
     "attention-qkv": lambda _, t: t["x"] @ t["w_qkv"].T + t["b_qkv"],
     "attention-scores": lambda case, t: _scores(case, t, t["q"], t["k"]),
     "attention-softmax": lambda case, t: _softmax(_masked(case, t, t["scores"])),

@@ -1,4 +1,4 @@
-"""The layer operations and attention in PyTorch."""
+"""The layer operations, attention and matrix products in PyTorch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from .._case import Case
 from .._errors import Unsupported
 from .._registry import CORES
+from . import LATTICE
 
 T = dict[str, Any]
 
@@ -20,15 +21,30 @@ T = dict[str, Any]
 def prepare(name: str, workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
     """A call of ``workload`` without arguments; compiled before it is timed if ``name`` says so."""
     torch.set_num_threads(CORES)
+    what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
+    if workload.endswith("-backward"):
+        from ._torch_gradients import gradient
+
+        return gradient(workload, case, {key: tensor(array) for key, array in inputs.items()}, what)
     # For as long as the process lives: it measures nothing else.
     torch.inference_mode().__enter__()
+    if workload in LATTICE:
+        from . import _lattice
+        from ._torch_lattice import TorchArrays
+
+        return _lattice.prepare(TorchArrays(), workload, case, inputs)
+    if workload.startswith("kde-"):
+        from . import _torch_kde
+
+        made: Any = _torch_kde.prepare(workload, case, inputs)
+        made.what_ran = what
+        return made  # type: ignore[no-any-return]
     tensors = {key: tensor(array) for key, array in inputs.items()}
     form = {"torch-sdpa": fused, "torch-flash": flash}.get(name, plain)
     if workload in LAYERS:
         function = functools.partial(LAYERS[workload], case)
     else:
         function = functools.partial(attention(workload), case, form)
-    what = f"torch {torch.__version__}, {torch.get_num_threads()} threads"
     if name != "torch-compile":
         return Call(function, tensors, what)
     compiled = torch.compile(function)
@@ -96,6 +112,7 @@ LAYERS: dict[str, Callable[[Case, T], Any]] = {
     "bias-gelu": lambda case, t: F.gelu(t["x"] + t["bias"], approximate=_form(case)),
     "residual-layer-norm": _residual,
     "swiglu": lambda _, t: F.silu(t["x"]) * t["up"],
+    "matmul": lambda case, t: t["a"] @ (t["b"].T if case["transposed"] else t["b"]),
 }
 
 

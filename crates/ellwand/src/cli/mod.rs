@@ -38,6 +38,8 @@ mod time;
 mod verdict;
 #[cfg(feature = "page")]
 mod view;
+#[cfg(feature = "page")]
+pub use view::profile_page;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};

@@ -48,13 +48,22 @@ fn page(file: &Path, baseline: Option<&Path>) -> Result<Vec<u8>, Failure> {
         ellwand_report::html(&report, &mut page)?;
         return Ok(page);
     }
-    let trace = read("FILE", file)?;
-    let baseline = baseline.map(|path| read("--baseline", path).and_then(|trace| document(&trace))).transpose()?;
+    let baseline = baseline.map(|path| read("--baseline", path)).transpose()?;
+    Ok(profile_page(&read("FILE", file)?, baseline.as_ref())?)
+}
+
+/// The page of a profile, with its findings.
+///
+/// # Errors
+/// If the profile cannot be encoded.
+pub fn profile_page(trace: &Trace, baseline: Option<&Trace>) -> anyhow::Result<Vec<u8>> {
+    let baseline = baseline.map(document).transpose()?;
     let findings: Result<Vec<Value>, _> =
-        ellwand_trace::findings(&trace, None).iter().map(serde_json::to_value).collect();
-    let findings = findings.map_err(anyhow::Error::from)?;
+        ellwand_trace::findings(trace, None).iter().map(serde_json::to_value).collect();
+    let findings = findings?;
     let extras = Extras { findings: &findings, baseline: baseline.as_ref(), ceilings: None };
-    ellwand_page::profile_page(&document(&trace)?, &extras, &mut page).map_err(anyhow::Error::from)?;
+    let mut page = Vec::new();
+    ellwand_page::profile_page(&document(trace)?, &extras, &mut page)?;
     Ok(page)
 }
 
@@ -65,10 +74,10 @@ fn is_record(file: &Path) -> bool {
     read.is_ok() && head.trim_start().starts_with("{\"kind\":\"run\"")
 }
 
-fn document(trace: &Trace) -> Result<Document, Failure> {
+fn document(trace: &Trace) -> anyhow::Result<Document> {
     let mut bytes = Vec::new();
     trace.write_json(&mut bytes)?;
-    Ok(Document::from_json(&bytes).map_err(anyhow::Error::from)?)
+    Ok(Document::from_json(&bytes)?)
 }
 
 /// A new file in the temporary directory, which the browser may still read when this program has ended.

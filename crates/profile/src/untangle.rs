@@ -1,0 +1,109 @@
+//! Lanes on which spans nest: what tasks recorded in turns on one thread is divided into as many lanes as overlapped.
+
+use std::collections::HashMap;
+
+use crate::trace::{NONE, TraceLane};
+
+/// The lane, and behind it those for outermost spans that begin while an earlier one is open. Each takes the first lane
+/// that is free, with everything inside it.
+pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
+    let places = places(&lane);
+    let count = places.iter().max().map_or(1, |last| last + 1);
+    if count == 1 {
+        return vec![lane];
+    }
+    let TraceLane { name, kind, spans, mut details, totals, dropped, dropped_details } = lane;
+    let named = |number: usize| if number == 0 { name.clone() } else { format!("{name} ({})", number + 1) };
+    let mut lanes: Vec<TraceLane> = (0..count)
+        .map(|number| TraceLane { name: named(number), kind: kind.clone(), ..TraceLane::default() })
+        .collect();
+    let mut moved: HashMap<u32, u32> = HashMap::new();
+    for (index, (mut span, place)) in (0..).zip(spans.into_iter().zip(places)) {
+        let Some(lane) = lanes.get_mut(place) else { continue };
+        moved.insert(index, lane.spans.len() as u32);
+        if span.parent != NONE {
+            span.parent = moved.get(&span.parent).copied().unwrap_or(NONE);
+        }
+        if let Some(detail) = span.ext.checked_sub(1).and_then(|at| details.get_mut(at as usize)) {
+            lane.details.push(std::mem::take(detail));
+            span.ext = lane.details.len() as u32;
+        }
+        lane.spans.push(span);
+    }
+    if let Some(first) = lanes.first_mut() {
+        (first.totals, first.dropped, first.dropped_details) = (totals, dropped, dropped_details);
+    }
+    lanes
+}
+
+/// For each span the number of its lane. An open span never frees its lane.
+fn places(lane: &TraceLane) -> Vec<usize> {
+    // When the last outermost span of each lane ends.
+    let mut busy: Vec<u64> = Vec::new();
+    let mut places: Vec<usize> = Vec::with_capacity(lane.spans.len());
+    for span in &lane.spans {
+        if let Some(place) = places.get(span.parent as usize) {
+            places.push(*place);
+            continue;
+        }
+        let end = if span.is_open() { u64::MAX } else { span.end };
+        let free = busy.iter().position(|until| *until <= span.start).unwrap_or(busy.len());
+        match busy.get_mut(free) {
+            Some(until) => *until = end,
+            None => busy.push(end),
+        }
+        places.push(free);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detail::Detail;
+    use crate::trace::Span;
+
+    fn span(start: u64, end: u64, parent: u32, ext: u32) -> Span {
+        Span { start, end, site: 1, parent, corr: 0, ext }
+    }
+
+    fn lane(spans: Vec<Span>) -> TraceLane {
+        let detail = |bytes: u64| Detail { rss_bytes: Some(bytes), ..Detail::default() };
+        TraceLane {
+            name: "main".into(),
+            spans,
+            details: vec![detail(10), detail(20)],
+            dropped: 3,
+            ..TraceLane::default()
+        }
+    }
+
+    #[test]
+    fn spans_that_nest_stay_as_they_are() {
+        let nested = lane(vec![span(1, 9, NONE, 1), span(2, 3, 0, 0), span(9, 12, NONE, 2)]);
+        assert_eq!(untangled(nested.clone()), [nested]);
+    }
+
+    #[test]
+    fn tasks_that_took_turns_get_a_lane_each_with_what_is_inside() {
+        // a and b overlap, b is open; c begins when a has ended.
+        let tangled = vec![
+            span(1, 10, NONE, 0),
+            span(2, 0, NONE, 2),
+            span(3, 4, 0, 1),
+            span(5, 6, 1, 0),
+            span(11, 12, NONE, 0),
+            span(11, 12, 4, 0),
+        ];
+        let lanes = untangled(lane(tangled));
+        let names: Vec<&str> = lanes.iter().map(|lane| lane.name.as_str()).collect();
+        assert_eq!(names, ["main", "main (2)"]);
+        let first = [span(1, 10, NONE, 0), span(3, 4, 0, 1), span(11, 12, NONE, 0), span(11, 12, 2, 0)];
+        assert_eq!(lanes[0].spans, first);
+        assert_eq!(lanes[1].spans, [span(2, 0, NONE, 1), span(5, 6, 0, 0)]);
+        let resident =
+            |lane: &TraceLane, index: usize| lane.detail_of(&lane.spans[index]).and_then(|detail| detail.rss_bytes);
+        assert_eq!((resident(&lanes[0], 1), resident(&lanes[1], 0)), (Some(10), Some(20)));
+        assert_eq!((lanes[0].dropped, lanes[1].dropped), (3, 0));
+    }
+}

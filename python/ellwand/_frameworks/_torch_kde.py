@@ -1,0 +1,81 @@
+"""The clusterless decoder in PyTorch: kernels as matrices, and one product an electrode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .._case import Case
+from ._kde_model import FLOOR, LOG_FLOOR, Electrode, Recording, log_norm
+
+__all__ = ["prepare"]
+
+
+def exponents(a: Any, b: Any, widths: Any) -> Any:
+    """ln of the kernels of every pair, without their constant."""
+    return sum(-0.5 * ((a[:, None, d] - b[None, :, d]) / widths[d]) ** 2 for d in range(a.shape[1]))
+
+
+class Fit:
+    """Occupancy and ground process at every bin."""
+
+    def __init__(self, recording: Recording, dtype: Any) -> None:
+        self.recording = recording
+        self.rates = recording.mean_rates()
+        self.norm = math.exp(log_norm(recording.position_std))
+        self.grid, self.track = (torch.tensor(array, dtype=dtype) for array in (recording.grid, recording.track))
+        self.positions = [torch.tensor(electrode.positions, dtype=dtype) for electrode in recording.electrodes]
+
+    def density(self, positions: Any) -> Any:
+        """Mean at every bin of the kernels centred on ``positions``."""
+        if len(positions) == 0:
+            return torch.zeros(len(self.grid), dtype=self.grid.dtype)
+        return exponents(self.grid, positions, self.recording.position_std).exp().mean(1) * self.norm
+
+    def __call__(self) -> dict[str, Any]:
+        occupancy = self.density(self.track)
+        ground = torch.zeros_like(occupancy)
+        for positions, rate in zip(self.positions, self.rates):
+            ratio = torch.where(occupancy > 0, self.density(positions) / occupancy, FLOOR)
+            ground += (rate * ratio).clamp_min(FLOOR)
+        return {"occupancy": occupancy, "ground_process_intensity": ground, "mean_rates": self.rates}
+
+
+class Predict:
+    """The log likelihood of every time bin at every position bin."""
+
+    def __init__(self, recording: Recording, dtype: Any) -> None:
+        fitted = Fit(recording, torch.float64)()
+        self.edges = len(recording.edges)
+        self.ground = fitted["ground_process_intensity"].to(dtype)
+        self.rarity = torch.where(fitted["occupancy"] > 0, -fitted["occupancy"].log(), -torch.inf).to(dtype)
+        self.width, self.position_std = recording.bins, recording.position_std
+        self.grid = torch.tensor(recording.grid, dtype=dtype)
+        self.electrodes = [self._tensors(recording, electrode, dtype) for electrode in recording.electrodes]
+
+    @staticmethod
+    def _tensors(recording: Recording, electrode: Electrode, dtype: Any) -> tuple[Any, ...]:
+        arrays = (torch.tensor(a, dtype=dtype) for a in (electrode.positions, electrode.marks, electrode.decoding))
+        return (*arrays, torch.tensor(electrode.rows), electrode.waveform_std, recording.log_scale(electrode))
+
+    def __call__(self) -> dict[str, Any]:
+        out = (-self.ground).expand(self.edges, self.width).clone()
+        for positions, marks, decoding, rows, waveform_std, log_scale in self.electrodes:
+            if len(marks) == 0:
+                out.index_add_(0, rows, torch.full((len(rows), self.width), LOG_FLOOR, dtype=out.dtype))
+                continue
+            places = exponents(positions, self.grid, self.position_std).exp()
+            terms = exponents(decoding, marks, waveform_std)
+            largest = terms.amax(1, keepdim=True)
+            rates = ((terms - largest).exp() @ places).log() + (largest + log_scale) + self.rarity
+            out.index_add_(0, rows, rates.clamp_min(LOG_FLOOR))
+        return {"log_likelihood": out}
+
+
+def prepare(workload: str, case: Case, inputs: dict[str, Any]) -> Callable[[], Any]:
+    """The fit, or the decoding with a model fitted before it is timed."""
+    dtype = torch.float64 if case.get("precision") == "f64" else torch.float32
+    return (Fit if workload == "kde-fit" else Predict)(Recording(inputs), dtype)

@@ -1,0 +1,170 @@
+//! What a profiler recorded, as tables, files and a page.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use ellwand::internals::profile_page;
+use ellwand::profile::{Cost, Kind, LaneKind, ROOM_NAME, Row, Span, Trace, TraceLane, Value};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors;
+
+/// A recording at one moment.
+#[pyclass(frozen, module = "ellwand._native")]
+pub(crate) struct Profile {
+    trace: Trace,
+}
+
+impl Profile {
+    pub(super) fn new(mut trace: Trace, cost_ns: f64, empty_ns: f64) -> Self {
+        let clock = trace.clock.kind;
+        let unknown = f64::NAN;
+        trace.cost = Some(Cost {
+            clock,
+            off_ns: unknown,
+            on_ns: cost_ns,
+            counted_ns: unknown,
+            scope_ns: unknown,
+            empty_ns,
+            aggregate_ns: unknown,
+            ring_ns: unknown,
+        });
+        Self { trace }
+    }
+
+    /// Nanoseconds of kernels by the link of the span that started them.
+    fn device_ns(&self) -> HashMap<u32, f64> {
+        let mut sums = HashMap::new();
+        for lane in self.trace.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Stream { .. })) {
+            for span in lane.spans.iter().filter(|span| span.corr != 0) {
+                *sums.entry(span.corr).or_insert(0.0) += self.trace.duration_ns(span);
+            }
+        }
+        sums
+    }
+
+    fn is_of_user(&self, span: &Span) -> bool {
+        self.trace.site(span).is_some_and(|site| site.name != ROOM_NAME)
+    }
+}
+
+#[pymethods]
+impl Profile {
+    /// Spans that were aggregated or lost because the buffer was full.
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.trace.dropped()
+    }
+
+    /// True if a device recorded spans.
+    #[getter]
+    fn has_devices(&self) -> bool {
+        self.trace.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Stream { .. }))
+    }
+
+    /// A row for each operation of the host: ``operation``, ``calls`` and times in nanoseconds.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let mut rows = self.trace.summary_by_site().rows;
+        rows.retain(|row| row.count > 0 && row.name() != ROOM_NAME && row.kind != Kind::Kernel);
+        rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+        rows.iter().map(|row| summary_row(py, row)).collect()
+    }
+
+    /// The spans of the host that have ended, in the order in which they began.
+    fn spans<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let device = self.device_ns();
+        let threads = self.trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Thread);
+        let mut spans: Vec<(&TraceLane, &Span)> =
+            threads.flat_map(|lane| lane.spans.iter().map(move |span| (lane, span))).collect();
+        spans.retain(|(_, span)| !span.is_open() && self.is_of_user(span));
+        spans.sort_by_key(|(_, span)| span.start);
+        spans.into_iter().map(|(lane, span)| self.span(py, lane, span, &device)).collect()
+    }
+
+    /// The file, see docs/profile-format.md.
+    fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = Vec::new();
+        py.detach(|| self.trace.write_json(&mut bytes))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The offline page.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        let page = py.detach(|| profile_page(&self.trace, None));
+        let page = page.map_err(|problem| errors::raise(py, format!("{problem:#}")))?;
+        String::from_utf8(page).map_err(|_| errors::raise(py, "the page is no text; expected UTF-8"))
+    }
+
+    /// Writes the offline page to a file, whole or not at all.
+    fn save_page(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let page = self.page(py)?;
+        let written = ellwand::profile::write_file(path, |out| out.write_all(page.as_bytes()));
+        written.map_err(|problem| errors::raise(py, problem))
+    }
+
+    /// The tree of operations, as a terminal shows it.
+    fn __str__(&self, py: Python<'_>) -> String {
+        py.detach(|| self.trace.summary().to_string())
+    }
+}
+
+impl Profile {
+    fn span<'py>(
+        &self,
+        py: Python<'py>,
+        lane: &TraceLane,
+        span: &Span,
+        device: &HashMap<u32, f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let start_ns = self.trace.started_unix_ns as f64 + self.trace.since_start_ns(span.start);
+        let row = PyDict::new(py);
+        row.set_item("operation", self.trace.name(span))?;
+        row.set_item("lane", &lane.name)?;
+        row.set_item("start_ns", start_ns)?;
+        row.set_item("duration_ns", self.trace.duration_ns(span))?;
+        row.set_item("device_ns", device.get(&span.corr).copied().unwrap_or(0.0))?;
+        let detail = lane.detail_of(span);
+        row.set_item("cpu_ns", detail.and_then(|detail| detail.cpu_ns))?;
+        row.set_item("bytes", detail.map_or(0, |detail| detail.counters.bytes))?;
+        let args = PyDict::new(py);
+        for (name, value) in detail.iter().flat_map(|detail| &detail.args) {
+            args.set_item(name, object(py, value)?)?;
+        }
+        row.set_item("args", args)?;
+        Ok(row)
+    }
+}
+
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Int(value) => value.into_bound_py_any(py),
+        Value::Float(value) => value.into_bound_py_any(py),
+        Value::Bool(value) => value.into_bound_py_any(py),
+        Value::Text(value) => value.into_bound_py_any(py),
+    }
+}
+
+fn summary_row<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("operation", row.name())?;
+    dict.set_item("calls", row.count)?;
+    let times = [
+        ("total_ns", row.total_ns),
+        ("self_ns", row.self_ns),
+        ("mean_ns", row.mean_ns),
+        ("min_ns", row.min_ns),
+        ("max_ns", row.max_ns),
+        ("std_ns", row.std_ns),
+        ("p50_ns", row.median_ns),
+        ("p90_ns", row.p90_ns),
+        ("p99_ns", row.p99_ns),
+        ("device_ns", row.device_ns),
+    ];
+    for (name, value) in times {
+        dict.set_item(name, value)?;
+    }
+    dict.set_item("cpu_ns", row.cpu_ns)?;
+    Ok(dict)
+}

@@ -1,0 +1,323 @@
+//! A profiler: one recording, and what begins spans in it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ellwand::profile::clock::ticks;
+use ellwand::profile::host::{self, Place};
+use ellwand::profile::{
+    ClockPair, Counters, DeviceSpan, DeviceTimeline, Guard, Kind, Measures, Mode, Options, Profiler, Site, Trace,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::function::ProfiledFunction;
+use super::open::{self, Begun};
+use super::profile::Profile;
+use super::region::{Extra, Region};
+use super::tasks::Cause;
+use crate::errors;
+
+/// Bytes of the budget for each span.
+const SPAN: u64 = 32;
+/// Names for which the object that begins their spans is kept.
+const KEPT: usize = 1 << 14;
+
+/// The state that spans look at.
+pub(super) struct Shared {
+    enabled: AtomicBool,
+    /// Number of the recording; 0 before its first span.
+    number: AtomicU32,
+    options: Options,
+    profiler: Mutex<Option<Profiler>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every profiler, for the child of a fork.
+static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static NAMED: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Shared {
+    #[inline]
+    pub(super) fn is_enabled(&self) -> bool {
+        self.enabled.load(Relaxed)
+    }
+
+    pub(super) fn recording(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Makes this the profiler of the thread if nothing else is open there. Starts with its first span.
+    pub(super) fn settle(&self, py: Python<'_>) -> bool {
+        if !NAMED.replace(true)
+            && let Some(name) = thread_name(py)
+        {
+            host::name_thread(&name);
+        }
+        let profiler = self.profiler();
+        let is_free = Place::here().is_outside();
+        if is_free {
+            profiler.settle();
+        }
+        is_free
+    }
+
+    /// Starts a span with a guard.
+    pub(super) fn begin(&self, py: Python<'_>, site: &'static Site) -> Begun {
+        let here = || Guard::enter_in(self.recording(), site);
+        if let Some(guard) = here().or_else(|| self.settle(py).then(here).flatten()) {
+            return Begun { guard, _scope: None };
+        }
+        let scope = self.profiler().enter();
+        Begun { guard: here().unwrap_or_default(), _scope: Some(scope) }
+    }
+
+    /// The profiler, which starts with its first span.
+    fn profiler(&self) -> Profiler {
+        let mut profiler = locked(&self.profiler);
+        let started = profiler.get_or_insert_with(|| Profiler::new(self.options.clone()));
+        self.number.store(started.recording_number(), Relaxed);
+        started.clone()
+    }
+
+    fn clear(&self) {
+        self.number.store(0, Relaxed);
+        let old = locked(&self.profiler).take();
+        drop(old);
+    }
+
+    pub(super) fn snapshot(&self) -> Trace {
+        let profiler = locked(&self.profiler).clone();
+        profiler.map_or_else(Trace::in_nanoseconds, |profiler| profiler.snapshot())
+    }
+
+    fn set_enabled(&self, enabled: bool) {
+        self.enabled.store(enabled, Relaxed);
+        if let Some(profiler) = locked(&self.profiler).as_ref() {
+            profiler.set_enabled(enabled);
+        }
+    }
+}
+
+fn thread_name(py: Python<'_>) -> Option<String> {
+    py.import("threading").ok()?.call_method0("current_thread").ok()?.getattr("name").ok()?.extract().ok()
+}
+
+/// Begins anew in the child of a fork, which has copies of its parent's spans.
+#[pyfunction]
+pub(super) fn forked() {
+    open::forget();
+    locked(&ALL).iter().filter_map(Weak::upgrade).for_each(|shared| shared.clear());
+}
+
+/// File and line of the Python code that calls.
+fn caller(py: Python<'_>) -> PyResult<(String, u32)> {
+    let frame = py.import("sys")?.call_method0("_getframe")?;
+    let file = frame.getattr("f_code")?.getattr("co_filename")?.extract()?;
+    Ok((file, frame.getattr("f_lineno")?.extract().unwrap_or(0)))
+}
+
+/// The native half of `ellwand.profiler.GPUProfiler`.
+#[pyclass(subclass, frozen, weakref, module = "ellwand._native")]
+pub(crate) struct Recorder {
+    shared: Arc<Shared>,
+    /// Spans without arguments by operation: one object begins them all.
+    regions: Py<PyDict>,
+    #[pyo3(get)]
+    device_id: i64,
+    #[pyo3(get)]
+    max_entries: u64,
+}
+
+#[pymethods]
+impl Recorder {
+    #[new]
+    #[pyo3(signature = (enabled = true, device_id = 0, *, max_entries = 1 << 20, measure = Vec::new()))]
+    fn new(py: Python<'_>, enabled: bool, device_id: i64, max_entries: u64, measure: Vec<String>) -> PyResult<Self> {
+        let mut measures = Measures::NONE;
+        for name in &measure {
+            measures = measures.and(match name.as_str() {
+                "cpu" => Measures::CPU,
+                "rss" => Measures::RSS,
+                _ => {
+                    let problem = format!("measure: {name:?} is unknown; expected names among \"cpu\", \"rss\"");
+                    return Err(errors::raise(py, problem));
+                }
+            });
+        }
+        let mode = Mode::Full { bytes: max_entries.saturating_mul(SPAN) };
+        let name = program(py).unwrap_or_default();
+        let options = Options { measures, name, ..Options::new(mode) };
+        let shared = Arc::new(Shared {
+            enabled: AtomicBool::new(enabled),
+            number: AtomicU32::new(0),
+            options,
+            profiler: Mutex::new(None),
+        });
+        let mut all = locked(&ALL);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&shared));
+        Ok(Self { shared, regions: PyDict::new(py).unbind(), device_id, max_entries })
+    }
+
+    #[getter]
+    fn enabled(&self) -> bool {
+        self.shared.is_enabled()
+    }
+
+    #[setter(enabled)]
+    fn set_enabled(&self, enabled: bool) {
+        self.shared.set_enabled(enabled);
+    }
+
+    /// Forgets all spans.
+    fn clear(&self) {
+        self.shared.clear();
+    }
+
+    /// A context manager that records one span. Further arguments are kept with it.
+    #[pyo3(signature = (operation, device = None, **args))]
+    fn profile<'py>(
+        slf: &Bound<'py, Self>,
+        operation: &Bound<'py, PyString>,
+        device: Option<&Bound<'py, PyString>>,
+        args: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if let Some(device) = device
+            && device.to_cow()? != "cpu"
+        {
+            let args = args.cloned().unwrap_or_else(|| PyDict::new(py));
+            return slf.call_method1("_on_device", (operation, device, args));
+        }
+        if let Some(args) = args.filter(|args| !args.is_empty()) {
+            return Ok(this.region(operation, caller(py)?, Some(Extra::of(args)?))?.into_any());
+        }
+        slf.get().span(operation)
+    }
+
+    /// ``profile`` without arguments: the cheapest call, and its object may be kept and used again.
+    fn span<'py>(&self, operation: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let py = operation.py();
+        let regions = self.regions.bind(py);
+        if let Some(known) = regions.get_item(operation)? {
+            return Ok(known);
+        }
+        let region = self.region(operation, caller(py)?, None)?.into_any();
+        if regions.len() < KEPT {
+            regions.set_item(operation, &region)?;
+        }
+        Ok(region)
+    }
+
+    /// A span with arguments, of code that is somewhere else than its caller.
+    fn _region<'py>(
+        slf: &Bound<'py, Self>,
+        operation: &Bound<'py, PyString>,
+        args: &Bound<'py, PyDict>,
+        place: (String, u32),
+    ) -> PyResult<Bound<'py, Region>> {
+        slf.get().region(operation, place, Some(Extra::of(args)?))
+    }
+
+    /// A function that records a span for every call of `function`.
+    fn _function(
+        slf: &Bound<'_, Self>,
+        function: Py<PyAny>,
+        operation: &str,
+        place: (String, u32),
+    ) -> ProfiledFunction {
+        let site = host::site(operation, &place.0, place.1);
+        ProfiledFunction::new(function, slf.get().shared.clone(), site)
+    }
+
+    /// What was recorded so far. `cost_ns` is what a span costs its caller.
+    fn _snapshot(&self, py: Python<'_>, cost_ns: f64, empty_ns: f64) -> Profile {
+        let shared = self.shared.clone();
+        py.detach(move || Profile::new(shared.snapshot(), cost_ns, empty_ns))
+    }
+
+    /// The host's clock in ticks, for pairs of readings.
+    #[staticmethod]
+    fn _ticks() -> u64 {
+        ticks()
+    }
+
+    /// Adds what a device did: operation, link and both times in nanoseconds of the device's clock, which `clock` reads.
+    fn _collect(
+        &self,
+        device: String,
+        spans: Vec<(String, Option<Py<Cause>>, u64, u64)>,
+        clock: Bound<'_, PyAny>,
+        earlier: Vec<(u64, u64, u64)>,
+    ) -> PyResult<usize> {
+        let Some(profiler) = locked(&self.shared.profiler).clone() else { return Ok(0) };
+        let py = clock.py();
+        let spans = spans.into_iter().map(|(name, link, start_ns, end_ns)| DeviceSpan {
+            name,
+            stream: "stream".to_string(),
+            kind: Kind::Kernel,
+            start_ns,
+            end_ns,
+            link: link.map(|link| link.get().0),
+            counters: Counters::default(),
+            args: Vec::new(),
+        });
+        let earlier = earlier.into_iter().map(|(before, device_ns, after)| ClockPair { before, device_ns, after });
+        let mut timeline = Timeline { device, spans: spans.collect(), clock, earlier: earlier.collect() };
+        profiler.collect(&mut timeline).map_err(|problem| errors::raise(py, problem))
+    }
+}
+
+impl Recorder {
+    fn region<'py>(
+        &self,
+        operation: &Bound<'py, PyString>,
+        (file, line): (String, u32),
+        extra: Option<Extra>,
+    ) -> PyResult<Bound<'py, Region>> {
+        let site = host::site(&operation.to_cow()?, &file, line);
+        Bound::new(operation.py(), Region::new(self.shared.clone(), site, extra))
+    }
+}
+
+/// Name of the program that Python runs.
+fn program(py: Python<'_>) -> PyResult<String> {
+    let first: String = py.import("sys")?.getattr("argv")?.get_item(0)?.extract()?;
+    let name = std::path::Path::new(&first).file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(name.unwrap_or_else(|| "python".to_string()))
+}
+
+/// Operations of a device whose clock Python reads.
+struct Timeline<'py> {
+    device: String,
+    spans: Vec<DeviceSpan>,
+    clock: Bound<'py, PyAny>,
+    earlier: Vec<ClockPair>,
+}
+
+impl DeviceTimeline for Timeline<'_> {
+    fn device(&self) -> String {
+        self.device.clone()
+    }
+
+    fn clock_pair(&mut self) -> Result<ClockPair, String> {
+        let read = || self.clock.call0()?.extract::<u64>();
+        ClockPair::take(read).map_err(|error| errors::describe(self.clock.py(), &error))
+    }
+
+    fn earlier_pairs(&self) -> Vec<ClockPair> {
+        self.earlier.clone()
+    }
+
+    fn take_spans(&mut self) -> Result<Vec<DeviceSpan>, String> {
+        Ok(std::mem::take(&mut self.spans))
+    }
+}
