@@ -1,4 +1,5 @@
 //! Spans as the interpreter of another language records them.
+#![allow(clippy::unwrap_used)]
 
 use ellwand_profile::host::{self, Closing, Place};
 use ellwand_profile::{Guard, LaneKind, Mode, NONE, Options, Profiler, ROOM_NAME, Trace, span};
