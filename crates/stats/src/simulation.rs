@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// Looks of a short comparison.
+const SHORT: [usize; 8] = [6, 8, 10, 12, 16, 20, 24, 32];
+
+fn short(rope: f64) -> Rule {
+    Rule::new(rope, 0.01, &SHORT).unwrap()
+}
+
 /// SplitMix64 (Steele, Lea and Flood 2014): the same stream for the same seed.
 struct Stream(u64);
 
@@ -94,7 +101,7 @@ fn assert_at_most(count: u64, trials: u64, rate: f64, what: &str) {
 #[test]
 fn identical_sides_are_rarely_called_different() {
     // The hardest case: no region of equivalence, and most comparisons use all their looks.
-    let rule = Rule::new(0.0, 0.01, &LOOKS).unwrap();
+    let rule = short(0.0);
     let mut total = 0;
     for (seed, noise) in (1..).zip(NOISES) {
         let mut stream = Stream(seed);
@@ -112,7 +119,7 @@ fn identical_sides_are_rarely_called_different() {
 
 #[test]
 fn identical_sides_with_the_usual_region_are_never_called_different() {
-    let rule = Rule::default();
+    let rule = short(0.01);
     for (seed, noise) in (11..).zip(NOISES) {
         let mut stream = Stream(seed);
         let mut counts = [0_u64; 3];
@@ -131,7 +138,7 @@ fn identical_sides_with_the_usual_region_are_never_called_different() {
 
 #[test]
 fn a_difference_on_the_edge_of_the_region_is_rarely_called() {
-    let rule = Rule::default();
+    let rule = short(0.01);
     for (seed, noise) in (21..).zip(NOISES) {
         let mut stream = Stream(seed);
         let alarms = (0..300)
@@ -146,7 +153,7 @@ fn a_difference_on_the_edge_of_the_region_is_rarely_called() {
 
 #[test]
 fn a_difference_beyond_the_region_is_rarely_called_the_same() {
-    let rule = Rule::default();
+    let rule = short(0.01);
     let mut stream = Stream(31);
     let wrong = (0..1000)
         .filter(|_| {
@@ -168,12 +175,12 @@ fn repeated_looks_without_spending_and_drift_without_the_coin_fail() {
     let peeking = (0..2000)
         .filter(|_| {
             let blocks = draw(Noise::Gaussian, 0.0, 32, &mut stream);
-            LOOKS.iter().any(|n| excludes_zero(&blocks[..*n]))
+            SHORT.iter().any(|n| excludes_zero(&blocks[..*n]))
         })
         .count();
     assert!(peeking > 40, "{peeking} of 2000 at a nominal 1 %");
     // Drift that always hits the candidate.
-    let rule = Rule::new(0.0, 0.01, &LOOKS).unwrap();
+    let rule = short(0.0);
     let unfair = (0..100)
         .filter(|_| {
             let blocks: Vec<f64> = draw(Noise::Drift, 0.0, 32, &mut stream).iter().map(|d| d.abs()).collect();
@@ -196,7 +203,7 @@ fn intervals_have_their_nominal_coverage() {
         assert!((3935..=3985).contains(&held), "{blocks} blocks: {held} of 4000");
     }
     // With optional stopping: coverage of the reported interval.
-    let rule = Rule::default();
+    let rule = short(0.01);
     for noise in NOISES {
         let missed = (0..400)
             .filter(|_| {
@@ -225,7 +232,7 @@ fn the_interval_of_a_common_slope_has_its_nominal_coverage() {
 
 #[test]
 fn changes_of_two_and_three_percent_are_found() {
-    let rule = Rule::default();
+    let rule = short(0.01);
     for (seed, percent, power, usual) in [(61, 2.0, 0.95, 12.0), (62, 3.0, 0.95, 8.0), (63, -2.0, 0.95, 12.0)] {
         let mut stream = Stream(seed);
         let mut used = Vec::new();
@@ -292,7 +299,7 @@ fn table() {
         (0.01, 0.05),
         (0.005, 0.01),
     ] {
-        let rule = Rule::new(rope, 0.01, &LOOKS).unwrap();
+        let rule = short(rope);
         for (seed, noise) in (1001..).zip(NOISES) {
             let mut stream = Stream(seed);
             let (mut counts, mut missed, mut used) = ([0; 4], 0, Vec::new());

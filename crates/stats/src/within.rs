@@ -129,7 +129,7 @@ mod tests {
         let errors = |ratios: &[f64]| BOTH.map(|statistic| of(statistic, ratios));
         let [median, huber] = errors(&normal(100));
         // 1 % / sqrt(100), and sqrt(pi / 2) and sqrt(1 / 0.95) of it.
-        assert!((median.error.unwrap() / 0.001_253 - 1.0).abs() < 0.1, "{median:?}");
+        assert!((median.error.unwrap() / 0.001_253 - 1.0).abs() < 0.15, "{median:?}");
         assert!((huber.error.unwrap() / 0.001_026 - 1.0).abs() < 0.05, "{huber:?}");
         assert_eq!(choose(&[[median, huber]; 3]), Statistic::Huber);
         // Half of the rounds agree within a hundredth of the rest.

@@ -79,7 +79,7 @@ impl Pace<'_> {
         if suspicious {
             return Ok(Next::Block(Rounds::Many));
         }
-        let rounds = course.leg(Guess::Likely).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
+        let rounds = course.leg(Guess::Open).map_or_else(|| course.best_rounds(), |leg| leg.rounds);
         Ok(Next::Block(if rounds == self.spent.usual { Rounds::Usual } else { Rounds::About(rounds) }))
     }
 
