@@ -68,6 +68,7 @@ def compare(
     *args: Any,
     rope: float = 0.01,
     blocks: int | None = None,
+    time: float | None = None,
     threads: int | None = None,
     tolerance: tuple[float, float] = (1e-8, 1e-5),
     inplace: bool = False,
@@ -77,8 +78,8 @@ def compare(
     """Decides whether ``candidate(*args)`` is faster than ``baseline(*args)``, slower, or the same within ``rope``.
 
     Each block runs the baseline, the candidate and the baseline again in fresh processes, in turns; results must agree within
-    ``tolerance`` (absolute, relative). Functions that no other process can find are measured in this one, with a warning:
-    their ratio is a hint and no verdict.
+    ``tolerance`` (absolute, relative). ``time`` is the most that this may take, in seconds; 20 unless given. Functions that no
+    other process can find are measured in this one, with a warning: their ratio is a hint and no verdict.
     """
     _stop_in_worker()
     call = _call_of([baseline, candidate], args, kwargs, threads, tolerance, inplace)
@@ -87,6 +88,7 @@ def compare(
             return _compare_here(call, f"{folder}/out", [baseline, candidate], args, kwargs, rope)
         sides = [f"{_call.NAME}:{name}" for name in call.names]
         most = [] if blocks is None else ["--blocks", str(blocks)]
+        most += [] if time is None else ["--time", f"{time}s"]
         out = _command(call, folder, ["compare", *sides, "--rope", str(rope), *most, "--format", "json"])
     try:
         row = json.loads(out)[0]

@@ -289,7 +289,7 @@ def _gpu_memory_mb(profile: Profile) -> dict[str, float]:
 
 @functools.cache
 def _cost_ns() -> tuple[float, float]:
-    """What a span costs its caller and what an empty one measures, in ns: medians of batches on a thread of its own."""
+    """What a span costs its caller and what an empty one measures, in ns: medians of batches on a separate thread."""
     costs: list[float] = []
     empty: list[float] = []
 

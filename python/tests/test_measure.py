@@ -33,6 +33,11 @@ def changes(x):
     return x
 
 
+def test_the_time_of_a_comparison_is_checked():
+    with pytest.raises(ellwand.EllwandError, match="100ms"):
+        ellwand.compare(once, many, X, time=0)
+
+
 def test_a_measurement_has_a_time_an_interval_and_samples():
     found = ellwand.bench(once, X)
     assert found.ok and 0 < found.low <= found.seconds <= found.high

@@ -8,6 +8,7 @@
 use crate::guard::Guard;
 use crate::local;
 use crate::names;
+use crate::nest;
 use crate::profiler::Profiler;
 use crate::recording::GENERATION;
 use crate::site::Site;
@@ -26,7 +27,7 @@ pub struct Place {
 impl Place {
     /// Where this thread is now.
     pub fn here() -> Self {
-        local::place()
+        nest::place()
     }
 
     /// Outside all spans of a recording.
@@ -43,7 +44,7 @@ impl Place {
     /// Goes there, if the thread still has that recording.
     pub fn resume(self) {
         if self.epoch != 0 {
-            local::resume(self);
+            nest::resume(self);
         }
     }
 }
@@ -65,25 +66,25 @@ pub enum Closing {
 pub fn open(recording: u32, site: &'static Site) -> bool {
     match GENERATION.load(Relaxed) {
         0 => false,
-        generation => local::open(recording, site, generation),
+        generation => nest::open(recording, site, generation),
     }
 }
 
 /// Ends the innermost span if it is one of `site`.
 #[inline]
 pub fn close(recording: u32, site: &'static Site) -> Closing {
-    local::close(recording, site)
+    nest::close(recording, site)
 }
 
-/// Ends the innermost open span of `site` that [`open`] began; false if there is none. Open spans inside it, such as those
+/// Ends the innermost open span of `site` that [`open`] began; false without one. Open spans inside it, such as those
 /// of a generator that waits, remain open.
 pub fn close_any(recording: u32, site: &'static Site) -> bool {
-    local::close_any(recording, site)
+    nest::close_any(recording, site)
 }
 
 /// Runs `body` on the innermost open span of `site` that [`open`] began.
 pub fn edit(recording: u32, site: &'static Site, body: impl FnOnce(&Guard)) {
-    if let Some(guard) = local::guard_of(recording, site) {
+    if let Some(guard) = nest::guard_of(recording, site) {
         body(&guard);
         // The span goes on.
         std::mem::forget(guard);
@@ -108,7 +109,7 @@ pub fn label(name: &str) -> &'static str {
 
 /// Gives this thread a name before its first span, since foreign threads have none that is known here.
 pub fn name_thread(name: &str) {
-    local::name_thread(name);
+    nest::name_thread(name);
 }
 
 impl Profiler {
@@ -121,7 +122,7 @@ impl Profiler {
     /// profiler or a session records.
     pub fn settle(&self) {
         if let Some(recording) = self.recording() {
-            local::settle(&recording);
+            nest::settle(&recording);
         }
     }
 }
@@ -133,7 +134,7 @@ impl Guard {
     pub fn enter_in(recording: u32, site: &'static Site) -> Option<Self> {
         match GENERATION.load(Relaxed) {
             0 => None,
-            generation => local::begin_in(recording, site, generation),
+            generation => nest::begin_in(recording, site, generation),
         }
     }
 }

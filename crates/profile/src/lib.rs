@@ -50,6 +50,7 @@ pub mod layer;
 mod local;
 mod measure;
 mod names;
+mod nest;
 mod node;
 mod options;
 mod outer;

@@ -7,14 +7,12 @@ use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::Value;
 use crate::guard::{Guard, Way};
-use crate::host::{Closing, Place};
 use crate::node::{Node, Recent};
 use crate::owned::{Begun, Ending, Owned};
 use crate::position::{Hot, Path};
 use crate::recording::{self, Recording};
 use crate::site::Site;
 use crate::slot::Slot;
-use crate::trace::NONE;
 
 thread_local! {
     static HOT: Hot = const { Hot::new() };
@@ -23,16 +21,16 @@ thread_local! {
 }
 
 /// Everything of a thread that needs a destructor.
-struct Owner {
+pub(crate) struct Owner {
     owned: Vec<Owned>,
     /// Index of the lane whose state is in [`HOT`].
     active: Option<usize>,
     /// Recordings of the scopes around, innermost last.
     entered: Vec<Option<Arc<Recording>>>,
     /// The recording of spans outside any scope if no recording serves the whole process.
-    home: Option<Arc<Recording>>,
+    pub(crate) home: Option<Arc<Recording>>,
     /// Name for the lanes of this thread, if the standard library knows none.
-    name: Option<String>,
+    pub(crate) name: Option<String>,
 }
 
 impl Drop for Owner {
@@ -82,7 +80,7 @@ impl Owner {
 
     /// Looks where spans go as of `generation`.
     #[cold]
-    fn resolve(&mut self, generation: u32) {
+    pub(crate) fn resolve(&mut self, generation: u32) {
         self.store();
         HOT.with(|hot| hot.seen.set(generation));
         for at in (0..self.owned.len()).rev() {
@@ -114,12 +112,12 @@ impl Owner {
     }
 
     /// The active lane, if spans are recorded.
-    fn current(&mut self) -> Option<&mut Owned> {
+    pub(crate) fn current(&mut self) -> Option<&mut Owned> {
         self.owned.get_mut(self.active?)
     }
 
     /// The lane of the recording `epoch`, made active. `None` if the recording has finished.
-    fn lane(&mut self, epoch: u32) -> Option<&mut Owned> {
+    pub(crate) fn lane(&mut self, epoch: u32) -> Option<&mut Owned> {
         let index = self.owned.iter().position(|owned| owned.recording.epoch == epoch)?;
         if self.active != Some(index) {
             self.load(index);
@@ -131,7 +129,7 @@ impl Owner {
 }
 
 /// Runs `body` on the thread's data, unless the thread is ending.
-fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
+pub(crate) fn owner<R>(body: impl FnOnce(&mut Owner, &Hot) -> R) -> Option<R> {
     let run =
         |owner: &RefCell<Owner>| owner.try_borrow_mut().ok().map(|mut owner| HOT.with(|hot| body(&mut owner, hot)));
     OWNER.try_with(run).ok().flatten()
@@ -157,82 +155,6 @@ pub(crate) fn begin(site: &'static Site, generation: u32) -> Guard {
         let begun = begin_slow(site, generation);
         Guard::new(begun.way(), hot.epoch.get(), begun.number)
     })
-}
-
-/// Starts a span if this thread writes to the recording `epoch`.
-#[inline]
-pub(crate) fn begin_in(epoch: u32, site: &'static Site, generation: u32) -> Option<Guard> {
-    HOT.with(|hot| {
-        if hot.seen.get() != generation {
-            owner(|owner, _| owner.resolve(generation));
-        }
-        (hot.epoch.get() == epoch && hot.path.get() != Path::Off).then(|| begin(site, generation))
-    })
-}
-
-/// Starts a span that [`close`] ends, if this thread writes to the recording `epoch` and its fast path is free.
-// Not inlined into other crates, where what it calls would not be.
-pub(crate) fn open(epoch: u32, site: &'static Site, generation: u32) -> bool {
-    HOT.with(|hot| {
-        if hot.seen.get() != generation {
-            owner(|owner, _| owner.resolve(generation));
-        }
-        if hot.epoch.get() != epoch || hot.path.get() != Path::Full || hot.held.get() != 0 {
-            return false;
-        }
-        let Some(slot) = hot.slots.get().get(hot.at.get()).or_else(|| next_slot(hot)) else { return false };
-        let at = hot.at.get();
-        let index = hot.base.get().wrapping_add(at as u32);
-        hot.at.set(at + 1);
-        slot.prepare(site.id(), hot.current.replace(index));
-        slot.begin(ticks());
-        true
-    })
-}
-
-/// The next slot, in a new chunk; `None` if the budget is used up.
-#[cold]
-fn next_slot(hot: &Hot) -> Option<&'static Slot> {
-    owner(|owner, hot| owner.current().map(|owned| owned.more_room(hot)));
-    if hot.path.get() == Path::Full { hot.slots.get().get(hot.at.get()) } else { None }
-}
-
-/// Ends the innermost span if it is one of `site`.
-pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
-    HOT.with(|hot| {
-        let is_here = hot.epoch.get() == epoch;
-        if hot.held.get() == 0 && (!is_here || hot.current.get() == NONE && hot.path.get() == Path::Full) {
-            return Closing::Nothing;
-        }
-        if is_here && hot.path.get() == Path::Full && hot.held.get() == 0 && !hot.tangled.get() {
-            let at = hot.current.get().wrapping_sub(hot.base.get());
-            if let Some(slot) = hot.slots.get().get(at as usize)
-                && slot.site() == site.id()
-            {
-                slot.end(ticks());
-                hot.current.set(slot.parent());
-                return Closing::Closed;
-            }
-        }
-        Closing::Unknown
-    })
-}
-
-/// Ends the innermost open span of `site`; false if there is none.
-#[cold]
-pub(crate) fn close_any(epoch: u32, site: &'static Site) -> bool {
-    let now = ticks();
-    owner(|owner, hot| owner.lane(epoch).is_some_and(|owned| owned.close(hot, site.id(), now))).unwrap_or(false)
-}
-
-/// A guard of the innermost open span of `site`, which must be forgotten.
-pub(crate) fn guard_of(epoch: u32, site: &'static Site) -> Option<Guard> {
-    owner(|owner, hot| {
-        let owned = owner.lane(epoch)?;
-        let (slot, index) = owned.open_of(hot, site.id())?;
-        Some(Guard::of_slot(slot, epoch, index, slot.parent()))
-    })
-    .flatten()
 }
 
 #[inline]
@@ -385,36 +307,4 @@ pub(crate) fn leave(epoch: u32) {
 /// Reads the state of the hot path.
 pub(crate) fn with_hot<R>(body: impl FnOnce(&Hot) -> R) -> R {
     HOT.with(body)
-}
-
-/// The innermost open span of this thread.
-pub(crate) fn place() -> Place {
-    with_hot(|hot| Place { epoch: hot.epoch.get(), current: hot.current.get(), node: hot.node.get() })
-}
-
-/// Makes a span the innermost one of this thread.
-pub(crate) fn resume(place: Place) {
-    let is_here = with_hot(|hot| hot.epoch.get() == place.epoch && hot.path.get() == Path::Full);
-    if is_here {
-        with_hot(|hot| hot.current.set(place.current));
-        return;
-    }
-    owner(|owner, hot| {
-        if let Some(owned) = owner.lane(place.epoch) {
-            owned.resume(hot, place);
-        }
-    });
-}
-
-/// Makes a recording the one of spans of this thread outside any scope.
-pub(crate) fn settle(recording: &Arc<Recording>) {
-    owner(|owner, _| {
-        owner.home = Some(recording.clone());
-        HOT.with(|hot| hot.seen.set(0));
-    });
-}
-
-/// Names the lanes that this thread joins from now on.
-pub(crate) fn name_thread(name: &str) {
-    owner(|owner, _| owner.name = Some(name.to_string()));
 }

@@ -7,7 +7,6 @@ use crate::clock::ticks;
 use crate::counters::Counters;
 use crate::detail::{Detail, Value};
 use crate::guard::{Guard, Way};
-use crate::host::Place;
 use crate::kind::Kind;
 use crate::lane::{Fact, Lane};
 use crate::measure::Baseline;
@@ -212,7 +211,7 @@ impl Owned {
     }
 
     /// The node with the path of a span that was kept in a slot; created if necessary.
-    fn node_of(&mut self, hot: &Hot, index: u32) -> u32 {
+    pub(crate) fn node_of(&mut self, hot: &Hot, index: u32) -> u32 {
         let mut sites = Vec::new();
         let mut at = index;
         while let Some(slot) = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at)) {
@@ -297,49 +296,6 @@ impl Owned {
                 hot.node.set(self.node_of(hot, parent));
             }
         }
-    }
-
-    /// The innermost open span of a site.
-    pub(crate) fn open_of(&self, hot: &Hot, site: u32) -> Option<(&'static Slot, u32)> {
-        let mut at = hot.current.get();
-        loop {
-            let slot = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at))?;
-            if slot.site() == site && slot.is_open() {
-                return Some((slot, at));
-            }
-            at = slot.parent();
-        }
-    }
-
-    /// Ends the innermost open span of a site. Spans inside it that are still open remain around what begins next.
-    pub(crate) fn close(&mut self, hot: &Hot, site: u32, now: u64) -> bool {
-        let Some((slot, _)) = self.open_of(hot, site) else { return false };
-        slot.end(now);
-        let mut at = hot.current.get();
-        while let Some(slot) = Some(at).filter(|at| *at != NONE).and_then(|at| self.lane.slot(at)) {
-            if slot.is_open() {
-                break;
-            }
-            at = slot.parent();
-        }
-        hot.current.set(at);
-        hot.tangled.set(at != NONE);
-        if self.position.is_overflowed {
-            hot.node.set(self.node_of(hot, at));
-        }
-        true
-    }
-
-    /// Makes another span the innermost one. A place from before the overflow has a span, but not its node.
-    pub(crate) fn resume(&mut self, hot: &Hot, place: Place) {
-        hot.current.set(place.current);
-        let has_node = place.node != 0 && place.node != hot.root.get();
-        let node = match self.position.is_overflowed && !has_node {
-            true => self.node_of(hot, place.current),
-            false if has_node => place.node,
-            false => hot.root.get(),
-        };
-        hot.node.set(node);
     }
 
     fn finish_measuring(&mut self, target: Target, baseline: Baseline) {

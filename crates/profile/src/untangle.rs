@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::trace::{NONE, TraceLane};
 
-/// The lane, and behind it those for outermost spans that begin while an earlier one is open. Each takes the first lane
+/// The lane, followed by those for outermost spans that begin while an earlier one is open. Each takes the first lane
 /// that is free, with everything inside it.
 pub(crate) fn untangled(lane: TraceLane) -> Vec<TraceLane> {
     let places = places(&lane);

@@ -14,7 +14,7 @@ fn begin(profiler: &Profiler, name: &str) -> Guard {
         return guard;
     }
     profiler.settle();
-    Guard::enter_in(profiler.recording_number(), site).unwrap()
+    Guard::enter_in(profiler.recording_number(), site).expect("the thread has settled")
 }
 
 /// Lane, name and parent of every span.
