@@ -84,7 +84,7 @@ impl Runner<'_> {
         let [baseline, candidate] = printed;
         match difference(&baseline, &candidate) {
             Some(detail) if same_output => {
-                let outcome = Outcome::Wrong { verdict: Verdict { passed: false, max_error: None, detail } };
+                let outcome = Outcome::Wrong { verdict: Verdict::wrong(detail) };
                 Err(NoDecision::Ended { arm: ARMS[1], outcome })
             }
             _ => Ok(()),

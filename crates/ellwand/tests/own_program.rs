@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ellwand::internals::core::{
-    Axis, Case, CpuScope, Device, DeviceKind, DeviceStatus, Implementation, InputError, PrepareError, Prepared,
+    Axis, Case, CpuScope, Device, DeviceKind, DeviceStatus, Implementation, InputError, Poison, PrepareError, Prepared,
     Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
@@ -151,8 +151,8 @@ impl Prepared for Toy {
         self.clock.0.fetch_add((self.cost)(self.runs), SeqCst);
         self.y = self.answer;
     }
-    fn poison(&mut self) {
-        self.y = f64::NAN;
+    fn poison(&mut self, poison: Poison) {
+        self.y = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::scalar(self.y)))
@@ -169,8 +169,8 @@ impl Prepared for Fickle {
             self.0.y += 0.5;
         }
     }
-    fn poison(&mut self) {
-        self.0.poison();
+    fn poison(&mut self, poison: Poison) {
+        self.0.poison(poison);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         self.0.output()

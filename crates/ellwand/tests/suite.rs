@@ -141,7 +141,7 @@ fn every_iteration_gets_the_input_unspoiled() {
     assert_eq!(seen.load(SeqCst), 9);
     assert_eq!(made.output().unwrap().digest(), expected.digest());
     assert_eq!(made.output().unwrap().digest(), expected.digest(), "asked twice");
-    made.poison();
+    made.poison(ellwand_core::Poison::Ones);
     assert!(made.output().unwrap().is_empty(), "a poisoned answer is gone");
     let verdict = registry.find("sort").unwrap().judge(&case(), &inputs, &expected, &made.output().unwrap());
     assert!(!verdict.passed && verdict.detail.contains("computed nothing"), "{verdict:?}");

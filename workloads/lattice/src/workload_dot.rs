@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Axis, Better, Case, Implementation, InputError, PrepareError, Prepared, Reading, Registry, Size, Tensor, Tensors,
-    Tolerance, Value, Work, Workload,
+    Axis, Better, Case, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Registry, Size, Tensor,
+    Tensors, Tolerance, Value, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
@@ -242,9 +242,9 @@ impl Prepared for Job {
         self.problem = done.err();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
-        self.scores.fill(f32::NAN);
+        poison.fill(&mut self.scores);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

@@ -90,7 +90,7 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
             None => Err(format!("it answered {}, the reference {}", short(&*answer), short(expected))),
         };
         match verdict {
-            Ok(()) => Verdict { passed: true, max_error: None, detail: "the answer is right".into() },
+            Ok(()) => Verdict::right("the answer is right"),
             Err(why) => Verdict::wrong(why),
         }
     }

@@ -1,7 +1,8 @@
 //! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, Compared, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work,
+    Workload,
 };
 
 use super::data;
@@ -203,7 +204,7 @@ impl Backward {
             }
             most = most.max(found.max_error.unwrap_or(0.0));
         }
-        Ok(Verdict { passed: true, max_error: Some(most), detail: format!("{values} values agree") })
+        Ok(Verdict::agree(Compared::all(values), most))
     }
 }
 
@@ -222,11 +223,11 @@ fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: imp
         // NaN compares as false, so a NaN instead of a number is an error.
         if !(error <= allowed && error.is_finite()) {
             let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-            return Verdict { passed: false, max_error: Some(error), detail };
+            return Verdict::beyond(error, detail);
         }
         most = most.max(error);
     }
-    Verdict { passed: true, max_error: Some(most), detail: String::new() }
+    Verdict::agree(Compared::all(want.len()), most)
 }
 
 /// The scales for errors of layer normalisation's gradients.
