@@ -93,12 +93,21 @@ pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// True if a slow-down beyond the region of equivalence is excluded although nothing is decided.
+pub(super) fn bounded(row: &Row, rope: f64) -> bool {
+    let open = matches!(row.said, Said::Call(Call::As(Difference::Undecided { .. })) | Said::OneOfMany);
+    open && row.result.as_ref().is_ok_and(|decision| decision.change.high <= 1.0 + rope)
+}
+
 /// The exit code of all rows and budgets.
-pub(super) fn exit(rows: &[Row], budgets: &[Verdict], fail_on: FailOn) -> Exit {
+///
+/// A case that is undecided between *same* and *faster* is no failure: a slow-down beyond the region is excluded.
+pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn) -> Exit {
     let ended = |word: &str| rows.iter().any(|row| matches!(&row.result, Err((_, fate)) if fate.word() == word));
     let slower = |row: &Row| matches!(row.said, Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)));
-    let decided =
-        |row: &Row| slower(row) || matches!(row.said, Said::Call(Call::As(Difference::Same | Difference::Faster)));
+    let decided = |row: &Row| {
+        slower(row) || matches!(row.said, Said::Call(Call::As(Difference::Same | Difference::Faster))) || bounded(row, rope)
+    };
     let open = budgets.iter().any(|budget| budget.judged.state == State::Open);
     if ended("wrong") {
         Exit::Wrong
