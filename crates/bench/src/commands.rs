@@ -223,7 +223,10 @@ mod tests {
         assert!(difference(b"a", b"a\nb").unwrap().contains("'b' (1 bytes), the baseline's is nothing more"));
         let long = |end: &str| "x".repeat(500) + end;
         let told = difference(long("a\x1b[2J").as_bytes(), long("b").as_bytes()).unwrap();
-        assert!(told.contains("byte 501") && told.contains("xb' (501 bytes)") && told.contains(r"xa\u{1b}[2J'"), "{told}");
+        assert!(
+            told.contains("byte 501") && told.contains("xb' (501 bytes)") && told.contains(r"xa\u{1b}[2J'"),
+            "{told}"
+        );
         assert!(difference(b"", b"\xff").unwrap().contains("line 1"));
     }
 }

@@ -32,10 +32,7 @@ const TESTS: &[Test] = &[
         "a_revision_is_built_once_and_judged_like_any_program",
         sides::a_revision_is_built_once_and_judged_like_any_program,
     ),
-    (
-        "a_regression_since_a_revision_fails_in_every_format",
-        sides::a_regression_since_a_revision_fails_in_every_format,
-    ),
+    ("a_regression_since_a_revision_fails_in_every_format", sides::a_regression_since_a_revision_fails_in_every_format),
     ("records_suggest_and_never_decide", sides::records_suggest_and_never_decide),
     ("formats_for_gates", formats_for_gates),
     ("json_says_everything", json_says_everything),

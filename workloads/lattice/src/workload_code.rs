@@ -8,9 +8,9 @@ use ellwand_core::{
 use super::layout::Layout;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
-use super::workload_reference;
 use super::workload_given::{from_code_file, given_codes};
 use super::workload_readings::readings;
+use super::workload_reference;
 use super::workload_run::implementations;
 use super::{CodesMut, Isa, Method};
 

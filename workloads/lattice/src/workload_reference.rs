@@ -42,7 +42,8 @@ pub(super) fn outputs(task: Task, codec: &Codec, shape: &[usize], inputs: &Tenso
         reference::encode(codec, &padded, out);
         outputs.insert("digits", Tensor::new(&[n, codec.levels(), d], &digits(codec, &packed, n)[..])?);
         outputs.insert("packed", Tensor::vector(&packed[..]));
-        let (flags, tries) = (codec.has_overload().then_some(&overload[..]), codec.has_retries().then_some(&retries[..]));
+        let (flags, tries) =
+            (codec.has_overload().then_some(&overload[..]), codec.has_retries().then_some(&retries[..]));
         for (name, values) in [("overload", flags), ("retries", tries)] {
             if let Some(values) = values {
                 outputs.insert(name, Tensor::vector(values));
@@ -76,7 +77,9 @@ fn digits(codec: &Codec, packed: &[u8], n: usize) -> Vec<u8> {
     let mut digits = Vec::with_capacity(n * codec.levels() * d);
     for _ in 0..n * codec.levels() {
         let index = reference::get(packed, &mut bits, codec.level_bits());
-        digits.extend((0..d).rev().map(|place| (u128::from(index) / u128::from(q).pow(place as u32) % u128::from(q)) as u8));
+        digits.extend(
+            (0..d).rev().map(|place| (u128::from(index) / u128::from(q).pow(place as u32) % u128::from(q)) as u8),
+        );
     }
     digits
 }
@@ -133,7 +136,8 @@ mod tests {
 
     #[test]
     fn codes_that_the_reference_would_not_make_are_refused() {
-        let params = Params { lattice: Lattice::D4, q: 3, levels: 2, beta: 0.5, centred: false, overload: Overload::None };
+        let params =
+            Params { lattice: Lattice::D4, q: 3, levels: 2, beta: 0.5, centred: false, overload: Overload::None };
         let codec = Codec::new(params).unwrap();
         let x: Vec<f32> = (0..4000).map(|i| (i as f32 * 0.7).sin()).collect();
         let mut packed = vec![0; codec.packed_len(1000)];
@@ -148,7 +152,8 @@ mod tests {
 
     #[test]
     fn digits_are_those_of_the_index() {
-        let params = Params { lattice: Lattice::Z2, q: 4, levels: 1, beta: 0.5, centred: false, overload: Overload::None };
+        let params =
+            Params { lattice: Lattice::Z2, q: 4, levels: 1, beta: 0.5, centred: false, overload: Overload::None };
         let codec = Codec::new(params).unwrap();
         // Four bits a vector: 0b1101 is 3 * 4 + 1, 0b0010 is 2.
         assert_eq!(digits(&codec, &[0b0010_1101], 2), [3, 1, 0, 2]);

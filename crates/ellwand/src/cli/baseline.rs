@@ -79,7 +79,7 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
 fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
     let messages = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let made = messages.filter(|message| message["target"]["name"] == name);
-    made.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last()
+    made.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back()
 }
 
 /// Links the packages beside the repository next to the work tree: its path dependencies find them there. They are as they

@@ -97,7 +97,8 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
         return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
     }
     // What a command holds could move the cursor or start an escape sequence.
-    let names = sides.map(|command| format!("'{}'", command.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")));
+    let names = sides
+        .map(|command| format!("'{}'", command.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")));
     let what = What::Commands(sides.map(String::clone));
     Ok(vec![Contest { case: "command".into(), names, what, candidate: None }])
 }

@@ -6,10 +6,9 @@ use ellwand_core::{
 };
 
 use super::data;
-use super::job::{Job, Method, bytes_of_sums};
+use super::job::bytes_of_sums;
 use super::op::{Op, Upstream};
-use super::reference::moments;
-use crate::layers::piece::Way;
+use super::reference::{self, moments};
 use crate::layers::shape::{self, Allocation, Reduction, Shape};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
