@@ -143,7 +143,7 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
             let from = first.saturating_sub(20);
             let text: String = String::from_utf8_lossy(&line[from.min(line.len())..]).chars().take(80).collect();
             let dots = if from > 0 { ".." } else { "" };
-            format!("'{dots}{}' ({} bytes)", text.escape_debug(), line.len())
+            format!("'{dots}{}' (length {})", text.escape_debug(), line.len())
         }
         None => "nothing more".into(),
     };
@@ -218,13 +218,13 @@ mod tests {
         assert_eq!(difference(b"a\nb\n", b"a\nb\n"), None);
         assert_eq!(
             difference(b"a\nb\n", b"a\nc\n").unwrap(),
-            "its output differs in line 2, byte 1: 'c' (1 bytes), the baseline's is 'b' (1 bytes)"
+            "its output differs in line 2, byte 1: 'c' (length 1), the baseline's is 'b' (length 1)"
         );
-        assert!(difference(b"a", b"a\nb").unwrap().contains("'b' (1 bytes), the baseline's is nothing more"));
+        assert!(difference(b"a", b"a\nb").unwrap().contains("'b' (length 1), the baseline's is nothing more"));
         let long = |end: &str| "x".repeat(500) + end;
         let told = difference(long("a\x1b[2J").as_bytes(), long("b").as_bytes()).unwrap();
         assert!(
-            told.contains("byte 501") && told.contains("xb' (501 bytes)") && told.contains(r"xa\u{1b}[2J'"),
+            told.contains("byte 501") && told.contains("xb' (length 501)") && told.contains(r"xa\u{1b}[2J'"),
             "{told}"
         );
         assert!(difference(b"", b"\xff").unwrap().contains("line 1"));
