@@ -116,9 +116,9 @@ def waiter(value: Any) -> Callable[[Any], None] | None:
     return None
 
 
-def spoil(value: Any, keep: list[Array]) -> None:
-    """Overwrites results that can be written to and share no memory with ``keep``: a function that only hands out what it
-    computed before then answers wrong."""
+def spoil(value: Any, keep: list[Array], byte: int) -> None:
+    """Fills results that can be written to and share no memory with ``keep`` with a byte: a function that only hands out
+    what it computed before then answers wrong."""
     import numpy as np
 
     torch = _torch()
@@ -130,7 +130,7 @@ def spoil(value: Any, keep: list[Array]) -> None:
         if not isinstance(leaf, np.ndarray) or not leaf.flags.writeable:
             continue
         if not any(np.may_share_memory(leaf, array) for array in keep):
-            leaf.fill(np.nan if leaf.dtype.kind == "f" else 77)
+            leaf[...] = np.frombuffer(bytes([byte]) * leaf.dtype.itemsize, leaf.dtype)[0]
 
 
 def like(given: Any, result: Array) -> Any:

@@ -164,7 +164,7 @@ class _Function(_registry.Implementation):
             return call.outputs(result)
 
         keep = list(_argument_arrays(args, kwargs).values())
-        return Ready(run, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, list, "")
+        return Ready(run, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, list, "")
 
 
 def _argument_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

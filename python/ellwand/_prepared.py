@@ -26,7 +26,7 @@ class Ready:
     run: Callable[[], Any]
     keeps: bool
     waiter: Callable[[Any], Callable[[Any], None] | None]
-    poison: Callable[[Any], None]
+    poison: Callable[[Any, int], None]
     output: Callable[[Any], dict[str, Any]]
     readings: Callable[[], list[Reading]]
     what_ran: str
@@ -57,11 +57,13 @@ def ready(row: Implementation, case: Case, inputs: dict[str, Any]) -> Ready:
     if callable(made) and not hasattr(made, "run"):
         keep = list(inputs.values())
         rows = _readings(getattr(made, "readings", None))
-        return Ready(made, True, _arrays.waiter, lambda result: _arrays.spoil(result, keep), output, rows, what_ran)
-    return _object(made, row, output, what_ran)
+        return Ready(made, True, _arrays.waiter, lambda result, byte: _arrays.spoil(result, keep, byte), output, rows, what_ran)
+    return _object(made, row, output, list(inputs.values()), what_ran)
 
 
-def _object(made: Any, row: Implementation, output: Callable[[Any], dict[str, Any]], what_ran: str) -> Ready:
+def _object(
+    made: Any, row: Implementation, output: Callable[[Any], dict[str, Any]], keep: list[Any], what_ran: str
+) -> Ready:
     missing = [name for name in ("run", "output") if not callable(getattr(made, name, None))]
     if missing:
         raise EllwandError(
@@ -70,6 +72,19 @@ def _object(made: Any, row: Implementation, output: Callable[[Any], dict[str, An
         )
     sync: Callable[[], Any] | None = getattr(made, "sync", None)
     poison: Callable[[], Any] | None = getattr(made, "poison", None)
+
+    given: list[Any] = []
+
+    def give(_result: Any) -> dict[str, Any]:
+        given[:] = [made.output()]
+        return output(given[0])
+
+    def spoil(_result: Any, byte: int) -> None:
+        """The arrays that the object handed out are overwritten too: most objects return the ones they write to."""
+        if poison:
+            poison()
+        _arrays.spoil(given, keep, byte)
+        given.clear()
 
     def waiter(_result: Any) -> Callable[[Any], None] | None:
         if sync is None:
@@ -81,8 +96,8 @@ def _object(made: Any, row: Implementation, output: Callable[[Any], dict[str, An
         run=made.run,
         keeps=False,
         waiter=waiter,
-        poison=lambda _result: poison() if poison else None,
-        output=lambda _result: output(made.output()),
+        poison=spoil,
+        output=give,
         readings=_readings(getattr(made, "readings", None)),
         what_ran=what_ran,
     )

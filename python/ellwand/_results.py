@@ -133,11 +133,6 @@ class Comparison:
         cost = f"{self.blocks} blocks, {self.elapsed_s:.1f} s" if self.blocks else "one process: no verdict"
         interval = f"99 % interval {self.low:.3f} to {self.high:.3f}" if self.blocks else "no interval"
         takes = f"{self.candidate} takes {self.ratio:.3f}x the time of {self.baseline} ({interval}, {cost})"
-        if self.verdict == "faster":
-            bounds = f"99 % interval {1 / self.high:.3f} to {1 / self.low:.3f}"
-            return f"{self.candidate} is {1 / self.ratio:.3f}x faster than {self.baseline} ({bounds}, {cost})"
-        if self.verdict == "slower":
-            return f"{self.candidate} is {self.ratio:.3f}x slower than {self.baseline} ({interval}, {cost})"
         if self.verdict == "same":
             return f"same within {self.rope:.3g}: {takes}"
         if not self.blocks:

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ellwand::internals::core::{Better, Prepared, Reading, Tensors};
+use ellwand::internals::core::{Better, Poison, Prepared, Reading, Tensors};
 use pyo3::prelude::*;
 
 use crate::{arrays, errors};
@@ -34,6 +34,8 @@ pub(crate) struct PyPrepared {
     looked: bool,
     result: Option<Py<PyAny>>,
     error: Option<String>,
+    /// Whether the outputs were overwritten since the last run. What cannot be overwritten (an array of JAX) is not read.
+    stale: bool,
     /// Whether this process was a child of a fork already.
     in_child: bool,
 }
@@ -48,6 +50,7 @@ impl PyPrepared {
             looked: false,
             result: None,
             error: None,
+            stale: false,
             in_child: FORKED.load(Relaxed),
         })
     }
@@ -85,6 +88,7 @@ impl Prepared for PyPrepared {
             return;
         }
         Python::attach(|py| {
+            self.stale = false;
             let called = self.ready.run.call0(py);
             let result = self.call(py, "run", called);
             if self.ready.keeps {
@@ -108,17 +112,21 @@ impl Prepared for PyPrepared {
         self.error.clone().map_or(Ok(()), Err)
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         Python::attach(|py| {
             let result = self.result.take();
-            let called = self.ready.poison.call1(py, (result,));
+            let called = self.ready.poison.call1(py, (result, poison.byte()));
             self.call(py, "poison", called);
         });
+        self.stale = true;
     }
 
     fn output(&mut self) -> Result<Tensors, String> {
         if let Some(error) = &self.error {
             return Err(error.clone());
+        }
+        if self.stale {
+            return Err("it has not run since its outputs were overwritten".into());
         }
         Python::attach(|py| {
             let outputs = self.ready.output.bind(py).call1((self.result(py),));

@@ -168,7 +168,7 @@ mod tests {
             self.starved += u64::from(self.left == 0);
             self.left = self.left.saturating_sub(1);
         }
-        fn poison(&mut self) {}
+        fn poison(&mut self, _: ellwand_core::Poison) {}
         fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
             Ok(ellwand_core::Tensors::new())
         }

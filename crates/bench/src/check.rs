@@ -7,6 +7,7 @@ use ellwand_core::case::Case;
 use ellwand_core::device::{Caches, CpuScope, Device};
 use ellwand_core::error::PrepareError;
 use ellwand_core::implementation::{Implementation, Prepared};
+use ellwand_core::poison::Poison;
 use ellwand_core::record::Outcome;
 use ellwand_core::tensor::Tensors;
 use ellwand_core::verdict::Verdict;
@@ -67,7 +68,7 @@ pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &d
         None => return Err(Outcome::Failed { error: "the device did not run the preparation".into() }),
     };
     let mut ran = Ok(Ok(()));
-    guarded("poison", || prepared.poison()).map_err(|error| Outcome::Failed { error })?;
+    guarded("poison", || prepared.poison(FIRST)).map_err(|error| Outcome::Failed { error })?;
     let first = device.time(implementation.parallelism.scope(), &mut || {
         ran = guarded("run", || {
             prepared.run();
@@ -78,13 +79,37 @@ pub(crate) fn first_run(task: &Task, implementation: &Implementation, device: &d
     Ok(Ran { prepared, prepare_ns: prepare.wall_ns, first_run_ns: first.wall_ns })
 }
 
+/// The poison before the first run, and the one before every later run that is judged: no answer is accepted after one
+/// pattern alone.
+const FIRST: Poison = Poison::Ones;
+pub(crate) const LATER: Poison = Poison::Mixed;
+
+/// Overwrites the outputs with the other pattern after the first answer, and makes sure that nothing of it can be read
+/// any more. True if some of the answer was not certainly written by the first run, so that it must run again.
+///
+/// # Errors
+/// [`Outcome::Failed`] if the answer survives: then no check could tell a run from none.
+pub(crate) fn overwritten(prepared: &mut dyn Prepared, answer: &Tensors) -> Result<bool, Outcome> {
+    guarded("poison", || prepared.poison(LATER)).map_err(failed)?;
+    // Outputs that cannot be read without a run are as good as overwritten.
+    if let Ok(left) = output(prepared)
+        && let Some(name) = LATER.survivor(answer, &left)
+    {
+        return Err(failed(format!(
+            "output {name} still holds the answer after poison, so that a run that computes nothing would pass; \
+             overwrite every output there"
+        )));
+    }
+    Ok(FIRST.remains_in(answer))
+}
+
 /// Poisons the outputs, runs once more and returns the new outputs.
 ///
 /// # Errors
 /// The outcome if a step fails.
 pub(crate) fn rerun(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
     flatten(guarded("run", || {
-        prepared.poison();
+        prepared.poison(LATER);
         prepared.run();
         prepared.sync()
     }))?;
@@ -106,6 +131,7 @@ pub(crate) fn output(prepared: &mut dyn Prepared) -> Result<Tensors, Outcome> {
 pub(crate) fn judge(task: &Task, expected: &Tensors, output: &Tensors) -> Result<Verdict, Outcome> {
     let verdict = guarded("judge", || task.workload.judge(task.case, task.inputs, expected, output))
         .map_err(|error| Outcome::Failed { error })?;
+    let verdict = verdict.of_something();
     if verdict.passed { Ok(verdict) } else { Err(Outcome::Wrong { verdict }) }
 }
 

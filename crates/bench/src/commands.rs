@@ -91,7 +91,7 @@ impl Runner<'_> {
         let [baseline, candidate] = printed;
         match difference(&baseline, &candidate) {
             Some(detail) if same_output => {
-                let outcome = Outcome::Wrong { verdict: Verdict { passed: false, max_error: None, detail } };
+                let outcome = Outcome::Wrong { verdict: Verdict::wrong(detail) };
                 Err(NoDecision::Ended { arm: ARMS[1], outcome })
             }
             _ => Ok(()),
@@ -142,11 +142,21 @@ fn difference(baseline: &[u8], candidate: &[u8]) -> Option<String> {
     let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (baseline, candidate) = (lines(baseline), lines(candidate));
     let at = baseline.iter().zip(&candidate).take_while(|(a, b)| a == b).count();
+    let [a, b] = [&baseline, &candidate].map(|lines| lines.get(at).map_or(&[][..], Vec::as_slice));
+    let first = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let told = |lines: &[Vec<u8>]| match lines.get(at) {
-        Some(line) => format!("'{}'", plain(line).chars().take(80).collect::<String>()),
+        Some(line) => {
+            // From a little before the difference on: two lines may begin alike for long.
+            let from = first.saturating_sub(20);
+            let text: String = String::from_utf8_lossy(&line[from.min(line.len())..]).chars().take(80).collect();
+            let dots = if from > 0 { ".." } else { "" };
+            format!("'{dots}{}' (length {})", text.escape_debug(), line.len())
+        }
         None => "nothing more".into(),
     };
-    Some(format!("its output differs in line {}: {}, the baseline's is {}", at + 1, told(&candidate), told(&baseline)))
+    let (place, line) = (first + 1, at + 1);
+    let (candidate, baseline) = (told(&candidate), told(&baseline));
+    Some(format!("its output differs in line {line}, byte {place}: {candidate}, the baseline's is {baseline}"))
 }
 
 fn check(interrupt: &AtomicBool) -> Result<(), NoDecision> {
@@ -215,9 +225,15 @@ mod tests {
         assert_eq!(difference(b"a\nb\n", b"a\nb\n"), None);
         assert_eq!(
             difference(b"a\nb\n", b"a\nc\n").unwrap(),
-            "its output differs in line 2: 'c', the baseline's is 'b'"
+            "its output differs in line 2, byte 1: 'c' (length 1), the baseline's is 'b' (length 1)"
         );
-        assert!(difference(b"a", b"a\nb").unwrap().contains("line 2: 'b', the baseline's is nothing more"));
+        assert!(difference(b"a", b"a\nb").unwrap().contains("'b' (length 1), the baseline's is nothing more"));
+        let long = |end: &str| "x".repeat(500) + end;
+        let told = difference(long("a\x1b[2J").as_bytes(), long("b").as_bytes()).unwrap();
+        assert!(
+            told.contains("byte 501") && told.contains("xb' (length 501)") && told.contains(r"xa\u{1b}[2J'"),
+            "{told}"
+        );
         assert!(difference(b"", b"\xff").unwrap().contains("line 1"));
     }
 }

@@ -257,7 +257,8 @@ impl Decision {
             Call::As(Difference::Undecided { .. }) | Call::Withheld | Call::Unsettled(_) => false,
             Call::As(Difference::Same) => true,
             Call::As(Difference::Slower | Difference::Faster) => self.evidence >= bar,
-            Call::SlowerBeside(_) => self.side_evidence >= bar,
+            // In one direction only, at half the error.
+            Call::SlowerBeside(_) => self.side_evidence >= 2.0 * bar,
         }
     }
 

@@ -8,13 +8,13 @@ use ellwand_core::case::{Case, Value};
 use ellwand_core::device::DeviceKind;
 use ellwand_core::error::{InputError, nearest};
 use ellwand_core::implementation::Implementation;
-use ellwand_core::registry::{Registry, matches};
+use ellwand_core::registry::{Registry, matches, selects};
 use ellwand_core::workload::Workload;
 
 /// The user's selection.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Names, groups or patterns of workloads.
+    /// Names, groups or patterns of workloads; with `:` and a name or pattern only these implementations of them.
     pub workloads: Vec<String>,
     /// Axis values as text, by axis name or alias.
     pub axes: BTreeMap<String, String>,
@@ -31,6 +31,26 @@ impl Selection {
     pub fn on_device(&self, implementation: &Implementation) -> bool {
         let kind = implementation.needs.to_string();
         self.devices.is_empty() || self.devices.iter().any(|device| device.split(':').next() == Some(&kind))
+    }
+
+    /// The patterns of workloads, each with the implementations that it asks for, if it names some.
+    fn parts(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.workloads.iter().map(|text| match text.split_once(':') {
+            Some((workload, implementation)) => (workload, Some(implementation)),
+            None => (text.as_str(), None),
+        })
+    }
+
+    /// True if implementations are chosen by name.
+    fn names_implementations(&self) -> bool {
+        !self.implementations.is_empty() || self.parts().any(|(_, implementation)| implementation.is_some())
+    }
+
+    /// True if an implementation of the workload is among those chosen by name, or none is.
+    fn names(&self, workload: &dyn Workload, implementation: &str) -> bool {
+        let mut parts = self.parts().filter(|(pattern, _)| selects(pattern, workload));
+        parts.any(|(_, named)| named.is_none_or(|named| matches(named, implementation)))
+            && (self.implementations.is_empty() || self.implementations.iter().any(|p| matches(p, implementation)))
     }
 }
 
@@ -57,13 +77,14 @@ impl Plan {
     /// # Errors
     /// If a name, axis or value is unknown, a case is invalid, or nothing is left to measure.
     pub fn expand(registry: &Registry, selection: &Selection) -> Result<Plan, InputError> {
-        let workloads = registry.select(&selection.workloads)?;
+        let patterns: Vec<String> = selection.parts().map(|(workload, _)| workload.to_string()).collect();
+        let workloads = registry.select(&patterns)?;
         check_axes_known(&workloads, selection)?;
         check_size_known(&workloads, selection)?;
         check_implementations_known(registry, &workloads, selection)?;
         let mut plan = Plan::default();
         for workload in &workloads {
-            let implementations = chosen(registry, workload.name(), selection);
+            let implementations = chosen(registry, workload.as_ref(), selection);
             for case in cases(workload.as_ref(), selection)? {
                 workload.check(&case)?;
                 if !implementations.is_empty() {
@@ -214,6 +235,21 @@ fn check_implementations_known(
             });
         }
     }
+    for (pattern, named) in selection.parts() {
+        let Some(named) = named else { continue };
+        let all = workloads.iter().filter(|workload| selects(pattern, workload.as_ref()));
+        let all = all.flat_map(|workload| registry.implementations(workload.name()));
+        let sides: Vec<String> = all.map(|known| format!("{}:{}", known.workload, known.name)).collect();
+        if !sides.iter().any(|side| side.split_once(':').is_some_and(|(_, name)| matches(named, name))) {
+            let given = format!("{pattern}:{named}");
+            let expected = format!("one of {}", sides.join(", "));
+            let error = InputError::new("WORKLOAD", format!("{pattern} has no implementation '{named}'"), expected);
+            return Err(match nearest(&given, sides.iter().map(String::as_str)) {
+                Some(near) => error.help(format!("did you mean {near}?")),
+                None => error,
+            });
+        }
+    }
     check_devices_known(registry, &selection.devices)
 }
 
@@ -251,17 +287,15 @@ pub fn check_devices_known(registry: &Registry, devices: &[String]) -> Result<()
 
 /// The selected implementations. Without a selection by name or device, those that can run here, or all if none can; an
 /// implementation selected by name gets a row with the reason why it cannot run.
-fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Implementation> {
-    let all = registry.implementations(workload);
-    if selection.implementations.is_empty() && selection.devices.is_empty() {
+fn chosen(registry: &Registry, workload: &dyn Workload, selection: &Selection) -> Vec<Implementation> {
+    let all = registry.implementations(workload.name());
+    if !selection.names_implementations() && selection.devices.is_empty() {
         let here: Vec<Implementation> =
             all.iter().filter(|one| registry.device_for(one).is_ok()).map(|one| (*one).clone()).collect();
         return if here.is_empty() { all.into_iter().cloned().collect() } else { here };
     }
     let wanted = |implementation: &&Implementation| {
-        (selection.implementations.is_empty()
-            || selection.implementations.iter().any(|p| matches(p, &implementation.name)))
-            && selection.on_device(implementation)
+        selection.names(workload, &implementation.name) && selection.on_device(implementation)
     };
     all.into_iter().filter(wanted).cloned().collect()
 }
@@ -270,7 +304,7 @@ fn chosen(registry: &Registry, workload: &str, selection: &Selection) -> Vec<Imp
 /// only on request are left out unless they were requested.
 pub fn left_out(registry: &Registry, plan: &Plan, selection: &Selection) -> Vec<(Vec<String>, String)> {
     let mut left: Vec<(Vec<String>, String)> = Vec::new();
-    if !selection.implementations.is_empty() || !selection.devices.is_empty() {
+    if selection.names_implementations() || !selection.devices.is_empty() {
         return left;
     }
     for cell in &plan.cells {

@@ -177,7 +177,7 @@ impl Prepared for Nothing {
     fn run(&mut self) {
         self.calls = std::hint::black_box(self.calls.wrapping_add(1));
     }
-    fn poison(&mut self) {}
+    fn poison(&mut self, _: ellwand_core::Poison) {}
     fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
         Ok(ellwand_core::Tensors::new())
     }
@@ -223,7 +223,7 @@ mod tests {
         fn run(&mut self) {
             self.left -= 1;
         }
-        fn poison(&mut self) {}
+        fn poison(&mut self, _: ellwand_core::Poison) {}
         fn output(&mut self) -> Result<ellwand_core::Tensors, String> {
             Ok(ellwand_core::Tensors::new())
         }

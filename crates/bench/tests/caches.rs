@@ -14,7 +14,8 @@ use ellwand_bench::worker::{Answer, Ask, Asked, Host, Open, serve};
 use ellwand_bench::{Cell, Instrument, Plan, Selection, resolutions};
 use ellwand_core::record::{Measurement, Outcome, Sample, Settings};
 use ellwand_core::{
-    Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Timing,
+    Caches, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors,
+    Timing,
 };
 
 /// The calls, in order.
@@ -98,9 +99,9 @@ impl Prepared for Toy {
         self.log.say("sync");
         Ok(())
     }
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.log.say("poison");
-        self.y.fill(f64::NAN);
+        poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))

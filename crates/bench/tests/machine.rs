@@ -14,7 +14,7 @@ use ellwand_bench::{Cell, machine};
 use ellwand_core::ceiling::{Ceiling, CeilingCase, Role};
 use ellwand_core::record::Environment;
 use ellwand_core::{
-    Axis, Case, CeilingKind, CpuScope, Device, DeviceKind, Implementation, InputError, PrepareError, Prepared,
+    Axis, Case, CeilingKind, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, PrepareError, Prepared,
     Registry, Tensor, Tensors, Timing, Work, Workload,
 };
 
@@ -89,8 +89,8 @@ impl Prepared for Ready {
         self.clock.advance(10_000 + self.sizes[1] * self.step_ns);
         self.y = self.sizes;
     }
-    fn poison(&mut self) {
-        self.y = [u64::MAX; 2];
+    fn poison(&mut self, poison: Poison) {
+        poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use common::{Bench, Clock};
 use ellwand_bench::spans::cost;
 use ellwand_core::record::{Outcome, Spans};
-use ellwand_core::{Implementation, Prepared, Tensor, Tensors};
+use ellwand_core::{Implementation, Poison, Prepared, Tensor, Tensors};
 use ellwand_profile::{Session, scope, span};
 
 /// Adds one to each value in two components, and notes whether a session was running.
@@ -52,8 +52,8 @@ impl Prepared for AddOne {
         }
     }
 
-    fn poison(&mut self) {
-        self.out.fill(f64::NAN);
+    fn poison(&mut self, poison: Poison) {
+        poison.fill(&mut self.out);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

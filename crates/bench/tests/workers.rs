@@ -21,7 +21,7 @@ use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_bench::worker::{Asked, Host, Launch, Limits, Open, serve};
 use ellwand_bench::{Blocks, Cpu};
 use ellwand_core::record::{Measurement, Outcome, Settings};
-use ellwand_core::{Implementation, Prepared, Registry, Tensor, Tensors};
+use ellwand_core::{Implementation, Poison, Prepared, Registry, Tensor, Tensors};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -111,8 +111,8 @@ impl Prepared for Toy {
             *y = std::hint::black_box(x + 1.0 + error);
         }
     }
-    fn poison(&mut self) {
-        self.y.fill(f64::NAN);
+    fn poison(&mut self, poison: Poison) {
+        poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))

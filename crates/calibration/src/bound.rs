@@ -7,7 +7,7 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
@@ -72,8 +72,8 @@ impl Prepared for TinyReady {
             self.sum = black_box(self.add)(x);
         }
     }
-    fn poison(&mut self) {
-        self.sum = f32::NAN;
+    fn poison(&mut self, poison: Poison) {
+        self.sum = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("sum", Tensor::vector(&[self.sum][..])))
@@ -194,8 +194,8 @@ impl Prepared for LockReady {
         (self.way)(&guarded, self.takes);
         self.taken = guarded.into_inner().unwrap_or_else(PoisonError::into_inner).taken;
     }
-    fn poison(&mut self) {
-        self.taken = 0;
+    fn poison(&mut self, poison: Poison) {
+        self.taken = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("taken", Tensor::vector(&[self.taken][..])))

@@ -4,7 +4,8 @@
 //! size: for footprints beyond the reach of the TLB, its misses are part of the time.
 
 use ellwand_core::{
-    Axis, Case, Dtype, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Dtype, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -87,8 +88,8 @@ impl Prepared for Ready {
         }
         self.last = at as u64;
     }
-    fn poison(&mut self) {
-        self.last = u64::MAX;
+    fn poison(&mut self, poison: Poison) {
+        self.last = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("last", Tensor::vector(&[self.last][..])))

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, Device, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, Device, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 use ellwand_simd::isa::{Isa, Set};
@@ -126,13 +126,8 @@ impl Prepared for Ready {
             how.all(x, y, double);
         }
     }
-    fn poison(&mut self) {
-        if let Ok(y) = self.y.f32_mut() {
-            y.fill(f32::NAN);
-        }
-        if let Ok(y) = self.y.f64_mut() {
-            y.fill(f64::NAN);
-        }
+    fn poison(&mut self, poison: Poison) {
+        poison.fill_tensor(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", self.y.clone()))

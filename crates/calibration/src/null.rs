@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use ellwand_core::{Axis, Case, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Work, Workload};
+use ellwand_core::{
+    Axis, Case, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Work, Workload,
+};
 
 struct Null;
 
@@ -46,8 +48,8 @@ impl Prepared for Empty {
     fn run(&mut self) {
         self.called = black_box(1);
     }
-    fn poison(&mut self) {
-        self.called = 0;
+    fn poison(&mut self, poison: Poison) {
+        self.called = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("called", Tensor::vector(&[self.called][..])))

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Work,
-    Workload,
+    Axis, Case, Device, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -167,10 +167,8 @@ impl Prepared for Ready {
             }),
         }
     }
-    fn poison(&mut self) {
-        if let Ok(y) = self.y.u64_mut() {
-            y.fill(0xdead_dead_dead_dead);
-        }
+    fn poison(&mut self, poison: Poison) {
+        poison.fill_tensor(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", self.y.clone()))

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
@@ -70,8 +70,8 @@ impl Prepared for Ready {
         let Some(fresh) = system::Fresh::map(self.bytes + slack, self.page == HUGE) else { return };
         self.touched = fresh.touch(self.page, self.bytes);
     }
-    fn poison(&mut self) {
-        self.touched = 0;
+    fn poison(&mut self, poison: Poison) {
+        self.touched = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("touched", Tensor::vector(&[self.touched][..])))

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use ellwand_core::{
-    Axis, Case, Device, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Axis, Case, Device, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
     Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
@@ -98,10 +98,8 @@ impl Prepared for Ready {
             pass(0, a);
         }
     }
-    fn poison(&mut self) {
-        if let Ok(a) = self.a.f32_mut() {
-            a.fill(f32::NAN);
-        }
+    fn poison(&mut self, poison: Poison) {
+        poison.fill_tensor(&mut self.a);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("a", self.a.clone()))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
+    Axis, Case, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
     Workload,
 };
 
@@ -63,8 +63,8 @@ struct Ready {
     team: bool,
     sleep: bool,
     elements: usize,
-    met: usize,
-    sum: usize,
+    met: u64,
+    sum: u64,
 }
 
 impl Prepared for Ready {
@@ -88,17 +88,17 @@ impl Prepared for Ready {
         #[cfg(feature = "rayon")]
         if !self.team {
             pool::run(|| rayon::broadcast(|thread| piece(thread.index())));
-            (self.met, self.sum) = (here.into_inner(), sum.into_inner());
+            (self.met, self.sum) = (here.into_inner() as u64, sum.into_inner() as u64);
             return;
         }
         pool::for_each_chunk(threads, piece);
-        (self.met, self.sum) = (here.into_inner(), sum.into_inner());
+        (self.met, self.sum) = (here.into_inner() as u64, sum.into_inner() as u64);
     }
-    fn poison(&mut self) {
-        (self.met, self.sum) = (0, 0);
+    fn poison(&mut self, poison: Poison) {
+        (self.met, self.sum) = (poison.value(), poison.value());
     }
     fn output(&mut self) -> Result<Tensors, String> {
-        Ok(Tensors::new().with("sum", Tensor::vector(&[self.met as u64, self.sum as u64][..])))
+        Ok(Tensors::new().with("sum", Tensor::vector(&[self.met, self.sum][..])))
     }
     fn what_ran(&self) -> String {
         format!("{}, {} threads", if self.team { "spin, then park" } else { "rayon" }, pool::threads())

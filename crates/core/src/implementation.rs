@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::device::{CpuScope, Device, DeviceKind};
 use crate::error::PrepareError;
+use crate::poison::Poison;
 use crate::reading::Reading;
 use crate::tensor::Tensors;
 
@@ -108,8 +109,9 @@ pub trait Prepared {
         Ok(())
     }
 
-    /// Overwrites the outputs, so that a run that computes nothing fails the check. Never timed.
-    fn poison(&mut self);
+    /// Overwrites all outputs with the given pattern ([`Poison::fill`]), or drops them, so that a run that computes
+    /// nothing fails the check. Never timed. It is an error if a value of the last answer can still be read afterwards.
+    fn poison(&mut self, poison: Poison);
 
     /// The outputs of the last run. Never timed.
     ///

@@ -1,7 +1,7 @@
 //! Metrics: quantities derived from a sample. Each has its own name, unit and direction, so no report names a metric.
 
 use crate::ceiling::roof;
-use crate::reading::Better;
+use crate::reading::{Better, Provenance};
 use crate::record::{Environment, Measurement, Sample};
 
 /// A quantity computed from one sample.
@@ -12,6 +12,8 @@ pub struct Metric {
     pub title: &'static str,
     /// Unit of the computed value (`s`, `1/s`, `B/s`, `FLOP/s`, `1`).
     pub unit: &'static str,
+    /// Whether a clock gave the value, or it was computed from one.
+    pub provenance: Provenance,
     /// Whether lower or higher values are better.
     pub better: Better,
     /// One-line definition, printed in reports.
@@ -28,6 +30,7 @@ pub const METRICS: &[Metric] = &[
         id: "time",
         title: "time",
         unit: "s",
+        provenance: Provenance::Measured,
         better: Better::Lower,
         about: "time of one iteration: elapsed time of the fastest part of each slot, or time on the device's clock; from 1 ms on, CPU time if it accounts for the elapsed time (`basis` names the one used)",
         missing: "no sample has a time",
@@ -37,6 +40,7 @@ pub const METRICS: &[Metric] = &[
         id: "wall-time",
         title: "wall time",
         unit: "s",
+        provenance: Provenance::Measured,
         better: Better::Lower,
         about: "elapsed time of one iteration on the host clock; for a device it includes enqueueing the work",
         missing: "no sample has a time",
@@ -46,6 +50,7 @@ pub const METRICS: &[Metric] = &[
         id: "cpu-time",
         title: "CPU time",
         unit: "s",
+        provenance: Provenance::Measured,
         better: Better::Lower,
         about: "CPU time of one iteration: of the calling thread, or of the process for implementations with several threads",
         missing: "not counted: for work on a device the CPU spends time only on the launch",
@@ -55,6 +60,7 @@ pub const METRICS: &[Metric] = &[
         id: "throughput",
         title: "throughput",
         unit: "1/s",
+        provenance: Provenance::Derived,
         better: Better::Higher,
         about: "items processed per second",
         missing: "the workload counts no items",
@@ -64,6 +70,7 @@ pub const METRICS: &[Metric] = &[
         id: "bandwidth",
         title: "bandwidth",
         unit: "B/s",
+        provenance: Provenance::Derived,
         better: Better::Higher,
         about: "required bytes read and written per second",
         missing: "the workload states no required bytes",
@@ -73,6 +80,7 @@ pub const METRICS: &[Metric] = &[
         id: "compute",
         title: "compute",
         unit: "FLOP/s",
+        provenance: Provenance::Derived,
         better: Better::Higher,
         about: "required floating-point operations per second; if their number depends on the data, the operations counted",
         missing: "the workload states no operations",
@@ -82,6 +90,7 @@ pub const METRICS: &[Metric] = &[
         id: "roofline-fraction",
         title: "of ceiling",
         unit: "1",
+        provenance: Provenance::Derived,
         better: Better::Higher,
         about: "shortest possible time of the required work at this machine's measured peaks, divided by the measured time; above 1 the measurement or the ceiling is wrong",
         missing: "the record has no matching ceiling: none was measured for this device, or --no-ceilings was given",

@@ -187,7 +187,8 @@ impl Registry {
     }
 }
 
-fn selects(pattern: &str, workload: &dyn Workload) -> bool {
+/// True if a pattern names the workload or its group, or matches its name.
+pub fn selects(pattern: &str, workload: &dyn Workload) -> bool {
     workload.groups().contains(&pattern) || matches(pattern, workload.name())
 }
 

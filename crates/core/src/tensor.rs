@@ -44,6 +44,16 @@ macro_rules! dtypes {
             /// The elements as f64 (64-bit integers are rounded above 2^53).
             #[allow(clippy::unnecessary_cast)]
             pub fn to_f64(&self) -> Vec<f64> { match self { $(Data::$variant(v) => v.iter().map(|x| *x as f64).collect(),)* } }
+            fn fill_bytes(&mut self, byte: u8) {
+                match self { $(Data::$variant(v) => v.fill(Element::of_byte(byte)),)* }
+            }
+            /// Number of elements whose bytes all equal `byte`.
+            pub(crate) fn elements_of(&self, byte: u8) -> usize {
+                match self { $(Data::$variant(v) => {
+                    let made = [byte; size_of::<$type>()];
+                    v.iter().filter(|x| x.to_ne_bytes() == made).count()
+                })* }
+            }
             fn zeros(dtype: Dtype, len: usize) -> Data {
                 match dtype { $(Dtype::$variant => Data::$variant(Buffer::filled(len, <$type>::default())),)* }
             }
@@ -62,6 +72,10 @@ macro_rules! dtypes {
             )*
         }
 
+        $(impl Element for $type {
+            fn of_byte(byte: u8) -> Self { <$type>::from_ne_bytes([byte; size_of::<$type>()]) }
+        })*
+
         $(impl From<&[$type]> for Data {
             fn from(values: &[$type]) -> Self { Data::$variant(Buffer::of(values)) }
         })*
@@ -79,6 +93,12 @@ dtypes! {
     U16 u16, "uint16", u16, u16_mut;
     U32 u32, "uint32", u32, u32_mut;
     U64 u64, "uint64", u64, u64_mut;
+}
+
+/// A type that a [`Tensor`] can hold.
+pub trait Element: Copy {
+    /// The value whose bytes all equal `byte`.
+    fn of_byte(byte: u8) -> Self;
 }
 
 fn wrong_dtype(have: Dtype, want: &str) -> InputError {
@@ -162,6 +182,11 @@ impl Tensor {
     /// Size of the elements in bytes.
     pub fn bytes(&self) -> u64 {
         (self.len() * self.dtype().size()) as u64
+    }
+
+    /// Sets every byte; clones keep the old values.
+    pub(crate) fn fill_bytes(&mut self, byte: u8) {
+        Arc::make_mut(&mut self.data).fill_bytes(byte);
     }
 
     /// The elements with their type.

@@ -1,5 +1,7 @@
 //! The check of outputs against the reference.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::tensor::{Data, Tensors};
@@ -25,14 +27,74 @@ pub struct Verdict {
     pub passed: bool,
     /// Largest absolute difference over all numeric outputs; 0 if they are identical, `None` if nothing was compared.
     pub max_error: Option<f64>,
+    /// How many values were compared; `None` if the judge does not count or an older version recorded the verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
     /// What was wrong, or what was compared.
     pub detail: String,
+}
+
+/// How much of an answer was compared with the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Values that were compared.
+    pub values: u64,
+    /// Values of the answer.
+    pub of: u64,
+}
+
+impl Compared {
+    /// All values of an answer.
+    pub fn all(values: usize) -> Self {
+        Self { values: values as u64, of: values as u64 }
+    }
+
+    /// True if some values of the answer were not compared.
+    pub fn is_partial(&self) -> bool {
+        self.values < self.of
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_partial() {
+            true => write!(f, "{} of {} values", self.values, self.of),
+            false => write!(f, "{} values", self.values),
+        }
+    }
 }
 
 impl Verdict {
     /// A failed check with its reason.
     pub fn wrong(detail: impl Into<String>) -> Self {
-        Self { passed: false, max_error: None, detail: detail.into() }
+        Self { passed: false, max_error: None, compared: None, detail: detail.into() }
+    }
+
+    /// A failed check of a value that is `error` away from the reference.
+    pub fn beyond(error: f64, detail: impl Into<String>) -> Self {
+        Self { max_error: Some(error), ..Self::wrong(detail) }
+    }
+
+    /// A passed check of a judge that does not count values.
+    pub fn right(detail: impl Into<String>) -> Self {
+        Self { passed: true, ..Self::wrong(detail) }
+    }
+
+    /// All `compared` values agree, the worst within `max_error`. A check that compared nothing has failed.
+    pub fn agree(compared: Compared, max_error: f64) -> Self {
+        let verdict = Self { passed: true, max_error: Some(max_error), ..Self::wrong(format!("{compared} agree")) };
+        Self { compared: Some(compared), ..verdict }.of_something()
+    }
+
+    /// This verdict, unless it passed without a single value compared.
+    #[must_use]
+    pub fn of_something(self) -> Self {
+        match self.compared {
+            Some(Compared { values: 0, .. }) if self.passed => Self::wrong(
+                "nothing was compared: the reference has no values here; expected at least one, so choose a larger case",
+            ),
+            _ => self,
+        }
     }
 }
 
@@ -74,40 +136,35 @@ pub fn compare(expected: &Tensors, got: &Tensors, tolerance: Tolerance) -> Verdi
                     // A NaN instead of a number exceeds any tolerance, and so does an infinity that the reference does
                     // not have.
                     if error.is_nan() || error > allowed || error.is_infinite() {
-                        return Verdict {
-                            passed: false,
-                            max_error: Some(error),
-                            detail: format!(
+                        return Verdict::beyond(
+                            error,
+                            format!(
                                 "output {name}[{index}] is {h:e}, the reference {w:e}, allowed {absolute:e} + {relative:e} |reference|"
                             ),
-                        };
+                        );
                     }
                     max_error = max_error.max(error);
                 }
             }
         }
     }
-    Verdict { passed: true, max_error: Some(max_error), detail: format!("{compared} values agree") }
+    Verdict::agree(Compared::all(compared), max_error)
 }
 
 fn exact_difference(name: &str, want: &Data, have: &Data) -> Verdict {
     let (want, have) = (want.to_f64(), have.to_f64());
     let differing = want.iter().zip(&have).filter(|(w, h)| w.to_bits() != h.to_bits()).count();
     let first = want.iter().zip(&have).position(|(w, h)| w.to_bits() != h.to_bits()).unwrap_or(0);
-    Verdict {
-        passed: false,
-        max_error: want
-            .iter()
-            .zip(&have)
-            .map(|(w, h)| (h - w).abs())
-            .fold(None, |m: Option<f64>, e| Some(m.map_or(e, |m| m.max(e)))),
-        detail: format!(
+    let most = want.iter().zip(&have).map(|(w, h)| (h - w).abs()).fold(0.0, f64::max);
+    Verdict::beyond(
+        most,
+        format!(
             "output {name} must equal the reference bit for bit; {differing} of {} values differ, the first at {first}: {} instead of {}",
             want.len(),
             have.get(first).copied().unwrap_or(f64::NAN),
             want.get(first).copied().unwrap_or(f64::NAN),
         ),
-    }
+    )
 }
 
 #[cfg(test)]
@@ -143,6 +200,18 @@ mod tests {
     fn exact_detects_one_bit() {
         let verdict = compare(&arrays(&[1.0, 0.0]), &arrays(&[1.0, -0.0]), Tolerance::Exact);
         assert!(!verdict.passed && verdict.detail.contains("1 of 2 values differ, the first at 1"), "{verdict:?}");
+    }
+
+    #[test]
+    fn comparing_nothing_is_wrong() {
+        for tolerance in [Tolerance::Exact, Tolerance::Close { absolute: 1.0, relative: 1.0 }] {
+            for nothing in [Tensors::new(), arrays(&[])] {
+                let verdict = compare(&nothing, &nothing, tolerance);
+                assert!(!verdict.passed && verdict.detail.contains("nothing was compared"), "{verdict:?}");
+            }
+        }
+        let some = Verdict::agree(Compared { values: 3, of: 7 }, 0.0);
+        assert!(some.passed && some.detail == "3 of 7 values agree", "{some:?}");
     }
 
     #[test]

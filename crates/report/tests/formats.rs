@@ -345,12 +345,28 @@ fn rows_for_layer_benchmark_scripts() {
 }
 
 #[test]
+fn every_format_says_that_only_a_part_was_compared() {
+    let mut record = common::small_record();
+    for m in &mut record.measurements {
+        m.check = Some(ellwand_core::Verdict::agree(ellwand_core::Compared { values: 211, of: 1000 }, 0.0));
+    }
+    let report = report(&[record], &Options::default());
+    for form in FORMATS {
+        let mut out = Vec::new();
+        if (form.write)(&report, &mut out).is_ok() {
+            let text = String::from_utf8_lossy(&out);
+            assert!(text.contains("211 of 1000 values"), "{}: {text}", form.name);
+        }
+    }
+}
+
+#[test]
 fn differences_from_the_reference_are_told_with_their_place() {
     let mut record = common::small_record();
     let measured = record.measurements.iter_mut().filter(|m| m.implementation == "simd");
     for (m, error) in measured.zip([2.5e-5, 4e-5]) {
         let detail = format!("8 values agree; the largest difference at y[{error}]");
-        m.check = Some(ellwand_core::Verdict { passed: true, max_error: Some(error), detail });
+        m.check = Some(ellwand_core::Verdict { max_error: Some(error), ..ellwand_core::Verdict::right(detail) });
     }
     let report = report(&[record], &Options::default());
     let markdown = text(&report, "markdown");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ellwand_core::{Better, DeviceKind, Dtype, Prepared, Reading, Tensors};
+use ellwand_core::{Better, DeviceKind, Dtype, Poison, Prepared, Reading, Tensors};
 
 use super::{Arg, Buffer, Gpu, GpuError, Grid, Host, Launch, Series, Source, gate};
 
@@ -44,6 +44,8 @@ pub struct Job {
     /// Host memory of inputs and outputs, if a run includes their transfers.
     carried: Option<Carried>,
     problem: Option<GpuError>,
+    /// True if a run has written the outputs since they were last overwritten.
+    computed: bool,
 }
 
 impl Job {
@@ -59,6 +61,7 @@ impl Job {
             finish: None,
             carried: None,
             problem: None,
+            computed: false,
         }
     }
 
@@ -165,6 +168,7 @@ impl Prepared for Job {
     }
 
     fn run(&mut self) {
+        self.computed = true;
         if let Some(graph) = self.graph {
             if let Err(error) = self.gpu.replay(graph) {
                 self.problem.get_or_insert(error);
@@ -184,15 +188,15 @@ impl Prepared for Job {
         }
     }
 
-    /// Fills all outputs with ones: NaN as floats, 255 as bytes.
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
+        self.computed = false;
         for output in &self.outputs {
-            if let Err(error) = output.buffer.fill(0xff) {
+            if let Err(error) = output.buffer.fill(poison.byte()) {
                 self.problem.get_or_insert(error);
             }
         }
         for host in self.carried.iter_mut().flat_map(|carried| &mut carried.outs) {
-            if let Err(error) = host.with(|all| all.fill(0xff)) {
+            if let Err(error) = host.with(|all| all.fill(poison.byte())) {
                 self.problem.get_or_insert(error);
             }
         }
@@ -209,8 +213,8 @@ impl Prepared for Job {
             arrays.insert(output.name, array);
         }
         match &self.finish {
-            Some(finish) => finish(arrays),
-            None => Ok(arrays),
+            Some(finish) if self.computed => finish(arrays),
+            _ => Ok(arrays),
         }
     }
 

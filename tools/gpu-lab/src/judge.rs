@@ -75,13 +75,13 @@ pub fn judge_on(
             ready => ready.unwrap_or_else(|e| panic!("{case}, {name}: {e}")),
         };
         judged.insert(row.name.clone());
-        ready.poison();
+        ready.poison(ellwand_core::Poison::Ones);
         // Poison is NaN, which is correct if the reference is all NaN.
         if let (false, Ok(spoiled)) = (nan, ready.output()) {
             assert!(!task.judge(case, inputs, &expected, &spoiled).passed, "{case}, {name} passes poisoned");
         }
         for _ in 0..2 {
-            ready.poison();
+            ready.poison(ellwand_core::Poison::Ones);
             ready.run();
             ready.sync().unwrap_or_else(|error| panic!("{case}, {name}: {error}"));
             let output = ready.output().unwrap_or_else(|error| panic!("{case}, {name}: {error}"));

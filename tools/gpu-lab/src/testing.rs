@@ -42,7 +42,7 @@ pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: 
     let rows = registry.implementations(&case.workload);
     let row = rows.iter().find(|row| row.name == "wgpu").unwrap();
     let mut ready = (row.prepare)(case, inputs, &device).unwrap_or_else(|error| panic!("{case}: {error}"));
-    ready.poison();
+    ready.poison(ellwand_core::Poison::Ones);
     // If the reference has NaN, poisoned outputs may be correct.
     let holds_nan = |t: &ellwand_core::Tensor| t.f32().is_ok_and(|values| values.iter().any(|value| value.is_nan()));
     if !expected.iter().any(|(_, tensor)| holds_nan(tensor))
@@ -52,7 +52,7 @@ pub fn judged_on_wgpu(registry: &Registry, case: &Case, inputs: &Tensors, more: 
         assert!(!verdict.passed, "{case}: what was never computed must not pass");
     }
     for _ in 0..2 {
-        ready.poison();
+        ready.poison(ellwand_core::Poison::Ones);
         ready.run();
         ready.sync().unwrap_or_else(|error| panic!("{case}: {error}"));
         let output = ready.output().unwrap_or_else(|error| panic!("{case}: {error}"));

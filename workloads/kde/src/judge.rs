@@ -1,6 +1,6 @@
 //! Compares results with the f64 reference, and reports the largest difference and its place.
 
-use ellwand_core::{Dtype, Tensor, Tensors, Tolerance, Verdict};
+use ellwand_core::{Compared, Dtype, Tensor, Tensors, Tolerance, Verdict};
 
 use super::options::Precision;
 use super::workload_spec::Task;
@@ -43,7 +43,7 @@ pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &
         None => Vec::new(),
     };
     let mut worst = Worst::default();
-    let mut compared = 0;
+    let (mut compared, mut of) = (0, 0);
     for name in names {
         let (Some(want), Some(have)) = (expected.find(name), got.find(name)) else {
             return Verdict::wrong(format!("output {name} is missing"));
@@ -56,7 +56,7 @@ pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &
         let masked = if name == "mean_rates" { &[][..] } else { &occupied[..] };
         let partial = task == Task::Stream;
         match each(name, want, have, (rows, partial), masked, (absolute, relative), &mut worst) {
-            Ok(n) => compared += n,
+            Ok((n, all)) => (compared, of) = (compared + n, of + all),
             Err(verdict) => return verdict,
         }
     }
@@ -78,7 +78,8 @@ pub(super) fn judge(task: Task, precision: Precision, expected: &Tensors, got: &
     } else {
         String::new()
     };
-    Verdict { passed: true, max_error: Some(worst.error), detail: format!("{compared} values agree{all}{at}") }
+    let verdict = Verdict::agree(Compared { values: compared as u64, of: of as u64 }, worst.error);
+    Verdict { detail: format!("{}{all}{at}", verdict.detail), ..verdict }
 }
 
 #[derive(Default)]
@@ -88,7 +89,7 @@ struct Worst {
 }
 
 /// Compares one array; `rows` are the rows of `have` that correspond to those of `want`. In a `partial` array whole
-/// rows may be missing (NaN), but not all.
+/// rows may be missing (NaN), but not all. Returns how many values were compared, and how many could have been.
 fn each(
     name: &str,
     want: &Tensor,
@@ -97,7 +98,7 @@ fn each(
     occupied: &[bool],
     (absolute, relative): (f64, f64),
     worst: &mut Worst,
-) -> Result<usize, Verdict> {
+) -> Result<(usize, usize), Verdict> {
     let width = want.shape().get(1).copied().unwrap_or(want.len());
     let (have_width, have_len) = (have.shape().get(1).copied().unwrap_or(have.len()), have.len());
     if width != have_width || rows.is_none() && have_len != want.len() {
@@ -128,11 +129,8 @@ fn each(
             let error = (h - w).abs();
             if error > absolute + relative * w.abs() {
                 let allowed = format!("allowed {absolute:e} + {relative:e} |reference|");
-                return Err(Verdict {
-                    passed: false,
-                    max_error: Some(error),
-                    detail: format!("output {} is {h:e}, the reference {w:e}, {allowed}", place(row, bin)),
-                });
+                let place = place(row, bin);
+                return Err(Verdict::beyond(error, format!("output {place} is {h:e}, the reference {w:e}, {allowed}")));
             }
             if error > worst.error {
                 *worst = Worst { error, at: format!("{}, where the reference is {w:.6}", place(row, bin)) };
@@ -142,5 +140,6 @@ fn each(
     if partial && compared == 0 {
         return Err(Verdict::wrong(format!("output {name} holds no row")));
     }
-    Ok(compared)
+    let bins = if occupied.is_empty() { width } else { occupied.iter().filter(|occupied| **occupied).count() };
+    Ok((compared, if partial { compared } else { bins * (have_len / width.max(1)) }))
 }

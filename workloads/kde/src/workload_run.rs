@@ -1,6 +1,6 @@
 //! Prepared implementations of the workloads: model, buffers, poison, outputs.
 
-use ellwand_core::{Case, Implementation, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, Poison, PrepareError, Prepared, Reading, Tensor, Tensors};
 
 use super::arrays::{Arrays, input_error};
 use super::error::KdeError;
@@ -161,11 +161,11 @@ impl Prepared for Job {
         self.problem = self.compute().err();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
         self.fitted = None;
-        self.out.fill(f32::NAN);
-        self.wide.fill(f64::NAN);
+        poison.fill(&mut self.out);
+        poison.fill(&mut self.wide);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

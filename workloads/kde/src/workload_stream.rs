@@ -1,6 +1,6 @@
 //! The implementations of `kde-stream`: each call decodes the next time bin, so a sample is the latency of one bin.
 
-use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::arrays::{Arrays, input_error};
 use super::data::Spikes;
@@ -138,9 +138,9 @@ impl Prepared for Job {
         }
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
-        self.out.fill(f32::NAN);
+        poison.fill(&mut self.out);
     }
 
     /// Rows of bins not decoded since poisoning are NaN.

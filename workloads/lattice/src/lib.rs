@@ -34,6 +34,7 @@ mod workload_code;
 mod workload_dot;
 mod workload_given;
 mod workload_readings;
+mod workload_reference;
 mod workload_run;
 
 use ellwand_core::Registry;

@@ -2,9 +2,8 @@
 //! coordinates by the inverse of the basis matrix.
 //!
 //! It shares with the fast implementations only the definition of the input (two f32 roundings and a residual on a grid
-//! of 2^-25) and the tie rule.
+//! of 2^-25) and the tie rule; bits are written and read one at a time.
 
-use super::bits::{BitReader, BitWriter};
 use super::encode::CodesMut;
 use super::error::LatticeError;
 use super::params::{Codec, Lattice, Overload};
@@ -182,8 +181,9 @@ pub(super) fn encode(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
         Overload::Retry { cap, .. } => cap,
         _ => 0,
     };
-    let mut writer = BitWriter::new(out.packed);
     let (mut flags, mut retries) = (out.overload, out.retries);
+    out.packed.fill(0);
+    let mut bits = 0;
     for (v, vector) in x.chunks_exact(frame.d).enumerate() {
         let mut t = 0;
         let (indices, overloaded) = loop {
@@ -200,7 +200,7 @@ pub(super) fn encode(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
             t += 1;
         };
         for index in indices {
-            writer.put(index, codec.level_bits());
+            put(out.packed, &mut bits, index, codec.level_bits());
         }
         if let Some(flags) = flags.as_deref_mut() {
             flags[v] = u8::from(overloaded);
@@ -209,7 +209,25 @@ pub(super) fn encode(codec: &Codec, x: &[f32], out: CodesMut<'_>) {
             retries[v] = t;
         }
     }
-    writer.finish();
+}
+
+/// Sets the next bits of a stream of zeros, the least significant first.
+fn put(to: &mut [u8], at: &mut usize, value: u64, bits: u32) {
+    for bit in 0..bits {
+        to[*at / 8] |= ((value >> bit & 1) as u8) << (*at % 8);
+        *at += 1;
+    }
+}
+
+/// The next bits of a stream, the least significant first; zeros past its end.
+pub(super) fn get(from: &[u8], at: &mut usize, bits: u32) -> u64 {
+    let mut value = 0;
+    for bit in 0..bits {
+        let byte = from.get(*at / 8).copied().unwrap_or(0);
+        value |= u64::from(byte >> (*at % 8) & 1) << bit;
+        *at += 1;
+    }
+    value
 }
 
 /// Decodes the `depth` coarsest levels; arguments are already checked.
@@ -222,12 +240,12 @@ pub(super) fn decode(
 ) -> Result<(), LatticeError> {
     let frame = Frame::new(codec);
     let dropped = codec.levels() - depth;
-    let mut reader = BitReader::new(packed);
+    let mut bits = 0;
     for (v, vector) in out.chunks_exact_mut(frame.d).enumerate() {
         let mut sum = [0i64; 8];
         let mut weight = 1;
         for level in 0..codec.levels() {
-            let index = reader.get(codec.level_bits());
+            let index = get(packed, &mut bits, codec.level_bits());
             if u128::from(index) >= codec.level_points() {
                 let limit = codec.level_points() as u64;
                 return Err(LatticeError::Index { vector: v, level, index, limit });

@@ -10,7 +10,8 @@ use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
 use super::workload_given::{from_code_file, given_codes};
 use super::workload_readings::readings;
-use super::workload_run::{Job, implementations};
+use super::workload_reference;
+use super::workload_run::implementations;
 use super::{CodesMut, Isa, Method};
 
 /// The direction of the coding.
@@ -225,9 +226,8 @@ impl Workload for Code {
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        let mut job = Job::new(self.task, Method::Reference, case, inputs)?;
-        job.compute();
-        job.outputs().map_err(|problem| InputError::new("inputs", problem, "inputs of this case"))
+        let codec = shared::codec(case, inputs)?;
+        workload_reference::outputs(self.task, &codec, &workload_reference::shape(self.task, case, inputs)?, inputs)
     }
 
     fn work(&self, case: &Case) -> Work {
@@ -282,6 +282,8 @@ impl Code {
             retries: codec.has_retries().then_some(&mut retries[..]),
         };
         codec.encode(Method::Simd(Isa::best()), x.f32()?, out).map_err(input_error)?;
+        let tries = codec.has_retries().then_some(&retries[..]);
+        workload_reference::confirm(&codec, x.f32()?, packed.u8()?, tries)?;
         let mut inputs = inputs.with("packed", packed).with("original", x);
         if codec.has_retries() {
             inputs.insert("retries", Tensor::vector(&retries[..]));

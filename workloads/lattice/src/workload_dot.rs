@@ -5,15 +5,15 @@
 
 use ellwand_core::tensor::Buffer;
 use ellwand_core::{
-    Axis, Better, Case, Implementation, InputError, PrepareError, Prepared, Reading, Registry, Size, Tensor, Tensors,
-    Tolerance, Value, Work, Workload,
+    Axis, Better, Case, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Registry, Size, Tensor,
+    Tensors, Tolerance, Value, Work, Workload,
 };
 
 use super::dot::{CodedRows, Integers, OneSided, TwoSided, f32_scores};
 use super::error::LatticeError;
 use super::params::{Codec, Overload, Params};
 use super::workload::{self as shared, input_error};
-use super::{CodesMut, Isa, Method};
+use super::{CodesMut, Isa, Method, workload_reference};
 
 pub(super) const NAME: &str = "lattice-dot";
 
@@ -94,16 +94,21 @@ impl Workload for Dot {
             let mut packed = vec![0; codec.packed_len(rows * blocks)];
             let out = CodesMut { packed: &mut packed, overload: None, retries: None };
             codec.encode(Method::Simd(Isa::best()), x.f32()?, out).map_err(input_error)?;
+            workload_reference::confirm(&codec, x.f32()?, &packed, None)?;
             Ok(Tensor::vector(&packed[..]))
         };
         Ok(Tensors::new().with("rows", coded(rows, seed)?).with("query", coded(1, seed ^ 0x9e37_79b9_7f4a_7c15)?))
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        let mut job = Job::new("reference", case, inputs)
-            .map_err(|error| InputError::new("inputs", error.to_string(), "inputs of this case"))?;
-        job.run();
-        job.output().map_err(|problem| InputError::new("inputs", problem, "inputs of this case"))
+        let (rows, blocks, codec) = shape(case)?;
+        let values = |name: &str, n: usize| integers(&codec, inputs.u8(name)?, n * blocks).map_err(input_error);
+        let (all, query) = (values("rows", rows)?, values("query", 1)?);
+        let dot = |row: &[i64]| row.iter().zip(&query).map(|(a, b)| i128::from(*a) * i128::from(*b)).sum::<i128>();
+        let scale = f64::from(codec.params().beta) / f64::from(codec.lattice().scale());
+        let scores: Vec<f32> =
+            all.chunks(query.len().max(1)).map(|row| (dot(row) as f64 * scale * scale) as f32).collect();
+        Ok(Tensors::new().with("scores", Tensor::vector(&scores[..])))
     }
 
     fn work(&self, case: &Case) -> Work {
@@ -242,9 +247,9 @@ impl Prepared for Job {
         self.problem = done.err();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
-        self.scores.fill(f32::NAN);
+        poison.fill(&mut self.scores);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

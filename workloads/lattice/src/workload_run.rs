@@ -1,7 +1,7 @@
 //! Prepared implementations of the coding workloads: buffers, padding, poison, outputs.
 
 use ellwand_core::tensor::Buffer;
-use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 use ellwand_profile::span;
 
 use super::error::LatticeError;
@@ -214,13 +214,13 @@ impl Prepared for Job {
         self.compute();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
-        self.decoded.fill(f32::NAN);
-        self.overload.fill(0xff);
+        poison.fill(&mut self.decoded);
+        poison.fill(&mut self.overload);
         if self.task != Task::Decode {
-            self.packed.fill(0xa5);
-            self.retries.fill(0xff);
+            poison.fill(&mut self.packed);
+            poison.fill(&mut self.retries);
         }
     }
 

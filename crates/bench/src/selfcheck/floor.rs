@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use ellwand_core::record::Basis;
 use ellwand_core::{
-    Axis, Case, Implementation, InputError, Prepared, Registry, Tensor, Tensors, Tolerance, Value, Work, Workload,
-    stats::median,
+    Axis, Case, Implementation, InputError, Poison, Prepared, Registry, Tensor, Tensors, Tolerance, Value, Work,
+    Workload, stats::median,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -144,8 +144,8 @@ impl Prepared for Chain {
         let start = f64::from_bits(self.x.to_bits() ^ (self.y.to_bits() & self.zero));
         self.y = std::hint::black_box((0..self.count).fold(start, |y, _| y * FACTOR));
     }
-    fn poison(&mut self) {
-        self.y = f64::NAN;
+    fn poison(&mut self, poison: Poison) {
+        self.y = poison.value();
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::scalar(self.y)))

@@ -8,8 +8,8 @@
 use std::hash::{BuildHasher, Hasher};
 
 use ellwand_core::{
-    Axis, Case, Dtype, Implementation, InputError, PrepareError, Prepared, Registry, Tensor, Tensors, Tolerance, Work,
-    Workload,
+    Axis, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Registry, Tensor, Tensors,
+    Tolerance, Work, Workload,
 };
 
 /// Name of the kernel that sums f32 values in the L2 cache.
@@ -189,8 +189,8 @@ impl Prepared for Ready {
         let Ok(x) = self.x.f32() else { return };
         self.y = (self.kernel)(x, &mut self.at, self.units, more, self.y);
     }
-    fn poison(&mut self) {
-        self.y.fill(f64::NAN);
+    fn poison(&mut self, poison: Poison) {
+        poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..self.outputs])))

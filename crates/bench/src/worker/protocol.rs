@@ -304,7 +304,7 @@ mod tests {
                 assert_eq!(open.asked.case().id(), case.id());
             }
         }
-        let verdict = Verdict { passed: true, max_error: Some(0.0), detail: "x".into() };
+        let verdict = Verdict::agree(ellwand_core::Compared { values: 1, of: 2 }, 0.0);
         there_and_back(&Answer::Ready(Box::new(Opened {
             device: "cpu".into(),
             prepare_ns: 1,

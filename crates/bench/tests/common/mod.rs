@@ -10,8 +10,8 @@ use ellwand_bench::measure::Instrument;
 use ellwand_bench::plan::{Cell, Plan, Selection};
 use ellwand_core::record::{Measurement, Settings};
 use ellwand_core::{
-    Axis, Caches, Case, CpuScope, Device, DeviceKind, Implementation, InputError, Prepared, Registry, Tensor, Tensors,
-    Timing, Work, Workload,
+    Axis, Caches, Case, CpuScope, Device, DeviceKind, Implementation, InputError, Poison, Prepared, Registry, Tensor,
+    Tensors, Timing, Work, Workload,
 };
 
 /// The fake clock, in nanoseconds.
@@ -150,8 +150,8 @@ impl Prepared for Toy {
             *y = x + 1.0 + error;
         }
     }
-    fn poison(&mut self) {
-        self.y.fill(f64::NAN);
+    fn poison(&mut self, poison: Poison) {
+        poison.fill(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", Tensor::vector(&self.y[..])))

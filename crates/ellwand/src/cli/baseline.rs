@@ -9,15 +9,18 @@ use anyhow::Context;
 use ellwand_bench::commands;
 use ellwand_bench::guard::Guard;
 use ellwand_core::InputError;
+use serde_json::Value;
 
 use super::exit::Failure;
-use super::{output, signals};
+use super::{bench, output, signals};
 
 /// Builds the program of that name at a revision of the repository around the current directory; returns its path. The
 /// program is kept in `target/ellwand-baseline/COMMIT` and never built twice; what it depends on is built once for all
 /// revisions that agree on it.
 pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> {
-    let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let bench = bench::target(program);
+    let file = || program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = bench.map_or_else(file, ToString::to_string);
     let refused = |problem: String, expected: &str| InputError::new("--baseline", problem, expected);
     let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
         .map_err(|why| refused(format!("this is no git repository ({why})"), "a directory inside a git work tree"))?;
@@ -29,7 +32,9 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     })?;
     let all = root.join("target").join("ellwand-baseline");
     let (home, target) = (all.join(&commit), all.join("target"));
-    let (source, built) = (home.join("source"), home.join(&name));
+    // As deep and under the same name beside its neighbours as the repository itself.
+    let source = home.join("work").join(root.file_name().unwrap_or("source".as_ref()));
+    let built = home.join(&name);
     if built.is_file() {
         return Ok(built);
     }
@@ -43,8 +48,12 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
     let folder =
         Some(source.join(here.unwrap_or_default())).filter(|folder| folder.is_dir()).unwrap_or_else(|| source.clone());
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--bin", &name, "--target-dir"]).arg(&target).current_dir(folder);
-    cargo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    match bench {
+        Some(name) => cargo.args(["bench", "--no-run", "--bench", name]),
+        None => cargo.args(["build", "--release", "--bin", &name]),
+    };
+    cargo.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target).current_dir(folder);
+    cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = commands::run(&mut cargo, &guard, Duration::MAX, interrupt);
     if interrupt.load(Relaxed) {
         return Err(Failure::Interrupted);
@@ -56,13 +65,32 @@ pub(super) fn build(revision: &str, program: &Path) -> Result<PathBuf, Failure> 
         let last = lines[lines.len().saturating_sub(12)..].join("\n");
         return Err(refused(format!("{revision} does not build:\n{last}\n"), "a revision that builds").into());
     }
-    let made = target.join("release").join(&name);
+    let made = executable(&output.stdout, &name)
+        .with_context(|| format!("cargo built {revision}, and does not say where {name} is"))?;
     // Under another name first: a copy that was interrupted must not look whole.
     let partial = home.join(format!("{name}.partial-{}", std::process::id()));
     std::fs::copy(&made, &partial)
         .and_then(|_| std::fs::rename(&partial, &built))
         .with_context(|| format!("cargo built {revision}, and {} cannot be kept", made.display()))?;
     Ok(built)
+}
+
+/// Where cargo has put the program of that name, by its messages.
+fn executable(messages: &[u8], name: &str) -> Option<PathBuf> {
+    let messages = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let made = messages.filter(|message| message["target"]["name"] == name);
+    made.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back()
+}
+
+/// Links the packages beside the repository next to the work tree: its path dependencies find them there. They are as they
+/// are now, whatever the revision.
+fn link_neighbours(root: &Path, work: &Path) {
+    let packages = root.parent().and_then(|parent| parent.read_dir().ok()).into_iter().flatten().flatten();
+    let packages = packages.map(|entry| entry.path()).filter(|path| path.join("Cargo.toml").is_file());
+    for path in packages.filter(|path| path != root) {
+        // What cannot be linked is missed by cargo only if the program needs it.
+        let _ = path.file_name().map(|name| std::os::unix::fs::symlink(&path, work.join(name)));
+    }
 }
 
 /// The work tree of a commit. Dropped, it goes from the disk and from git's list: the program that it makes is kept.
@@ -78,16 +106,19 @@ impl<'a> WorkTree<'a> {
         tree.remove();
         let home = source.parent().unwrap_or(root);
         std::fs::create_dir_all(home).with_context(|| format!("{} cannot be written", home.display()))?;
+        link_neighbours(root, home);
         git(root, &["worktree", "add", "--detach", "--force", &source.display().to_string(), commit])
             .map_err(|why| anyhow::anyhow!("the work tree of {commit} cannot be made: {why}"))?;
         Ok(tree)
     }
 
     fn remove(&self) {
-        let _ = std::fs::remove_dir_all(self.source);
+        // With the links beside it, whose targets stay.
+        let work = self.source.parent();
+        work.map(std::fs::remove_dir_all);
         let _ = git(self.root, &["worktree", "prune"]);
         // A directory that holds a program stays.
-        self.source.parent().map(std::fs::remove_dir);
+        work.and_then(Path::parent).map(std::fs::remove_dir);
     }
 }
 

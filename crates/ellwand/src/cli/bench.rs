@@ -19,6 +19,8 @@ struct Asked {
     ignored: bool,
     /// `cargo bench` says `--bench`; without it (`cargo test --benches`, nextest) nothing is to be timed.
     time: bool,
+    /// A git revision to compare with.
+    baseline: Option<String>,
 }
 
 /// Answers what cargo asks of a benchmark target; returns the exit code.
@@ -49,17 +51,23 @@ impl Asked {
                 "--exact" => asked.exact = true,
                 "--ignored" => asked.ignored = true,
                 "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored" | "--quiet" | "-q" => {}
-                "--format" | "--color" | "--test-threads" | "--skip" => {
+                "--format" | "--color" | "--test-threads" | "--skip" | "--baseline" => {
                     let value = joined
                         .or_else(|| words.next().cloned())
                         .ok_or_else(|| InputError::new(flag, "its value is missing", format!("a word after {flag}")))?;
-                    if flag == "--skip" {
-                        asked.skip.push(value);
+                    match flag {
+                        "--skip" => asked.skip.push(value),
+                        "--baseline" => asked.baseline = Some(value),
+                        _ => {}
                     }
                 }
                 _ if flag.starts_with('-') => {
                     let problem = "a benchmark target does not know this flag";
-                    return Err(InputError::new(word, problem, "FILTER, --list, --exact, --skip or --test"));
+                    return Err(InputError::new(
+                        word,
+                        problem,
+                        "FILTER, --list, --exact, --skip, --test or --baseline REV",
+                    ));
                 }
                 _ => asked.filters.push(word.clone()),
             }
@@ -103,9 +111,16 @@ fn answer(asked: &Asked, registry: &Registry) -> Result<i32, Failure> {
     let dir = directory(&program, &output::stamp(output::unix_ms()));
     let mut worst = Exit::Ok.code();
     for (workload, implementations) in chosen {
-        let mut line: Vec<OsString> = vec![program.clone().into(), if asked.time { "run" } else { "check" }.into()];
-        line.extend([workload.into(), "--implementation".into(), implementations.join(",").into()]);
-        if asked.time {
+        let command = match &asked.baseline {
+            Some(_) if asked.time => "compare",
+            None if asked.time => "run",
+            _ => "check",
+        };
+        let mut line: Vec<OsString> = vec![program.clone().into(), command.into(), workload.into()];
+        line.extend(["--implementation".into(), implementations.join(",").into()]);
+        if let ("compare", Some(revision)) = (command, &asked.baseline) {
+            line.extend(["--baseline".into(), revision.into()]);
+        } else if asked.time {
             line.extend(["--effort", "quick", "--no-ceilings", "--output"].map(OsString::from));
             line.push(dir.join(workload).into());
         }
@@ -126,13 +141,17 @@ fn list(chosen: &BTreeMap<&str, Vec<&str>>) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// `target/ellwand/NAME-TIME`, next to what cargo built: NAME is the target's, without the hash that cargo appends.
+/// Name of the benchmark target that cargo built at this path, `target/PROFILE/deps/NAME-HASH`; `None` for other programs.
+pub(super) fn target(program: &Path) -> Option<&str> {
+    program.parent().filter(|parent| parent.ends_with("deps"))?;
+    let (name, hash) = program.file_stem()?.to_str()?.rsplit_once('-')?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
+}
+
+/// `target/ellwand/NAME-TIME`, next to what cargo built.
 fn directory(program: &Path, stamp: &str) -> PathBuf {
-    let stem = program.file_stem().map_or_else(|| "bench".into(), |stem| stem.to_string_lossy().into_owned());
-    let name = match stem.rsplit_once('-') {
-        Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,
-        _ => &stem,
-    };
+    let stem = || program.file_stem().map_or_else(|| "bench".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = target(program).map_or_else(stem, ToString::to_string);
     // target/PROFILE/deps/NAME-HASH
     let deps = program.parent().filter(|parent| parent.ends_with("deps"));
     let target =
@@ -156,6 +175,7 @@ mod tests {
             assert!(!read(line).unwrap().time, "{line}");
         }
         assert!(read("--frobnicate").unwrap_err().to_string().contains("--frobnicate"));
+        assert_eq!(read("--bench --baseline HEAD~1").unwrap().baseline.as_deref(), Some("HEAD~1"));
         assert!(read("--format").unwrap_err().to_string().contains("value is missing"));
     }
 

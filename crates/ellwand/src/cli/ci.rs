@@ -7,7 +7,7 @@ use ellwand_core::record::Measurement;
 use ellwand_core::stats::Difference;
 
 use super::budgets::{State, Verdict};
-use super::rows::{Row, Said};
+use super::rows::{Row, Said, bounded};
 use super::verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Case {
             class: row.case.clone(),
             name: format!("{} against {}", row.names[1], row.names[0]),
             seconds: row.result.as_ref().map_or(0.0, |decision| decision.elapsed_s),
-            grade: grade(row),
+            grade: if bounded(row, rope) { Grade::Good } else { grade(row) },
             line: verdict::sentence(row, rope),
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn compare(registry: &Registry, args: &CompareArgs, line: Vec<String>
         output::note(&format!("interrupted: {} of {planned} cases were compared", rows.len()));
         return Ok(Exit::Interrupted);
     }
-    Ok(rows::exit(&rows, &judged, args.fail_on))
+    Ok(rows::exit(&rows, &judged, args.rope, args.fail_on))
 }
 
 fn refuse_cold(args: &CompareArgs) -> Result<(), InputError> {

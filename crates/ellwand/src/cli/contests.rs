@@ -69,7 +69,17 @@ pub(super) fn contests(registry: &Registry, args: &CompareArgs, probes: bool) ->
         let programs = [baseline, candidate].map(Path::new);
         return Ok(of_programs(registry, args, workload, programs, &[baseline.clone(), candidate.clone()], &ask)?);
     }
-    let (cells, names) = implementations(registry, args, baseline, candidate)?;
+    if !args.implementation.is_empty() {
+        let problem = "the sides name their implementations";
+        return Err(InputError::new(
+            "--implementation",
+            problem,
+            "no --implementation, or --workload with two programs",
+        )
+        .into());
+    }
+    let given = two_sides(registry, baseline, candidate)?;
+    let (cells, names) = implementations(registry, args, &given)?;
     ceilings::check_memory(&cells, true, Caches::Warm)?;
     let launch = Launch::this_program();
     let contest = |cell: &Cell| Contest {
@@ -86,19 +96,24 @@ fn of_commands(args: &CompareArgs, sides: [&String; 2]) -> Result<Vec<Contest>, 
     if let Some(empty) = sides.iter().find(|command| command.trim().is_empty()) {
         return Err(InputError::new("--command", format!("'{empty}' is no command"), "two shell commands"));
     }
-    let names = sides.map(|command| format!("'{command}'"));
+    // What a command holds could move the cursor or start an escape sequence.
+    let names = sides
+        .map(|command| format!("'{}'", command.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")));
     let what = What::Commands(sides.map(String::clone));
     Ok(vec![Contest { case: "command".into(), names, what, candidate: None }])
 }
 
 /// This program, as it was at a revision and as it is.
 fn of_revision(registry: &Registry, args: &CompareArgs, revision: &str, ask: &Ask) -> Result<Vec<Contest>, Failure> {
-    let expected = "no sides and --workload WORKLOAD, with -i IMPLEMENTATION if not all: both sides are this program";
-    if let Some(side) = args.side.first() {
-        return Err(InputError::new("BASE", format!("'{side}' stands beside --baseline"), expected).into());
-    }
-    let Some(workload) = &args.workload else {
-        return Err(InputError::new("--baseline", "there is no --workload", expected).into());
+    let expected = "one WORKLOAD or WORKLOAD:IMPLEMENTATION: both sides are this program";
+    let workload = match (&args.side[..], &args.workload) {
+        ([one], None) | ([], Some(one)) => one,
+        ([], None) => return Err(InputError::new("--baseline", "no workload is given", expected).into()),
+        ([.., side], _) => {
+            return Err(
+                InputError::new("CANDIDATE", format!("'{side}' is one too many with --baseline"), expected).into()
+            );
+        }
     };
     let candidate = std::env::current_exe().context("this program's own path is unknown")?;
     // Report whatever is misspelt before anything is built.
@@ -142,11 +157,9 @@ fn of_programs(
 fn implementations(
     registry: &Registry,
     args: &CompareArgs,
-    baseline: &str,
-    candidate: &str,
+    [(workload, first), (other, second)]: &[(&str, &str); 2],
 ) -> Result<(Vec<Cell>, [String; 2]), InputError> {
-    let (workload, first) = side("BASE", baseline)?;
-    let (other, second) = side("CANDIDATE", candidate)?;
+    let [workload, first, other, second] = [*workload, *first, *other, *second];
     for (argument, name) in [("BASE", workload), ("CANDIDATE", other)] {
         known_workload(registry, argument, name)?;
     }
@@ -176,14 +189,38 @@ fn implementations(
     Ok((cells, [first.to_string(), second.to_string()]))
 }
 
-fn side<'a>(argument: &str, text: &'a str) -> Result<(&'a str, &'a str), InputError> {
-    match text.split_once(':') {
-        Some((workload, implementation)) if !workload.is_empty() && !implementation.is_empty() => {
-            Ok((workload, implementation))
-        }
-        _ => Err(InputError::new(argument, format!("'{text}' names no implementation"), "WORKLOAD:IMPLEMENTATION")
-            .help("`list` shows both, for example fma:simd")),
-    }
+/// Workload and implementation of both sides. A side without a workload has that of the other, or the program's only one.
+fn two_sides<'a>(
+    registry: &'a Registry,
+    baseline: &'a str,
+    candidate: &'a str,
+) -> Result<[(&'a str, &'a str); 2], InputError> {
+    let listed: Vec<&str> = registry
+        .workloads()
+        .iter()
+        .map(|workload| workload.name())
+        // Those of the self-check are in every program.
+        .filter(|name| !name.starts_with("selfcheck-"))
+        .collect();
+    let split = [baseline, candidate].map(|text| text.split_once(':'));
+    let only = match listed[..] {
+        [only] => Some(only),
+        _ => None,
+    };
+    let usual = split.iter().flatten().map(|(workload, _)| *workload).next().or(only);
+    let side = |argument: &str, text: &'a str, split: Option<(&'a str, &'a str)>| {
+        let found = split.or_else(|| Some((usual?, text)));
+        found.filter(|(workload, name)| !workload.is_empty() && !name.is_empty()).ok_or_else(|| {
+            let error =
+                InputError::new(argument, format!("'{text}' names no implementation"), "WORKLOAD:IMPLEMENTATION");
+            let own = listed.iter().find_map(|workload| registry.implementations(workload).into_iter().next());
+            match own {
+                Some(one) => error.help(format!("`list` shows both, for example {}:{}", one.workload, one.name)),
+                None => error,
+            }
+        })
+    };
+    Ok([side("BASE", baseline, split[0])?, side("CANDIDATE", candidate, split[1])?])
 }
 
 /// Groups and patterns are no tasks: a side is one implementation.

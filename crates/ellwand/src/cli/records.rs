@@ -165,8 +165,9 @@ impl Pair {
         let Some([low, middle, high]) = self.ratio else { return format!("suggests nothing: {}", self.why_not) };
         let range = |low: f64, high: f64| format!("processes {} to {}", digits(low), digits(high));
         match self.suggests(rope) {
-            "slower" => format!("suggests {}x slower ({})", digits(middle), range(low, high)),
-            "faster" => format!("suggests {}x faster ({})", digits(1.0 / middle), range(1.0 / high, 1.0 / low)),
+            word @ ("slower" | "faster") => {
+                format!("suggests {word}: {}x the time ({})", digits(middle), range(low, high))
+            }
             "same" => {
                 let within = percent(rope);
                 format!("suggests no difference beyond {within}: {}x the time ({})", digits(middle), range(low, high))

@@ -12,7 +12,7 @@ use super::args::FailOn;
 use super::budgets::{State, Verdict, broken};
 use super::exit::{Exit, Failure};
 
-/// Probability of a wrong verdict, for a case and for the report.
+/// Probability of a wrong verdict by the judged time, for a case and for the report; the side questions add half of it.
 pub(super) const ALPHA: f64 = 0.01;
 
 /// A decision, or which arm ended without one, and how.
@@ -68,18 +68,19 @@ impl Said {
 }
 
 /// A report of many cases promises what a single one promises: calls that chance alone produces among so many are taken back.
-/// The side questions may be wrong once more, all cases together, and are held to that by themselves.
+/// The side questions ask in one direction only: they may be wrong half as often, all cases together, and are held to that by
+/// themselves.
 pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     let mut compared: Vec<&mut Row> = rows.iter_mut().filter(|row| row.result.is_ok()).collect();
     if compared.len() < 2 {
         return Ok(());
     }
-    let called = |of: fn(&Decision) -> f64, rows: &[&mut Row]| {
+    let called = |of: fn(&Decision) -> f64, alpha: f64, rows: &[&mut Row]| {
         let evidence: Vec<f64> = rows.iter().filter_map(|row| row.result.as_ref().ok().map(of)).collect();
-        ebh::called(&evidence, ALPHA).map_err(anyhow::Error::from)
+        ebh::called(&evidence, alpha).map_err(anyhow::Error::from)
     };
-    let main = called(|decision| decision.evidence, &compared)?;
-    let beside = called(|decision| decision.side_evidence, &compared)?;
+    let main = called(|decision| decision.evidence, ALPHA, &compared)?;
+    let beside = called(|decision| decision.side_evidence, ALPHA / 2.0, &compared)?;
     for (row, (main, beside)) in compared.iter_mut().zip(main.into_iter().zip(beside)) {
         let stays = match row.said {
             Said::Call(Call::As(Difference::Slower | Difference::Faster)) => main,
@@ -93,12 +94,25 @@ pub(super) fn take_back(rows: &mut [Row]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// True if a slow-down beyond the region of equivalence is excluded although nothing is decided.
+pub(super) fn bounded(row: &Row, rope: f64) -> bool {
+    let open = matches!(row.said, Said::Call(Call::As(Difference::Undecided { .. })) | Said::OneOfMany);
+    let excluded =
+        |decision: &Decision| decision.change.high <= 1.0 + rope && decision.sides.iter().all(|side| !side.suspicious);
+    open && row.result.as_ref().is_ok_and(excluded)
+}
+
 /// The exit code of all rows and budgets.
-pub(super) fn exit(rows: &[Row], budgets: &[Verdict], fail_on: FailOn) -> Exit {
+///
+/// A case that is undecided between *same* and *faster* is no failure: a slow-down beyond the region is excluded.
+pub(super) fn exit(rows: &[Row], budgets: &[Verdict], rope: f64, fail_on: FailOn) -> Exit {
     let ended = |word: &str| rows.iter().any(|row| matches!(&row.result, Err((_, fate)) if fate.word() == word));
     let slower = |row: &Row| matches!(row.said, Said::Call(Call::As(Difference::Slower) | Call::SlowerBeside(_)));
-    let decided =
-        |row: &Row| slower(row) || matches!(row.said, Said::Call(Call::As(Difference::Same | Difference::Faster)));
+    let decided = |row: &Row| {
+        slower(row)
+            || matches!(row.said, Said::Call(Call::As(Difference::Same | Difference::Faster)))
+            || bounded(row, rope)
+    };
     let open = budgets.iter().any(|budget| budget.judged.state == State::Open);
     if ended("wrong") {
         Exit::Wrong

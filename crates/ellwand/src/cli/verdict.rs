@@ -64,21 +64,26 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
     let judged = if decision.basis.is_cpu() { "CPU time" } else { "elapsed time" };
     let cost = format!("{} blocks, {:.1} s, {judged} judged", decision.blocks.len(), decision.elapsed_s);
     let change = &decision.change;
-    let takes = format!("{candidate} takes {} the time of {baseline} ({})", times(change.ratio), bounds(change));
+    let takes = format!(
+        "{candidate} takes {} the time of {baseline} ({}), {}",
+        times(change.ratio),
+        bounds(change),
+        both(decision)
+    );
     match row.said {
-        Said::Call(Call::As(difference)) => called(difference, decision, [&baseline, &candidate], rope, &takes, &cost),
+        Said::Call(Call::As(difference)) => called(difference, decision, rope, &takes, &cost),
         Said::Call(Call::SlowerBeside(name)) => {
-            let fastest = match change.difference {
-                Difference::Same => format!("while its fastest time is the same within {}", percent(rope)),
-                _ => format!("of its fastest time nothing is shown ({})", bounds(change)),
-            };
-            let moments = moments(decision, name);
-            format!("{candidate} is slower than {baseline} in its slow moments: {moments}; {fastest}, {cost}")
+            let slow = side_change(decision, name);
+            let (what, slow, bounds) = (about(name), times(slow.ratio), bounds(&slow));
+            format!(
+                "slower {what}: there {candidate} takes {slow} the time of {baseline} ({bounds}); at its fastest {takes}, {cost}"
+            )
         }
         Said::Call(Call::Unsettled(name)) => format!(
-            "undecided: the fastest times are the same within {}: {takes}, {cost}; {}",
+            "undecided {}: {}; at its fastest {takes}, the same within {}, {cost}",
+            about(name),
+            unsettled(decision, name, [&baseline, &candidate]),
             percent(rope),
-            unsettled(decision, name, &candidate)
         ),
         Said::Call(Call::Withheld) => format!(
             "no verdict: two copies of {baseline} differ by {} ({}), so that this machine does not hold still enough now, {cost}",
@@ -98,26 +103,13 @@ fn line(row: &Row, decision: &Decision, rope: f64) -> String {
 }
 
 /// A call on the main question.
-fn called(
-    difference: Difference,
-    decision: &Decision,
-    [baseline, candidate]: [&str; 2],
-    rope: f64,
-    takes: &str,
-    cost: &str,
-) -> String {
-    let change = &decision.change;
+fn called(difference: Difference, decision: &Decision, rope: f64, takes: &str, cost: &str) -> String {
     match difference {
-        Difference::Slower => {
-            format!("{candidate} is {} slower than {baseline} ({}), {cost}", times(change.ratio), bounds(change))
-        }
-        Difference::Faster => {
-            let bounds = interval(1.0 / change.high, 1.0 / change.low);
-            format!("{candidate} is {} faster than {baseline} ({bounds}), {cost}", times(1.0 / change.ratio))
-        }
+        Difference::Slower => format!("slower: {takes}, {cost}"),
+        Difference::Faster => format!("faster: {takes}, {cost}"),
         Difference::Same => format!("same within {}: {takes}, {cost}", percent(rope)),
         Difference::Undecided { .. } => {
-            let (excluded, needed) = (time::excluded(change), time::needed(decision, rope));
+            let (excluded, needed) = (time::excluded(&decision.change), time::needed(decision, rope));
             format!("undecided: {excluded}: {takes}, {cost}; {needed}")
         }
     }
@@ -134,16 +126,17 @@ fn side_change(decision: &Decision, name: &str) -> Change {
     decision.sides.iter().find(|side| side.name == name).map_or(decision.change, |side| side.change)
 }
 
-/// What a side question found, in words.
-fn moments(decision: &Decision, name: &str) -> String {
-    let change = side_change(decision, name);
-    format!("{} {} ({})", about(name), times(change.ratio), bounds(&change))
+/// The times of both sides, candidate first.
+fn both(decision: &Decision) -> String {
+    let [baseline, candidate] = decision.seconds.map(|seconds| units::human(seconds, "s"));
+    format!("{candidate} against {baseline}")
 }
 
 /// What keeps the same fastest times from being called the same, and what would decide it.
-fn unsettled(decision: &Decision, name: &str, candidate: &str) -> String {
-    let (moments, time) = (moments(decision, name), time::human(3.0 * decision.elapsed_s).replace(' ', ""));
-    format!("but the slow moments of {candidate} are not settled: {moments}; more time (--time {time}) may settle them")
+fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) -> String {
+    let (change, time) = (side_change(decision, name), time::human(3.0 * decision.elapsed_s).replace(' ', ""));
+    let (ratio, bounds) = (times(change.ratio), bounds(&change));
+    format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and --time {time} may decide it")
 }
 
 /// Notes to a verdict, in sentences.
@@ -152,7 +145,8 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
     let [_, candidate] = names(row);
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
         for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {
-            notes.push(format!("but in its slow moments {candidate} is slower: {}", moments(decision, side.name)));
+            let (ratio, bounds) = (times(side.change.ratio), bounds(&side.change));
+            notes.push(format!("but slower {}: there {candidate} takes {ratio} the time ({bounds})", about(side.name)));
         }
     }
     // Every arm, since the second copy of the baseline is part of the verdict.
@@ -170,9 +164,9 @@ pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
 /// A side question in words.
 fn about(name: &str) -> &str {
     match name {
-        "median" => "its median slot takes",
-        "p90" => "its 90th percentile takes",
-        _ => "its mean slot takes",
+        "median" => "in its typical (median) slots",
+        "p90" => "in its tail (90th percentile)",
+        _ => "on average (mean)",
     }
 }
 
@@ -186,11 +180,7 @@ pub(super) fn digits(ratio: f64) -> String {
 }
 
 fn bounds(change: &Change) -> String {
-    interval(change.low, change.high)
-}
-
-fn interval(low: f64, high: f64) -> String {
-    format!("99 % interval {} to {}", digits(low), digits(high))
+    format!("99 % interval {} to {}", digits(change.low), digits(change.high))
 }
 
 /// A share in per cent without needless zeros.

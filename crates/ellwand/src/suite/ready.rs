@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ellwand_core::{Prepared, Tensors};
+use ellwand_core::{Poison, Prepared, Tensors};
 
 use super::task::Shared;
 use super::{Borrow, Fill, Own};
@@ -48,7 +48,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Borrowing<I, O> {
     fn run(&mut self) {
         self.last = Last::Answer(black_box((self.run)(black_box(&self.input))));
     }
-    fn poison(&mut self) {
+    fn poison(&mut self, _: Poison) {
         self.last = Last::Nothing;
     }
     fn output(&mut self) -> Result<Tensors, String> {
@@ -80,7 +80,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Filling<I, O> {
         (self.run)(black_box(&self.input), black_box(&mut self.buffer));
         self.written = true;
     }
-    fn poison(&mut self) {
+    fn poison(&mut self, _: Poison) {
         self.buffer = (self.make)(&self.input);
         (self.written, self.last) = (false, Last::Nothing);
     }
@@ -127,7 +127,7 @@ impl<I: Clone, O: PartialEq + Debug> Prepared for Owning<I, O> {
         let input = self.fresh.pop().unwrap_or_else(|| self.input.clone());
         self.answers.push(black_box((self.run)(black_box(input))));
     }
-    fn poison(&mut self) {
+    fn poison(&mut self, _: Poison) {
         self.answers.clear();
         self.last = Last::Nothing;
         self.load(0);

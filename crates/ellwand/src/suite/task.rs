@@ -87,10 +87,10 @@ impl<I: Clone, O: PartialEq + Debug> Shared<I, O> {
         let verdict = match &self.judge {
             Some(judge) => judge(expected, &answer),
             None if *expected == *answer => Ok(()),
-            None => Err(format!("it answered {}, the reference {}", short(&*answer), short(expected))),
+            None => Err(difference(&*answer, expected)),
         };
         match verdict {
-            Ok(()) => Verdict { passed: true, max_error: None, detail: "the answer is right".into() },
+            Ok(()) => Verdict::right("the answer is right"),
             Err(why) => Verdict::wrong(why),
         }
     }
@@ -124,20 +124,43 @@ fn digest(value: &impl Debug) -> u64 {
     feed.0.finish()
 }
 
-/// The beginning of the `Debug` text.
-fn short(value: &impl Debug) -> String {
-    struct Head(String);
-    impl fmt::Write for Head {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0.extend(text.chars().take(60_usize.saturating_sub(self.0.chars().count())));
-            if self.0.chars().count() >= 60 { Err(fmt::Error) } else { Ok(()) }
-        }
+/// Characters of the `Debug` text that a message shows of an answer, and bytes of them before the first difference.
+const SHOWN: usize = 60;
+const BEFORE: usize = 20;
+
+/// Where the `Debug` texts of an answer and of the reference differ, and what they are around that place.
+fn difference(answer: &impl Debug, expected: &impl Debug) -> String {
+    let [answer, expected] = [format!("{answer:?}"), format!("{expected:?}")];
+    let first = answer.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
+    let (got, wanted) = (around(&answer, first), around(&expected, first));
+    if answer == expected {
+        return format!("it answered {got}, which looks like the reference and is not equal to it");
     }
-    let mut head = Head(String::new());
-    if write!(head, "{value:?}").is_err() {
-        head.0.push_str("..");
+    if answer.len().max(expected.len()) <= SHOWN {
+        return format!("it answered {got}, the reference {wanted}");
     }
-    head.0
+    let place = match index_at(&answer, first) {
+        Some(index) => format!("element {index}"),
+        None => format!("byte {first}"),
+    };
+    let lengths = format!("{} and {} bytes as text", answer.len(), expected.len());
+    format!("it answered {got}, the reference {wanted} (they differ from {place} on; {lengths})")
+}
+
+/// A part of a text that begins a little before `place`, without control characters.
+fn around(text: &str, place: usize) -> String {
+    let from = if text.len() <= SHOWN { 0 } else { text.floor_char_boundary(place.saturating_sub(BEFORE)) };
+    let rest = &text[from..];
+    let shown = rest.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c });
+    let (before, after) = (if from > 0 { ".." } else { "" }, if rest.chars().nth(SHOWN).is_some() { ".." } else { "" });
+    format!("{before}{}{after}", shown.collect::<String>())
+}
+
+/// Index of the element at a place in the `Debug` text of a flat list of numbers.
+fn index_at(text: &str, place: usize) -> Option<usize> {
+    let inside = text.strip_prefix('[')?.get(..place.checked_sub(1)?)?;
+    let flat = inside.chars().all(|c| c.is_ascii_alphanumeric() || ",.+- ".contains(c));
+    flat.then(|| inside.matches(',').count())
 }
 
 /// The workload of a suite.
@@ -197,5 +220,27 @@ where
     }
     fn baseline(&self) -> &str {
         &self.baseline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn a_wrong_answer_shows_where_it_differs() {
+        assert_eq!(difference(&[1, 2], &[1, 3]), "it answered [1, 2], the reference [1, 3]");
+        let (right, mut wrong): (Vec<u32>, Vec<u32>) = ((0..1000).collect(), (0..1000).collect());
+        wrong[700] = 7;
+        let told = difference(&wrong, &right);
+        assert!(
+            told.contains("from element 700 on") && told.contains("699, 7, 701") && told.contains("700, 701"),
+            "{told}"
+        );
+        let told = difference(&&right[..999], &right);
+        assert!(told.contains("element 998") && told.contains(" bytes as text"), "{told}");
+        let told = difference(&("é".repeat(100) + "\u{1b}a"), &("é".repeat(100) + "\u{1b}b"));
+        assert!(told.contains("from byte ") && told.contains("a\"") && told.contains("b\""), "{told}");
+        assert!(difference(&f64::NAN, &f64::NAN).contains("looks like the reference"));
     }
 }

@@ -12,11 +12,14 @@ pub(crate) fn what_cannot_be_compared_is_refused() {
             &["CANDIDATE", "only one side is given", "WORKLOAD:IMPLEMENTATION twice"][..],
         ),
         (
-            &["compare", "double:plain", "--baseline", "HEAD"],
-            &["'double:plain' stands beside --baseline", "--workload"],
+            &["compare", "double:plain", "double:twin", "--baseline", "HEAD"],
+            &["'double:twin' is one too many", "WORKLOAD:IMPLEMENTATION"],
         ),
-        (&["compare", "--baseline", "HEAD"], &["--baseline", "there is no --workload"]),
-        (&["compare", "double", "double:plain"], &["BASE", "names no implementation", "WORKLOAD:IMPLEMENTATION"]),
+        (&["compare", "--baseline", "HEAD"], &["--baseline", "no workload is given"]),
+        (&["compare", "--baseline", "HEAD", "double:plian"], &["did you mean double:plain?"]),
+        (&["compare", "double", "double:plain"], &["BASE", "double has no implementation 'double'"]),
+        (&["compare", ":plain", "double:plain"], &["BASE", "names no implementation", "for example double:plain"]),
+        (&["run", "double:plian"], &["WORKLOAD", "did you mean double:plain?"]),
         (&["compare", "double:plian", "double:plain"], &["BASE", "did you mean double:plain?"]),
         (&["compare", "duble:plain", "duble:plain"], &["did you mean double?"]),
         (&["compare", "double:plain", "other:plain"], &["CANDIDATE", "no workload 'other'"]),
@@ -94,8 +97,11 @@ pub(crate) fn commands_that_end_badly_say_so() {
 /// A repository whose first commit has a program of our name that is none of ours, and whose second does not build.
 pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let dir = tempfile::tempdir().unwrap();
-    let program = std::env::current_exe().unwrap();
-    let name = program.file_name().unwrap().to_str().unwrap();
+    // Where cargo puts programs, not benchmark targets.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (this, name) = (std::env::current_exe().unwrap(), "own-program");
+    let program = elsewhere.path().join(name);
+    std::fs::hard_link(&this, &program).or_else(|_| std::fs::copy(&this, &program).map(drop)).unwrap();
     let at = |command: &str, args: &[&str]| {
         let mut command = Command::new(command);
         command.args(args).current_dir(dir.path());
@@ -147,13 +153,64 @@ pub(crate) fn a_revision_is_built_once_and_judged_like_any_program() {
     let trees = at("git", &["worktree", "list"]);
     assert_eq!(String::from_utf8_lossy(&trees.stdout).lines().count(), 1, "no work tree is left");
     let kept: Vec<_> = std::fs::read_dir(dir.path().join("target/ellwand-baseline")).unwrap().flatten().collect();
-    let sources = kept.iter().filter(|entry| entry.path().join("source").exists()).count();
+    let sources = kept.iter().filter(|entry| entry.path().join("work").exists()).count();
     assert_eq!((kept.len(), sources), (2, 0), "what cargo made, and the one program that was built: {kept:?}");
     let bare = tempfile::tempdir().unwrap();
     let fixed = ["compare", "--baseline", "HEAD", "--workload", "double"];
     let output = Command::new(&program).args(fixed).current_dir(bare.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no git repository"));
+}
+
+/// The baseline is a program that is this one with a `plain` of half the time. It needs a package beside the repository.
+pub(crate) fn a_regression_since_a_revision_fails_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let [root, beside] = ["root", "beside"].map(|name| dir.path().join(name));
+    let program = std::env::current_exe().unwrap();
+    // This program is built as a benchmark target would be: target/PROFILE/deps/NAME-HASH.
+    let (name, _) = program.file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
+    let write = |path: std::path::PathBuf, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let package = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    write(beside.join("Cargo.toml"), &package("beside"));
+    write(beside.join("src/lib.rs"), &format!("pub const FASTER: &str = {:?};", super::FASTER));
+    let bin = format!("[lib]\npath = \"lib.rs\"\n[[bench]]\nname = \"{name}\"\npath = \"main.rs\"\nharness = false\n");
+    write(root.join("lib.rs"), "");
+    let needs = "[dependencies]\nbeside = { path = \"../beside\" }\n[workspace]\n";
+    write(root.join("Cargo.toml"), &(package("toy") + &bin + needs));
+    write(root.join(".gitignore"), "target\n");
+    let main = "fn main() {\n    use std::os::unix::process::CommandExt;\n    let mut real = std::process::Command::new(PROGRAM);\n    \
+                let error = real.args(std::env::args_os().skip(1)).env(beside::FASTER, \"1\").exec();\n    panic!(\"{error}\");\n}\n";
+    write(root.join("main.rs"), &main.replace("PROGRAM", &format!("{program:?}")));
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+        let mut git = Command::new("git");
+        git.args(who).args(args).current_dir(&root);
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            git.env_remove(name);
+        }
+        assert!(git.output().unwrap().status.success(), "git {args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "x", "--no-verify"]);
+    for (format, part) in [
+        ("table", "slower: the work tree takes 2.000x the time of HEAD"),
+        ("json", "\"verdict\": \"slower\""),
+        ("junit", "failures=\"1\""),
+        ("github", "::error title="),
+    ] {
+        for kept in [&[][..], &["-o", "kept", "--overwrite"]] {
+            let fixed = ["compare", "--baseline", "HEAD", "double:plain", "--format", format];
+            let mut command = super::asked(&[&fixed[..], kept].concat());
+            let told = super::told(command.current_dir(&root).output().unwrap());
+            assert_eq!(told.code, Some(3), "{format} {kept:?}: {}{}", told.stdout, told.stderr);
+            assert!(told.stdout.contains(part), "{format} {kept:?}: {}", told.stdout);
+            assert_eq!(root.join("kept/report.md").is_file(), format != "table" || !kept.is_empty());
+        }
+    }
 }
 
 pub(crate) fn records_suggest_and_never_decide() {
@@ -181,8 +238,8 @@ pub(crate) fn records_suggest_and_never_decide() {
     let elsewhere = record("elsewhere", "plain", &[], &|text| text.replacen("\"cpu\":\"", "\"cpu\":\"another ", 1));
     let other = record("other", "twin", &[], &same);
     for (base, candidate, more, code, part) in [
-        (&plain, &slower, &[][..], 0, "suggests 1.100x slower (processes 1.100 to 1.100)"),
-        (&slower, &plain, &[], 0, "suggests 1.100x faster"),
+        (&plain, &slower, &[][..], 0, "suggests slower: 1.100x the time (processes 1.100 to 1.100)"),
+        (&slower, &plain, &[], 0, "suggests faster: 0.909x the time"),
         (&plain, &slower, &["--rope", "20"], 0, "suggests no difference beyond 20 %"),
         (&plain, &again, &[], 0, "suggests no difference beyond 1 %: 1.000x the time"),
         (&plain, &single, &[], 6, "suggests nothing: one process each"),
@@ -190,8 +247,14 @@ pub(crate) fn records_suggest_and_never_decide() {
         (&plain, &other, &[], 6, "nothing in common"),
         (&plain, &other, &[], 6, "double/n=3 plain fake: suggests nothing: only the baseline's record has it"),
         (&plain, &other, &[], 6, "twin fake: suggests nothing: only the candidate's record has it"),
-        (&plain, &slower, &["--format", "junit"], 0, r#"<skipped message="suggests 1.100x slower"#),
-        (&slower, &plain, &["--format", "github"], 0, "::notice title=double/n=3 plain fake::suggests 1.100x faster"),
+        (&plain, &slower, &["--format", "junit"], 0, r#"<skipped message="suggests slower: 1.100x the time"#),
+        (
+            &slower,
+            &plain,
+            &["--format", "github"],
+            0,
+            "::notice title=double/n=3 plain fake::suggests faster: 0.909x the time",
+        ),
     ] {
         let told = tell(&[&["compare", base, candidate], more].concat());
         assert_eq!(told.code, Some(code), "{candidate}: {}{}", told.stdout, told.stderr);

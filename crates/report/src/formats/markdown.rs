@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use ellwand_core::Provenance;
+use ellwand_core::metric::find;
+
 use super::{columns, comparisons, parts, readings, spans};
 use crate::diagnose::Finding;
 use crate::grid::{Column, markdown};
@@ -330,8 +333,8 @@ fn meanings(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "## What the columns mean\n")?;
     for metric in &report.metrics {
         let direction = crate::model::direction(metric.better);
-        // As in the model: times are measured, everything else is computed from them.
-        let origin = if metric.unit == "s" { "measured" } else { "derived" };
+        let measured = find(metric.id).is_some_and(|known| known.provenance == Provenance::Measured);
+        let origin = if measured { "measured" } else { "derived" };
         writeln!(out, "- **{}**: {} ({origin}; {direction}).", metric.title, metric.about)?;
     }
     writeln!(out, "- **p10–p90**: 10th and 90th percentile; four fifths of the samples lie between them.")?;

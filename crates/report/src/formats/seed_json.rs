@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use ellwand_core::View;
 use ellwand_core::record::ParamValue;
 use ellwand_core::view::JsonForm;
+use ellwand_core::{Compared, View};
 use serde::Serialize;
 
 use crate::ReportError;
@@ -35,6 +35,9 @@ struct SeedRow<'a> {
     throughput_gbps: Option<f64>,
     /// Id of the device.
     device: &'a str,
+    /// How much of the answer the reference judged, if not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<String>,
 }
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -69,5 +72,11 @@ fn seed_row<'a>(section: &'a Section, row: &'a Row, form: Option<&'a JsonForm>) 
         gpu_efficiency: row.median("roofline-fraction").map(|share| share * 100.0),
         throughput_gbps: row.median("bandwidth").map(|rate| rate / 1e9),
         device: &row.device,
+        compared: row
+            .check
+            .as_ref()
+            .and_then(|check| check.compared)
+            .filter(Compared::is_partial)
+            .map(|c| c.to_string()),
     })
 }

@@ -53,8 +53,9 @@ pub(super) fn comparisons(records: &[Record]) -> Vec<ComparisonInfo> {
 /// `compare` itself; main verdicts and side verdicts are corrected separately.
 fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
     let mut infos: Vec<ComparisonInfo> = record.comparisons.iter().map(|comparison| one(run, comparison)).collect();
-    for (of, words) in
-        [(support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..]), (beside, &["slower-beside"])]
+    // The side questions ask in one direction only, at half the error.
+    for (of, words, share) in
+        [(support as fn(&Comparison) -> Option<f64>, &["slower", "faster"][..], 1.0), (beside, &["slower-beside"], 0.5)]
     {
         let compared: Vec<(usize, f64)> =
             record.comparisons.iter().enumerate().filter_map(|(index, c)| Some((index, of(c)?))).collect();
@@ -62,7 +63,7 @@ fn of_run(run: usize, record: &Record) -> Vec<ComparisonInfo> {
             continue;
         }
         let evidence: Vec<f64> = compared.iter().map(|(_, evidence)| *evidence).collect();
-        let alpha = record.comparisons[compared[0].0].alpha;
+        let alpha = share * record.comparisons[compared[0].0].alpha;
         let called = ebh::called(&evidence, alpha).unwrap_or_else(|_| vec![false; evidence.len()]);
         for ((index, _), called) in compared.into_iter().zip(called) {
             if !called && words.contains(&infos[index].verdict.as_str()) {

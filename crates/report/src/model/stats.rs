@@ -111,8 +111,7 @@ fn value(metric: &Metric, measurement: &Measurement, environment: &Environment) 
         Some(summary) => MetricValue {
             id: metric.id,
             unit: metric.unit,
-            // Only times are measured; everything else is computed from them.
-            provenance: if metric.unit == "s" { Provenance::Measured } else { Provenance::Derived },
+            provenance: metric.provenance,
             stats: Some(summary.into()),
             why: None,
         },

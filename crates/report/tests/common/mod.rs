@@ -142,7 +142,7 @@ pub fn measured(case: &Case, implementation: &str, seconds: f64, work: Work) -> 
         baseline: "reference".into(),
         work,
         outcome: Outcome::Measured,
-        check: Some(Verdict { passed: true, max_error: Some(0.0), detail: "8 values agree".into() }),
+        check: Some(Verdict::agree(ellwand_core::Compared::all(8), 0.0)),
         prepare_ns: Some(12_000),
         first_run_ns: Some((seconds * 1e9 * 2.5) as u64),
         samples: samples(seconds, if many { 1.8 } else { 1.0 }, implementation.len()),
@@ -208,8 +208,7 @@ pub fn lattice(workload: &str, scale: f64) -> Vec<Measurement> {
         all.push(other(cuda, Outcome::Unsupported { why: "no CUDA driver was found (libcuda.so.1)".into() }));
         if batch == 100 {
             let sloppy = measured(&case, "sloppy", 1e-6, work);
-            let verdict =
-                Verdict { passed: false, max_error: Some(0.5), detail: "output x[3] is 1.5, the reference 1.0".into() };
+            let verdict = Verdict::beyond(0.5, "output x[3] is 1.5, the reference 1.0");
             all.push(other(sloppy, Outcome::Wrong { verdict }));
         }
     }

@@ -5,8 +5,8 @@
 
 use ellwand_core::tensor::Data;
 use ellwand_core::{
-    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, PrepareError, Prepared, Reading, Registry,
-    Tensor, Tensors, Tolerance, Work, Workload,
+    Axis, Case, Device, DeviceKind, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading,
+    Registry, Tensor, Tensors, Tolerance, Work, Workload,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -97,8 +97,9 @@ impl Prepared for Ready {
         let waited = self.gpu.sync();
         self.problem.take().map_or(waited, Err).map_err(|error| error.to_string())
     }
-    fn poison(&mut self) {
-        let spoiled = if self.inwards { self.device.fill(0xff) } else { self.host.with(|all| all.fill(0xff)) };
+    fn poison(&mut self, poison: Poison) {
+        let spoiled =
+            if self.inwards { self.device.fill(poison.byte()) } else { self.host.with(|all| all.fill(poison.byte())) };
         if let Err(error) = spoiled {
             self.problem.get_or_insert(error);
         }
@@ -149,10 +150,8 @@ impl Prepared for Memory {
             y.copy_from_slice(std::hint::black_box(x));
         }
     }
-    fn poison(&mut self) {
-        if let Ok(y) = self.y.u64_mut() {
-            y.fill(u64::MAX);
-        }
+    fn poison(&mut self, poison: Poison) {
+        poison.fill_tensor(&mut self.y);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("y", self.y.clone()))

@@ -84,7 +84,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     own.opened().unwrap().device.destroy();
     let mut said = Vec::new();
     for _ in 0..2 {
-        job.poison();
+        job.poison(ellwand_core::Poison::Ones);
         job.run();
         said.push(job.sync().unwrap_err());
         assert!(job.output().is_err(), "nothing comes back from a device that is gone");
@@ -92,7 +92,7 @@ fn a_device_that_is_lost_fails_what_runs_on_it_and_what_comes_next_gets_another(
     assert!(said[1].contains("lost"), "{said:?}");
     drop(job);
     let mut next = counting(&gpu).unwrap();
-    next.poison();
+    next.poison(ellwand_core::Poison::Ones);
     next.run();
     next.sync().unwrap();
     assert_eq!(next.output().unwrap().get("y").unwrap().u64().unwrap(), [u64::MAX << 32]);
@@ -148,7 +148,7 @@ fn launches_are_done_in_order_and_timed_by_the_device() {
     job.launch(&ADD, "add", Grid::line(1, 1), vec![Arg::U64(3), y]).unwrap();
     job.repeat(1500);
     let mut job = job.boxed();
-    job.poison();
+    job.poison(ellwand_core::Poison::Ones);
     let timing = device.time(CpuScope::Thread, &mut || {
         for _ in 0..2 {
             job.run();

@@ -33,7 +33,7 @@ fn every_implementation_passes_and_poison_fails() {
                 for row in here(&registry, workload.name()) {
                     let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
                     ready.run();
-                    ready.poison();
+                    ready.poison(ellwand_core::Poison::Ones);
                     let spoiled =
                         ready.output().is_ok_and(|got| workload.judge(&case, &inputs, &expected, &got).passed);
                     assert!(!spoiled, "{row:?} passes poisoned");
@@ -194,7 +194,7 @@ fn a_stream_decodes_one_bin_a_call_and_is_judged_by_it() {
         let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
         assert_eq!(ready.most_iterations(), 1);
         for _ in 0..25 {
-            ready.poison();
+            ready.poison(ellwand_core::Poison::Ones);
             assert!(!workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed);
             ready.run();
             let got = ready.output().unwrap();

@@ -25,7 +25,7 @@ fn judge(registry: &Registry, workload: &str, case: &Case, inputs: &Tensors) {
         let name = format!("{} on {name}", row.name);
         let mut ready =
             (row.prepare)(case, inputs, device.as_ref()).unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
-        ready.poison();
+        ready.poison(ellwand_core::Poison::Ones);
         ready.run();
         ready.sync().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
         let output = ready.output().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
@@ -99,7 +99,7 @@ fn in_parts(task: Task, case: &Case, inputs: &Tensors, part: usize) -> String {
     let mut ran = String::new();
     for (name, device) in test_devices() {
         let mut ready = cuda::prepare(task, false, part, case, inputs, device.as_ref()).unwrap();
-        ready.poison();
+        ready.poison(ellwand_core::Poison::Ones);
         ready.run();
         let output = ready.output().unwrap_or_else(|error| panic!("{case} on {name}: {error}"));
         assert_eq!(output.digest(), expected.digest(), "{case} on {name}");
@@ -375,7 +375,7 @@ fn damaged_codes_are_an_error_that_names_the_vector() {
 }
 
 fn damaged(name: &str, mut ready: Box<dyn Prepared>) {
-    ready.poison();
+    ready.poison(ellwand_core::Poison::Ones);
     ready.run();
     let error = ready.output().unwrap_err();
     assert!(error.contains("vector 33"), "{name}: {error}");

@@ -40,7 +40,7 @@ fn every_implementation_passes_and_poison_fails() {
                             Err(PrepareError::Unsupported(_)) if row.name == "two-sided" => continue,
                             Err(error) => panic!("{row:?}: {error}"),
                         };
-                        ready.poison();
+                        ready.poison(ellwand_core::Poison::Ones);
                         // Poisoned codes may not be valid codes; they are rejected too.
                         let spoiled =
                             ready.output().is_ok_and(|got| workload.judge(&case, &inputs, &expected, &got).passed);

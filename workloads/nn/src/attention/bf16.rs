@@ -3,7 +3,9 @@
 //! A bf16 tensor is a u16 tensor of bit patterns: the upper half of an f32, so that widening is exact, with 8
 //! significant bits. The reference computes in f64 from the widened inputs.
 
-use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict};
+use ellwand_core::{
+    Case, Compared, Dtype, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors, Tolerance, Verdict,
+};
 
 use super::job::Job;
 use super::shape::Shape;
@@ -79,11 +81,11 @@ pub(super) fn judge(expected: &Tensors, got: &Tensors) -> Verdict {
         // NaN compares as false, so a NaN instead of a number is an error.
         if !(error <= allowed && error.is_finite()) {
             let detail = format!("output {OUTPUT}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-            return Verdict { passed: false, max_error: Some(error), detail };
+            return Verdict::beyond(error, detail);
         }
         max_error = max_error.max(error);
     }
-    Verdict { passed: true, max_error: Some(max_error), detail: format!("{} values agree", values.len()) }
+    Verdict::agree(Compared::all(values.len()), max_error)
 }
 
 /// An f32 job between widening and rounding, which count as part of its work: this is how a CPU without bf16 arithmetic
@@ -117,12 +119,9 @@ impl Prepared for Widened {
     fn run(&mut self) {
         self.problem = self.compute().err();
     }
-    fn poison(&mut self) {
-        self.inner.poison();
-        if let Ok(y) = self.output.u16_mut() {
-            // NaN, and the largest finite number.
-            y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { 0xffff } else { 0x7f7f });
-        }
+    fn poison(&mut self, poison: Poison) {
+        self.inner.poison(poison);
+        poison.fill_tensor(&mut self.output);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         match &self.problem {
@@ -183,14 +182,14 @@ mod tests {
                 let expected = workload.reference(&case, &inputs).unwrap();
                 for row in here(&registry, "attention-core") {
                     let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
-                    ready.poison();
+                    ready.poison(ellwand_core::Poison::Ones);
                     let judge = |got: &Tensors| workload.judge(&case, &inputs, &expected, got);
                     assert!(!judge(&ready.output().unwrap()).passed, "{row:?} passes poisoned");
                     for _ in 0..2 {
                         ready.run();
                         let verdict = judge(&ready.output().unwrap());
                         assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
-                        ready.poison();
+                        ready.poison(ellwand_core::Poison::Ones);
                     }
                     passed += 1;
                 }

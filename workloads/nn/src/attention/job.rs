@@ -1,7 +1,9 @@
 //! Prepared CPU implementations: buffers, poison, outputs, and the steps of each.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Better, Case, Dtype, Implementation, InputError, PrepareError, Prepared, Reading, Tensor, Tensors};
+use ellwand_core::{
+    Better, Case, Dtype, Implementation, InputError, Poison, PrepareError, Prepared, Reading, Tensor, Tensors,
+};
 use ellwand_profile::span;
 
 use super::fused::{self, Core, Tiling};
@@ -394,12 +396,9 @@ impl Prepared for Job {
         let (done, threads) = pool::most_threads(|| self.compute());
         (self.problem, self.threads) = (done.err(), threads);
     }
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
         self.problem = None;
-        if let Ok(y) = self.output.f32_mut() {
-            // Half of them NaN, so that results that leave zeros or infinities in place are detected too.
-            y.iter_mut().enumerate().for_each(|(i, y)| *y = if i % 2 == 0 { f32::NAN } else { 1e30 });
-        }
+        poison.fill_tensor(&mut self.output);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         match &self.problem {

@@ -32,7 +32,7 @@ pub(super) fn case(registry: &Registry, workload: &str, sizes: [i64; 5], mask: &
 fn run(registry: &Registry, case: &Case, name: &str, inputs: &Tensors) -> Tensors {
     let row = registry.implementations(&case.workload).into_iter().find(|row| row.name == name).unwrap();
     let mut ready = (row.prepare)(case, inputs, &Here).unwrap();
-    ready.poison();
+    ready.poison(ellwand_core::Poison::Ones);
     ready.run();
     ready.output().unwrap()
 }
@@ -60,14 +60,14 @@ fn every_implementation_passes_and_poison_fails() {
                 let expected = workload.reference(&case, &inputs).unwrap();
                 for row in here(&registry, workload.name()) {
                     let mut ready = (row.prepare)(&case, &inputs, &Here).unwrap();
-                    ready.poison();
+                    ready.poison(ellwand_core::Poison::Ones);
                     let judge = |got: &Tensors| workload.judge(&case, &inputs, &expected, got);
                     assert!(!judge(&ready.output().unwrap()).passed, "{row:?} passes poisoned");
                     for _ in 0..2 {
                         ready.run();
                         let verdict = judge(&ready.output().unwrap());
                         assert!(verdict.passed, "{row:?} {case}: {}", verdict.detail);
-                        ready.poison();
+                        ready.poison(ellwand_core::Poison::Ones);
                     }
                     passed += 1;
                 }

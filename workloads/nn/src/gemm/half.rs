@@ -1,7 +1,7 @@
 //! The bf16 product: A, B and C hold 16 bits per value in memory, products are exact and sums are in f32, and each sum
 //! is rounded once when it is stored. Tensors of u16 hold the bits.
 
-use ellwand_core::{Case, Dtype, InputError, PrepareError, Prepared, Tensor, Tensors, Tolerance};
+use ellwand_core::{Case, Dtype, InputError, Poison, PrepareError, Prepared, Tensor, Tensors, Tolerance};
 
 use super::workload::{Job, Shape, Way};
 use ellwand_simd::isa::Isa;
@@ -107,11 +107,9 @@ impl Prepared for Widened {
     fn run(&mut self) {
         self.problem = self.compute().err();
     }
-    fn poison(&mut self) {
-        self.inner.poison();
-        if let Ok(c) = self.output.u16_mut() {
-            c.fill(0xffff);
-        }
+    fn poison(&mut self, poison: Poison) {
+        self.inner.poison(poison);
+        poison.fill_tensor(&mut self.output);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         match &self.problem {

@@ -195,7 +195,7 @@ fn every_implementation_passes_its_judge_and_poison_fails() {
                     ready => ready.unwrap(),
                 };
                 judged.push(row.name.clone());
-                ready.poison();
+                ready.poison(ellwand_core::Poison::Ones);
                 assert!(!workload.judge(&case, &inputs, &expected, &ready.output().unwrap()).passed, "{row:?}");
                 ready.run();
                 let verdict = workload.judge(&case, &inputs, &expected, &ready.output().unwrap());

@@ -2,8 +2,8 @@
 
 use ellwand_core::verdict::compare;
 use ellwand_core::{
-    Axis, Case, Domain, Dtype, Fit, Implementation, InputError, Port, Ports, PrepareError, Prepared, Registry, Size,
-    Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, Domain, Dtype, Fit, Implementation, InputError, Poison, Port, Ports, PrepareError, Prepared, Registry,
+    Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -307,10 +307,8 @@ impl Prepared for Job {
             Way::Parallel(isa) => unsafe { products(isa, 1, |_| p, &self.scratch) },
         }
     }
-    fn poison(&mut self) {
-        if let Ok(c) = self.c.f32_mut() {
-            c.fill(f32::NAN);
-        }
+    fn poison(&mut self, poison: Poison) {
+        poison.fill_tensor(&mut self.c);
     }
     fn output(&mut self) -> Result<Tensors, String> {
         Ok(Tensors::new().with("c", self.c.clone()))

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::half::Element;
 use super::op::{Op, Step};
@@ -77,7 +77,7 @@ pub(super) struct Job<T: Element = f32> {
     second: Buffer<T>,
     vectors: [Buffer; 2],
     labels: Vec<i64>,
-    y: Buffer<T>,
+    pub(super) y: Buffer<T>,
     sum: Buffer<T>,
     /// Result of the first pass of an unfused pair.
     between: Buffer<T>,
@@ -86,6 +86,9 @@ pub(super) struct Job<T: Element = f32> {
     loss: f32,
     stream: bool,
     stores: String,
+    /// True if the outputs were overwritten since the last run: it writes to them, so that none can keep the answer of
+    /// the run before in memory that the allocator hands out again.
+    renewed: bool,
 }
 
 impl<T: Element> Job<T> {
@@ -122,16 +125,24 @@ impl<T: Element> Job<T> {
             shape,
             stream,
             stores,
+            renewed: false,
         })
     }
 
-    /// Computes the operation once.
-    pub(super) fn compute(&mut self) {
+    /// Allocates the outputs again, if each run does.
+    fn renew(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
             for output in [&mut self.y, &mut self.sum, &mut self.between] {
                 // SAFETY: a run writes every value of its outputs before it reads any.
                 unsafe { output.renew(self.shape.allocation.pages()) };
             }
+        }
+    }
+
+    /// Computes the operation once.
+    pub(super) fn compute(&mut self) {
+        if !std::mem::take(&mut self.renewed) {
+            self.renew();
         }
         // Moved out while the threads write to them, and moved back afterwards.
         let mut held =
@@ -264,12 +275,14 @@ impl<T: Element> Prepared for Job<T> {
         self.compute();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
+        self.renew();
+        self.renewed = true;
         for output in [&mut self.y, &mut self.sum, &mut self.between] {
-            output.fill(T::NAN);
+            poison.fill(output);
         }
-        self.partial.iter().for_each(|partial| partial.store(f64::NAN.to_bits(), Relaxed));
-        self.loss = f32::NAN;
+        self.partial.iter().for_each(|partial| partial.store(poison.value(), Relaxed));
+        self.loss = poison.value();
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

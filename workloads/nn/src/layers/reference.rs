@@ -1,7 +1,10 @@
 //! The operations in f64 by definition, rounded once to f32.
 
+use ellwand_core::{InputError, Tensor, Tensors};
+
 use super::op::{Op, Step};
 use super::piece::{Piece, Plan};
+use super::shape::{Reduction, Shape};
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, which is accurate in the tail.
 pub(super) fn phi(x: f64) -> f64 {
@@ -45,6 +48,66 @@ fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
     for ((a, b), y) in a.iter().zip(b.iter().cycle()).zip(y) {
         *y = f(f64::from(*a), f64::from(*b)) as f32;
     }
+}
+
+/// The outputs of an operation. Nothing of the job around the kernels takes part, because what the implementations share
+/// must not judge itself.
+pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    let (extents, x, d) = (inputs.get("x")?.shape(), inputs.f32("x")?, shape.dimension);
+    if x.len() != shape.elements() {
+        return Err(InputError::new("x", format!("its shape is {extents:?}"), "the shape of the case"));
+    }
+    let second = op.second().map_or(Ok(&[][..]), |(name, _)| inputs.f32(name))?;
+    let labels = if op.has_labels() { inputs.get("labels")?.i64()? } else { &[] };
+    let mut vectors = [&[][..]; 2];
+    for (vector, (name, _, _)) in vectors.iter_mut().zip(op.vectors()) {
+        *vector = inputs.f32(name)?;
+    }
+    let each = op.is_loss() && shape.reduction == Reduction::None;
+    // Results of a row.
+    let width = match op {
+        Op::CrossEntropyLoss => usize::from(each),
+        Op::MseLoss if !each => 0,
+        _ => d,
+    };
+    let mut y = vec![0.0; shape.rows() * width];
+    let mut sum = vec![0.0; if op == Op::ResidualLayerNorm { x.len() } else { 0 }];
+    let (eps, tanh) = (shape.eps, shape.tanh);
+    let plan = &Plan { step: Step::Whole(op), d, eps, tanh, each, stream: false, far: false, vectors };
+    let rows = shape.rows().div_ceil(std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let losses: f64 = std::thread::scope(|scope| {
+        let mut second = second.chunks(rows * d);
+        let mut labels = labels.chunks(rows);
+        let mut y = y.chunks_mut((rows * width).max(1));
+        let mut sum = sum.chunks_mut(rows * d);
+        let threads: Vec<_> = x
+            .chunks(rows * d)
+            .map(|x| {
+                let piece = Piece {
+                    x,
+                    second: second.next().unwrap_or_default(),
+                    labels: labels.next().unwrap_or_default(),
+                    y: y.next().unwrap_or_default(),
+                    sum: sum.next().unwrap_or_default(),
+                };
+                scope.spawn(move || self::piece(plan, piece))
+            })
+            .collect();
+        let done = threads.into_iter().map(|thread| thread.join());
+        done.map(|losses| losses.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
+    });
+    if !op.is_loss() {
+        let outputs = Tensors::new().with("y", Tensor::new(extents, &y[..])?);
+        return Ok(if sum.is_empty() { outputs } else { outputs.with("sum", Tensor::new(extents, &sum[..])?) });
+    }
+    let count = if op == Op::CrossEntropyLoss { shape.rows() } else { x.len() };
+    let loss = match (shape.reduction, op) {
+        (Reduction::Mean, _) => Tensor::new(&[], &[(losses / count as f64) as f32][..])?,
+        (Reduction::Sum, _) => Tensor::new(&[], &[losses as f32][..])?,
+        (Reduction::None, Op::CrossEntropyLoss) => Tensor::new(&extents[..extents.len() - 1], &y[..])?,
+        (Reduction::None, _) => Tensor::new(extents, &y[..])?,
+    };
+    Ok(Tensors::new().with("loss", loss))
 }
 
 /// Computes a piece.

@@ -13,7 +13,7 @@ use super::values::directory;
 // What `run` and `check` compute.
 #[derive(Args)]
 pub(crate) struct Chosen {
-    /// Workloads, groups or patterns such as 'lattice-*'
+    /// Workloads, groups or patterns such as 'lattice-*'; WORKLOAD:IMPLEMENTATION for one of them
     #[arg(value_name = "WORKLOAD", required = true, num_args = 1..)]
     pub(crate) workload: Vec<String>,
     /// Implementations or patterns [default: all]

@@ -10,15 +10,15 @@ use super::values::{FailOn, Form, named, seconds, share};
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// WORKLOAD:IMPLEMENTATION twice, or two records, which only suggest; two programs built on Ellwand
-    /// with --workload; two shell commands with --command
+    /// WORKLOAD:IMPLEMENTATION twice (the workload once, if it is the same), or two records, which only suggest; one
+    /// with --baseline; two programs built on Ellwand with --workload; two shell commands with --command
     #[arg(value_names = ["BASE", "CANDIDATE"], required_unless_present = "baseline", num_args = 1..=2)]
     pub(crate) side: Vec<String>,
     /// Compare two programs at this workload
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "command")]
     pub(crate) workload: Option<String>,
-    /// With --workload: implementations or patterns [default: all]
-    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',', requires = "workload")]
+    /// With --workload or --baseline: implementations or patterns [default: all]
+    #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) implementation: Vec<String>,
     /// Time two shell commands as whole processes; each must exit with code 0
     #[arg(long)]
@@ -35,8 +35,8 @@ pub(crate) struct CompareArgs {
     /// Compare records of different machines
     #[arg(long)]
     pub(crate) across_machines: bool,
-    /// Region of practical equivalence: smaller differences count as the same
-    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
+    /// Region of practical equivalence: smaller differences count as the same, so that a larger one is decided sooner
+    #[arg(long, visible_alias = "at-least", value_name = "PERCENT", value_parser = share, default_value = "1")]
     pub(crate) rope: f64,
     /// Most time for a case; it ends sooner if it is decided, or if the forecast says that this cannot decide it
     /// [default: 20s]

@@ -1,7 +1,7 @@
 //! Prepared implementations: arrays under the allocation policy of the case, pieces, threads, and sums over the pieces.
 #![allow(unsafe_code)]
 
-use ellwand_core::{Case, Implementation, InputError, PrepareError, Prepared, Tensor, Tensors};
+use ellwand_core::{Case, Implementation, InputError, Poison, PrepareError, Prepared, Tensor, Tensors};
 
 use super::op::{Op, Upstream};
 use super::piece::{self, Piece, Plan};
@@ -78,6 +78,8 @@ pub(super) struct Job {
     pieces: usize,
     stream: bool,
     stores: String,
+    /// As in the forward job: a run after the poison writes to the memory that holds it.
+    renewed: bool,
 }
 
 impl Job {
@@ -127,6 +129,7 @@ impl Job {
             shape,
             stream,
             stores,
+            renewed: false,
         })
     }
 
@@ -138,14 +141,21 @@ impl Job {
         }
     }
 
-    /// Computes the gradients once.
-    pub(super) fn compute(&mut self) {
+    /// Allocates the outputs again, if each run does.
+    fn renew(&mut self) {
         if self.shape.allocation == Allocation::Fresh {
             let pages = self.shape.allocation.pages();
             for output in [&mut self.dx, &mut self.dgamma, &mut self.dbeta] {
                 // SAFETY: a run writes every value of its outputs before it reads any.
                 unsafe { output.renew(pages) };
             }
+        }
+    }
+
+    /// Computes the gradients once.
+    pub(super) fn compute(&mut self) {
+        if !std::mem::take(&mut self.renewed) {
+            self.renew();
         }
         // Moved out while the threads write to them, and moved back afterwards.
         let mut held = [&mut self.dx, &mut self.dgamma, &mut self.dbeta].map(std::mem::take);
@@ -223,11 +233,13 @@ impl Prepared for Job {
         self.compute();
     }
 
-    fn poison(&mut self) {
+    fn poison(&mut self, poison: Poison) {
+        self.renew();
+        self.renewed = true;
         for output in [&mut self.dx, &mut self.dgamma, &mut self.dbeta] {
-            output.fill(f32::NAN);
+            poison.fill(output);
         }
-        self.sums.fill(f64::NAN);
+        poison.fill(&mut self.sums);
     }
 
     fn output(&mut self) -> Result<Tensors, String> {

@@ -2,9 +2,13 @@
 
 use std::f64::consts::PI;
 
-use super::op::Op;
+use ellwand_core::{InputError, Tensor, Tensors};
+
+use super::op::{Op, Upstream};
 use super::piece::{Piece, Plan};
+use crate::layers::op::Op as Forward;
 use crate::layers::reference::{log_sum, phi};
+use crate::layers::shape::{Reduction, Shape};
 
 /// The derivative of GELU: Phi(x) + x phi(x), with phi the normal density (D. Hendrycks and K. Gimpel, 2016).
 ///
@@ -59,6 +63,57 @@ fn pairs(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f64, f64) -> f64) {
     for ((a, b), y) in a.iter().zip(b).zip(y) {
         *y = f(f64::from(*a), f64::from(*b)) as f32;
     }
+}
+
+/// The gradients. Nothing of the job around the kernels takes part, because what the implementations share must not judge
+/// itself.
+pub(super) fn outputs(op: Op, shape: &Shape, inputs: &Tensors) -> Result<Tensors, InputError> {
+    let (extents, x, d) = (inputs.get("x")?.shape(), inputs.f32("x")?, shape.dimension);
+    let given = inputs.f32(op.upstream_name())?;
+    // Values of the upstream gradient for a row, or one factor for all of them.
+    let (upstream, width, mut factor) = match op.upstream(shape.reduction) {
+        Upstream::Whole => (given, d, 1.0),
+        Upstream::Rows => (given, 1, 1.0),
+        Upstream::One => (&[][..], 1, given.first().copied().map_or(1.0, f64::from)),
+    };
+    if op.forward().is_loss() && shape.reduction == Reduction::Mean {
+        factor /= (if op == Op::CrossEntropyLoss { shape.rows() } else { x.len() }) as f64;
+    }
+    let target = if op.forward() == Forward::MseLoss { inputs.f32("target")? } else { &[] };
+    let labels = if op.forward().has_labels() { inputs.get("labels")?.i64()? } else { &[] };
+    let gamma = if op.has_parameters() { inputs.f32("gamma")? } else { &[] };
+    let (eps, tanh) = (shape.eps, shape.tanh);
+    let plan = &Plan { op, d, eps, tanh, factor, stream: false, gamma };
+    let rows = shape.rows().div_ceil(std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let mut dx = vec![0.0; x.len()];
+    let parts: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let mut target = target.chunks(rows * d);
+        let mut upstream = upstream.chunks(rows * width);
+        let mut labels = labels.chunks(rows);
+        let threads: Vec<_> = x
+            .chunks(rows * d)
+            .zip(dx.chunks_mut(rows * d))
+            .map(|(x, dx)| {
+                let target = target.next().unwrap_or_default();
+                let upstream = upstream.next().unwrap_or_default();
+                let labels = labels.next().unwrap_or_default();
+                scope.spawn(move || {
+                    let mut sums = vec![0.0; 2 * plan.gamma.len()];
+                    self::piece(plan, Piece { x, target, upstream, labels, dx, sums: &mut sums });
+                    sums
+                })
+            })
+            .collect();
+        let done = threads.into_iter().map(|thread| thread.join());
+        done.map(|sums| sums.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let outputs = Tensors::new().with("dx", Tensor::new(extents, &dx[..])?);
+    if !op.has_parameters() {
+        return Ok(outputs);
+    }
+    let total = |c: usize| parts.iter().map(|sums| sums[c]).sum::<f64>() as f32;
+    let [dgamma, dbeta] = [0, d].map(|from| (from..from + d).map(total).collect::<Vec<f32>>());
+    Ok(outputs.with("dgamma", Tensor::vector(&dgamma[..])).with("dbeta", Tensor::vector(&dbeta[..])))
 }
 
 /// Computes a piece.

@@ -1,14 +1,14 @@
 //! The workloads of the group `layers-backward`, and the tolerance of their answers.
 
 use ellwand_core::{
-    Axis, Case, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work, Workload,
+    Axis, Case, Compared, Dtype, Fit, InputError, Port, Ports, Size, Tensor, Tensors, Tolerance, Value, Verdict, Work,
+    Workload,
 };
 
 use super::data;
-use super::job::{Job, Method, bytes_of_sums};
+use super::job::bytes_of_sums;
 use super::op::{Op, Upstream};
-use super::reference::moments;
-use crate::layers::piece::Way;
+use super::reference::{self, moments};
 use crate::layers::shape::{self, Allocation, Reduction, Shape};
 use ellwand_simd::isa::Isa;
 use ellwand_simd::pool;
@@ -119,13 +119,9 @@ impl Workload for Backward {
     }
 
     fn reference(&self, case: &Case, inputs: &Tensors) -> Result<Tensors, InputError> {
-        let method = Method { way: Way::Reference, parallel: true };
-        let mut job = Job::new(self.op, method, case, inputs)
-            .map_err(|error| InputError::new("inputs", error.to_string(), "the arrays of this case"))?;
-        job.compute();
-        let mut outputs = job.outputs()?;
+        let shape = Shape::of(case)?;
+        let mut outputs = reference::outputs(self.op, &shape, inputs)?;
         if self.op.has_parameters() {
-            let shape = Shape::of(case)?;
             for ((_, name), scale) in SCALES.iter().zip(scales(&shape, inputs)?) {
                 outputs.insert(name, Tensor::vector(&scale[..]));
             }
@@ -203,7 +199,7 @@ impl Backward {
             }
             most = most.max(found.max_error.unwrap_or(0.0));
         }
-        Ok(Verdict { passed: true, max_error: Some(most), detail: format!("{values} values agree") })
+        Ok(Verdict::agree(Compared::all(values), most))
     }
 }
 
@@ -222,11 +218,11 @@ fn held(name: &str, want: &[f32], have: &[f32], tolerance: Tolerance, scale: imp
         // NaN compares as false, so a NaN instead of a number is an error.
         if !(error <= allowed && error.is_finite()) {
             let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-            return Verdict { passed: false, max_error: Some(error), detail };
+            return Verdict::beyond(error, detail);
         }
         most = most.max(error);
     }
-    Verdict { passed: true, max_error: Some(most), detail: String::new() }
+    Verdict::agree(Compared::all(want.len()), most)
 }
 
 /// The scales for errors of layer normalisation's gradients.

@@ -7,7 +7,7 @@
 mod run;
 
 use ellwand_core::verdict::compare;
-use ellwand_core::{Case, Dtype, InputError, Ports, Tensor, Tensors, Tolerance, Verdict};
+use ellwand_core::{Case, Compared, Dtype, InputError, Ports, Tensor, Tensors, Tolerance, Verdict};
 
 use super::piece::{Piece, Plan, Way};
 use ellwand_simd::buffer::Plain;
@@ -15,9 +15,8 @@ use ellwand_simd::lanes::half::{narrow, widen};
 use ellwand_simd::precision;
 
 /// The element type of a job's arrays.
-pub(super) trait Element: Plain {
+pub(super) trait Element: Plain + ellwand_core::tensor::Element {
     const ZERO: Self;
-    const NAN: Self;
     /// Description of a run.
     const ABOUT: &'static str;
 
@@ -30,7 +29,6 @@ pub(super) trait Element: Plain {
 
 impl Element for f32 {
     const ZERO: f32 = 0.0;
-    const NAN: f32 = f32::NAN;
     const ABOUT: &'static str = "";
 
     fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [f32], InputError> {
@@ -47,7 +45,6 @@ impl Element for f32 {
 /// The bits of bf16 values.
 impl Element for u16 {
     const ZERO: u16 = 0;
-    const NAN: u16 = 0x7fff;
     const ABOUT: &'static str = ", bf16";
 
     fn array<'a>(arrays: &'a Tensors, name: &str) -> Result<&'a [u16], InputError> {
@@ -112,10 +109,10 @@ pub(crate) fn judge(in_f32: Tolerance, ports: &Ports, expected: &Tensors, got: &
             // NaN compares as false, so a NaN instead of a number is an error.
             if !(error <= allowed && error.is_finite()) {
                 let detail = format!("output {name}[{at}] is {h:e}, the reference {w:e}, allowed {allowed:e}");
-                return Verdict { passed: false, max_error: Some(error), detail };
+                return Verdict::beyond(error, detail);
             }
             most = most.max(error);
         }
     }
-    Verdict { passed: true, max_error: Some(most), detail: format!("{values} values agree") }
+    Verdict::agree(Compared::all(values), most)
 }

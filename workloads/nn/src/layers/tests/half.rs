@@ -20,7 +20,7 @@ fn forms(op: Op) -> Vec<Vec<(&'static str, &'static str)>> {
 
 fn run(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
     let mut job = Job::<u16>::new(op, method, case, inputs).unwrap();
-    job.poison();
+    job.poison(ellwand_core::Poison::Ones);
     job.compute();
     job.outputs().unwrap()
 }
@@ -103,7 +103,7 @@ fn a_step_of_bf16_beyond_the_nearest_is_seen_and_so_is_nothing_at_all() {
             y[at] = y[at].wrapping_add(step);
             assert!(judged(op, &case, &inputs, &got).unwrap_err().contains(&format!("{name}[{at}]")), "{case}");
         }
-        job.poison();
+        job.poison(ellwand_core::Poison::Ones);
         assert!(judged(op, &case, &inputs, &job.outputs().unwrap()).is_err(), "{case}");
         assert!(judged(op, &case, &inputs, &Tensors::new()).unwrap_err().contains("missing"));
         let wide = Tensors::new()

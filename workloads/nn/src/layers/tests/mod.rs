@@ -40,7 +40,7 @@ fn method(way: Way) -> Method {
 
 fn compute(op: Op, method: Method, case: &Case, inputs: &Tensors) -> Tensors {
     let mut job = Job::<f32>::new(op, method, case, inputs).unwrap();
-    ellwand_core::Prepared::poison(&mut job);
+    ellwand_core::Prepared::poison(&mut job, ellwand_core::Poison::Ones);
     job.compute();
     job.outputs().unwrap()
 }

@@ -93,7 +93,7 @@ fn a_run_that_computes_nothing_or_leaves_out_a_row_is_seen() {
             outputs.find_mut(name).unwrap().f32_mut().unwrap()[at] *= 1.001;
             assert!(judged(op, &case, &inputs, &outputs).unwrap_err().contains(&format!("{name}[{at}]")), "{case}");
         }
-        job.poison();
+        job.poison(ellwand_core::Poison::Ones);
         assert!(judged(op, &case, &inputs, &job.outputs().unwrap()).is_err(), "{case}");
         assert!(judged(op, &case, &inputs, &Tensors::new()).unwrap_err().contains("missing"));
     }
