@@ -183,7 +183,8 @@ pub(crate) fn outputs_of_commands_are_judged_where_asked() {
     assert_eq!(same.code, Some(0), "{}{}", same.stdout, same.stderr);
     let other = compare("echo 1", "echo 2", &["--same-output"]);
     assert_eq!(other.code, Some(5), "{}", other.stderr);
-    let line = "the candidate answers wrong: its output differs in line 1, byte 1: '2' (length 1), the baseline's is '1'";
+    let line =
+        "the candidate answers wrong: its output differs in line 1, byte 1: '2' (length 1), the baseline's is '1'";
     assert!(other.stdout.contains(line), "{}", other.stdout);
     // The first run, which is not timed, has its end as well.
     let endless = compare("true", "sleep 1000", &["--time-limit", "1"]);
