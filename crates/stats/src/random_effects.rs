@@ -1,6 +1,10 @@
 //! Blocks of unequal precision: each scatters by a variance that all processes share, and by that of its own rounds.
 
+use crate::describe::median;
 use crate::within::{Estimate, RANKED};
+
+/// Blocks that agree to the last bit do so within the resolution of the clock.
+const LEAST: f64 = 1e-14;
 
 /// Where the scatter of blocks comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,24 +20,30 @@ impl Variances {
     /// scatter that their rounds explain (DerSimonian and Laird 1986, Controlled Clinical Trials 7), or zero. `None`
     /// below two blocks with a known error.
     pub fn of(blocks: &[Estimate]) -> Option<Self> {
-        let known: Vec<(f64, f64, f64)> =
-            blocks.iter().filter_map(|block| Some((block.value, block.error?.powi(2), block.rounds as f64))).collect();
+        let known: Vec<&Estimate> = blocks.iter().filter(|block| block.error.is_some()).collect();
         if known.len() < 2 {
             return None;
         }
-        // A few rounds do not show their own scatter, and one outlier among them would be all of it.
-        let ranked = |n: f64| n >= RANKED as f64 || known.iter().all(|(_, _, n)| *n < RANKED as f64);
-        let shown = || known.iter().filter(|(_, _, n)| ranked(*n));
-        let rounds: f64 = shown().map(|(_, _, rounds)| rounds).sum();
-        let within = shown().map(|(_, variance, n)| n * n * variance).sum::<f64>() / rounds;
-        // By the number of rounds, not by each block's own error: that of six rounds is hardly known.
-        let weights: Vec<f64> = known.iter().map(|(_, _, n)| n / within.max(f64::MIN_POSITIVE.sqrt())).collect();
+        // A few rounds do not show their own scatter. The median: a burst of disturbances is in few blocks.
+        let ranked = |block: &Estimate| block.rounds >= RANKED || known.iter().all(|other| other.rounds < RANKED);
+        let shown = known.iter().filter(|block| ranked(block));
+        let of_rounds = |block: &&Estimate| block.error.unwrap_or(0.0).powi(2) * block.rounds as f64;
+        let within = median(&shown.map(of_rounds).collect::<Vec<f64>>())?;
+        let rounds_only = Self { between: 0.0, within };
+        let weights: Vec<f64> = known.iter().map(|block| 1.0 / rounds_only.of_this(block).max(LEAST)).collect();
         let all: f64 = weights.iter().sum();
-        let mean = weights.iter().zip(&known).map(|(weight, known)| weight * known.0).sum::<f64>() / all;
-        let beyond: f64 = weights.iter().zip(&known).map(|(weight, known)| weight * (known.0 - mean).powi(2)).sum();
+        let mean = weights.iter().zip(&known).map(|(weight, block)| weight * block.value).sum::<f64>() / all;
+        let beyond: f64 = weights.iter().zip(&known).map(|(weight, block)| weight * (block.value - mean).powi(2)).sum();
         let scale = all - weights.iter().map(|weight| weight * weight).sum::<f64>() / all;
         let between = ((beyond - (known.len() as f64 - 1.0)) / scale).max(0.0);
         Some(Self { between, within })
+    }
+
+    /// The variance of this block: that of its number of rounds, or more if its own rounds show more. Both are the same if
+    /// the sides swap names.
+    pub fn of_this(&self, block: &Estimate) -> f64 {
+        let own = block.error.unwrap_or(0.0).powi(2);
+        self.between + own.max(self.within / block.rounds.max(1) as f64)
     }
 
     /// The variance of a block with this number of rounds.
@@ -44,10 +54,10 @@ impl Variances {
 
 /// The precision of every block relative to the most precise one; all equal if nothing is known.
 pub fn weights(blocks: &[Estimate]) -> Vec<f64> {
-    let most = blocks.iter().map(|block| block.rounds).max().unwrap_or(1);
-    let known = Variances::of(blocks).filter(|known| known.of_block(most as f64) > 0.0);
-    let weight = |block: &Estimate| known.map_or(1.0, |v| v.of_block(most as f64) / v.of_block(block.rounds as f64));
-    blocks.iter().map(weight).collect()
+    let Some(known) = Variances::of(blocks) else { return vec![1.0; blocks.len()] };
+    let variances: Vec<f64> = blocks.iter().map(|block| known.of_this(block).max(LEAST)).collect();
+    let least = variances.iter().copied().fold(f64::INFINITY, f64::min);
+    variances.iter().map(|variance| least / variance).collect()
 }
 
 #[cfg(test)]
@@ -87,9 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn the_variance_of_a_round_weighs_long_blocks_more() {
-        let found = Variances::of(&[block(0.0, 0.1, 4), block(0.0, 0.01, 400)]).unwrap();
-        assert!((found.within - (0.16 + 16.0) / 404.0).abs() < 1e-9, "{found:?}");
-        assert_eq!(weights(&[]), [0.0; 0]);
+    fn a_block_with_a_burst_of_disturbances_weighs_little() {
+        let mut blocks: Vec<Estimate> = (0..9).map(|i| block(0.001 * f64::from(i % 3 - 1), 0.001, 10)).collect();
+        blocks.push(block(0.08, 0.05, 10));
+        let found = Variances::of(&blocks).unwrap();
+        assert!((found.within - 1e-5).abs() < 1e-12 && found.between < 1e-5, "{found:?}");
+        let weights = weights(&blocks);
+        assert!(weights[9] < 0.01 * weights[0], "{weights:?}");
+        assert_eq!(super::weights(&[]), [0.0; 0]);
     }
 }

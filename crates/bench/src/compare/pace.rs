@@ -153,7 +153,7 @@ impl Pace<'_> {
         let between =
             if variances.within > 0.0 { variances.between * (k - 1.0) / (k + 3.0) } else { variances.between };
         let variances = Variances { between: between.max(1e-10), ..variances };
-        let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_block(block.rounds as f64)).collect();
+        let weights: Vec<f64> = self.blocks.iter().map(|block| 1.0 / variances.of_this(block)).collect();
         let information: f64 = weights.iter().sum();
         let mean = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum::<f64>() / information;
         let toward: Vec<f64> = values.iter().map(|value| value * mean.signum()).collect();

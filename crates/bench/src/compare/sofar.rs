@@ -171,7 +171,7 @@ impl Sofar<'_> {
         if self.main.len() < FIRST {
             return f64::from(u8::from(block.error.is_none_or(|error| error <= fine)));
         }
-        Variances::of(&self.main).map_or(1.0, |known| fine / known.of_block(block.rounds as f64).sqrt().max(fine))
+        Variances::of(&self.main).map_or(1.0, |known| fine / known.of_this(block).sqrt().max(fine))
     }
 
     /// A time of a few clock steps is known only to one step, with the same bias in every block: the fastest of several
