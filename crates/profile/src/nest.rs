@@ -72,7 +72,7 @@ pub(crate) fn close(epoch: u32, site: &'static Site) -> Closing {
     })
 }
 
-/// Ends the innermost open span of `site`; false if there is none.
+/// Ends the innermost open span of `site`; false without one.
 #[cold]
 pub(crate) fn close_any(epoch: u32, site: &'static Site) -> bool {
     let now = ticks();

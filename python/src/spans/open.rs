@@ -143,7 +143,7 @@ fn go_to(task: usize, recording: u32, inherited: Option<Link>) -> Option<Link> {
     cause
 }
 
-/// Ends the innermost span that the object with address `key` began in this task; without effect if there is none.
+/// Ends the innermost span that the object with address `key` began in this task; without effect otherwise.
 #[inline]
 pub(super) fn end(py: Python<'_>, shared: &Shared, site: &'static Site, key: usize, edit: Edit<'_>) {
     if edit.is_some() || host::close(shared.recording(), site) == Closing::Unknown {
