@@ -46,7 +46,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     let layer = ProfileLayer::new(get_profiler());
-    tracing_core::dispatcher::set_global_default(tracing_core::Dispatch::new(tracing_subscriber::registry().with(layer)))?;
+    tracing_core::dispatcher::set_global_default(tracing_core::Dispatch::new(
+        tracing_subscriber::registry().with(layer),
+    ))?;
     get_profiler().start(Options::default())?;
     let bytes = encode(frames)?;
     let trace = get_profiler().finish();

@@ -27,6 +27,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("ellwand-python", 6),
     ("ellwand-gpu-lab", 5),
     ("example-sort", 5),
+    ("example-av1", 5),
     ("example-promise", 5),
     ("example-spans", 5),
 ];
