@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{cuda, python, readme, root, tidy, triton, weights};
 
@@ -54,25 +54,21 @@ fn prove(proof: Proof) -> Result<()> {
         Proof::Python => python::check(),
         Proof::Emulation => {
             needs_compiler()?;
-            emulated("emulation")?;
+            emulated("emulation", &PACKAGES_WITH_KERNELS)?;
             cargo(&["test", "--quiet", "-p", "ellwand-gpu-lab"], &[("ELLWAND_REQUIRE", "emulation")])?;
-            // Runs the program on the emulated driver, which loads what NVRTC compiles for Hopper.
-            let libraries = cuda::libraries()?;
-            let libraries = libraries.to_str().context("the folder of the compiler has a name that is not UTF-8")?;
+            // Runs the program on the emulated driver.
             let program = ["test", "--quiet", "-p", "ellwand-cli", "--test", "rehearsal"];
-            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", libraries)])
+            cargo(&program, &[("ELLWAND_REQUIRE", "emulation"), ("ELLWAND_CUDA_LIBS", &nvrtc()?)])
         }
         Proof::Races => {
             needs_compiler()?;
-            emulated("races")
+            emulated("races", &PACKAGES_WITH_KERNELS)
         }
         Proof::Miri => miri(),
         Proof::Vulkan => {
-            let with =
-                [&PACKAGES_WITH_KERNELS[..], &["-p", "ellwand-gpu-lab", "-p", "ellwand-cli", "--features", VULKAN]];
-            let with = with.concat();
+            let with = vulkan_packages();
             let required = [("ELLWAND_REQUIRE", "vulkan")];
-            cargo(&[&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat(), &[])?;
+            vulkan_clippy()?;
             let kernels =
                 ["--lib", "--test", "calibration", "--test", "kernels", "--", "wgpu", "tests::cuda", "shader"];
             cargo(&[&["test", "--quiet"], &with[..], &kernels].concat(), &required)?;
@@ -120,11 +116,31 @@ const PACKAGES_WITH_KERNELS: [&str; 8] =
 
 const VULKAN: &str = "ellwand-gpu/vulkan,ellwand-gpu-lab/vulkan,ellwand-lattice/vulkan,ellwand-nn/vulkan,ellwand-kde/vulkan,ellwand-cli/vulkan";
 
-/// Runs every CUDA kernel on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
-fn emulated(how: &str) -> Result<()> {
+fn vulkan_packages() -> Vec<&'static str> {
+    let program = ["-p", "ellwand-gpu-lab", "-p", "ellwand-cli", "--features", VULKAN];
+    [&PACKAGES_WITH_KERNELS[..], &program].concat()
+}
+
+fn vulkan_clippy() -> Result<()> {
+    cargo(&[&["clippy"], &vulkan_packages()[..], &["--all-targets", "--", "-D", "warnings"]].concat(), &[])
+}
+
+/// The folder of NVRTC, with which the emulated driver compiles kernels for Hopper.
+fn nvrtc() -> Result<String> {
+    let libraries = cuda::libraries()?;
+    libraries
+        .into_os_string()
+        .into_string()
+        .map_err(|_| anyhow!("the folder of the compiler has a name that is not UTF-8"))
+}
+
+/// Runs every CUDA kernel of these packages on the emulator; `how` is the value of `ELLWAND_REQUIRE`.
+fn emulated(how: &str, packages: &[&str]) -> Result<()> {
     let required = [("ELLWAND_REQUIRE", how)];
-    cargo(&[&["test", "--quiet"], &PACKAGES_WITH_KERNELS[..], &["--lib", "--", "cuda", "cublas"]].concat(), &required)?;
-    cargo(&["test", "--quiet", "-p", "ellwand-gpu", "--test", "calibration"], &required)
+    for tests in [&["--lib", "--", "cuda", "cublas"][..], &["--test", "calibration"]] {
+        cargo(&[&["test", "--quiet"], packages, tests].concat(), &required)?;
+    }
+    Ok(())
 }
 
 fn needs_compiler() -> Result<()> {
@@ -159,16 +175,23 @@ pub(crate) fn check(with_readme: bool, asked: &[Proof]) -> Result<()> {
     step("weights of a real model", &mut real_weights);
     // Before the tests, so that the test runner's summary is the last one printed.
     step("doc tests", &mut || cargo(&["test", "--workspace", "--doc", "--quiet"], &[]));
-    step("tests", &mut tests);
+    step("tests", &mut || tests(asked));
     step("docs", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"], &[("RUSTDOCFLAGS", "-D warnings")])
     });
     step("licences and advisories", &mut deny);
     for (name, proof) in PROOFS {
-        if asked.contains(&proof) {
-            step(name, &mut || prove(proof));
-        } else {
+        if !asked.contains(&proof) {
             println!("\n== {name}: not asked for (`cargo xtask check --with {name}`)");
+            continue;
+        }
+        match proof {
+            Proof::Emulation => println!("\n== emulation: among the tests"),
+            // The tests ran with these features.
+            Proof::Vulkan => step("vulkan: clippy", &mut vulkan_clippy),
+            // The packages and features of the tests, which are built.
+            Proof::Races => step(name, &mut || emulated("races", &[&["--workspace"], features(asked)].concat())),
+            other => step(name, &mut || prove(other)),
         }
     }
     if with_readme {
@@ -189,15 +212,34 @@ fn real_weights() -> Result<()> {
     Ok(())
 }
 
-/// Uses nextest if installed; otherwise cargo's test runner, which runs the same tests one binary at a time.
-fn tests() -> Result<()> {
+/// Runs all tests, with nextest if installed. Proofs that tests can give are given here, so that nothing is built twice
+/// and no test runs twice: a test that lacks what such a proof needs fails.
+fn tests(asked: &[Proof]) -> Result<()> {
+    let emulation = asked.contains(&Proof::Emulation);
+    let mut env = Vec::new();
+    let libraries;
+    if emulation {
+        needs_compiler()?;
+        libraries = nvrtc()?;
+        env.push(("ELLWAND_CUDA_LIBS", libraries.as_str()));
+    }
+    let required = [("emulation", emulation), ("vulkan", asked.contains(&Proof::Vulkan))];
+    let required: Vec<&str> = required.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
+    let required = required.join(",");
+    env.push(("ELLWAND_REQUIRE", &required));
     if installed("nextest") {
-        return cargo(&["nextest", "run", "--workspace", "--no-fail-fast"], &[]);
+        return cargo(&[&["nextest", "run", "--workspace", "--no-fail-fast"], features(asked)].concat(), &env);
     }
     println!(
         "cargo-nextest is not installed; the tests run one binary at a time (`cargo install cargo-nextest --locked` makes this faster)"
     );
-    cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"], &[])
+    let each = ["test", "--workspace", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"];
+    cargo(&[&each, features(asked)].concat(), &env)
+}
+
+/// The features with which tests run.
+fn features(asked: &[Proof]) -> &'static [&'static str] {
+    if asked.contains(&Proof::Vulkan) { &["--features", VULKAN] } else { &[] }
 }
 
 /// Checks licences, bans and sources with cargo-deny if installed.

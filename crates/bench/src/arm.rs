@@ -6,6 +6,7 @@
 //! ([`sample::slot`]).
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use ellwand_core::device::{CpuScope, Device};
 use ellwand_core::implementation::{Implementation, Parallelism, Prepared};
@@ -20,6 +21,7 @@ use crate::probe::{self, Probe, Span};
 use crate::sample::{self, Slot};
 use crate::settle::{self, Curve, Drift, Steps};
 use crate::worker::protocol::{Judged, Opened};
+use crate::worker::reference;
 
 /// An implementation whose first answer was correct.
 pub(crate) struct Arm<'a> {
@@ -196,17 +198,19 @@ impl<'a> Arm<'a> {
 pub(crate) struct Judge<'a> {
     known_right: Vec<u64>,
     expected: Option<Cow<'a, Tensors>>,
+    shared: Option<PathBuf>,
 }
 
 impl<'a> Judge<'a> {
     /// Checks against known reference outputs.
     pub(crate) fn against(expected: &'a Tensors) -> Self {
-        Self { known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)) }
+        Self { known_right: Vec::new(), expected: Some(Cow::Borrowed(expected)), shared: None }
     }
 
-    /// Checks against digests of correct outputs first, and computes the reference only if needed.
-    pub(crate) fn knowing(known_right: Vec<u64>) -> Self {
-        Self { known_right, expected: None }
+    /// Checks against digests of correct outputs first; only if needed reads the reference where other workers may have
+    /// left it, or computes it.
+    pub(crate) fn knowing(known_right: Vec<u64>, shared: Option<PathBuf>) -> Self {
+        Self { known_right, expected: None, shared }
     }
 
     fn judge(&mut self, task: &Task, output: &Tensors) -> Result<(Verdict, u64), Outcome> {
@@ -217,8 +221,11 @@ impl<'a> Judge<'a> {
         let expected = match self.expected.take() {
             Some(expected) => expected,
             None => {
-                let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
-                Cow::Owned(made.and_then(|made| made.map_err(|error| error.to_string())).map_err(failed)?)
+                let make = || {
+                    let made = guarded("the workload's reference", || task.workload.reference(task.case, task.inputs));
+                    made.and_then(|made| made.map_err(|error| error.to_string()))
+                };
+                Cow::Owned(reference::at(self.shared.as_deref(), make).map_err(failed)?)
             }
         };
         let verdict = check::judge(task, &expected, output);

@@ -12,7 +12,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::block::{Block, Known, Spec};
 use crate::compare::{
-    ARMS, Ask, BASELINE, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent, Taken, Terms, over_blocks,
+    AGED_BLOCKS, ARMS, Ask, BASELINE, CANDIDATE, CONTROL, Choice, Decision, NoDecision, Rounds, Spent, Taken, Terms,
+    over_blocks,
 };
 use crate::sample::Slot;
 use crate::settings::SLOT_NS;
@@ -61,6 +62,10 @@ pub fn settings() -> Settings {
     }
 }
 
+/// The last third of a block's rounds is taken from aged processes: enough to move the 90th percentile of its slots,
+/// and too few to move their median.
+const YOUNG: f64 = 2.0 / 3.0;
+
 /// The two sides of a comparison.
 #[derive(Debug, Clone)]
 pub struct Sides {
@@ -90,6 +95,7 @@ pub fn compare(
         start_s: START_S,
         blocks: 0,
         limits: terms.limits,
+        age_ns: terms.age_ns(),
         interrupt,
         what_ran: Default::default(),
         readings: Default::default(),
@@ -111,6 +117,8 @@ struct Arms<'a> {
     start_s: f64,
     blocks: u32,
     limits: Limits,
+    /// How long each process of the first blocks runs between its slots.
+    age_ns: f64,
     interrupt: &'a AtomicBool,
     what_ran: [String; 2],
     readings: [Vec<Reading>; 2],
@@ -182,7 +190,7 @@ impl Arms<'_> {
         // A process that does not get ready in time is ended.
         let left = Duration::try_from_secs_f64(end - self.begin.elapsed().as_secs_f64()).unwrap_or(Duration::MAX);
         let limits = Limits { open: self.limits.open.min(left), ..self.limits };
-        let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt)?;
+        let mut block = Block::open(&specs, &mut self.known, limits, coin, self.interrupt, &mut |_| {})?;
         self.in_time(end)?;
         for (arm, name) in ARMS.into_iter().enumerate() {
             block.state(arm).map_err(|outcome| ended(name, outcome))?;
@@ -218,14 +226,23 @@ impl Arms<'_> {
             Rounds::About(rounds) => ((rounds as u64).max(LONG_ROUNDS), LONG_ROUNDS, Duration::MAX),
         };
         let mut samples: [Vec<Sample>; ARMS.len()] = Default::default();
+        let aged_before = (YOUNG * rounds as f64).ceil() as u64;
+        let mut ageing = Duration::ZERO;
         let start = Instant::now();
         for round in 0..rounds {
             let late = self.begin.elapsed().as_secs_f64() > end;
-            if round >= enough && start.elapsed() > longest || late && round >= fewest.min(rounds) {
+            if round >= enough && start.elapsed() - ageing > longest || late && round >= fewest.min(rounds) {
                 break;
             }
             let mut order: Vec<usize> = (0..ARMS.len()).collect();
             order.shuffle(coin);
+            if round == aged_before && self.blocks < AGED_BLOCKS {
+                let begin = Instant::now();
+                for arm in &order {
+                    block.age(*arm, self.age_ns)?;
+                }
+                ageing = begin.elapsed();
+            }
             for (position, arm) in order.into_iter().enumerate() {
                 if self.begin.elapsed().as_secs_f64() > end {
                     break;
@@ -240,7 +257,7 @@ impl Arms<'_> {
                 }
             }
         }
-        let in_rounds = start.elapsed();
+        let in_rounds = start.elapsed() - ageing;
         // The time ended within a round, so the round does not count.
         let whole = samples.iter().map(Vec::len).min().unwrap_or(0);
         samples.iter_mut().for_each(|samples| samples.truncate(whole));
@@ -256,8 +273,8 @@ impl Arms<'_> {
             self.keep([BASELINE, CANDIDATE].map(|arm| settle::longer(slots[arm])));
         }
         block.close();
-        let [start_s, rounds_s, gone_s] =
-            [begin.elapsed() - in_rounds - settling, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
+        let start = begin.elapsed() - in_rounds - settling - ageing;
+        let [start_s, rounds_s, gone_s] = [start, in_rounds, self.begin.elapsed()].map(|time| time.as_secs_f64());
         self.blocks += 1;
         self.start_s += (start_s - self.start_s) / f64::from(self.blocks);
         let spent = Spent { start_s, rounds_s, gone_s, usual: usual as f64 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ellwand_core::record::{Outcome, Sample, Settling};
@@ -13,6 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::measure::Interrupted;
 use crate::sample::Slot;
 use crate::settle;
+use crate::worker::reference::Shared;
 use crate::worker::{Answer, Ask, Judged, Launch, Limits, Lost, Open, Opened, Worker};
 
 /// Upper bounds of the random padding of a worker's environment, heap and mappings, in bytes.
@@ -43,6 +45,7 @@ impl Spec {
             core: core.filter(|_| self.open.pin),
             known_right: right.map(|(_, digest)| *digest).collect(),
             slot: known.slots.get(&self.key()).copied(),
+            reference: known.references.get(&self.launch.program).and_then(|shared| Some(shared.as_ref()?.path())),
             ..self.open.clone()
         }))
     }
@@ -57,6 +60,8 @@ pub struct Known {
     pub slots: BTreeMap<(PathBuf, String), Slot>,
     /// Settling curves, by implementation.
     pub settling: BTreeMap<(PathBuf, String), Settling>,
+    /// Where the workers of a program share the reference outputs.
+    references: BTreeMap<PathBuf, Option<Arc<Shared>>>,
 }
 
 /// The running arms of one block.
@@ -77,7 +82,7 @@ struct Arm {
 
 impl<'a> Block<'a> {
     /// Starts a process for each spec, in random order and with random padding of environment, heap and mappings, and
-    /// prepares it. An arm that fails keeps its outcome in [`Block::state`] and does not affect the others.
+    /// prepares it; `on_arm` is called before each. An arm that fails keeps its outcome in [`Block::state`] and does not affect the others.
     ///
     /// # Errors
     /// If the user interrupts.
@@ -87,9 +92,14 @@ impl<'a> Block<'a> {
         limits: Limits,
         coin: &mut ChaCha8Rng,
         interrupt: &'a AtomicBool,
+        on_arm: &mut dyn FnMut(usize),
     ) -> Result<Self, Interrupted> {
         let mut order: Vec<usize> = (0..specs.len()).collect();
         order.shuffle(coin);
+        for spec in specs {
+            let place = known.references.entry(spec.launch.program.clone());
+            place.or_insert_with(|| Shared::new().map(Arc::new));
+        }
         let mut spawned: Vec<Option<Result<Worker, Lost>>> = specs.iter().map(|_| None).collect();
         for index in &order {
             let padding = usize::try_from(coin.random_range(0..PADDING[0])).unwrap_or(0);
@@ -99,6 +109,7 @@ impl<'a> Block<'a> {
         let together = specs.iter().all(|spec| spec.together && known.slots.contains_key(&spec.key()));
         let mut arms: Vec<Option<Arm>> = specs.iter().map(|_| None).collect();
         for index in &order {
+            on_arm(*index);
             let padding = [coin.random_range(0..PADDING[1]), coin.random_range(0..PADDING[2])];
             let (spec, mut arm) = (&specs[*index], Arm::new(spawned[*index].take()));
             arm.put(spec.ask(padding, core, known));
@@ -191,6 +202,25 @@ impl<'a> Block<'a> {
         match self.arms[arm].ask(&Ask::Slot { judged }, limit, self.interrupt)? {
             Some(Answer::Slot { sample }) => Ok(Some(sample)),
             other => self.arms[arm].unexpected(other),
+        }
+    }
+
+    /// Lets the process of an arm run for about `ns` nanoseconds, untimed, if its iterations are shorter than that.
+    ///
+    /// # Errors
+    /// If the user interrupts.
+    pub fn age(&mut self, arm: usize, ns: f64) -> Result<(), Interrupted> {
+        let Ok(opened) = &self.arms[arm].state else { return Ok(()) };
+        let (whole, most) = (opened.slot.iteration_ns(), opened.most_iterations.unwrap_or(u64::MAX));
+        let needed = (ns / whole.max(1.0)) as u64;
+        if !opened.settles || needed < 2 {
+            return Ok(());
+        }
+        let iterations = needed.min(most.max(1));
+        let limit = self.limits.slot(ns as u64);
+        match self.arms[arm].ask(&Ask::Turn { iterations, count: needed / iterations }, limit, self.interrupt)? {
+            Some(Answer::Curve { .. }) => Ok(()),
+            other => self.arms[arm].unexpected::<()>(other).map(|_| ()),
         }
     }
 

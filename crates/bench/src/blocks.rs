@@ -16,6 +16,7 @@ use crate::block::{Block, Known, Spec};
 use crate::check::guarded;
 use crate::measure::{Event, Instrument, Interrupted, turns};
 use crate::plan::Cell;
+use crate::reuse;
 use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
 use crate::worker::{Asked, Judged, Launch, Limits, Open, Opened};
@@ -78,9 +79,6 @@ impl Blocks<'_> {
             if taking.is_empty() || late && block > 0 {
                 break;
             }
-            if let Some(first) = taking.first() {
-                on_event(Event::Checking(&cell.implementations[*first].name));
-            }
             self.one((block, begin), cell, &taking, &mut rows, &mut known, &mut coin, on_event)?;
         }
         Ok(cell.implementations.iter().zip(rows).map(|(of, row)| self.finish(cell, &case, of, row)).collect())
@@ -128,7 +126,8 @@ impl Blocks<'_> {
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), Interrupted> {
         let specs: Vec<Spec> = taking.iter().map(|index| self.spec(cell, &cell.implementations[*index])).collect();
-        let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt)?;
+        let mut on_arm = |arm: usize| on_event(Event::Checking(&cell.implementations[taking[arm]].name));
+        let mut open = Block::open(&specs, known, self.limits, coin, self.instrument.interrupt, &mut on_arm)?;
         open.settle(&specs, known, coin, self.instrument.settings.slot_min_ns)?;
         let shares: Vec<Option<u32>> = (0..taking.len())
             .map(|arm| {
@@ -243,6 +242,7 @@ impl Blocks<'_> {
             measurement.warnings.push(format!("{why}: measured in {} of {} processes", row.processes, self.blocks));
         }
         measurement.sampled(row.samples);
+        measurement.warnings.extend(reuse::of(&measurement));
         measurement.settling = row.settling;
         measurement.resolution_ns = self.instrument.resolutions.get(&measurement.device).copied();
         measurement

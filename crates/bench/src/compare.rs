@@ -44,7 +44,16 @@ pub struct Terms {
     cases: usize,
     /// Seconds that a decision may take; infinite for no limit.
     pub budget_s: f64,
+    /// Seconds that the processes of a decision run between their slots, so that what changes with age shows.
+    pub age_s: f64,
 }
+
+/// The usual [`Terms::age_s`].
+pub const AGE_S: f64 = 1.0;
+/// The blocks up to the first look share the time of ageing.
+pub(crate) const AGED_BLOCKS: u32 = 6;
+/// Ageing takes at most this share of the time of a decision.
+const AGE_SHARE: f64 = 0.1;
 
 impl Terms {
     /// Terms with region of equivalence `rope` (0.01 for 1 %), probability `alpha` of a wrong verdict and at most
@@ -56,7 +65,7 @@ impl Terms {
         let looks = looks(most);
         let rule = Rule::new(rope, alpha, &looks)?;
         let side_rule = Rule::new(rope, alpha / QUESTIONS.len() as f64, &looks)?;
-        Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY })
+        Ok(Self { rule, side_rule, limits, coin, cases: 1, budget_s: f64::INFINITY, age_s: AGE_S })
     }
 
     /// These terms for one of `cases` in a report. A difference is called only if its evidence survives e-BH over all
@@ -70,6 +79,18 @@ impl Terms {
     #[must_use]
     pub fn within(self, seconds: f64) -> Self {
         Self { budget_s: seconds, ..self }
+    }
+
+    /// These terms with processes that run for `seconds` in all between their slots; 0 to leave that out.
+    #[must_use]
+    pub fn aged(self, seconds: f64) -> Self {
+        Self { age_s: seconds, ..self }
+    }
+
+    /// How long one process runs between its slots, in nanoseconds.
+    pub(crate) fn age_ns(&self) -> f64 {
+        let all_s = self.age_s.min(AGE_SHARE * self.budget_s);
+        1e9 * all_s / (f64::from(AGED_BLOCKS) * ARMS.len() as f64)
     }
 
     /// The e-value needed for a final call (`stats::ebh` with a single discovery among the cases). A single case needs

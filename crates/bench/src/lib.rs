@@ -26,6 +26,7 @@ pub mod machine;
 pub mod measure;
 pub mod plan;
 pub mod probe;
+pub mod reuse;
 pub mod sample;
 pub mod selfcheck;
 pub mod settings;

@@ -24,6 +24,7 @@ use crate::calibrate;
 use crate::check::{self, Task};
 use crate::plan::Cell;
 use crate::probe::Probe;
+use crate::reuse;
 use crate::sample::{self, Slot};
 use crate::settle;
 use crate::stop::{Progress, overtime, stopped};
@@ -273,6 +274,7 @@ impl Instrument<'_> {
                 measurement.warnings.extend(judged.unsettled.then(|| settle::UNSETTLED.to_string()));
                 measurement.warnings.extend(judged.warnings);
                 measurement.sampled(samples);
+                measurement.warnings.extend(reuse::of(&measurement));
                 measurement.settling = settling;
                 measurement.resolution_ns = self.resolutions.get(&measurement.device).copied();
                 measurement.readings.extend(judged.readings);

@@ -189,7 +189,8 @@ fn children() -> BTreeSet<u32> {
     let me = std::process::id().to_string();
     let parent = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_string()).filter(|_| !stat.contains(" (sh) S "))
+        let guard = stat.contains(" (sh) ") && !stat.contains(" (sh) Z ");
+        Some(stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_string()).filter(|_| !guard)
     };
     let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| parent(*pid).as_ref() == Some(&me)).collect()
@@ -295,7 +296,7 @@ fn spec(implementation: &str) -> Spec {
 
 fn open<'a>(specs: &[Spec], known: &mut Known) -> Block<'a> {
     let mut coin = ChaCha8Rng::seed_from_u64(1);
-    Block::open(specs, known, Limits::default(), &mut coin, &NEVER).unwrap()
+    Block::open(specs, known, Limits::default(), &mut coin, &NEVER, &mut |_| {}).unwrap()
 }
 
 fn each_block_has_fresh_processes() {

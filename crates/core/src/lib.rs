@@ -11,6 +11,7 @@ pub mod device;
 pub mod error;
 pub mod implementation;
 pub mod metric;
+mod packed;
 pub mod poison;
 pub mod reading;
 pub mod record;

@@ -6,6 +6,7 @@
 
 mod process;
 pub(crate) mod protocol;
+pub(crate) mod reference;
 mod serve;
 
 pub use process::{Launch, Limits, Lost, Worker};

@@ -1,5 +1,7 @@
 //! The protocol between parent and worker: one JSON object per line, questions on stdin, answers on stdout.
 
+use std::path::PathBuf;
+
 use ellwand_core::case::{Case, Value};
 use ellwand_core::device::Caches;
 use ellwand_core::reading::Reading;
@@ -66,6 +68,9 @@ pub struct Open {
     pub slot: Option<Slot>,
     /// Digests of outputs known to be correct for these inputs.
     pub known_right: Vec<u64>,
+    /// Where the workers of this program share the reference outputs of the case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<PathBuf>,
     /// True if probes are read.
     pub probes: bool,
     /// True if all arms of a block run on one processor, drawn per block, so that a busy neighbour affects all of them

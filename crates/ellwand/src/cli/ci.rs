@@ -214,6 +214,7 @@ mod tests {
             result: Err(("the candidate", fate)),
             said: Said::Nothing,
             budgets: Vec::new(),
+            remarks: Vec::new(),
             measured: None,
         }
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ellwand_bench::compare::NoDecision;
-use ellwand_bench::{Effort, arms, commands, resolutions};
+use ellwand_bench::compare::{AGE_S, NoDecision};
+use ellwand_bench::{Effort, arms, commands, resolutions, reuse};
 use ellwand_core::record::Outcome as Fate;
 use ellwand_core::{InputError, Registry};
 
@@ -128,7 +128,7 @@ fn measure(
         progress.cell(index, &contest.case);
         let name = progress.label(index);
         let terms = rows::terms(args.rope, args.blocks, args.session.limits())?.among(cases.len());
-        let terms = terms.within(clock.of_case(index));
+        let terms = terms.within(clock.of_case(index)).aged(args.age.unwrap_or(AGE_S));
         let mut on_block = |gone_s: f64, whole_s: f64| {
             let ahead_s = whole_s - gone_s + clock.after(index, whole_s);
             progress.ahead(&format!("{name}, {:.0} s at most", terms.budget_s.ceil()), ahead_s);
@@ -162,9 +162,18 @@ fn row(contest: Contest, result: Decided, limits: Option<&Budgets>, resolution_n
         (Some(limits), Some(candidate)) => judge(limits, candidate, &case, &result, resolution_ns),
         _ => Vec::new(),
     };
+    let remarks = match (&result, &candidate) {
+        (Ok(decision), Some(candidate)) if candidate.on_host => decision
+            .seconds
+            .iter()
+            .zip(&names)
+            .filter_map(|(s, name)| Some(format!("{name}: {}", reuse::remark(&candidate.work, *s)?)))
+            .collect(),
+        _ => Vec::new(),
+    };
     let measured = candidate.filter(|_| result.is_ok());
     let measured = measured.map(|candidate| [candidate.case.workload, candidate.implementation]);
-    Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets }
+    Row { measured, case, names, said: Said::of(&result, resolution_ns), result, budgets, remarks }
 }
 
 /// The candidate against its budgets, over the blocks of the comparison.
@@ -174,7 +183,7 @@ fn judge(limits: &Budgets, candidate: &Candidate, name: &str, result: &Decided, 
         value: &|axis| candidate.case.get(axis).cloned(),
         implementation: &candidate.implementation,
         parallelism: candidate.parallelism,
-        items: candidate.items,
+        items: candidate.work.items,
         samples: match result {
             Ok(decision) => Ok(&decision.samples[1]),
             Err(_) => Err("there is no comparison"),

@@ -9,7 +9,7 @@ use ellwand_bench::block::Spec;
 use ellwand_bench::plan::{Cell, check_devices_known};
 use ellwand_bench::settings::SLOT_NS;
 use ellwand_bench::worker::{Asked, Launch, Open};
-use ellwand_core::{Caches, Case, Implementation, InputError, Parallelism, Registry};
+use ellwand_core::{Caches, Case, DeviceKind, Implementation, InputError, Parallelism, Registry, Work};
 
 use super::args::CompareArgs;
 use super::exit::{Failure, did_you_mean, unknown};
@@ -34,7 +34,9 @@ pub(super) struct Candidate {
     pub(super) case: Case,
     pub(super) implementation: String,
     pub(super) parallelism: Parallelism,
-    pub(super) items: u64,
+    pub(super) work: Work,
+    /// True if it runs on the CPU.
+    pub(super) on_host: bool,
     /// The program it lives in.
     pub(super) program: PathBuf,
 }
@@ -274,7 +276,8 @@ fn candidate_of(cell: &Cell, index: usize, launch: &Launch) -> Candidate {
         case: cell.case.clone(),
         implementation: implementation.name.clone(),
         parallelism: implementation.parallelism,
-        items: cell.workload.work(&cell.case).items,
+        work: cell.workload.work(&cell.case),
+        on_host: implementation.needs == DeviceKind::Cpu,
         program: launch.program.clone(),
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Progress {
 
 /// Someone who has waited this long wants to see what there is.
 const WAITING: Duration = Duration::from_secs(5);
+/// Longest time without a line where no bar is drawn.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Steps of the bar.
 const PARTS: u64 = 1000;
 
@@ -84,21 +86,38 @@ impl Progress {
     }
 
     /// A line about a finished cell where no bar is drawn, if all takes long enough that someone waits for it.
-    pub(super) fn finished(&self, index: usize, measurements: &[Measurement]) {
+    pub(super) fn finished(&mut self, index: usize, measurements: &[Measurement]) {
         let gone = self.begin.elapsed();
         if self.bar.is_hidden() && gone > WAITING {
+            self.last = Instant::now();
             let (label, left) = (self.label(index), self.eta.left(index + 1).clamp(0.0, 86_400.0));
             let left = HumanDuration(Duration::from_secs_f64(left.ceil()));
             super::output::note(&format!("{label}: {}; about {left} to go", times(measurements)));
         }
     }
 
+    /// An implementation of cell `index` is prepared and checked.
+    pub(super) fn checking(&mut self, index: usize, implementation: &str) {
+        self.heartbeat(index, &format!("checking {implementation}"));
+    }
+
     /// `done` of `planned` rounds of cell `index`.
     pub(super) fn rounds(&mut self, index: usize, done: u32, planned: u32) {
-        if self.last.elapsed() >= Duration::from_millis(500) {
+        if self.bar.is_hidden() {
+            self.heartbeat(index, &format!("{done} of {planned} rounds"));
+        } else if self.last.elapsed() >= Duration::from_millis(500) {
             self.last = Instant::now();
             let open = 1.0 - f64::from(done) / f64::from(planned.max(1));
             self.show(self.eta.left(index + 1) + open.max(0.0) * self.eta.cell(index));
+        }
+    }
+
+    /// Where no bar is drawn, a line now and then shows that a long cell goes on.
+    fn heartbeat(&mut self, index: usize, what: &str) {
+        if self.bar.is_hidden() && self.last.elapsed() >= SILENCE {
+            self.last = Instant::now();
+            let gone = HumanDuration(Duration::from_secs(self.begin.elapsed().as_secs()));
+            super::output::note(&format!("{}: {what}, {gone} gone", self.label(index)));
         }
     }
 

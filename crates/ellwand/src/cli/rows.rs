@@ -28,6 +28,8 @@ pub(super) struct Row {
     pub(super) said: Said,
     /// Budgets that the candidate was held against.
     pub(super) budgets: Vec<Verdict>,
+    /// What is remarkable about one of the sides.
+    pub(super) remarks: Vec<String>,
     /// Workload and implementation of a candidate that was measured.
     pub(super) measured: Option<[String; 2]>,
 }

@@ -132,10 +132,9 @@ fn measure(instrument: &Instrument, args: &RunArgs, plan: Plan, record: &mut Rec
             continue;
         }
         progress.cell(index, &cell.case.id());
-        let mut on_event = |event: Event| {
-            if let Event::Sampled { rounds, planned } = event {
-                progress.rounds(index, rounds, planned);
-            }
+        let mut on_event = |event: Event| match event {
+            Event::Checking(implementation) => progress.checking(index, implementation),
+            Event::Sampled { rounds, planned } => progress.rounds(index, rounds, planned),
         };
         let measured = match &workers {
             Some(workers) => workers.measure(&cell, &mut on_event),

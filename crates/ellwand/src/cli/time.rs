@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use ellwand_bench::compare::{Decision, End};
-use ellwand_core::stats::Change;
+use ellwand_core::stats::{Change, Difference};
 
 use super::args::CompareArgs;
 use super::verdict::percent;
@@ -83,6 +83,12 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
     let coarser = excluded_above(&decision.change).filter(|above| *above > rope && *above < 1.0);
     let region =
         coarser.map_or_else(String::new, |above| format!("; --rope {} asks a coarser question", digits(above)));
+    if let (End::Planned, Difference::Undecided { blocks_needed: Some(more) }) =
+        (decision.end, decision.change.difference)
+    {
+        let blocks = decision.blocks.len() + more;
+        return format!("{ended}; about {more} more blocks needed (--blocks {blocks}){region}");
+    }
     match decision.needed_s.filter(|seconds| *seconds < 86_400.0) {
         Some(seconds) => {
             let time = human((1.2 * seconds).max(1.2 * decision.elapsed_s));
@@ -92,6 +98,14 @@ pub(super) fn needed(decision: &Decision, rope: f64) -> String {
             )
         }
         None => format!("{ended}; more time would hardly decide it{region}"),
+    }
+}
+
+/// What may settle a side question: more blocks if they ended it, else more time.
+pub(super) fn settles(decision: &Decision) -> String {
+    match decision.end {
+        End::Planned => format!("--blocks {}", (decision.blocks.len() * 5).div_ceil(3)),
+        End::Budget | End::Hopeless => format!("--time {}", human(3.0 * decision.elapsed_s).replace(' ', "")),
     }
 }
 
@@ -123,7 +137,6 @@ pub(super) fn human(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ellwand_core::stats::Difference;
 
     #[test]
     fn cases_share_what_is_left() {

@@ -134,14 +134,14 @@ fn both(decision: &Decision) -> String {
 
 /// What keeps the same fastest times from being called the same, and what would decide it.
 fn unsettled(decision: &Decision, name: &str, [baseline, candidate]: [&str; 2]) -> String {
-    let (change, time) = (side_change(decision, name), time::human(3.0 * decision.elapsed_s).replace(' ', ""));
+    let (change, more) = (side_change(decision, name), time::settles(decision));
     let (ratio, bounds) = (times(change.ratio), bounds(&change));
-    format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and --time {time} may decide it")
+    format!("there {candidate} takes {ratio} the time of {baseline} ({bounds}), and {more} may decide it")
 }
 
 /// Notes to a verdict, in sentences.
 pub(super) fn notes(row: &Row, decision: &Decision) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = row.remarks.clone();
     let [_, candidate] = names(row);
     if matches!(row.said, Said::Call(Call::As(Difference::Faster))) {
         for side in decision.sides.iter().filter(|side| side.change.difference == Difference::Slower) {

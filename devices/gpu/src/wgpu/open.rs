@@ -31,7 +31,7 @@ pub(super) struct Opened {
     /// Nanoseconds per tick of the device's clock; `None` without timestamps.
     pub(super) tick_ns: Option<f64>,
     pub(super) complaints: Arc<Complaints>,
-    ones: wgpu::Buffer,
+    pattern: wgpu::Buffer,
     held: Held,
     pub(super) state: Mutex<State>,
 }
@@ -82,16 +82,15 @@ impl Opened {
             let why = format!("the device was lost: {message}");
             heard.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         });
-        let ones = device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("ones"),
+        let pattern = device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("pattern"),
             size: PATTERN,
             usage: wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        queue.write_buffer(&ones, 0, &vec![0xff; PATTERN as usize]);
         let tick_ns = (required_features == clock).then(|| f64::from(queue.get_timestamp_period()));
         let state = Mutex::new(State { next: ALIGN, ..State::default() });
-        let opened = Self { device, queue, tick_ns, complaints, ones, held: Held::default(), state };
+        let opened = Self { device, queue, tick_ns, complaints, pattern, held: Held::default(), state };
         if opened.tick_ns.is_some() {
             opened.state().commands.clock(&opened.device);
         }
@@ -230,13 +229,13 @@ impl Opened {
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         match byte {
             0 => encoder.clear_buffer(array, 0, None),
-            0xff => {
+            _ => {
+                self.queue.write_buffer(&self.pattern, 0, &vec![byte; PATTERN as usize]);
                 for start in (0..array.size()).step_by(PATTERN as usize) {
                     let bytes = PATTERN.min(array.size() - start);
-                    encoder.copy_buffer_to_buffer(&self.ones, 0, array, start, bytes);
+                    encoder.copy_buffer_to_buffer(&self.pattern, 0, array, start, bytes);
                 }
             }
-            other => return Err(call("fill", format!("arrays are filled with 0 or 255, not with {other}"))),
         }
         self.queue.submit([encoder.finish()]);
         self.complaint()

@@ -98,18 +98,26 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 
 /// A duration as seconds: `20s`, `500ms`, `2m`, `1h`, or a number of seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let found = duration(text).filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    found.ok_or_else(|| "expected a time from 100ms to 24h, such as 20s or 5m".into())
+}
+
+/// A duration that may be zero, as seconds.
+pub(super) fn age(text: &str) -> Result<f64, String> {
+    let found = duration(text).filter(|seconds| (0.0..=3600.0).contains(seconds));
+    found.ok_or_else(|| "expected a time from 0s to 1h, such as 1s or 500ms".into())
+}
+
+fn duration(text: &str) -> Option<f64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let factor = match text[number.len()..].trim() {
         "" | "s" => 1.0,
         "ms" => 1e-3,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => f64::NAN,
+        _ => return None,
     };
-    match number.parse::<f64>().map(|number| number * factor) {
-        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected a time from 100ms to 24h, such as 20s or 5m".into()),
-    }
+    Some(number.parse::<f64>().ok()? * factor)
 }
 
 #[cfg(test)]
@@ -135,6 +143,10 @@ mod tests {
         }
         for text in ["", "0", "-5s", "0s", "soon", "20 parsecs", "nan", "inf", "1e9", "s", "10ms", "25h"] {
             assert!(seconds(text).unwrap_err().contains("20s"), "{text}");
+        }
+        assert_eq!((age("0s"), age("250ms")), (Ok(0.0), Ok(0.25)));
+        for text in ["", "-1s", "2h", "old", "nan"] {
+            assert!(age(text).unwrap_err().contains("1s"), "{text}");
         }
     }
 

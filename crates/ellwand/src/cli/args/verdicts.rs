@@ -5,7 +5,7 @@ use ellwand_bench::plan::Selection;
 use ellwand_core::{Caches, InputError};
 
 use super::shared::{Cases, Session};
-use super::values::{FailOn, Form, named, seconds, share};
+use super::values::{FailOn, Form, age, named, seconds, share};
 
 // No doc comment: clap would print it as the description of the command.
 #[derive(Args)]
@@ -45,6 +45,10 @@ pub(crate) struct CompareArgs {
     /// Most time for all cases together [default: 5m, or --time if that is more]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) total_time: Option<f64>,
+    /// Time that processes run between their slots, all together, so that a side that slows down with age is found; at
+    /// most a tenth of --time, and 0s for none [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
+    pub(crate) age: Option<f64>,
     /// Largest number of blocks; each runs both sides in fresh processes [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) blocks: Option<u32>,
@@ -85,6 +89,7 @@ impl CompareArgs {
             ("--blocks", self.blocks.is_some()),
             ("--time", self.time.is_some()),
             ("--total-time", self.total_time.is_some()),
+            ("--age", self.age.is_some()),
             ("--seed", self.cases.seed.is_some()),
             ("--time-limit", self.session.time_limit.is_some()),
             ("--overwrite", self.session.overwrite),
